@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use protocol::allocator::{FlushReason, Opening, Seating, Slot};
 use protocol::claim::{DuplicateRule, Outcome};
@@ -41,6 +42,8 @@ pub struct ClaimRounds {
     drain_detector: DrainDetector,
     /// The bucket for bodies that do not fit their lock items.
     overflow_bucket: Option<Arc<str>>,
+    /// How long a batch waits for a next event.
+    close_after_idle: Option<Duration>,
     concurrency: usize,
 }
 
@@ -76,6 +79,7 @@ impl ClaimRounds {
             bodies,
             drain_detector,
             overflow_bucket: config.overflow_bucket.clone(),
+            close_after_idle: config.close_after_idle,
             concurrency: config.common.write_concurrency,
         }
     }
@@ -130,11 +134,12 @@ impl ClaimRounds {
             );
         }
         // This comes before the counts are written: a seal contains them, which saves a write.
-        let urgent = candidates.retire_urgent(allocator);
+        let retired =
+            candidates.retire_urgent(allocator) | self.retire_unused(&candidates, budgets);
         let drained = self
             .drain_detector
             .retire_drained(received, &budgets.claims);
-        if drained.await || urgent {
+        if drained.await || retired {
             counted.extend(
                 self.open_batches
                     .seal_sealable(&budgets.wrap_up, counts)
@@ -143,6 +148,21 @@ impl ClaimRounds {
         }
         self.count_claims(leaders, candidates.into_settled(), counted, budgets)
             .await
+    }
+
+    /// Retires the batches of which no event came for a while, if there is such a limit. Returns whether there is one: the caller then
+    /// seals them.
+    fn retire_unused(&self, candidates: &Candidates<'_>, budgets: &Budgets<'_>) -> bool {
+        let Some(idle) = self.close_after_idle else {
+            return false;
+        };
+        let now = budgets.claims.clock.now();
+        let mut allocator = self.open_batches.allocator().lock();
+        for seat in candidates.settled.iter().filter_map(|one| one.seat) {
+            allocator.used(seat.batch, now);
+        }
+        allocator.retire_unused(now.saturating_sub(idle));
+        true
     }
 
     /// Gives seats to as many candidates as the open batches have room for. Opens a batch for each slot that has none; if

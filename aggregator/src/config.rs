@@ -12,6 +12,7 @@ use protocol::limits::{
     CHUNK_BATCH_ITEMS_MAX, CHUNK_SEATS_MAX, KNOWN_CLAIMS_MAX, PAST_DELIVERIES_MAX, SEATS_MAX,
     SQS_DELAY_MAX,
 };
+use shared::close_at::CloseAt;
 use shared::config::{
     BUCKET_NAME, BatchBytes, Common, ConfigError, Declarations, Number, QUARANTINE_SQS_URL,
     QUEUE_URL, Reader, Text, Topic, Unset, Variable, Word, bucket_name, queue_url,
@@ -84,16 +85,50 @@ const BYPASS: Variable<Text> = Variable {
     meaning: "Which events are urgent: those for which it finds anything but null, false, or an empty text, list or object. The \
               batch of an urgent event starts at once.",
 };
+const CLOSE_AT: Variable<Text> = Variable {
+    name: "CLOSE_AT",
+    topic: Topic::Batches,
+    value: Text {
+        unset: Unset::Nothing,
+        allowed: "times of the day and a time zone, such as `00:00, 12:00 Europe/Berlin`",
+    },
+    meaning: "When periods end, by the clock of a time zone. A batch then holds the events of one period only, and closes \
+              `MAX_SECONDARY_BATCHING_WINDOW` after its end, so that what comes late still gets into it. It needs a build with the cargo \
+              feature `time-zones`.",
+};
+/// Crate-visible because errors of records name it.
+pub(crate) const CLOSE_TIME: Variable<Text> = Variable {
+    name: "CLOSE_TIME",
+    topic: Topic::Batches,
+    value: Text {
+        unset: Unset::Nothing,
+        allowed: "a JMESPath over the body",
+    },
+    meaning: "With `CLOSE_AT`, where a body has the time that decides its period: a text such as `2026-11-25T20:15:00+01:00`, or whole \
+              seconds or milliseconds since 1970. Without it, the time at which the message was sent decides.",
+};
+const CLOSE_AFTER_IDLE: Variable<Number<u64>> = Variable {
+    name: "CLOSE_AFTER_IDLE",
+    topic: Topic::Batches,
+    value: Number {
+        unit: "seconds (0: never)",
+        default: 0,
+        min: 0,
+        max: 43_200,
+    },
+    meaning: "A batch also starts when none of its events came for so long. An environment of the aggregator looks when it is invoked, \
+              so this is of use where other keys go on; when everything is idle, windows close.",
+};
 const BATCH_KEYS_MAX: Variable<Number<usize>> = Variable {
     name: "BATCH_KEYS_MAX",
     topic: Topic::Batches,
     value: Number {
-        unit: "batch keys",
+        unit: "batch keys and periods",
         default: 1_000,
         min: 1,
         max: 10_000,
     },
-    meaning: "Batches with a key open at once in an environment. Records of further keys fail, and come back.",
+    meaning: "Batches with a key or a period open at once in an environment. Records of further ones fail, and come back.",
 };
 const SEAL_WHEN_DRAINED: Variable<Word<bool>> = Variable {
     name: "SEAL_WHEN_DRAINED",
@@ -166,6 +201,12 @@ pub struct Config {
     pub event_id_prefix: String,
     /// Finds the batch key in a body; `None` if a batch may hold any events of its source.
     pub batch_key: Option<Expression>,
+    /// `CLOSE_AT`: when periods end; without it there are none.
+    pub close_at: Option<CloseAt>,
+    /// `CLOSE_TIME`: finds the time that decides the period of an event.
+    pub close_time: Option<Expression>,
+    /// `CLOSE_AFTER_IDLE`: how long a batch waits for a next event; `None` if it waits until its window closes.
+    pub close_after_idle: Option<Duration>,
     /// Whether a batch is sealed when its source is drained.
     pub seal_when_drained: bool,
     /// `BYPASS`: which events are urgent.
@@ -217,6 +258,15 @@ impl Config {
         let event_id_prefix = reader.text(&EVENT_ID_PREFIX, prefix).unwrap_or_default();
         let batch_key = reader.text_with(&BATCH_KEY, str::parse);
         let bypass = reader.text_with(&BYPASS, str::parse);
+        let close_at: Option<CloseAt> = reader.text_with(&CLOSE_AT, str::parse);
+        let close_time: Option<Expression> = reader.text_with(&CLOSE_TIME, str::parse);
+        reader.rule(
+            "`CLOSE_TIME` is set only with `CLOSE_AT`: otherwise there are no periods.",
+            (close_time.is_some() && close_at.is_none()).then(|| {
+                format!("`{CLOSE_TIME}` is set, but `{CLOSE_AT}` is not: there are no periods")
+            }),
+        );
+        let idle_secs = reader.number(&CLOSE_AFTER_IDLE);
         let seal_when_drained = reader.word(&SEAL_WHEN_DRAINED);
         let rule = reader.word(&ON_DUPLICATE);
         let quarantine_url = reader.text(&QUARANTINE_SQS_URL, queue_url);
@@ -299,6 +349,9 @@ impl Config {
             event_id: event_id?,
             event_id_prefix,
             batch_key,
+            close_at,
+            close_time,
+            close_after_idle: (idle_secs > 0).then(|| Duration::from_secs(idle_secs)),
             seal_when_drained,
             bypass,
             rule,

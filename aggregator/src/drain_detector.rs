@@ -44,12 +44,18 @@ impl DrainDetector {
     /// A batch into which another invocation of this environment is claiming is left to that invocation.
     pub async fn retire_drained(&self, received: &ReceivedCounts<'_>, budget: &Budget<'_>) -> bool {
         let mut retired = false;
+        let now = budget.clock.now();
         for (source, own) in received {
             // No request is sent for a source without a batch to retire.
-            let has_idle = !self.open_batches.allocator().lock().idle(source).is_empty();
+            let has_idle = !self
+                .open_batches
+                .allocator()
+                .lock()
+                .idle(source, now)
+                .is_empty();
             if has_idle && budget.has_time() && self.is_drained(source, *own, budget).await {
                 let mut allocator = self.open_batches.allocator().lock();
-                for slot in allocator.idle(source) {
+                for slot in allocator.idle(source, now) {
                     allocator.retire(&slot, FlushReason::Drained);
                     retired = true;
                 }

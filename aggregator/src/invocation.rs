@@ -52,6 +52,7 @@ pub struct InvocationCounts {
     flushed_window: AtomicU64,
     flushed_drained: AtomicU64,
     flushed_urgent: AtomicU64,
+    flushed_idle: AtomicU64,
     throttled: AtomicU64,
 }
 
@@ -67,6 +68,7 @@ impl InvocationCounts {
             FlushReason::Window => &self.flushed_window,
             FlushReason::Drained => &self.flushed_drained,
             FlushReason::Urgent => &self.flushed_urgent,
+            FlushReason::Idle => &self.flushed_idle,
         };
         count.fetch_add(1, Ordering::Relaxed);
     }
@@ -85,6 +87,7 @@ impl InvocationCounts {
             (&self.flushed_window, &mut metrics.flushed_window),
             (&self.flushed_drained, &mut metrics.flushed_drained),
             (&self.flushed_urgent, &mut metrics.flushed_urgent),
+            (&self.flushed_idle, &mut metrics.flushed_idle),
         ] {
             metric.add(counted(count));
             metrics.batches_sealed.add(counted(count));

@@ -19,6 +19,7 @@
 pub mod config;
 pub mod event;
 pub mod event_id;
+mod event_time;
 pub mod records;
 
 #[cfg(feature = "function")]

@@ -27,7 +27,7 @@ pub struct AggregatorMetrics {
     pub claimed_bytes: Bytes,
     /// Batches that were opened.
     pub batches_opened: Count,
-    /// Batches that were sealed: the sum of the next five.
+    /// Batches that were sealed: the sum of the next six.
     pub batches_sealed: Count,
     /// Batches that were sealed because they had `MAX_BATCH_SIZE` events, or because their last places stayed taken.
     pub flushed_full: Count,
@@ -40,6 +40,8 @@ pub struct AggregatorMetrics {
     pub flushed_drained: Count,
     /// Batches that were sealed because of an urgent event (`BYPASS`).
     pub flushed_urgent: Count,
+    /// Batches that were sealed because no event of theirs came for a while (`CLOSE_AFTER_IDLE`).
+    pub flushed_idle: Count,
     /// Claims that DynamoDB throttled, once for each attempt.
     pub throttles: Count,
 }

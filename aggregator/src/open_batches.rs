@@ -158,13 +158,14 @@ impl OpenBatches {
     ) -> Result<(), OpenError> {
         let guard = OpeningGuard::new(opening.slot.clone(), &self.allocator);
         let now = budget.clock.now();
-        let closing = Closing::plan(now, deadline, self.window)?;
+        let closing = Closing::plan(now, deadline, self.window, opening.slot.period)?;
         let batch = self.entropy.batch_id(now);
         traces::text(BATCH_ID, batch);
         let slot = opening.slot.clone();
         let shards = self.shards;
         let record =
             BatchRecord::open(batch, slot.source, slot.key, shards, now, closing.closes_at)
+                .with_period(slot.period)
                 .with_bodies(self.bodies.clone(), self.dedup_window);
         budget
             .call(RetryPolicy::CONTROL, || self.batch_store.create(&record))
@@ -177,7 +178,13 @@ impl OpenBatches {
             ..Ticket::new(batch, TicketReason::Window)
         };
         let delay = || closing.ticket_delay(budget.clock.now());
-        let sent = self.send_ticket(ticket, delay, budget);
+        let sent = async {
+            // The sweep sends the ticket, as soon as SQS can delay it until the window ends.
+            if closing.is_beyond_delays(now) {
+                return Ok(());
+            }
+            self.send_ticket(ticket, delay, budget).await
+        };
         let not_sent = |source| OpenError::Ticket { batch, source };
         if planted(Bug::CacheBeforeTicket) {
             guard.opened(recorded.ticket_acknowledged());

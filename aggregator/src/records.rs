@@ -10,16 +10,18 @@ use jmespath::{Rcvar, Variable};
 use protocol::allocator::Slot;
 use protocol::claim::Candidate;
 use protocol::ids::{BatchKey, BodyHash, EventId, IdError, SourceArn, SqsMessageId};
-use protocol::limits::DYNAMODB_ITEM_BYTES_MAX;
+use protocol::limits::{DYNAMODB_ITEM_BYTES_MAX, EVENT_AHEAD_MAX};
+use protocol::period::Period;
 use protocol::time::Timestamp;
 use shared::compression::compress;
 use shared::expression::Expression;
 use shared::ports::Quarantined;
 use shared::traces::TraceId;
 
-use crate::config::{BATCH_KEY, Config, EVENT_ID};
+use crate::config::{BATCH_KEY, CLOSE_TIME, Config, EVENT_ID};
 use crate::event::{SqsEvent, SqsMessage};
 use crate::event_id::{EventIdRule, ExpressionError, find_text};
+use crate::event_time::{TimeError, find_time};
 
 /// A message that can be claimed.
 #[derive(Debug)]
@@ -61,6 +63,25 @@ enum BadRecord {
         needed_by: &'static str,
         #[source]
         source: ExpressionError,
+    },
+    #[error("`{needed_by}`: {source}")]
+    Time {
+        needed_by: &'static str,
+        #[source]
+        source: TimeError,
+    },
+    #[error(
+        "`{needed_by}`: got {at} (milliseconds since 1970), expected a time at most {} h after the message was sent",
+        EVENT_AHEAD_MAX.as_secs() / 3_600
+    )]
+    Ahead {
+        needed_by: &'static str,
+        at: Timestamp,
+    },
+    #[error("`{needed_by}`: got {at} (milliseconds since 1970), expected a time of a calendar")]
+    NoPeriod {
+        needed_by: &'static str,
+        at: Timestamp,
     },
     #[error(transparent)]
     Id(#[from] IdError),
@@ -148,13 +169,17 @@ fn read_message(
         .map(|expression| batch_key(expression, &json))
         .transpose();
     let is_urgent = |bypass| is_urgent(bypass, &json);
-    match key.and_then(|key| fits(&candidate, config).map(|()| key)) {
-        Ok(key) => Ok(Record {
+    let slot = key.and_then(|key| {
+        Ok(Slot {
+            source: source.clone(),
+            key,
+            period: period(config, &json, candidate.sent_at)?,
+        })
+    });
+    match slot.and_then(|slot| fits(&candidate, config).map(|()| slot)) {
+        Ok(slot) => Ok(Record {
             candidate,
-            slot: Slot {
-                source: source.clone(),
-                key,
-            },
+            slot,
             is_urgent: config.bypass.as_ref().is_some_and(is_urgent),
             trace_id: trace_header.and_then(TraceId::of_header),
         }),
@@ -182,6 +207,38 @@ fn prefixed(id: &str, prefix: &str) -> Result<EventId, BadRecord> {
 
 fn batch_key(expression: &Expression, json: &Json) -> Result<BatchKey, BadRecord> {
     Ok(BatchKey::try_from(find(expression, json, BATCH_KEY.name)?)?)
+}
+
+/// Returns the period of a message that was sent at `sent_at`: by the time in its body, or else by when it was sent.
+fn period(config: &Config, json: &Json, sent_at: Timestamp) -> Result<Option<Period>, BadRecord> {
+    let Some(close_at) = &config.close_at else {
+        return Ok(None);
+    };
+    let needed_by = CLOSE_TIME.name;
+    let at = match &config.close_time {
+        Some(expression) => event_time(expression, json, sent_at, needed_by)?,
+        None => sent_at,
+    };
+    let period = close_at.period_of(at);
+    Ok(Some(period.ok_or(BadRecord::NoPeriod { needed_by, at })?))
+}
+
+/// Returns the time in a body. One that is far ahead would keep a batch open for as long.
+fn event_time(
+    expression: &Expression,
+    json: &Json,
+    sent_at: Timestamp,
+    needed_by: &'static str,
+) -> Result<Timestamp, BadRecord> {
+    let body = json.as_ref().map_err(|message| BadRecord::NotJson {
+        needed_by,
+        message: message.clone(),
+    })?;
+    let at = find_time(expression, body).map_err(|source| BadRecord::Time { needed_by, source })?;
+    match at <= sent_at + EVENT_AHEAD_MAX {
+        true => Ok(at),
+        false => Err(BadRecord::Ahead { needed_by, at }),
+    }
 }
 
 /// Returns whether `BYPASS` finds something. A body that it cannot be evaluated on is not urgent: nothing else depends on it.

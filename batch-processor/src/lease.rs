@@ -6,6 +6,7 @@ use protocol::batch::{
 use protocol::ids::{BatchId, LeaseOwner};
 use protocol::limits::{
     BATCH_LIFE_MAX, BATCH_RECORD_RETENTION, DUE_GRACE, RECEIPT_BYTES_MAX, RECORD_TEXT_BYTES_MAX,
+    TICKET_AWAY_MAX,
 };
 use protocol::planted::{Bug, planted};
 use protocol::retry::RetryPolicy;
@@ -119,6 +120,10 @@ fn refused<'a>(
             info!(batch_id = %batch, %until, "batch is leased by another");
             Ok(LeaseReply::Done(Done::Held, record))
         }
+        // No ticket waits so long. The sweep sends one when the window ends.
+        LeaseVerdict::TooEarly { closes_at } if now + TICKET_AWAY_MAX < closes_at => {
+            Ok(LeaseReply::Done(Done::Open, record))
+        }
         LeaseVerdict::TooEarly { closes_at } => Err(RetryTicket::TooEarly { batch, closes_at }),
         // The lease became free between the write and its reply.
         LeaseVerdict::Free => Err(RetryTicket::LeaseLost { batch }),
@@ -173,6 +178,7 @@ impl LeasedBatch<'_> {
             source: self.record.source.clone(),
             batch_key: self.record.batch_key.clone(),
             closed_at: self.record.closed_at(),
+            period: self.record.period,
             sequence: self.record.parts.get(index).and_then(|part| part.sequence),
             items,
         }

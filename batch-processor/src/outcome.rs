@@ -17,6 +17,8 @@ pub(crate) enum Done {
     Verifying,
     /// The batch is in error and waits for an operator.
     InError,
+    /// The batch is open for longer than a ticket can wait.
+    Open,
     /// An operator's ticket is about a batch in error, and the batch is not in error.
     NotInError,
     /// An operator paused deliveries of the batch. The sweep sends another ticket when the pause has ended.

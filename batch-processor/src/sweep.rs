@@ -6,6 +6,8 @@
 //!
 //! With `DELIVERY_HOURS`, batches that wait for the hours to begin get their tickets beforehand, with a delay until then.
 //!
+//! A batch whose window ends later than SQS can delay a ticket has none yet. Its ticket is sent beforehand too.
+//!
 //! With `COMPLETION`, a batch whose notices were not sent gets a ticket too.
 
 use std::sync::Arc;
@@ -14,7 +16,7 @@ use std::time::Duration;
 use protocol::batch::{BatchWrite, Listing, Status};
 use protocol::ids::BatchId;
 use protocol::limits::{
-    BATCH_LIFE_MAX, CLOCK_SKEW_MAX, NOTICE_TICKETS_MAX, REMINDED_FOR, SQS_DELAY_MAX,
+    BATCH_LIFE_MAX, CLOCK_SKEW_MAX, DUE_GRACE, NOTICE_TICKETS_MAX, REMINDED_FOR, SQS_DELAY_MAX,
     SWEEP_BATCHES_MAX,
 };
 use protocol::planted::{Bug, planted};
@@ -75,6 +77,8 @@ struct Reminder {
     reason: TicketReason,
     /// When the ticket should arrive.
     at: Timestamp,
+    /// Whether it is the first ticket of the batch, sent before its window ends. Whether it needs one, its record tells.
+    is_first: bool,
 }
 
 impl Sweep {
@@ -163,6 +167,7 @@ impl Sweep {
             batch,
             reason: TicketReason::Sweep,
             at: now,
+            is_first: false,
         }));
         Some(found)
     }
@@ -181,7 +186,8 @@ impl Sweep {
         for status in Status::ALL {
             // Batches in processing and in error are counted, so query all of them; the overdue ones come first.
             let until = match status {
-                Status::Open | Status::Sealed => now,
+                Status::Open => now + SQS_DELAY_MAX + DUE_GRACE,
+                Status::Sealed => now,
                 Status::Processing | Status::Error => Timestamp::FAR_FUTURE,
             };
             let find = || {
@@ -216,6 +222,16 @@ impl Sweep {
                 at: batch.due_at + CLOCK_SKEW_MAX,
                 batch,
                 reason,
+                is_first: false,
+            }));
+            let closes = |batch: &&Overdue| status == Status::Open && may_have_no_ticket(batch);
+            let closing = found.iter().filter(|batch| batch.due_at >= now);
+            reminders.extend(closing.filter(closes).cloned().map(|batch| Reminder {
+                // When its window has ended by every clock.
+                at: batch.due_at.saturating_sub(DUE_GRACE),
+                batch,
+                reason,
+                is_first: true,
             }));
             found.retain(|batch| batch.due_at < now);
             if status != Status::Error {
@@ -227,6 +243,7 @@ impl Sweep {
                 batch,
                 reason,
                 at: now,
+                is_first: false,
             }));
         }
         Ok((swept, reminders))
@@ -243,6 +260,13 @@ impl Sweep {
     async fn remind(&self, reminder: &Reminder, budget: &Budget<'_>) -> bool {
         let overdue = &reminder.batch;
         let batch = overdue.batch_id;
+        if reminder.is_first {
+            let read = || self.batch_store.read(batch);
+            let read = budget.call(RetryPolicy::CONTROL, read).await;
+            if read.is_ok_and(|record| record.is_none_or(|record| !record.awaits_first_ticket())) {
+                return false;
+            }
+        }
         let ticket = Ticket {
             source: Some(overdue.source.clone()),
             traces: Links::of_present(),
@@ -290,6 +314,12 @@ impl Sweep {
         };
         write_line(&*self.metric_log, about, &metrics);
     }
+}
+
+/// Returns whether an open batch is due so late that it may have got no ticket when it was opened. Another batch is due so late if the
+/// sweep sent it a ticket.
+fn may_have_no_ticket(batch: &Overdue) -> bool {
+    batch.batch_id.opened_at() + SQS_DELAY_MAX + DUE_GRACE < batch.due_at
 }
 
 /// Returns the longest time, in milliseconds; 0 if there is none.

@@ -4,6 +4,9 @@
 //! were acknowledged, and only the allocator gives out seats. So every claim names a batch that has a record and a
 //! ticket.
 //!
+//! With `CLOSE_AT`, a batch may take claims for longer than SQS delays a ticket. It has no ticket until the sweep sends one, shortly
+//! before its window ends.
+//!
 //! Seats are not claims: when an attempt meets a duplicate, its place in the batch is free again, so that a full batch
 //! holds exactly as many events as it may. Seqs are never reused.
 //!
@@ -49,7 +52,7 @@ pub enum Seating {
     Open(Opening),
     /// Another caller opens a batch, or attempts in flight hold its last places: request seats again after a change.
     Wait,
-    /// The maximum number of keyed batches is open.
+    /// The maximum number of batches with a key or a period is open.
     TooManyKeys {
         /// `BATCH_KEYS_MAX`.
         keys_max: usize,
@@ -120,7 +123,7 @@ impl Allocator {
     }
 
     fn start_opening(&mut self, slot: &Slot) -> Seating {
-        if slot.key.is_some() && self.keyed() >= self.limits.keys_max {
+        if slot.is_one_of_many() && self.keyed() >= self.limits.keys_max {
             return Seating::TooManyKeys {
                 keys_max: self.limits.keys_max,
             };
@@ -132,7 +135,7 @@ impl Allocator {
     fn keyed(&self) -> usize {
         self.current
             .keys()
-            .filter(|slot| slot.key.is_some())
+            .filter(|slot| slot.is_one_of_many())
             .count()
     }
 
@@ -260,6 +263,30 @@ impl Allocator {
         });
     }
 
+    /// Notes that the environment claimed into a batch at `now`.
+    pub fn used(&mut self, batch: BatchId, now: Timestamp) {
+        if let Some(batch) = self.batches.get_mut(&batch) {
+            batch.used_at = batch.used_at.max(now);
+        }
+    }
+
+    /// Retires every batch that has claims, has no attempt in flight, and was last claimed into before `since`.
+    pub fn retire_unused(&mut self, since: Timestamp) {
+        let batches = &mut self.batches;
+        self.current.retain(|_, current| match current {
+            Current::Opening => true,
+            Current::Batch(id) => match batches.get_mut(id) {
+                Some(batch)
+                    if batch.used_at < since && batch.in_flight == 0 && batch.taken() > 0 =>
+                {
+                    batch.retired = Some(FlushReason::Idle);
+                    false
+                }
+                Some(_) | None => true,
+            },
+        });
+    }
+
     /// Retires the current batch of a slot, although it has places.
     pub fn retire(&mut self, slot: &Slot, reason: FlushReason) {
         if let Some(Current::Batch(id)) = self.current.get(slot) {
@@ -279,8 +306,9 @@ impl Allocator {
         is_current
     }
 
-    /// Returns the slots of a source whose batch has claims and no attempt in flight.
-    pub fn idle(&self, source: &SourceArn) -> Vec<Slot> {
+    /// Returns the slots of a source whose batch has claims and no attempt in flight, and whose period, if there is one, is over.
+    pub fn idle(&self, source: &SourceArn, now: Timestamp) -> Vec<Slot> {
+        let is_over = |slot: &Slot| slot.period.is_none_or(|period| period.ends <= now);
         let is_idle = |current: &Current| match current {
             Current::Opening => false,
             Current::Batch(id) => self
@@ -290,7 +318,7 @@ impl Allocator {
         };
         self.current
             .iter()
-            .filter(|(slot, current)| slot.source == *source && is_idle(current))
+            .filter(|(slot, current)| slot.source == *source && is_over(slot) && is_idle(current))
             .map(|(slot, _)| slot.clone())
             .collect()
     }

@@ -363,7 +363,7 @@ impl Both {
     fn compare(&self) -> Result<(), TestCaseError> {
         for slot in slots() {
             prop_assert_eq!(
-                self.allocator.idle(&slot.source),
+                self.allocator.idle(&slot.source, Timestamp::EPOCH),
                 self.model.idle(&slot.source)
             );
         }
@@ -395,6 +395,7 @@ impl Both {
 
 fn slots() -> [Slot; 4] {
     [("q", None), ("q", Some("a")), ("q", Some("b")), ("r", None)].map(|(source, key)| Slot {
+        period: None,
         source: source.parse().unwrap(),
         key: key.map(|key| key.parse().unwrap()),
     })

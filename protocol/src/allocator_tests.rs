@@ -18,6 +18,7 @@ fn limits(items_max: u64, bytes_max: u64) -> BatchLimits {
 
 fn slot(source: &str, key: Option<&str>) -> Slot {
     Slot {
+        period: None,
         source: source.parse().unwrap(),
         key: key.map(|key| key.parse().unwrap()),
     }
@@ -278,18 +279,18 @@ fn a_batch_with_claims_and_no_attempt_in_flight_is_idle() {
         open(&mut allocator, slot, n);
     }
     let source = &slots[0].source;
-    assert_eq!(allocator.idle(source), []);
+    assert_eq!(allocator.idle(source, Timestamp::EPOCH), []);
     let seated: Vec<Seat> = slots
         .iter()
         .flat_map(|slot| seats(allocator.seat(slot, &[1], DEADLINE)))
         .collect();
     allocator.settle(seated[1], 1, SeatEnd::Claimed);
     allocator.settle(seated[2], 1, SeatEnd::Claimed);
-    assert_eq!(allocator.idle(source), [slots[1].clone()]);
+    assert_eq!(allocator.idle(source, Timestamp::EPOCH), [slots[1].clone()]);
     allocator.settle(seated[0], 1, SeatEnd::Free);
-    assert_eq!(allocator.idle(source), [slots[1].clone()]);
+    assert_eq!(allocator.idle(source, Timestamp::EPOCH), [slots[1].clone()]);
     allocator.retire(&slots[1], FlushReason::Drained);
-    assert_eq!(allocator.idle(source), []);
+    assert_eq!(allocator.idle(source, Timestamp::EPOCH), []);
     let sealable = allocator.take_sealable();
     assert_eq!((sealable.len(), sealable[0].counts.confirmed), (1, 1));
 }

@@ -14,6 +14,7 @@ pub mod invariants;
 pub mod limits;
 pub mod pace;
 pub mod pause;
+pub mod period;
 pub mod planted;
 pub mod retention;
 pub mod retry;

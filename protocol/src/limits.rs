@@ -124,6 +124,8 @@ pub const DRAINED_LOOKS_APART: Duration = Duration::from_secs(1);
 pub const BATCH_RECORD_RETENTION: Duration = Duration::from_secs(14 * 24 * 3_600);
 /// Longest dedup window. A late claim is judged by the record of its batch, so the record must outlast the window.
 pub const DEDUP_WINDOW_MAX: Duration = Duration::from_secs(13 * 24 * 3_600);
+/// How far after its message was sent an event may have happened by its own time. With `CLOSE_AT`, its batch is open until then.
+pub const EVENT_AHEAD_MAX: Duration = Duration::from_secs(24 * 3_600);
 /// How long past its due time a batch is left alone before the sweep sends another ticket.
 pub const DUE_GRACE: Duration = Duration::from_secs(60);
 /// Longest delay of a given-back ticket by our own backoff.

@@ -4,11 +4,10 @@ use std::ops::Range;
 use std::str::FromStr;
 
 use jiff::civil::{Date, Weekday};
-use jiff::tz::TimeZone;
-use jiff::{Span, Timestamp as Instant};
 use protocol::time::Timestamp;
 
-const MINUTES_OF_DAY: u16 = 24 * 60;
+use crate::zone::{MINUTES_OF_DAY, Zone, minutes};
+
 const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 /// How far ahead the next opening is looked for. Every day of the week comes within a week; a day on which the clock skips a span
 /// has the span a week later.
@@ -18,7 +17,7 @@ const DAYS_AHEAD: i64 = 15;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeliveryHours {
     spans: Vec<Hours>,
-    zone: TimeZone,
+    zone: Zone,
 }
 
 /// A span on some days of the week. In minutes since the midnight before; it ends after the next midnight if `closes` is more
@@ -37,7 +36,7 @@ impl DeliveryHours {
     /// A time that the clock of the zone skips counts as the same time after the gap, and one that it shows twice as the first of
     /// them: 02:30 is 03:30 on the day on which summer begins.
     pub fn closed_until(&self, now: Timestamp) -> Option<Timestamp> {
-        let today = self.date(now)?;
+        let today = self.zone.date(now)?;
         let mut next: Option<Timestamp> = None;
         // Yesterday's span may not be over.
         for day in -1..=DAYS_AHEAD {
@@ -59,40 +58,20 @@ impl DeliveryHours {
 
     /// Returns when the hours that `now` is in end; `None` if it is in none.
     pub fn open_until(&self, now: Timestamp) -> Option<Timestamp> {
-        let today = self.date(now)?;
+        let today = self.zone.date(now)?;
         let spans = [self.spans_of(today, -1)?, self.spans_of(today, 0)?].concat();
         let open = spans.into_iter().filter(|span| span.contains(&now));
         open.map(|span| span.end).max()
     }
 
-    /// Returns the date that the clock shows.
-    fn date(&self, now: Timestamp) -> Option<Date> {
-        let instant = Instant::from_millisecond(i64::try_from(now.as_ms()).ok()?).ok()?;
-        Some(instant.to_zoned(self.zone.clone()).date())
-    }
-
     /// Returns the spans that begin `days` days after a date.
     fn spans_of(&self, date: Date, days: i64) -> Option<Vec<Range<Timestamp>>> {
-        let date = date.checked_add(Span::new().days(days)).ok()?;
+        let date = self.zone.days_after(date, days)?;
         let hours = self.spans.iter().filter(|hours| hours.on(date.weekday()));
+        let instant = |minutes| self.zone.instant(date, minutes);
         hours
-            .map(|hours| Some(self.instant(date, hours.opens)?..self.instant(date, hours.closes)?))
+            .map(|hours| Some(instant(hours.opens)?..instant(hours.closes)?))
             .collect()
-    }
-
-    /// Returns when the clock shows this many minutes since the midnight before `date`.
-    fn instant(&self, date: Date, minutes: u16) -> Option<Timestamp> {
-        let days = i64::from(minutes / MINUTES_OF_DAY);
-        let date = date.checked_add(Span::new().days(days)).ok()?;
-        let of_day = minutes % MINUTES_OF_DAY;
-        let (hour, minute) = (
-            i8::try_from(of_day / 60).ok()?,
-            i8::try_from(of_day % 60).ok()?,
-        );
-        let shown = date.at(hour, minute, 0, 0);
-        let zoned = self.zone.to_ambiguous_zoned(shown).compatible().ok()?;
-        let ms = u64::try_from(zoned.timestamp().as_millisecond()).ok()?;
-        Some(Timestamp::from_ms(ms))
     }
 }
 
@@ -107,12 +86,7 @@ impl FromStr for DeliveryHours {
 
     /// Parses spans, separated by commas, and a time zone: `Mon-Fri 20:00-05:00, Sat 10:00-12:00 Europe/Berlin`.
     fn from_str(text: &str) -> Result<DeliveryHours, String> {
-        let (spans, zone) = text.trim().rsplit_once(' ').ok_or_else(|| {
-            "no time zone: expected one at the end, such as `Europe/Berlin` or `UTC`".to_owned()
-        })?;
-        let zone = TimeZone::get(zone).map_err(|_| {
-            format!("time zone: got `{zone}`, expected a name of the IANA database, such as `Europe/Berlin` or `UTC`")
-        })?;
+        let (spans, zone) = Zone::split(text)?;
         let spans = spans.split(',').map(|span| span.trim().parse());
         Ok(DeliveryHours {
             spans: spans.collect::<Result<_, String>>()?,
@@ -147,18 +121,6 @@ impl FromStr for Hours {
     }
 }
 
-/// Parses `HH:MM`, up to `24:00`.
-fn minutes(text: &str) -> Option<u16> {
-    let (hour, minute) = text.split_once(':')?;
-    let two = |text: &str| {
-        let digits = text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_digit());
-        digits.then(|| text.parse::<u16>().ok()).flatten()
-    };
-    let (hour, minute) = (two(hour)?, two(minute)?);
-    let minutes = hour * 60 + minute;
-    (minute < 60 && minutes <= MINUTES_OF_DAY).then_some(minutes)
-}
-
 /// Parses a day or the days from one to another: `Sat`, `Mon-Fri`, `Sat-Mon`.
 fn parse_days(text: &str) -> Result<[bool; 7], String> {
     let number = |day: &str| DAYS.iter().position(|name| *name == day);
@@ -179,6 +141,8 @@ fn parse_days(text: &str) -> Result<[bool; 7], String> {
 
 #[cfg(test)]
 mod tests {
+    use jiff::Timestamp as Instant;
+
     use super::*;
 
     fn hours(text: &str) -> DeliveryHours {

@@ -14,6 +14,7 @@ use std::io;
 
 use protocol::format_version::Versioned;
 use protocol::ids::{BatchId, BatchKey, SourceArn};
+use protocol::period::Period;
 use serde::{Deserialize, Serialize};
 
 use crate::compression::Compression;
@@ -36,6 +37,9 @@ struct Manifest<'p> {
     #[serde(skip_serializing_if = "Option::is_none")]
     batch_key: Option<&'p BatchKey>,
     source: &'p SourceArn,
+    /// The period that all events are in, in epoch milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    period: Option<Period>,
     format: &'static str,
     compression: &'static str,
     /// The number of records of the part, including the rejected ones.
@@ -83,6 +87,7 @@ pub(crate) fn render(
         key,
         batch_key: part.batch_key.as_ref(),
         source: &part.source,
+        period: part.period,
         format: rendering.format.name(),
         compression: rendering.compression.name(),
         count: part.items.len(),

@@ -1,6 +1,7 @@
 //! The input of a sink: one numbered delivery of a batch.
 
 use protocol::ids::{BatchId, BatchKey, SourceArn};
+use protocol::period::Period;
 use protocol::planted::{Bug, planted};
 use protocol::time::Timestamp;
 use shared::ports::StoredEvent;
@@ -18,6 +19,8 @@ pub struct Part {
     pub batch_key: Option<BatchKey>,
     /// When the batch closed: when it was full, or else the end of its window. It is the same at every attempt.
     pub closed_at: Timestamp,
+    /// The period that all events are in, if `CLOSE_AT` is set.
+    pub period: Option<Period>,
     /// The number of the part among those of its source and batch key, if the sink [needs one](crate::Sink::needs_sequence).
     pub sequence: Option<u64>,
     /// The events, in seq order.

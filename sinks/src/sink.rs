@@ -110,6 +110,7 @@ pub enum SinkError {
 /// #     source: "arn:aws:sqs:eu-west-1:123456789012:orders".parse()?,
 /// #     batch_key: None,
 /// #     closed_at: protocol::time::Timestamp::EPOCH,
+/// #     period: None,
 /// #     sequence: None,
 /// #     items: Vec::new(),
 /// # };

@@ -34,6 +34,7 @@ pub(crate) fn part(number: usize, bodies: &[&str]) -> Part {
         batch_key: None,
         // 2026-11-25, 23:30 UTC.
         closed_at: Timestamp::from_ms(1_795_649_400_000),
+        period: None,
         sequence: None,
         items: bodies.iter().enumerate().map(item).collect(),
     }

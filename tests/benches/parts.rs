@@ -115,6 +115,7 @@ fn batch() -> BatchId {
 
 fn slot() -> Slot {
     Slot {
+        period: None,
         source: SOURCE.parse().expect("the value is an ARN"),
         key: None,
     }
@@ -190,6 +191,7 @@ fn part() -> Part {
         source: slot().source,
         batch_key: None,
         closed_at: Timestamp::EPOCH,
+        period: None,
         sequence: None,
         items: candidates().into_iter().enumerate().map(item).collect(),
     }

@@ -37,6 +37,7 @@ pub(crate) fn part<B: AsRef<str>>(bodies: &[B]) -> Part {
         source: "arn:q".parse().expect("the value is a source"),
         batch_key: Some("Zo\u{eb}".parse().expect("the value is a key")),
         closed_at: Timestamp::EPOCH,
+        period: None,
         sequence: None,
         items: bodies.iter().enumerate().map(item).collect(),
     }

@@ -185,6 +185,7 @@ fn assert_sums_agree(rig: &Rig, unique: u64) {
         "FlushedWindow",
         "FlushedDrained",
         "FlushedUrgent",
+        "FlushedIdle",
     ];
     let flushed: u64 = reasons.into_iter().map(sum).sum();
     assert_eq!(

@@ -2,9 +2,12 @@ mod batches;
 mod chunks;
 mod drained;
 mod duplicates;
+mod idle;
 mod metrics;
 #[cfg(feature = "s3")]
 mod overflow;
+#[cfg(feature = "time-zones")]
+mod periods;
 mod quarantine;
 mod redeliveries;
 mod reports;

@@ -134,3 +134,34 @@ async fn a_batch_that_stays_overdue_is_counted_in_every_half_hour() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_batch_whose_window_is_longer_than_a_delay_gets_its_first_ticket_before_the_end() {
+    const HOUR: Duration = Duration::from_secs(3_600);
+    let processor = a_processor();
+    // A batch that was opened at `START`.
+    let id: BatchId = "00003b9a-ca00-739b-aea5-966c26f8ad91".parse().unwrap();
+    let closes_at = START + HOUR * 3;
+    let source = "arn:q".parse().unwrap();
+    let record = BatchRecord::open(id, source, None, 1, START, closes_at);
+    processor.fakes.batch_store.create(&record).await.unwrap();
+    let body = format!(r#"{{"batchId":"{id}"}}"#);
+    assert!(
+        !given_back(&processor, &body).await,
+        "no ticket waits for hours"
+    );
+    assert_eq!(sweep(&processor).await.tickets_sent, 0);
+    processor
+        .fakes
+        .clock
+        .advance(HOUR * 3 - Duration::from_secs(880));
+    let swept = sweep(&processor).await;
+    assert_eq!((swept.overdue, swept.tickets_sent), (0, 1));
+    let sent = processor.fakes.batch_queue.take();
+    assert_eq!((sent[0].0.batch_id, sent[0].1.as_secs()), (id, 882));
+    assert_eq!(
+        sweep(&processor).await.tickets_sent,
+        0,
+        "one ticket suffices"
+    );
+}

@@ -186,6 +186,7 @@ async fn replay(
         source: record.source.clone(),
         batch_key: record.batch_key.clone(),
         closed_at: record.closed_at(),
+        period: record.period,
         sequence: None,
         items: events,
     };

@@ -186,6 +186,10 @@ impl Shown {
         if let Some(key) = &batch.batch_key {
             writeln!(f, "key        {key}")?;
         }
+        if let Some(period) = batch.period {
+            writeln!(f, "period     from {}", with_distance(period.begins, now))?;
+            writeln!(f, "           to   {}", with_distance(period.ends, now))?;
+        }
         writeln!(f, "opened     {}", with_distance(batch.created_at, now))?;
         writeln!(f, "closes     {}", with_distance(batch.closes_at, now))?;
         for (name, time) in [

@@ -2,6 +2,7 @@
 
 use protocol::batch::{Lease, Notice, OperatorNote, Status};
 use protocol::ids::BatchId;
+use protocol::period::Period;
 use protocol::time::Timestamp;
 use serde::Serialize;
 use shared::aws::BatchSummary;
@@ -19,6 +20,8 @@ pub struct BatchView {
     pub source: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub batch_key: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub period: Option<Period>,
     pub created_at: Timestamp,
     pub closes_at: Timestamp,
     pub due_at: Timestamp,
@@ -79,6 +82,7 @@ impl BatchView {
                 .is_some_and(|status| is_overdue(status, batch.due_at, now)),
             source: batch.source.to_string(),
             batch_key: batch.batch_key.as_ref().map(ToString::to_string),
+            period: batch.period,
             created_at: batch.created_at,
             closes_at: batch.closes_at,
             due_at: batch.due_at,

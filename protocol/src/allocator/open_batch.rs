@@ -18,7 +18,7 @@ pub struct BatchLimits {
     pub bytes_max: u64,
     /// Index shards of one batch.
     pub shards: u16,
-    /// Open batches at once, of all slots that have a batch key.
+    /// Open batches at once, of all slots that have a batch key or a period.
     pub keys_max: usize,
     /// Seats that one batch gives out.
     pub seats_max: u32,
@@ -39,6 +39,8 @@ pub enum FlushReason {
     Drained,
     /// It has an urgent event.
     Urgent,
+    /// No event of its slot came for a while.
+    Idle,
 }
 
 /// A batch that gives out seats, or has attempts in flight.
@@ -49,6 +51,8 @@ pub struct OpenBatch {
     pub(super) closes_at: Timestamp,
     limits: BatchLimits,
     next_seq: Seq,
+    /// When an invocation last claimed into it.
+    pub(super) used_at: Timestamp,
     pub(super) in_flight: u64,
     pub(super) in_flight_bytes: u64,
     pub(super) confirmed: u64,
@@ -90,6 +94,7 @@ impl OpenBatch {
             closes_at: opened.closes_at,
             limits,
             next_seq: 0,
+            used_at: Timestamp::EPOCH,
             in_flight: 0,
             in_flight_bytes: 0,
             confirmed: 0,

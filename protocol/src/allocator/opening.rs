@@ -2,13 +2,22 @@
 
 use crate::batch::BatchRecord;
 use crate::ids::{BatchId, BatchKey, SourceArn};
+use crate::period::Period;
 use crate::time::Timestamp;
 
-/// Each slot has a current batch of its own: an event source and, if `BATCH_KEY` is set, a batch key.
+/// Each slot has a current batch of its own: an event source; if `BATCH_KEY` is set, a batch key; if `CLOSE_AT` is set, a period.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Slot {
     pub source: SourceArn,
     pub key: Option<BatchKey>,
+    pub period: Option<Period>,
+}
+
+impl Slot {
+    /// Returns whether the batch is one of many that are open at once: one of a key or of a period.
+    pub fn is_one_of_many(&self) -> bool {
+        self.key.is_some() || self.period.is_some()
+    }
 }
 
 /// A batch that is being opened. It gives out no seats yet.
@@ -29,7 +38,7 @@ pub struct Recorded {
     chunk_claims_expire_at: Option<Timestamp>,
 }
 
-/// An opening whose record and ticket are both acknowledged. The allocator takes only these.
+/// An opening whose record is acknowledged, and its ticket too, unless the sweep sends that. The allocator takes only these.
 #[derive(Debug)]
 #[must_use = "an opened batch must be handed to the allocator"]
 pub struct Opened {
@@ -53,7 +62,7 @@ impl Opening {
 }
 
 impl Recorded {
-    /// Notes that the ticket is in the queue.
+    /// Notes that the ticket is in the queue, or that the window ends so late that the sweep sends the ticket.
     pub fn ticket_acknowledged(self) -> Opened {
         Opened {
             slot: self.slot,

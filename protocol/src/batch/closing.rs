@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::limits::{CLOCK_SKEW_MAX, SQS_DELAY_MAX};
+use crate::period::Period;
 use crate::planted::{Bug, planted};
 use crate::time::Timestamp;
 
@@ -26,13 +27,21 @@ pub struct NoWindow {
 impl Closing {
     /// Returns the window of a batch that an invocation with this deadline opens at `now`.
     ///
+    /// A batch of a period is open until the period has ended and `window` has passed since, in which late events come. After that,
+    /// a batch for events that come even later has a window as any other.
+    ///
     /// # Errors
     /// [`NoWindow`] when SQS cannot delay the ticket past the deadline. A retry with the same configuration fails again.
     pub fn plan(
         now: Timestamp,
         deadline: Timestamp,
         window: Duration,
+        period: Option<Period>,
     ) -> Result<Closing, NoWindow> {
+        let closes_with_period = period.map(|period| period.ends + window);
+        if let Some(closes_at) = closes_with_period.filter(|closes_at| deadline < *closes_at) {
+            return Ok(Closing { closes_at });
+        }
         // One second less than SQS allows, because the delay is rounded up.
         let latest = now + (SQS_DELAY_MAX - CLOCK_SKEW_MAX - Duration::from_secs(1));
         let closes_at = (deadline + window).min(latest);
@@ -43,6 +52,11 @@ impl Closing {
             });
         }
         Ok(Closing { closes_at })
+    }
+
+    /// Returns whether the window ends later than SQS can delay a ticket that is sent at `now`. The sweep then sends the ticket.
+    pub fn is_beyond_delays(self, now: Timestamp) -> bool {
+        now.until(self.closes_at) + CLOCK_SKEW_MAX + Duration::from_secs(1) > SQS_DELAY_MAX
     }
 
     /// Returns the delay of a ticket sent at `now`: whole seconds, rounded up, with the clock skew added.

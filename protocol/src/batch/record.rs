@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::closing::Closing;
 use super::note::OperatorNote;
 use super::notice::Notice;
 use crate::bodies::Bodies;
@@ -11,6 +12,7 @@ use crate::limits::{
     BATCH_LIFE_MAX, BATCH_RECORD_RETENTION, CHUNK_CLAIM_RETENTION, CHUNK_RECORD_RETENTION,
     CLOCK_SKEW_MAX, DUE_GRACE, PART_MEMBERS_BYTES_MAX, PART_OVERHEAD_BYTES, RECORD_OVERHEAD_BYTES,
 };
+use crate::period::Period;
 use crate::planted::{Bug, planted};
 use crate::seqs::SeqSet;
 use crate::time::Timestamp;
@@ -144,6 +146,8 @@ pub struct BatchRecord {
     pub source: SourceArn,
     /// The batch key of all its events, if `BATCH_KEY` is set.
     pub batch_key: Option<BatchKey>,
+    /// The period of all its events, if `CLOSE_AT` is set.
+    pub period: Option<Period>,
     pub created_at: Timestamp,
     /// The end of the window. Only invocations whose deadline is earlier get seats.
     pub closes_at: Timestamp,
@@ -202,6 +206,11 @@ pub struct BatchRecord {
     pub notices: Vec<Notice>,
 }
 
+/// Returns when a batch whose window ends at `closes_at` should have got further.
+fn first_due_at(closes_at: Timestamp) -> Timestamp {
+    closes_at + CLOCK_SKEW_MAX + DUE_GRACE
+}
+
 impl BatchRecord {
     /// Returns the list of `status-index` that the record is in.
     pub fn listing(&self) -> Option<Listing> {
@@ -223,9 +232,10 @@ impl BatchRecord {
         BatchRecord {
             batch_id,
             status: Some(Status::Open),
-            due_at: closes_at + CLOCK_SKEW_MAX + DUE_GRACE,
+            due_at: first_due_at(closes_at),
             source,
             batch_key,
+            period: None,
             created_at: now,
             closes_at,
             shards,
@@ -259,6 +269,12 @@ impl BatchRecord {
         }
     }
 
+    /// Returns the record of a new batch whose events are all in `period`.
+    #[must_use]
+    pub fn with_period(self, period: Option<Period>) -> BatchRecord {
+        BatchRecord { period, ..self }
+    }
+
     /// Returns the record of a new batch whose bodies are in `bodies`. `dedup_window` is that of its aggregator. The batch
     /// table stores it only if the bodies are in chunks, and the number of index shards only if they are not.
     #[must_use]
@@ -269,6 +285,17 @@ impl BatchRecord {
         }
         self.bodies = bodies;
         self
+    }
+
+    /// Returns whether no ticket was sent for the batch yet: its window ends later than SQS could delay a ticket when the batch was
+    /// opened, and no sweep has sent one since.
+    pub fn awaits_first_ticket(&self) -> bool {
+        let closing = Closing {
+            closes_at: self.closes_at,
+        };
+        self.status == Some(Status::Open)
+            && closing.is_beyond_delays(self.created_at)
+            && self.due_at == first_due_at(self.closes_at)
     }
 
     /// Returns when the batch closed: when it was sealed, or else the end of its window. Once the batch was leased, this never

@@ -7,6 +7,7 @@ use protocol::batch::{BatchRecord, Lease, Listing, OperatorNote, PartRecord, Par
 use protocol::bodies::Bodies;
 use protocol::ids::{BatchId, SourceArn};
 use protocol::limits::STATUS_SHARDS;
+use protocol::period::Period;
 use protocol::seqs::SeqSet;
 
 use super::attributes::{Item, MalformedItem, StoredItem, b, ms, n, required, s, ttl};
@@ -93,6 +94,11 @@ pub(super) fn record_item(record: &BatchRecord) -> Item {
             "batchKey",
             record.batch_key.as_ref().map(|key| s(key.as_str())),
         ),
+        (
+            "periodBegins",
+            record.period.map(|period| ms(period.begins)),
+        ),
+        ("periodEnds", record.period.map(|period| ms(period.ends))),
         ("settled", seqs_value(&record.settled)),
         ("claimed", seqs_value(&record.claimed)),
         ("chunks", seqs_value(&record.chunks)),
@@ -198,6 +204,7 @@ pub(super) fn read_record(table: &str, item: Item) -> Result<BatchRecord, Malfor
         due_at: required(&mut item, "dueAt", StoredItem::time_ms)?,
         source: required(&mut item, "source", StoredItem::text)?,
         batch_key: item.text("batchKey")?,
+        period: period(&mut item)?,
         created_at: required(&mut item, "createdAt", StoredItem::time_ms)?,
         closes_at: required(&mut item, "closesAt", StoredItem::time_ms)?,
         shards: match in_chunks {
@@ -263,6 +270,14 @@ fn status(item: &mut StoredItem<'_>) -> Result<Option<Status>, MalformedItem> {
         Some(status) => Ok(Some(status)),
         None => Err(item.malformed("status", format_args!("not a status: got `{text}`"))),
     }
+}
+
+fn period(item: &mut StoredItem<'_>) -> Result<Option<Period>, MalformedItem> {
+    let Some(begins) = item.time_ms("periodBegins")? else {
+        return Ok(None);
+    };
+    let ends = required(item, "periodEnds", StoredItem::time_ms)?;
+    Ok(Some(Period { begins, ends }))
 }
 
 fn bodies(item: &mut StoredItem<'_>) -> Result<Bodies, MalformedItem> {

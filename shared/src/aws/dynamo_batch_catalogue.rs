@@ -12,6 +12,7 @@ use protocol::bodies::Bodies;
 use protocol::format_version::FORMAT_VERSION_FIELD;
 use protocol::ids::{BatchId, BatchKey, SourceArn};
 use protocol::limits::{BATCH_GET_KEYS_MAX, STATUS_SHARDS};
+use protocol::period::Period;
 use protocol::time::Timestamp;
 
 use super::attributes::{Item, ms, s};
@@ -32,13 +33,15 @@ const DUE: &str = "statusShard = :shard AND dueAt < :before";
 /// Selects records of complete batches that were opened since; a piece of a chunk has neither attribute.
 const COMPLETE: &str = "attribute_exists(#completedAt) AND #createdAt >= :since";
 /// The attributes of a record that [`read_record`] needs, without the sets of seqs.
-const ATTRIBUTES: [&str; 28] = [
+const ATTRIBUTES: [&str; 30] = [
     BATCH_ID,
     FORMAT_VERSION_FIELD,
     "status",
     "dueAt",
     "source",
     "batchKey",
+    "periodBegins",
+    "periodEnds",
     "createdAt",
     "closesAt",
     "shards",
@@ -82,6 +85,7 @@ pub struct BatchSummary {
     pub due_at: Timestamp,
     pub source: SourceArn,
     pub batch_key: Option<BatchKey>,
+    pub period: Option<Period>,
     pub created_at: Timestamp,
     pub closes_at: Timestamp,
     pub bodies: Bodies,
@@ -114,6 +118,7 @@ impl BatchSummary {
             due_at: record.due_at,
             source: record.source,
             batch_key: record.batch_key,
+            period: record.period,
             created_at: record.created_at,
             closes_at: record.closes_at,
             bodies: record.bodies,

@@ -28,11 +28,11 @@ impl TemplateUse {
     const fn placeholders(self) -> &'static str {
         match self {
             TemplateUse::Record => {
-                "`{batch}`, `{part}`, `{source}`, `{key}`, `{sequence}`, `{date:FORMAT}`, `{count}`, `{sum:COLUMN}`, \
+                "`{batch}`, `{part}`, `{source}`, `{key}`, `{sequence}`, `{date:FORMAT}`, `{period:FORMAT}`, `{count}`, `{sum:COLUMN}`, \
                  `{hash:COLUMN:DIGITS}`, `{space:COUNT}`"
             }
             TemplateUse::Path => {
-                "`{batch}`, `{part}`, `{source}`, `{key}`, `{sequence}`, `{date:FORMAT}`"
+                "`{batch}`, `{part}`, `{source}`, `{key}`, `{sequence}`, `{date:FORMAT}`, `{period:FORMAT}`"
             }
         }
     }
@@ -163,7 +163,7 @@ impl Template {
         let literal = |piece: &Piece| match piece {
             Piece::Text(text) => text.clone(),
             Piece::Placeholder(placeholder) => match &placeholder.value {
-                Value::Date(format) => format.literals(),
+                Value::Date(format) | Value::Period(format) => format.literals(),
                 _ => String::new(),
             },
         };
@@ -198,7 +198,10 @@ fn placeholder(content: &str, used_as: TemplateUse, columns: &[&str]) -> Result<
         None => (content, None),
     };
     let in_record = used_as == TemplateUse::Record;
-    if !in_record && name != "date" && argument.is_some_and(|width| width.starts_with(['<', '>'])) {
+    if !in_record
+        && !["date", "period"].contains(&name)
+        && argument.is_some_and(|width| width.starts_with(['<', '>']))
+    {
         return Err(
             "width: got spaces in a path, expected none, or zeros before a number".to_owned(),
         );
@@ -209,9 +212,13 @@ fn placeholder(content: &str, used_as: TemplateUse, columns: &[&str]) -> Result<
         "key" => (Value::Key, text_width(argument)?),
         "part" => (Value::Part, number_width(argument)?),
         "sequence" => (Value::Sequence, number_width(argument)?),
-        "date" => {
+        "date" | "period" => {
             let format = argument.unwrap_or_default().parse::<DateFormat>()?;
-            (Value::Date(format), Width::AsItIs)
+            let value = match name {
+                "date" => Value::Date(format),
+                _ => Value::Period(format),
+            };
+            (value, Width::AsItIs)
         }
         "count" if in_record => (Value::Count, number_width(argument)?),
         "sum" if in_record => sum(argument, columns)?,

@@ -26,6 +26,8 @@ pub(super) enum Value {
     Key,
     Sequence,
     Date(DateFormat),
+    /// When the period of the batch begins.
+    Period(DateFormat),
     Count,
     Total(Total),
 }
@@ -91,6 +93,10 @@ pub(crate) enum LayoutError {
     #[error("too long: got «{path}», expected at most {bytes_max} bytes")]
     PathTooLong { path: String, bytes_max: usize },
     #[error(
+        "placeholder `{placeholder}`: got a batch without a period, expected one that was opened with `CLOSE_AT`"
+    )]
+    NoPeriod { placeholder: String },
+    #[error(
         "placeholder `{placeholder}`: got a part without a number, expected one that the batch-processor delivers"
     )]
     NoSequence { placeholder: String },
@@ -102,7 +108,7 @@ impl Placeholder {
         match (self.width, &self.value) {
             (Width::Left(width) | Width::Right(width) | Width::Zeros(width), _) => Some(width),
             (Width::AsItIs, Value::Batch) => Some(36),
-            (Width::AsItIs, Value::Date(format)) => Some(format.length()),
+            (Width::AsItIs, Value::Date(format) | Value::Period(format)) => Some(format.length()),
             (
                 Width::AsItIs,
                 Value::Part
@@ -180,6 +186,12 @@ impl Placeholder {
                 number.to_string()
             }
             Value::Date(format) => format.text(part.closed_at, facts.zone),
+            Value::Period(format) => {
+                let period = part.period.ok_or_else(|| LayoutError::NoPeriod {
+                    placeholder: self.written.clone(),
+                })?;
+                format.text(period.begins, facts.zone)
+            }
             Value::Count => facts.totals.count.to_string(),
             Value::Total(total) => facts.totals.text(total),
         })

@@ -1,13 +1,16 @@
 //! The messages of a history: which are duplicates, which have conflicting content, and which have no event id.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use fastrand::Rng;
 use protocol::ids::{BatchKey, BodyHash, EventId, SourceArn, SqsMessageId};
 use protocol::limits::DYNAMODB_ITEM_BYTES_MAX;
+use protocol::time::Timestamp;
 use serde_json::json;
 use shared::memory::noise;
 
+use crate::clocks::START;
 use crate::ledger::Sent;
 use crate::plan::{IdKind, Plan};
 use crate::sources::source;
@@ -116,6 +119,10 @@ impl Burst<'_> {
             self.large_left -= 1;
             body["filler"] = noise(DYNAMODB_ITEM_BYTES_MAX * 3 / 2).into();
         }
+        let at = plan_time(self.plan, index, sent_at_ms);
+        if let Some(at) = at {
+            body["at"] = at.as_ms().into();
+        }
         let body = body.to_string();
         let batch_key = key.map(|key| key.parse().expect("a short text is a key"));
         let source = source(self.rng.usize(..self.plan.sources));
@@ -129,7 +136,20 @@ impl Burst<'_> {
             body,
             sent_at_ms,
         )
+        .with_time(at)
     }
+}
+
+/// Returns when an event happened, if its body says so: mostly shortly before its message was sent, sometimes a period earlier or later.
+fn plan_time(plan: &Plan, index: usize, sent_at_ms: u64) -> Option<Timestamp> {
+    let rng = &mut Rng::with_seed(plan.seed ^ 0xe7e2_7000 ^ (index as u64) << 32);
+    let sent_at = START + Duration::from_millis(sent_at_ms);
+    let period_ms = u64::from(plan.close_every.unwrap_or(10)) * 60_000;
+    plan.event_times.then(|| match rng.u8(..4) {
+        0 => sent_at.saturating_sub(Duration::from_millis(rng.u64(..2 * period_ms))),
+        1 => sent_at + Duration::from_millis(rng.u64(..period_ms)),
+        _ => sent_at.saturating_sub(Duration::from_millis(rng.u64(..60_000))),
+    })
 }
 
 /// Returns the event id of a name. With a prefix, the name has another event id in each source.
@@ -162,6 +182,7 @@ fn sent(
         body_hash: BodyHash::of(body.as_bytes()),
         body: Arc::from(body),
         sent_at_ms,
+        happened_at: None,
         acknowledged_at: None,
         reported: false,
     }

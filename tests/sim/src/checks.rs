@@ -241,6 +241,17 @@ pub fn p6_the_hours_open_on_time(part: &Part, opening: Timestamp, in_time: bool)
     })
 }
 
+/// P10: every event is in exactly one period, and a part has events of one.
+pub fn p10_a_part_is_of_one_period(part: &Part, holds: bool, times: &[Timestamp]) -> Check {
+    hold("P10 a_part_is_of_one_period", holds, || {
+        format!(
+            "{} is of {:?}, its events of {times:?}",
+            part.key(),
+            part.period
+        )
+    })
+}
+
 /// P7 no stranding: outside the hours of delivery a batch waits where it is.
 pub fn p7_no_delivery_begins_outside_the_hours(now: Timestamp, in_hours: bool) -> Check {
     hold("P7 no_delivery_begins_outside_the_hours", in_hours, || {

@@ -10,6 +10,8 @@ use protocol::ids::{
 use protocol::sequence::SequenceScope;
 use protocol::time::Timestamp;
 
+use crate::clocks::START;
+
 /// A message that was sent.
 #[derive(Clone, Debug)]
 pub struct Sent {
@@ -24,12 +26,30 @@ pub struct Sent {
     pub body: Arc<str>,
     pub body_hash: BodyHash,
     pub sent_at_ms: u64,
+    /// When its event happened, if the body says so.
+    pub happened_at: Option<Timestamp>,
     /// Whether the message cannot be read.
     pub bad: bool,
     /// When the queue deleted the message for the first time.
     pub acknowledged_at: Option<Timestamp>,
     /// Whether the message is in the quarantine or among the dead letters.
     pub reported: bool,
+}
+
+impl Sent {
+    /// Returns the message with a time in its body.
+    pub fn with_time(self, happened_at: Option<Timestamp>) -> Sent {
+        Sent {
+            happened_at,
+            ..self
+        }
+    }
+
+    /// Returns the time that decides about the period of the event.
+    pub fn time(&self) -> Timestamp {
+        let sent_at = START + Duration::from_millis(self.sent_at_ms);
+        self.happened_at.unwrap_or(sent_at)
+    }
 }
 
 /// One claim of an event, until its tombstone is gone.

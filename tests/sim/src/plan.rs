@@ -5,6 +5,8 @@ use std::time::Duration;
 use protocol::allocator::BatchLimits;
 use protocol::bodies::ChunkSizes;
 use protocol::claim::DuplicateRule;
+use protocol::period::Period;
+use protocol::time::Timestamp;
 
 use crate::clocks::SKEW_MAX_MS;
 use crate::pauses::PlannedPause;
@@ -203,6 +205,12 @@ pub struct Plan {
     pub redeploys: Vec<Redeploy>,
     /// `DELIVERY_HOURS`, in minutes: how often deliveries begin, when for the first time in a day, and for how long.
     pub hours: Option<(u32, u32, u32)>,
+    /// `CLOSE_AT`, in minutes: how often a period ends; it divides a day.
+    pub close_every: Option<u32>,
+    /// Whether bodies have the time of their event, which decides about its period (`CLOSE_TIME`).
+    pub event_times: bool,
+    /// `CLOSE_AFTER_IDLE`, in seconds; 0 is never.
+    pub close_after_idle_secs: u64,
     /// `DELIVERY_MAX_PER_SECOND`; 0 is no limit.
     pub events_per_second: u64,
     /// The pauses of deliveries during the history.
@@ -259,6 +267,29 @@ impl Plan {
         let spans = (first..24 * 60).step_by(every as usize);
         let spans = spans.map(|opens| format!("{}-{}", clock(opens), clock(opens + length)));
         Some(format!("{} UTC", Vec::from_iter(spans).join(",")))
+    }
+
+    /// Returns the period that a time is in, computed without a calendar; `None` without `CLOSE_AT`.
+    pub fn period_of(&self, at: Timestamp) -> Option<Period> {
+        let every_ms = u64::from(self.close_every?) * 60_000;
+        let begins = at.as_ms() / every_ms * every_ms;
+        Some(Period {
+            begins: Timestamp::from_ms(begins),
+            ends: Timestamp::from_ms(begins + every_ms),
+        })
+    }
+
+    /// Returns whether `CLOSE_AT` is the same in every configuration of the history.
+    pub fn keeps_periods(&self) -> bool {
+        let changes = |one: &Redeploy| matches!(one.change, Change::CloseEvery(_));
+        !self.redeploys.iter().any(changes)
+    }
+
+    /// Returns `CLOSE_AT`.
+    fn close_at(&self) -> Option<String> {
+        let times = (0..24 * 60).step_by(self.close_every? as usize);
+        let times = times.map(|minutes| format!("{:02}:{:02}", minutes / 60, minutes % 60));
+        Some(format!("{} UTC", Vec::from_iter(times).join(",")))
     }
 
     /// Returns whether `COMPLETION` is set in every configuration of the history.
@@ -335,6 +366,9 @@ impl Plan {
             "COMPLETION" if self.notices => {
                 "https://sqs.eu-west-1.amazonaws.com/1/notices".to_owned()
             }
+            "CLOSE_AT" => return self.close_at(),
+            "CLOSE_TIME" if self.close_every.is_some() && self.event_times => "at".to_owned(),
+            "CLOSE_AFTER_IDLE" => self.close_after_idle_secs.to_string(),
             "DELIVERY_HOURS" => return self.delivery_hours(),
             "DELIVERY_MAX_PER_SECOND" => self.events_per_second.to_string(),
             "SINK_PATH" if self.sequence => "{batch}/{sequence}".to_owned(),
@@ -378,6 +412,7 @@ impl Change {
             Change::Bodies(kind) => plan.bodies = kind,
             Change::BodiesAlone(alone) => plan.bodies_alone = alone,
             Change::Notices(on) => plan.notices = on,
+            Change::CloseEvery(every) => plan.close_every = every,
         }
     }
 }

@@ -54,6 +54,8 @@ pub enum Change {
     BodiesAlone(bool),
     /// `COMPLETION`: whether it is set.
     Notices(bool),
+    /// `CLOSE_AT`: how often a period ends, in minutes.
+    CloseEvery(Option<u32>),
 }
 
 impl Change {

@@ -60,6 +60,7 @@ impl Plan {
         plan.draw_changes_of_bodies(chunks);
         plan.draw_pauses(&mut Rng::with_seed(seed ^ 0x9a05_e5ed));
         plan.draw_hours(&mut Rng::with_seed(seed ^ 0x0f1c_e402));
+        plan.draw_periods(&mut Rng::with_seed(seed ^ 0x9e71_0d50));
         plan.draw_notices(&mut Rng::with_seed(seed ^ 0x0711_ce05));
         // The parts of one history of four have numbers.
         plan.sequence = Rng::with_seed(seed ^ 0x5e90_e9ce).u8(..) < 64;
@@ -122,6 +123,9 @@ impl Plan {
             prefixes_source: later.u8(..) < 50,
             redeploys: Vec::new(),
             hours: None,
+            close_every: None,
+            event_times: false,
+            close_after_idle_secs: 0,
             events_per_second: 0,
             pauses: Vec::new(),
             sets_aside: pick(later, &[0.0, 0.2, 0.5]),
@@ -198,6 +202,25 @@ impl Plan {
         // With a rate, a history without faults would not begin every batch at once.
         if !self.calm && rng.u8(..) < 32 {
             self.events_per_second = rng.u64(1..20);
+        }
+    }
+
+    /// Has periods in one history of four, and in some of these changes them while batches are open. Closes batches that are idle in one
+    /// history of eight.
+    fn draw_periods(&mut self, rng: &mut Rng) {
+        if rng.u8(..) < 32 {
+            self.close_after_idle_secs = rng.u64(1..120);
+        }
+        if rng.u8(..) >= 64 {
+            return;
+        }
+        self.close_every = Some(pick(rng, &[10, 30]));
+        self.event_times = rng.bool();
+        if !self.calm && rng.u8(..) < 100 {
+            self.redeploys.push(Redeploy {
+                at_ms: rng.u64(0..self.calm_at_ms),
+                change: Change::CloseEvery(pick(rng, &[None, Some(20)])),
+            });
         }
     }
 

@@ -11,6 +11,7 @@ mod hours;
 mod lock_table;
 mod notices;
 mod pauses;
+mod periods;
 mod queues;
 
 use std::collections::BTreeMap;

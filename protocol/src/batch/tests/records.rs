@@ -16,17 +16,17 @@ fn statuses_have_the_names_in_the_table() {
 
 #[test]
 fn the_ticket_comes_after_the_window_and_within_what_sqs_can_delay() {
-    let closing = Closing::plan(at(0), at(15), 300 * SECOND).unwrap();
+    let closing = Closing::plan(at(0), at(15), 300 * SECOND, None).unwrap();
     assert_eq!(closing.closes_at, at(315));
     assert_eq!(
         closing.ticket_delay(Timestamp::from_ms(1)),
         317 * SECOND,
         "the delay is rounded up and includes the clock skew"
     );
-    let cut = Closing::plan(at(0), at(800), 300 * SECOND).unwrap();
+    let cut = Closing::plan(at(0), at(800), 300 * SECOND, None).unwrap();
     assert_eq!(cut.closes_at, at(897));
     assert_eq!(cut.ticket_delay(Timestamp::from_ms(0)), 899 * SECOND);
-    let error = Closing::plan(at(0), at(897), 300 * SECOND).unwrap_err();
+    let error = Closing::plan(at(0), at(897), 300 * SECOND, None).unwrap_err();
     assert!(error.to_string().contains("in 897 s") && error.to_string().contains("900 s"));
 }
 

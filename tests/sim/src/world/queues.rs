@@ -29,17 +29,25 @@ impl World {
                 at: now,
                 visible_at,
             });
+        // A batch of a period has its first ticket from the sweep.
+        let is_first = |reason| match reason {
+            TicketReason::Window => true,
+            TicketReason::Sweep => {
+                let record = self.batches.get(batch);
+                record.is_some_and(|record| record.awaits_first_ticket())
+            }
+            _ => false,
+        };
+        let is_first = ticket.reason.is_some_and(is_first);
         if self.plan.calm
-            && ticket.reason == Some(TicketReason::Window)
+            && is_first
             && let Some(record) = self.batches.get(batch)
         {
             let check =
                 checks::p6_a_ticket_comes_when_the_window_ends(record.closes_at, visible_at);
             self.check(check);
         }
-        if ticket.reason == Some(TicketReason::Window)
-            && let Some(record) = self.batches.get(batch)
-        {
+        if is_first && let Some(record) = self.batches.get(batch) {
             let behind_max = Duration::from_millis(SKEW_MAX_MS as u64);
             let tame = self.plan.skew_max_ms <= SKEW_MAX_MS;
             self.check(if !tame {

@@ -1,0 +1,94 @@
+//! `CLOSE_AT` and `CLOSE_TIME`.
+
+use protocol::period::Period;
+
+use super::*;
+
+const CLOSE_AT: (&str, &str) = ("CLOSE_AT", "00:00 UTC");
+const CLOSE_TIME: (&str, &str) = ("CLOSE_TIME", "content");
+const DAY: Duration = Duration::from_secs(24 * 3_600);
+/// `MAX_SECONDARY_BATCHING_WINDOW`.
+const WINDOW: Duration = Duration::from_secs(300);
+
+/// The first day of 1970, in which the tests begin.
+fn first_day() -> Period {
+    Period {
+        begins: Timestamp::EPOCH,
+        ends: Timestamp::EPOCH + DAY,
+    }
+}
+
+#[tokio::test]
+async fn a_batch_of_a_period_closes_a_window_after_it_and_its_ticket_is_left_to_the_sweep() {
+    let aggregator = aggregator_with(&[CLOSE_AT]);
+    assert!(invoke(&aggregator, &[("m1", "e1", "")]).await.is_empty());
+    let batch = only_batch(&aggregator);
+    assert_eq!(batch.period, Some(first_day()));
+    assert_eq!(batch.closes_at, first_day().ends + WINDOW);
+    assert!(batch.awaits_first_ticket());
+    assert!(aggregator.fakes.batch_queue.take().is_empty());
+    // Near its end, SQS can delay the ticket.
+    aggregator
+        .fakes
+        .clock
+        .advance(DAY - Duration::from_secs(1_100));
+    let late = aggregator_with(&[CLOSE_AT]);
+    late.fakes.clock.advance(DAY - Duration::from_secs(1_100));
+    invoke(&late, &[("m1", "e1", "")]).await;
+    assert_eq!(only_batch(&late).period, Some(first_day()));
+    let tickets = late.fakes.batch_queue.take();
+    let delays = tickets.iter().map(|(_, delay)| delay.as_secs());
+    assert_eq!(Vec::from_iter(delays), [100 + 300 + 2]);
+}
+
+#[tokio::test]
+async fn events_are_in_the_period_of_their_own_time_and_late_ones_in_a_further_batch_of_it() {
+    let aggregator = aggregator_with(&[CLOSE_AT, CLOSE_TIME]);
+    aggregator.fakes.clock.advance(DAY);
+    let messages = [
+        ("m1", "e1", "1970-01-02T00:00:00Z"),
+        ("m2", "e2", "1970-01-02T00:59:59+01:00"),
+        ("m3", "e3", "1970-01-02T23:59:59Z"),
+    ];
+    assert!(invoke(&aggregator, &messages).await.is_empty());
+    let mut records = aggregator.fakes.batch_store.records();
+    records.sort_unstable_by_key(|record| record.period);
+    let periods = records.iter().map(|record| record.period.unwrap().begins);
+    assert_eq!(
+        Vec::from_iter(periods),
+        [Timestamp::EPOCH, first_day().ends]
+    );
+    assert_eq!((records[0].confirmed, records[1].confirmed), (1, 2));
+    // The first day is over for long, so its batch has a window as any other.
+    let deadline = aggregator.fakes.clock.now() + Duration::from_secs(15);
+    assert_eq!(records[0].closes_at, deadline + WINDOW);
+    assert_eq!(records[1].closes_at, first_day().ends + DAY + WINDOW);
+}
+
+#[tokio::test]
+async fn an_event_without_a_time_or_far_ahead_goes_to_the_quarantine() {
+    let quarantine = (
+        "QUARANTINE_SQS_URL",
+        "https://sqs.eu-west-1.amazonaws.com/1/q",
+    );
+    let aggregator = aggregator_with(&[CLOSE_AT, CLOSE_TIME, quarantine]);
+    let messages = [
+        ("m1", "e1", "soon"),
+        ("m2", "e2", "1970-01-02T00:16:41Z"),
+        ("m3", "e3", "1970-01-02T00:16:40Z"),
+    ];
+    assert!(invoke(&aggregator, &messages).await.is_empty());
+    let reasons: Vec<String> = aggregator
+        .fakes
+        .quarantine_queue
+        .take()
+        .into_iter()
+        .map(|message| message.reason)
+        .collect();
+    assert!(reasons[0].starts_with("`CLOSE_TIME`: `content`: found «soon», expected a time"));
+    assert_eq!(
+        reasons[1],
+        "`CLOSE_TIME`: got 87401000 (milliseconds since 1970), expected a time at most 24 h after the message was sent"
+    );
+    assert_eq!(only_batch(&aggregator).confirmed, 1);
+}
