@@ -15,6 +15,7 @@ pub mod limits;
 pub mod pace;
 pub mod pause;
 pub mod planted;
+pub mod quota;
 pub mod retention;
 pub mod retry;
 pub mod seqs;
