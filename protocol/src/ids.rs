@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::limits::DYNAMODB_KEY_BYTES_MAX;
+use crate::limits::{DYNAMODB_KEY_BYTES_MAX, QUOTA_KEY_BYTES_MAX};
 use crate::time::Timestamp;
 
 /// A text or byte string that is not a valid id.
@@ -112,6 +112,10 @@ text_id!(
 text_id!(
     /// The value that `BATCH_KEY` finds in a body. A batch holds events of one batch key only.
     BatchKey, "batch key", 1_024
+);
+text_id!(
+    /// What a quota is for, for example a customer: events with one quota key have their places in common.
+    QuotaKey, "quota key", QUOTA_KEY_BYTES_MAX
 );
 text_id!(
     /// The invocation that holds a batch's lease: function and request id.

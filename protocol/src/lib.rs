@@ -16,6 +16,7 @@ pub mod pace;
 pub mod pause;
 pub mod period;
 pub mod planted;
+pub mod quota;
 pub mod retention;
 pub mod retry;
 pub mod seqs;

@@ -145,6 +145,15 @@ pub const ATTEMPT_TIMEOUT_MAX: Duration = Duration::from_millis(1_500);
 
 /// How long a batch may stay incomplete. After that, nothing of it is frozen or delivered, and it is set aside.
 pub const BATCH_LIFE_MAX: Duration = Duration::from_secs(10 * 24 * 3_600);
+/// Bytes of a quota key. With the time before it, it fits the key of an item, so no hash need stand for it.
+pub const QUOTA_KEY_BYTES_MAX: usize = 1_024;
+/// Age of the oldest event that gets a place of a quota. The aggregator refuses older ones, so the account of a period may
+/// be removed some day.
+pub const QUOTA_EVENT_AGE_MAX: Duration = Duration::from_secs(30 * 24 * 3_600);
+/// How long the account of a quota outlasts its period: events get places for [`QUOTA_EVENT_AGE_MAX`] after the period, and
+/// the batch of the last one may be incomplete for [`BATCH_LIFE_MAX`] more.
+pub const QUOTA_RETENTION: Duration =
+    Duration::from_secs(QUOTA_EVENT_AGE_MAX.as_secs() + BATCH_LIFE_MAX.as_secs());
 /// How long deliveries may be paused by one pause.
 pub const PAUSE_TIME_MAX: Duration = Duration::from_secs(3 * 24 * 3_600);
 /// Pauses at the same time. The batch-processor reads all of them for every ticket.
@@ -210,6 +219,8 @@ const _: () = assert!(PAUSE_TIME_MAX.as_secs() < BATCH_LIFE_MAX.as_secs());
 const _: () = assert!(CHUNK_RETENTION.as_secs() > BATCH_LIFE_MAX.as_secs());
 const _: () = assert!(CHUNK_BATCH_ITEMS_MAX <= CHUNK_SEATS_MAX as u64);
 
+// `quota/`, the beginning of the period in milliseconds, and a slash come before the key.
+const _: () = assert!(6 + 20 + 1 + QUOTA_KEY_BYTES_MAX <= DYNAMODB_KEY_BYTES_MAX);
 const _: () = assert!(BATCH_RECORD_RETENTION.as_secs() > DEDUP_WINDOW_MAX.as_secs());
 /// Bytes of a set of any seqs below [`SEATS_MAX`]: a container of 8 KB for every 65,536 of them, and its header.
 /// Source: <https://github.com/RoaringBitmap/RoaringFormatSpec> (2026-08).

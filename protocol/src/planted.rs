@@ -162,9 +162,16 @@ pub enum Bug {
     SequenceTakenAgain,
     /// A part takes the next number whatever became of the part that has the last one.
     SequenceHolderIgnored,
+    /// A claim whose seat has no reserved place any more takes another place of its quota.
+    QuotaCountedTwice,
+    /// Places that are reserved are given to other seats.
+    QuotaReservedIgnored,
+    /// A batch that is complete gives back the places of what it delivered.
+    QuotaEndedFreed,
 }
 
 impl Bug {
+    /// Every bug that the simulation catches. Those of quotas are not among them: neither function asks for places yet.
     pub const ALL: &[Bug] = &[
         Bug::CacheBeforeTicket,
         Bug::TicketAfterFirstClaim,

@@ -15,6 +15,7 @@ use protocol::ids::{
     BatchId, BatchShard, BodyHash, EventId, PieceId, SeatKey, Seq, SourceArn, SqsMessageId,
 };
 use protocol::pause::Pause;
+use protocol::quota::{QuotaAccount, QuotaScope};
 use protocol::sequence::{Sequence, SequenceScope};
 use protocol::time::Timestamp;
 
@@ -388,6 +389,22 @@ pub trait SequenceStore: Send + Sync {
     ) -> Result<bool, PortError>;
 }
 
+/// The places of quotas.
+#[async_trait]
+pub trait QuotaStore: Send + Sync {
+    /// Reads the account of a scope with strong consistency. One that was never written has no places taken, and version 0.
+    async fn read(&self, scope: &QuotaScope) -> Result<QuotaAccount, PortError>;
+
+    /// Writes `to` in place of the account with the version `from_version`. The version of `to` must be the next one. Returns
+    /// `false` if the account was written since. After a lost reply, the write may have been applied; sent again, it is refused.
+    async fn replace(
+        &self,
+        scope: &QuotaScope,
+        from_version: u64,
+        to: &QuotaAccount,
+    ) -> Result<bool, PortError>;
+}
+
 /// The time, and waiting.
 #[async_trait]
 pub trait Clock: Send + Sync {
@@ -429,6 +446,7 @@ pub struct Ports {
     pub chunk_store: Arc<dyn ChunkStore>,
     pub pause_store: Arc<dyn PauseStore>,
     pub sequence_store: Arc<dyn SequenceStore>,
+    pub quota_store: Arc<dyn QuotaStore>,
     pub turn_store: Arc<dyn TurnStore>,
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,

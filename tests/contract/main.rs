@@ -23,6 +23,7 @@ mod parts;
 mod pause_store;
 mod postgres;
 mod queues;
+mod quota_store;
 mod scripted;
 mod sequence_store;
 mod sftp;

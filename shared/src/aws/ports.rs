@@ -4,6 +4,7 @@ use super::dynamo_batch_store::DynamoBatchStore;
 use super::dynamo_chunk_store::DynamoChunkStore;
 use super::dynamo_lock_store::DynamoLockStore;
 use super::dynamo_pause_store::DynamoPauseStore;
+use super::dynamo_quota_store::DynamoQuotaStore;
 use super::dynamo_sequence_store::DynamoSequenceStore;
 use super::dynamo_turn_store::DynamoTurnStore;
 #[cfg(feature = "eventbridge")]
@@ -32,6 +33,7 @@ pub fn aws_ports(sdk: &Sdk, common: &Common, index: &str, quarantine_url: Option
     let batch_store = DynamoBatchStore::new(dynamodb.clone(), &common.batch_table);
     let pause_store = DynamoPauseStore::new(dynamodb.clone(), &common.batch_table);
     let sequence_store = DynamoSequenceStore::new(dynamodb.clone(), &common.batch_table);
+    let quota_store = DynamoQuotaStore::new(dynamodb.clone(), &common.batch_table);
     let turn_store = DynamoTurnStore::new(dynamodb.clone(), &common.batch_table);
     let chunk_table = DynamoChunkStore::new(dynamodb.clone(), &common.batch_table);
     // Without the cargo feature `s3`, a chunk in S3 is refused with the reason.
@@ -53,6 +55,7 @@ pub fn aws_ports(sdk: &Sdk, common: &Common, index: &str, quarantine_url: Option
         chunk_store: Arc::new(chunk_store),
         pause_store: Arc::new(pause_store),
         sequence_store: Arc::new(sequence_store),
+        quota_store: Arc::new(quota_store),
         turn_store: Arc::new(turn_store),
         clock: Arc::new(SystemClock),
         entropy: Arc::new(SystemEntropy),

@@ -10,6 +10,7 @@ use super::locked::locked;
 use super::overflow_store::MemoryOverflowStore;
 use super::pause_store::MemoryPauseStore;
 use super::queues::{MemoryBatchQueue, MemoryQuarantineQueue};
+use super::quota_store::MemoryQuotaStore;
 use super::sequence_store::MemorySequenceStore;
 use super::turn_store::MemoryTurnStore;
 use crate::ports::{MetricLog, Ports};
@@ -43,6 +44,7 @@ pub struct Fakes {
     pub chunk_store: Arc<MemoryChunkStore>,
     pub pause_store: Arc<MemoryPauseStore>,
     pub sequence_store: Arc<MemorySequenceStore>,
+    pub quota_store: Arc<MemoryQuotaStore>,
     pub turn_store: Arc<MemoryTurnStore>,
     pub clock: Arc<ManualClock>,
     pub entropy: Arc<SeededEntropy>,
@@ -62,6 +64,7 @@ impl Fakes {
             chunk_store: Arc::new(MemoryChunkStore::new()),
             pause_store: Arc::new(MemoryPauseStore::new()),
             sequence_store: Arc::new(MemorySequenceStore::new()),
+            quota_store: Arc::new(MemoryQuotaStore::new()),
             turn_store: Arc::new(MemoryTurnStore::new()),
             clock: Arc::new(ManualClock::at(now)),
             entropy: Arc::new(SeededEntropy::new(7)),
@@ -81,6 +84,7 @@ impl Fakes {
             chunk_store: self.chunk_store.clone(),
             pause_store: self.pause_store.clone(),
             sequence_store: self.sequence_store.clone(),
+            quota_store: self.quota_store.clone(),
             turn_store: self.turn_store.clone(),
             clock: self.clock.clone(),
             entropy: self.entropy.clone(),

@@ -11,6 +11,7 @@ mod locked;
 mod overflow_store;
 mod pause_store;
 mod queues;
+mod quota_store;
 mod sequence_store;
 mod turn_store;
 
@@ -22,6 +23,7 @@ pub use lock_store::MemoryLockStore;
 pub use overflow_store::MemoryOverflowStore;
 pub use pause_store::MemoryPauseStore;
 pub use queues::{MemoryBatchQueue, MemoryNoticeTarget, MemoryQuarantineQueue, MemorySourceQueues};
+pub use quota_store::MemoryQuotaStore;
 pub use sequence_store::MemorySequenceStore;
 pub use turn_store::MemoryTurnStore;
 

@@ -441,6 +441,7 @@ impl Environment {
             chunk_store: self.clone(),
             pause_store: self.clone(),
             sequence_store: self.clone(),
+            quota_store: self.clone(),
             turn_store: self.clone(),
             clock: self.clone(),
             entropy: self.clone(),

@@ -25,6 +25,7 @@ pub mod pause_store;
 pub mod pauses;
 pub mod plan;
 pub mod queue;
+mod quota_store;
 pub mod redeploy;
 pub mod schedule;
 mod sequence_store;

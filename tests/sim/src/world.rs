@@ -24,7 +24,9 @@ use protocol::ids::ChunkId;
 use protocol::invariants::{Broken, Check};
 use protocol::time::Timestamp;
 use shared::delivery_hours::DeliveryHours;
-use shared::memory::{MemoryBatchStore, MemoryChunkStore, MemoryLockStore, MemorySequenceStore};
+use shared::memory::{
+    MemoryBatchStore, MemoryChunkStore, MemoryLockStore, MemoryQuotaStore, MemorySequenceStore,
+};
 
 use crate::act::Act;
 use crate::clocks::START;
@@ -70,6 +72,8 @@ pub struct World {
     pub turns_free_at: Timestamp,
     /// The numbers of parts.
     pub sequences: MemorySequenceStore,
+    /// The places of quotas.
+    pub quotas: MemoryQuotaStore,
     /// The input queues: positions in [`Ledger::messages`].
     pub inputs: Vec<Queue<usize>>,
     /// The batch queue: bodies of tickets.
@@ -110,6 +114,7 @@ impl World {
                 .map(|hours| hours.parse().expect("the plan's hours are allowed")),
             turns_free_at: Timestamp::EPOCH,
             sequences: MemorySequenceStore::new(),
+            quotas: MemoryQuotaStore::new(),
             inputs: (0..plan.sources)
                 .map(|_| Queue::new(plan.receives_max))
                 .collect(),

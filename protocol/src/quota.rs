@@ -1,0 +1,137 @@
+//! Quotas: at most so many distinct events of a quota key and a period are delivered.
+//!
+//! One account for each quota key and period counts places. An aggregator reserves a place for each seat before it makes a claim
+//! in the seat, so a claim without a place never exists. Once it is known whether the claim was made, the seat is settled: its
+//! place is taken for good, or given back.
+//!
+//! A place belongs to a seat, and a seat is used for one claim at most. So a write that is sent again, or a message that comes
+//! again, changes nothing: a seat that is reserved already keeps its place, and a seat that is settled already is left alone.
+//!
+//! At any time, the claims of the scope that can ever be delivered are at most as many as the places that are taken or reserved,
+//! and these are at most as many as the quota has.
+
+use std::collections::BTreeMap;
+
+use crate::batch::BatchRecord;
+use crate::ids::{BatchId, QuotaKey, Seq};
+use crate::planted::{Bug, planted};
+use crate::seqs::SeqSet;
+use crate::time::Timestamp;
+
+/// The events that have places in common: those of a quota key and a period.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct QuotaScope {
+    pub key: QuotaKey,
+    /// The beginning of the period. With the key, it names the account.
+    pub begins: Timestamp,
+    /// The end of the period, which is no part of it.
+    pub ends: Timestamp,
+}
+
+/// The places of one scope.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct QuotaAccount {
+    /// How many places are taken for good: those of claims that certainly were made, or that may have been.
+    pub taken: u64,
+    /// The seats that have a place while it is not known whether their claims were made. No batch has an empty set.
+    pub reserved: BTreeMap<BatchId, SeqSet>,
+    /// How often the account was written.
+    pub version: u64,
+}
+
+impl QuotaAccount {
+    /// Returns the number of places that no other seat may get.
+    pub fn places(&self) -> u64 {
+        // An item that was edited by hand may have any number. It must not wrap to a small one.
+        let reserved = self.reserved.values().map(SeqSet::len);
+        reserved.fold(self.taken, u64::saturating_add)
+    }
+
+    /// Returns whether a quota of `max` places has none left. A seat that is given back later may free one.
+    pub fn is_full(&self, max: u64) -> bool {
+        self.places() >= max
+    }
+
+    /// Returns whether it is known of each place that it is taken.
+    pub fn is_certain(&self) -> bool {
+        self.reserved.is_empty()
+    }
+
+    /// Reserves a place for each seat of `batch`, the first seats first, until `max` places are taken or reserved. Returns the
+    /// seats that have a place, those that had one before included. A seat that was settled must not be reserved again: it would
+    /// get a second place.
+    pub fn reserve(
+        &mut self,
+        batch: BatchId,
+        seats: impl Iterator<Item = Seq>,
+        max: u64,
+    ) -> SeqSet {
+        let places = match planted(Bug::QuotaReservedIgnored) {
+            true => self.taken,
+            false => self.places(),
+        };
+        // A smaller quota may have been configured since places were reserved.
+        let mut left = max.saturating_sub(places);
+        let reserved = self.reserved.entry(batch).or_default();
+        let mut with_place = SeqSet::new();
+        for seq in seats {
+            if !reserved.contains(seq) {
+                if left == 0 {
+                    continue;
+                }
+                left -= 1;
+                reserved.insert(seq);
+            }
+            with_place.insert(seq);
+        }
+        self.without_empty(batch);
+        with_place
+    }
+
+    /// Settles reserved seats of `batch`: those in `claimed` take their places for good, those in `free` give them back. A seat
+    /// that is in both counts as claimed. A seat that is not reserved is left alone.
+    pub fn settle(&mut self, batch: BatchId, claimed: &SeqSet, free: &SeqSet) {
+        let reserved = self.reserved.entry(batch).or_default();
+        let claims = match planted(Bug::QuotaCountedTwice) {
+            true => claimed.len(),
+            false => reserved.intersection_len(claimed),
+        };
+        self.taken = self.taken.saturating_add(claims);
+        reserved.remove_from(claimed);
+        reserved.remove_from(free);
+        self.without_empty(batch);
+    }
+
+    /// Settles all reserved seats of `batch` if it has ended. `record` is the record of the batch, read after the seats were.
+    ///
+    /// A seat of a complete batch takes its place if it is a member. The others give theirs back, because no claim of a complete
+    /// batch is ever delivered later.
+    pub fn settle_ended(&mut self, batch: BatchId, record: Option<&BatchRecord>) {
+        let Some(mut rest) = self.reserved.get(&batch).cloned() else {
+            return;
+        };
+        let Some(record) = record else {
+            // The record has expired, long after the batch was complete, and which seats were members is not known any more. A
+            // place that is taken without need delivers one event less; a place that is given back without need, one too many.
+            return self.settle(batch, &rest, &SeqSet::new());
+        };
+        if record.status.is_some() {
+            return;
+        }
+        let members = match planted(Bug::QuotaEndedFreed) {
+            true => SeqSet::new(),
+            false => record.members(),
+        };
+        rest.remove_from(&members);
+        self.settle(batch, &members, &rest);
+    }
+
+    fn without_empty(&mut self, batch: BatchId) {
+        if self.reserved.get(&batch).is_some_and(SeqSet::is_empty) {
+            self.reserved.remove(&batch);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

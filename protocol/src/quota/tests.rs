@@ -1,0 +1,266 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+use proptest::test_runner::TestCaseError;
+
+use super::*;
+use crate::batch::PartRecord;
+
+fn batch(number: u128) -> BatchId {
+    BatchId::new(uuid::Uuid::from_u128(number))
+}
+
+fn seats(seats: impl IntoIterator<Item = Seq>) -> SeqSet {
+    seats.into_iter().collect()
+}
+
+/// Returns the record of a batch that is not complete.
+fn record(number: u128) -> BatchRecord {
+    let (source, at) = ("arn:q".parse().unwrap(), Timestamp::EPOCH);
+    BatchRecord::open(batch(number), source, None, 10, at, at)
+}
+
+/// Returns the record of a complete batch with these members.
+fn complete(number: u128, members: &SeqSet) -> BatchRecord {
+    let mut record = record(number);
+    record.status = None;
+    record.delivered = members.clone();
+    record
+}
+
+/// Returns an account with places for the seats 0 to 3 of batch 1.
+fn reserved() -> QuotaAccount {
+    let mut account = QuotaAccount::default();
+    account.reserve(batch(1), 0..4, 10);
+    account
+}
+
+#[test]
+fn the_first_seats_get_the_places() {
+    let mut account = QuotaAccount {
+        taken: 3,
+        ..QuotaAccount::default()
+    };
+    assert_eq!(account.reserve(batch(1), 5..9, 9), seats(5..9));
+    assert_eq!((account.places(), account.is_full(9)), (7, false));
+    assert_eq!(account.reserve(batch(2), 5..9, 9), seats(5..7));
+    assert_eq!((account.places(), account.is_full(9)), (9, true));
+    assert_eq!(account.reserve(batch(3), 0..4, 9), SeqSet::new());
+    assert!(!account.reserved.contains_key(&batch(3)));
+    assert_eq!((account.taken, account.is_certain()), (3, false));
+}
+
+#[test]
+fn a_seat_that_has_a_place_keeps_it() {
+    let mut account = reserved();
+    let once = account.clone();
+    assert_eq!(account.reserve(batch(1), 0..4, 4), seats(0..4));
+    assert_eq!(account, once);
+    let mixed = [7, 3, 8, 0].into_iter();
+    assert_eq!(account.reserve(batch(1), mixed, 5), seats([7, 3, 0]));
+    assert_eq!(account.places(), 5);
+}
+
+#[test]
+fn a_smaller_quota_takes_no_place_away() {
+    let mut account = reserved();
+    assert_eq!(account.reserve(batch(1), 2..9, 1), seats(2..4));
+    assert_eq!(account.places(), 4);
+    assert!(account.is_full(1));
+}
+
+#[test]
+fn a_claimed_seat_takes_its_place_once() {
+    let mut account = reserved();
+    account.settle(batch(1), &seats([0, 1, 9]), &seats([2, 8]));
+    assert_eq!(account.taken, 2);
+    assert_eq!(account.reserved[&batch(1)], seats([3]));
+    let once = account.clone();
+    account.settle(batch(1), &seats([0, 1, 9]), &seats([2, 8]));
+    account.settle(batch(2), &seats([3]), &seats([3]));
+    assert_eq!(account, once);
+    account.settle(batch(1), &seats([3]), &seats([3]));
+    assert_eq!((account.taken, account.is_certain()), (3, true));
+    account.settle(batch(1), &seats([3]), &SeqSet::new());
+    assert_eq!((account.taken, account.is_certain()), (3, true));
+}
+
+#[test]
+fn a_free_seat_gives_its_place_to_another() {
+    let mut account = reserved();
+    account.settle(batch(1), &SeqSet::new(), &seats([1]));
+    assert_eq!(account.places(), 3);
+    assert_eq!(account.reserve(batch(2), 0..2, 4), seats([0]));
+}
+
+#[test]
+fn a_batch_that_is_not_complete_settles_nothing() {
+    let mut account = reserved();
+    let mut processing = record(1);
+    processing.parts = vec![PartRecord::frozen(seats(0..2), [0; 32], None)];
+    account.settle_ended(batch(1), Some(&processing));
+    assert_eq!(account, reserved());
+    account.settle_ended(batch(2), None);
+    assert_eq!(account, reserved());
+}
+
+#[test]
+fn members_of_a_complete_batch_take_their_places() {
+    let mut ended = complete(1, &seats([0]));
+    ended.set_aside = seats([1]);
+    ended.parts = vec![PartRecord::frozen(seats([3, 9]), [0; 32], None)];
+    let mut account = reserved();
+    account.reserve(batch(2), 0..2, 10);
+    account.settle_ended(batch(1), Some(&ended));
+    account.settle_ended(batch(1), Some(&ended));
+    assert_eq!(account.taken, 3);
+    assert_eq!(account.reserved, BTreeMap::from([(batch(2), seats(0..2))]));
+}
+
+#[test]
+fn seats_of_a_batch_without_a_record_take_their_places() {
+    let mut account = reserved();
+    account.settle_ended(batch(1), None);
+    account.settle_ended(batch(1), None);
+    assert_eq!((account.taken, account.is_certain()), (4, true));
+}
+
+/// What became of a seat that had a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Seated {
+    Reserved,
+    Claimed,
+    Free,
+}
+
+#[derive(Clone, Debug)]
+enum Operation {
+    Reserve(Vec<Seq>),
+    Settle {
+        claimed: BTreeSet<Seq>,
+        free: BTreeSet<Seq>,
+    },
+    Incomplete,
+    Complete(BTreeSet<Seq>),
+    Expired,
+}
+
+/// An operation of a batch, which is sent again or not.
+fn steps() -> impl Strategy<Value = Vec<(u128, Operation, bool)>> {
+    let set = || prop::collection::btree_set(0..8_u32, 0..6);
+    let operation = prop_oneof![
+        4 => prop::collection::vec(0..8_u32, 0..6).prop_map(Operation::Reserve),
+        4 => (set(), set()).prop_map(|(claimed, free)| Operation::Settle { claimed, free }),
+        1 => Just(Operation::Incomplete),
+        1 => set().prop_map(Operation::Complete),
+        1 => Just(Operation::Expired),
+    ];
+    prop::collection::vec((1..4_u128, operation, any::<bool>()), 0..40)
+}
+
+/// Every seat that ever had a place.
+#[derive(Default)]
+struct Model(BTreeMap<(u128, Seq), Seated>);
+
+impl Model {
+    fn count(&self, seated: Seated) -> u64 {
+        self.0.values().filter(|one| **one == seated).count() as u64
+    }
+
+    fn places(&self) -> u64 {
+        self.count(Seated::Reserved) + self.count(Seated::Claimed)
+    }
+
+    fn reserved(&self) -> BTreeMap<BatchId, SeqSet> {
+        let mut reserved: BTreeMap<BatchId, SeqSet> = BTreeMap::new();
+        for ((number, seq), seated) in &self.0 {
+            if *seated == Seated::Reserved {
+                reserved.entry(batch(*number)).or_default().insert(*seq);
+            }
+        }
+        reserved
+    }
+
+    /// Changes each reserved seat of a batch.
+    fn settle(&mut self, number: u128, fate: impl Fn(Seq) -> Seated) {
+        for ((of, seq), seated) in &mut self.0 {
+            if *of == number && *seated == Seated::Reserved {
+                *seated = fate(*seq);
+            }
+        }
+    }
+
+    /// Does the same to the model and to the account.
+    fn take(
+        &mut self,
+        account: &mut QuotaAccount,
+        max: u64,
+        (number, operation): (u128, &Operation),
+    ) -> Result<(), TestCaseError> {
+        use Seated::{Claimed, Free, Reserved};
+        let id = batch(number);
+        match operation {
+            Operation::Reserve(asked) => {
+                // A seat is used once.
+                let unsettled = |seq: &Seq| {
+                    let seated = self.0.get(&(number, *seq));
+                    seated.is_none_or(|seated| *seated == Reserved)
+                };
+                let asked: Vec<Seq> = asked.iter().copied().filter(unsettled).collect();
+                let mut expected = SeqSet::new();
+                for seq in &asked {
+                    let seat = (number, *seq);
+                    if self.0.contains_key(&seat) || self.places() < max {
+                        self.0.insert(seat, Reserved);
+                        expected.insert(*seq);
+                    }
+                }
+                prop_assert_eq!(account.reserve(id, asked.into_iter(), max), expected);
+            }
+            Operation::Settle { claimed, free } => {
+                account.settle(id, &seats(claimed.clone()), &seats(free.clone()));
+                self.settle(number, |seq| {
+                    match (claimed.contains(&seq), free.contains(&seq)) {
+                        (true, _) => Claimed,
+                        (false, true) => Free,
+                        (false, false) => Reserved,
+                    }
+                });
+            }
+            Operation::Incomplete => account.settle_ended(id, Some(&record(number))),
+            Operation::Complete(members) => {
+                let record = complete(number, &seats(members.clone()));
+                account.settle_ended(id, Some(&record));
+                self.settle(number, |seq| match members.contains(&seq) {
+                    true => Claimed,
+                    false => Free,
+                });
+            }
+            Operation::Expired => {
+                account.settle_ended(id, None);
+                self.settle(number, |_| Claimed);
+            }
+        }
+        Ok(())
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1_000))]
+
+    #[test]
+    fn an_account_counts_each_claimed_seat_once_and_never_exceeds_its_quota(max in 0..14_u64, steps in steps()) {
+        let (mut account, mut model) = (QuotaAccount::default(), Model::default());
+        for (number, operation, again) in &steps {
+            for _ in 0..=usize::from(*again) {
+                model.take(&mut account, max, (*number, operation))?;
+                prop_assert!(account.places() <= max);
+                prop_assert_eq!(account.taken, model.count(Seated::Claimed));
+                prop_assert_eq!(&account.reserved, &model.reserved());
+                prop_assert_eq!(account.places(), model.places());
+                prop_assert_eq!(account.is_full(max), model.places() >= max);
+                prop_assert_eq!(account.is_certain(), model.count(Seated::Reserved) == 0);
+            }
+        }
+    }
+}
