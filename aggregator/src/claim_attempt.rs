@@ -30,6 +30,8 @@ pub struct ClaimAttempt<'a> {
     /// Whether the claim has past deliveries. Then the environment must not remember the claim: only the lock item can tell
     /// a duplicate from a redelivery.
     pub has_past: bool,
+    /// The outcome if the event is not claimed already, of an attempt that may not claim it: its quota has no place.
+    pub without_place: Option<Outcome>,
 }
 
 /// The state of a claim attempt. Few attempts find an item, so items are boxed to keep the others small.
@@ -57,6 +59,8 @@ pub struct Settled {
     pub winner: Option<Box<LockItem>>,
     /// The seat of the claim, if the outcome is `Claimed`.
     pub seat: Option<Seat>,
+    /// The seat of an attempt that made no claim and never will.
+    pub freed: Option<Seat>,
     /// The object with a body whose claim was not written and never will be. The caller must remove it.
     pub unused: Option<Box<Overflow>>,
 }
@@ -69,6 +73,7 @@ impl Settled {
             outcome: Outcome::Failed,
             winner: None,
             seat: None,
+            freed: None,
             unused: None,
         }
     }
@@ -99,6 +104,24 @@ impl<'a> ClaimAttempt<'a> {
             unanswered: false,
             overflow: overflow.map(Box::new),
             has_past: false,
+            without_place: None,
+        }
+    }
+
+    /// Returns an attempt that only looks whether the event is claimed already.
+    pub fn without_place(seated: Seated<'a>, outcome: Outcome) -> ClaimAttempt<'a> {
+        ClaimAttempt {
+            state: State::Unread,
+            without_place: Some(outcome),
+            ..ClaimAttempt::new(seated, None)
+        }
+    }
+
+    /// Returns the state after the attempt found no item.
+    pub fn absent(&self) -> State {
+        match self.without_place {
+            Some(outcome) => State::Done(outcome, None),
+            None => State::Unwritten,
         }
     }
 
@@ -131,7 +154,7 @@ impl<'a> ClaimAttempt<'a> {
             candidate, seat, ..
         } = &self.seated;
         let verdict = classify(candidate, Some(*seat), &item, rules, now);
-        State::of(verdict, Box::new(item))
+        self.state_of(verdict, Box::new(item))
     }
 
     /// Returns the state after the attempt found a claim whose batch has the record `record`.
@@ -145,7 +168,18 @@ impl<'a> ClaimAttempt<'a> {
     ) -> State {
         let fate = seat_fate(record, &item.state, rules.dedup_window, now);
         let verdict = settle_live(self.seated.candidate, &item, existing, fate, rules, now);
-        State::of(verdict, item)
+        self.state_of(verdict, item)
+    }
+
+    fn state_of(&self, verdict: Verdict, item: Box<LockItem>) -> State {
+        match verdict {
+            Verdict::Done(outcome) => State::Done(outcome, Some(item)),
+            Verdict::Live(existing) => State::Live(item, existing),
+            Verdict::Replace { past } => match self.without_place {
+                Some(outcome) => State::Done(outcome, None),
+                None => State::Replace(item, Box::new(past)),
+            },
+        }
     }
 
     /// Reports the end of the seat to the allocator, and returns the outcome. An attempt that is not done has failed.
@@ -171,6 +205,8 @@ impl<'a> ClaimAttempt<'a> {
             outcome,
             winner,
             seat: (outcome == Outcome::Claimed).then_some(seat),
+            freed: (end == SeatEnd::Free || planted(Bug::QuotaUncertainFreed) && end == SeatEnd::Uncertain)
+                .then_some(seat),
             unused,
         }
     }
@@ -178,15 +214,5 @@ impl<'a> ClaimAttempt<'a> {
     fn fail(mut self) -> Settled {
         self.state = State::Done(Outcome::Failed, None);
         self.settle()
-    }
-}
-
-impl State {
-    fn of(verdict: Verdict, item: Box<LockItem>) -> State {
-        match verdict {
-            Verdict::Done(outcome) => State::Done(outcome, Some(item)),
-            Verdict::Live(existing) => State::Live(item, existing),
-            Verdict::Replace { past } => State::Replace(item, Box::new(past)),
-        }
     }
 }

@@ -30,6 +30,7 @@ use crate::drain_detector::{DrainDetector, ReceivedCounts};
 use crate::invocation::{Budgets, InvocationCounts};
 use crate::open_batches::{CountedBatches, OpenBatches, ReliedOn};
 use crate::overflow_bodies::OverflowBodies;
+use crate::quotas::{Placed, Quotas};
 use crate::records::Record;
 use crate::shared_allocator::{Seated, SharedAllocator, wait_for_change};
 
@@ -37,6 +38,7 @@ use crate::shared_allocator::{Seated, SharedAllocator, wait_for_change};
 pub struct ClaimRounds {
     open_batches: Arc<OpenBatches>,
     writer: ClaimWriter,
+    quotas: Quotas,
     chunks: Chunks,
     bodies: OverflowBodies,
     drain_detector: DrainDetector,
@@ -68,6 +70,7 @@ impl ClaimRounds {
         config: &Config,
         open_batches: Arc<OpenBatches>,
         writer: ClaimWriter,
+        quotas: Quotas,
         chunks: Chunks,
         bodies: OverflowBodies,
         drain_detector: DrainDetector,
@@ -75,6 +78,7 @@ impl ClaimRounds {
         ClaimRounds {
             open_batches,
             writer,
+            quotas,
             chunks,
             bodies,
             drain_detector,
@@ -125,7 +129,9 @@ impl ClaimRounds {
             let batches = seated.iter().map(|one| one.seat.batch);
             self.open_batches.links().add_present(batches);
             let claim = span("claim").count(ITEMS_COUNT, seated.len());
-            let round = claim.run(self.claim_round(seated, budgets, counts)).await;
+            let round = claim
+                .run(self.claim_round(seated, leaders, budgets, counts))
+                .await;
             candidates.settled.extend(round);
             counted.extend(
                 self.open_batches
@@ -146,8 +152,13 @@ impl ClaimRounds {
                     .await,
             );
         }
-        self.count_claims(leaders, candidates.into_settled(), counted, budgets)
-            .await
+        let settled = self
+            .count_claims(leaders, candidates.into_settled(), counted, budgets)
+            .await;
+        self.quotas
+            .settle(&settled, leaders, &budgets.wrap_up)
+            .await;
+        settled
     }
 
     /// Retires the batches of which no event came for a while, if there is such a limit. Returns whether there is one: the caller then
@@ -204,11 +215,16 @@ impl ClaimRounds {
     async fn claim_round<'a>(
         &'a self,
         seated: Vec<Seated<'a>>,
+        leaders: &[&Record],
         budgets: &Budgets<'_>,
         counts: &'a InvocationCounts,
     ) -> Vec<Settled> {
+        let Placed {
+            with_place,
+            without,
+        } = self.quotas.reserve(seated, leaders, &budgets.claims).await;
         let bucket = self.overflow_bucket.as_ref();
-        let mut attempts: Vec<_> = seated
+        let mut attempts: Vec<_> = with_place
             .into_iter()
             .map(|seated| ClaimAttempt::new(seated, bucket))
             .collect();
@@ -222,6 +238,14 @@ impl ClaimRounds {
             .write_all(attempts, &budgets.claims, counts)
             .await;
         attempted.extend(failed);
+        let without = without
+            .into_iter()
+            .map(|(seated, outcome)| ClaimAttempt::without_place(seated, outcome));
+        attempted.extend(
+            self.writer
+                .look_up(without.collect(), &budgets.claims)
+                .await,
+        );
         let relied_on = relied_on(&attempted, self.writer.rules().on_duplicate);
         let records = self
             .open_batches

@@ -126,6 +126,17 @@ impl ClaimWriter {
         }
     }
 
+    /// Reads and classifies the items of attempts that may not claim their events.
+    pub async fn look_up<'a>(
+        &self,
+        mut attempts: Vec<ClaimAttempt<'a>>,
+        budget: &Budget<'_>,
+    ) -> Vec<ClaimAttempt<'a>> {
+        let unwritten = self.read_existing(&mut attempts, budget).await;
+        debug_assert!(unwritten.is_empty(), "they are not written");
+        attempts
+    }
+
     /// Gives attempts that ran out of time the outcome `Failed`. Reads the items of those whose replies were lost once,
     /// because some of their writes may have succeeded.
     async fn fail<'a>(
@@ -199,7 +210,7 @@ impl ClaimWriter {
         for (attempt, item) in attempts.iter_mut().zip(items) {
             attempt.state = match item {
                 Some(item) => attempt.classify(item, &self.rules, budget.clock.now()),
-                None => State::Unwritten,
+                None => attempt.absent(),
             };
         }
     }

@@ -29,6 +29,7 @@ use crate::metrics::AggregatorMetrics;
 use crate::open_batches::OpenBatches;
 use crate::overflow_bodies::OverflowBodies;
 use crate::quarantine::Quarantine;
+use crate::quotas::Quotas;
 use crate::records::{self, NoMessageId, Record};
 use crate::shared_allocator::SharedAllocator;
 
@@ -73,6 +74,7 @@ impl Handler {
             &config,
             open_batches.clone(),
             ClaimWriter::new(&config, &ports, open_batches.clone(), bulk),
+            Quotas::new(&config, &ports),
             Chunks::new(&config, &ports, permits.clone()),
             OverflowBodies::new(&ports, permits),
             DrainDetector::new(source_queues, open_batches),
@@ -235,11 +237,43 @@ impl Handler {
             .zip(outcomes)
             .enumerate()
             .filter(|(_, (_, outcome))| outcome.response(self.config.rule) == Response::Quarantine)
-            .map(|(index, (record, outcome))| (index, to_quarantine(record, outcome)))
+            .map(|(index, (record, outcome))| (index, self.to_quarantine(record, outcome)))
             .unzip();
         let sent = self.quarantine.send(&messages, &budgets.wrap_up).await;
         let sent = indices.into_iter().zip(sent).filter(|(_, sent)| *sent);
         sent.map(|(index, _)| index).collect()
+    }
+
+    /// Returns what goes to the quarantine of a record with this outcome.
+    fn to_quarantine(
+        &self,
+        record: &Result<Record, Quarantined>,
+        outcome: Outcome,
+    ) -> Quarantined {
+        let Record {
+            candidate, quota, ..
+        } = match record {
+            Ok(record) => record,
+            Err(bad) => return bad.clone(),
+        };
+        let reason = match (outcome, quota) {
+            (Outcome::Conflict, _) => CONFLICT.to_owned(),
+            (Outcome::BeyondQuota, Some(scope)) => {
+                let events_max = self.config.quota.as_ref().map_or(0, |rule| rule.events_max);
+                format!(
+                    "`QUOTA`: beyond it: got more than {events_max} events of the key from {} to {} (milliseconds since 1970)",
+                    scope.begins, scope.ends
+                )
+            }
+            _ => "message: too large: the lock table refused the item".to_owned(),
+        };
+        Quarantined {
+            sqs_message_id: candidate.sqs_message_id.clone(),
+            event_id: Some(candidate.event_id.clone()),
+            source: candidate.source.clone(),
+            reason,
+            body: candidate.body.clone(),
+        }
     }
 
     /// Logs a summary of the invocation, and writes the metrics of each source.
@@ -312,24 +346,6 @@ fn body_bytes(record: &Result<Record, Quarantined>) -> u64 {
 /// The reason of a message in the quarantine whose event id another message has with another body.
 pub const CONFLICT: &str =
     "event id: conflict: another message has the same event id and another body";
-
-fn to_quarantine(record: &Result<Record, Quarantined>, outcome: Outcome) -> Quarantined {
-    let candidate = match record {
-        Ok(Record { candidate, .. }) => candidate,
-        Err(bad) => return bad.clone(),
-    };
-    let reason = match outcome {
-        Outcome::Conflict => CONFLICT,
-        _ => "message: too large: the lock table refused the item",
-    };
-    Quarantined {
-        sqs_message_id: candidate.sqs_message_id.clone(),
-        event_id: Some(candidate.event_id.clone()),
-        source: candidate.source.clone(),
-        reason: reason.to_owned(),
-        body: candidate.body.clone(),
-    }
-}
 
 #[cfg(test)]
 mod tests;

@@ -5,7 +5,8 @@
 //!
 //! 1. [`records`] reads the messages. One that cannot be read goes to the quarantine.
 //! 2. `claim_rounds` takes a seat for the first message of each event id (from `shared_allocator`; `open_batches` opens
-//!    batches where none has seats), and claims the event (`claim_writer`), in rounds. It seals full batches on the way.
+//!    batches where none has seats), a place of its quota (`quotas`), and claims the event (`claim_writer`), in rounds. It seals
+//!    full batches on the way.
 //! 3. `drain_detector` retires the open batches of a source whose queue is empty, so that they are sealed.
 //! 4. `open_batches` writes the counts of the claims to the batch records.
 //! 5. [`handler`] returns the messages that failed; `quarantine` sends those that cannot be processed, `duplicates` reports of
@@ -20,6 +21,7 @@ pub mod config;
 pub mod event;
 pub mod event_id;
 mod event_time;
+pub mod quota;
 pub mod records;
 
 #[cfg(feature = "function")]
@@ -50,6 +52,8 @@ mod open_batches;
 mod overflow_bodies;
 #[cfg(feature = "function")]
 mod quarantine;
+#[cfg(feature = "function")]
+mod quotas;
 #[cfg(feature = "function")]
 pub mod run;
 #[cfg(feature = "function")]

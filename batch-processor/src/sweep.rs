@@ -225,7 +225,9 @@ impl Sweep {
                 is_first: false,
             }));
             let closes = |batch: &&Overdue| status == Status::Open && may_have_no_ticket(batch);
-            let closing = found.iter().filter(|batch| batch.due_at >= now);
+            let closing = found
+                .iter()
+                .filter(|batch| batch.due_at >= now && !planted(Bug::FirstTicketForgotten));
             reminders.extend(closing.filter(closes).cloned().map(|batch| Reminder {
                 // When its window has ended by every clock.
                 at: batch.due_at.saturating_sub(DUE_GRACE),

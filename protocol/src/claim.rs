@@ -94,6 +94,10 @@ pub enum Outcome {
     Conflict,
     /// The table refused the item for good, because it is too large.
     Unstorable,
+    /// The quota of the event's key has no place left, and the event goes to the quarantine.
+    BeyondQuota,
+    /// The quota of the event's key has no place left, and the message waits in its queue.
+    WaitsForQuota,
     /// The attempt was throttled until its time was over, or its result is unknown.
     Failed,
 }
@@ -119,11 +123,10 @@ impl Outcome {
             (Outcome::Duplicate, DuplicateRule::Drop) => Response::Success,
             (Outcome::Duplicate | Outcome::Conflict, DuplicateRule::Requeue) => Response::Failure,
             (Outcome::Unstorable, _) if planted(Bug::BadMessageDropped) => Response::Success,
-            (Outcome::Conflict, DuplicateRule::Drop) | (Outcome::Unstorable, _) => {
-                Response::Quarantine
-            }
+            (Outcome::Conflict, DuplicateRule::Drop)
+            | (Outcome::Unstorable | Outcome::BeyondQuota, _) => Response::Quarantine,
             (Outcome::Failed, _) if planted(Bug::FailedAcknowledged) => Response::Success,
-            (Outcome::Failed, _) => Response::Failure,
+            (Outcome::Failed | Outcome::WaitsForQuota, _) => Response::Failure,
         }
     }
 }
@@ -331,8 +334,11 @@ pub fn classify_follower(
         (_, Some(item)) => (&item.sqs_message_id, item.body_hash),
     };
     debug_assert_ne!(*message, follower.sqs_message_id);
-    if leader_outcome == Outcome::Unstorable {
-        // The leader does not hold the event; a smaller follower may claim it at its next delivery.
+    if matches!(
+        leader_outcome,
+        Outcome::Unstorable | Outcome::BeyondQuota | Outcome::WaitsForQuota
+    ) {
+        // The leader does not hold the event; a smaller follower, or one in another period, may claim it at its next delivery.
         return Outcome::Failed;
     }
     if hash == follower.body_hash {

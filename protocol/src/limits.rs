@@ -124,6 +124,11 @@ pub const DRAINED_LOOKS_APART: Duration = Duration::from_secs(1);
 pub const BATCH_RECORD_RETENTION: Duration = Duration::from_secs(14 * 24 * 3_600);
 /// Longest dedup window. A late claim is judged by the record of its batch, so the record must outlast the window.
 pub const DEDUP_WINDOW_MAX: Duration = Duration::from_secs(13 * 24 * 3_600);
+/// Batches with reserved places in the account of a quota; with more of them, those that are complete are settled. So the account
+/// stays small.
+pub const QUOTA_BATCHES_MAX: usize = 8;
+/// Keys and periods of quotas that an environment remembers settled seats of.
+pub const QUOTA_SCOPES_MAX: usize = 10_000;
 /// How far after its message was sent an event may have happened by its own time. With `CLOSE_AT`, its batch is open until then.
 pub const EVENT_AHEAD_MAX: Duration = Duration::from_secs(24 * 3_600);
 /// How long past its due time a batch is left alone before the sweep sends another ticket.

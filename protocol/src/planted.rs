@@ -162,6 +162,16 @@ pub enum Bug {
     SequenceTakenAgain,
     /// A part takes the next number whatever became of the part that has the last one.
     SequenceHolderIgnored,
+    /// A batch has events of several periods.
+    PeriodsMixed,
+    /// A batch that got no ticket when it was opened gets one only when it is overdue.
+    FirstTicketForgotten,
+    /// A claim is made without a place of its quota.
+    QuotaUnreserved,
+    /// A seat gives its place back although its claim may be made later.
+    QuotaUncertainFreed,
+    /// An event is beyond its quota although places may still be given back.
+    QuotaBeyondUndecided,
     /// A claim whose seat has no reserved place any more takes another place of its quota.
     QuotaCountedTwice,
     /// Places that are reserved are given to other seats.
@@ -171,7 +181,6 @@ pub enum Bug {
 }
 
 impl Bug {
-    /// Every bug that the simulation catches. Those of quotas are not among them: neither function asks for places yet.
     pub const ALL: &[Bug] = &[
         Bug::CacheBeforeTicket,
         Bug::TicketAfterFirstClaim,
@@ -251,6 +260,14 @@ impl Bug {
         Bug::NoticesMarkedFirst,
         Bug::SequenceTakenAgain,
         Bug::SequenceHolderIgnored,
+        Bug::PeriodsMixed,
+        Bug::FirstTicketForgotten,
+        Bug::QuotaUnreserved,
+        Bug::QuotaUncertainFreed,
+        Bug::QuotaBeyondUndecided,
+        Bug::QuotaCountedTwice,
+        Bug::QuotaReservedIgnored,
+        Bug::QuotaEndedFreed,
     ];
 }
 

@@ -30,7 +30,10 @@ impl CloseAt {
         for day in -DAYS_AROUND..=DAYS_AROUND {
             let date = self.zone.days_after(today, day)?;
             for minutes in &self.times {
-                let instant = self.zone.instant(date, *minutes)?;
+                // Before 1970 there are no timestamps.
+                let Some(instant) = self.zone.instant(date, *minutes) else {
+                    continue;
+                };
                 if instant <= at {
                     begins = begins.max(Some(instant));
                 } else {

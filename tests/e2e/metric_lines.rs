@@ -186,6 +186,7 @@ fn assert_sums_agree(rig: &Rig, unique: u64) {
         "FlushedDrained",
         "FlushedUrgent",
         "FlushedIdle",
+        "BeyondQuota",
     ];
     let flushed: u64 = reasons.into_iter().map(sum).sum();
     assert_eq!(

@@ -15,7 +15,7 @@ use protocol::sequence::SequenceScope;
 use protocol::time::Timestamp;
 use sinks::Part;
 
-use crate::ledger::{Delivered, Given, Occurrence, Sent};
+use crate::ledger::{Delivered, Given, Occurrence, Quota, Sent};
 
 /// Longest time from the start of an invocation to its last write, late ones included.
 const INVOCATION_MAX: Duration = Duration::from_secs(15 * 60);
@@ -239,6 +239,24 @@ pub fn p6_the_hours_open_on_time(part: &Part, opening: Timestamp, in_time: bool)
     hold("P6 the_hours_open_on_time", in_time, || {
         format!("{} waited for {opening}", part.key())
     })
+}
+
+/// P9 quota: of a key and a period, at most so many events are delivered.
+pub fn p9_at_most_the_quota_is_delivered(scope: &Quota, delivered: usize, max: u64) -> Check {
+    hold(
+        "P9 at_most_the_quota_is_delivered",
+        delivered as u64 <= max,
+        || format!("{delivered} events of {scope:?}, and the quota is {max}"),
+    )
+}
+
+/// P9 quota: where an event is beyond its quota, all places were used.
+pub fn p9_no_place_is_left_where_an_event_is_beyond(scope: &Quota, used: usize, max: u64) -> Check {
+    hold(
+        "P9 no_place_is_left_where_an_event_is_beyond",
+        max <= used as u64,
+        || format!("an event of {scope:?} is beyond the quota {max}, of which {used} were used"),
+    )
 }
 
 /// P10: every event is in exactly one period, and a part has events of one.

@@ -45,11 +45,26 @@ impl Sent {
         }
     }
 
+    /// Returns the quota that the event counts in, if its body has a key and a time.
+    pub fn quota(&self) -> Option<Quota> {
+        Some(Quota {
+            key: self.batch_key.clone()?,
+            hour: self.happened_at?.as_ms() / 3_600_000,
+        })
+    }
+
     /// Returns the time that decides about the period of the event.
     pub fn time(&self) -> Timestamp {
         let sent_at = START + Duration::from_millis(self.sent_at_ms);
         self.happened_at.unwrap_or(sent_at)
     }
+}
+
+/// A quota key and the hour in which it counts, since 1970.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Quota {
+    pub key: BatchKey,
+    pub hour: u64,
 }
 
 /// One claim of an event, until its tombstone is gone.
@@ -130,6 +145,8 @@ pub struct Ledger {
     pub numbers: BTreeMap<String, u64>,
     /// The parts with numbers that were not set aside, in the order in which the sink got them.
     pub numbered: BTreeMap<SequenceScope, Vec<(BatchId, usize, u64)>>,
+    /// The quotas that some message was beyond.
+    pub beyond: BTreeSet<Quota>,
     /// The parts that were set aside.
     pub aside: BTreeSet<(BatchId, usize)>,
     /// The parts for which an operator accepted another sink.

@@ -211,6 +211,8 @@ pub struct Plan {
     pub event_times: bool,
     /// `CLOSE_AFTER_IDLE`, in seconds; 0 is never.
     pub close_after_idle_secs: u64,
+    /// `QUOTA_MAX`, for the batch keys and the hours of the events' own times.
+    pub quota_max: Option<u64>,
     /// `DELIVERY_MAX_PER_SECOND`; 0 is no limit.
     pub events_per_second: u64,
     /// The pauses of deliveries during the history.
@@ -283,6 +285,17 @@ impl Plan {
     pub fn keeps_periods(&self) -> bool {
         let changes = |one: &Redeploy| matches!(one.change, Change::CloseEvery(_));
         !self.redeploys.iter().any(changes)
+    }
+
+    /// Returns the largest `QUOTA_MAX` of any configuration of the history, if there are quotas, and whether it changes.
+    pub fn quota_max_ever(&self) -> Option<(u64, bool)> {
+        let changed = self.redeploys.iter().filter_map(|one| match one.change {
+            Change::QuotaMax(max) => Some(max),
+            _ => None,
+        });
+        let max = self.quota_max?;
+        let most = changed.clone().fold(max, u64::max);
+        Some((most, changed.count() > 0))
     }
 
     /// Returns `CLOSE_AT`.
@@ -368,6 +381,10 @@ impl Plan {
             }
             "CLOSE_AT" => return self.close_at(),
             "CLOSE_TIME" if self.close_every.is_some() && self.event_times => "at".to_owned(),
+            "QUOTA" if self.quota_max.is_some() => "key".to_owned(),
+            "QUOTA_MAX" => self.quota_max.unwrap_or(0).to_string(),
+            "QUOTA_PERIOD" => "hour".to_owned(),
+            "QUOTA_TIME" if self.quota_max.is_some() => "at".to_owned(),
             "CLOSE_AFTER_IDLE" => self.close_after_idle_secs.to_string(),
             "DELIVERY_HOURS" => return self.delivery_hours(),
             "DELIVERY_MAX_PER_SECOND" => self.events_per_second.to_string(),
@@ -413,6 +430,7 @@ impl Change {
             Change::BodiesAlone(alone) => plan.bodies_alone = alone,
             Change::Notices(on) => plan.notices = on,
             Change::CloseEvery(every) => plan.close_every = every,
+            Change::QuotaMax(max) => plan.quota_max = Some(max),
         }
     }
 }

@@ -56,6 +56,8 @@ pub enum Change {
     Notices(bool),
     /// `CLOSE_AT`: how often a period ends, in minutes.
     CloseEvery(Option<u32>),
+    /// `QUOTA_MAX`.
+    QuotaMax(u64),
 }
 
 impl Change {

@@ -61,6 +61,7 @@ impl Plan {
         plan.draw_pauses(&mut Rng::with_seed(seed ^ 0x9a05_e5ed));
         plan.draw_hours(&mut Rng::with_seed(seed ^ 0x0f1c_e402));
         plan.draw_periods(&mut Rng::with_seed(seed ^ 0x9e71_0d50));
+        plan.draw_quota(&mut Rng::with_seed(seed ^ 0x400a_7a5e));
         plan.draw_notices(&mut Rng::with_seed(seed ^ 0x0711_ce05));
         // The parts of one history of four have numbers.
         plan.sequence = Rng::with_seed(seed ^ 0x5e90_e9ce).u8(..) < 64;
@@ -126,6 +127,7 @@ impl Plan {
             close_every: None,
             event_times: false,
             close_after_idle_secs: 0,
+            quota_max: None,
             events_per_second: 0,
             pauses: Vec::new(),
             sets_aside: pick(later, &[0.0, 0.2, 0.5]),
@@ -220,6 +222,21 @@ impl Plan {
             self.redeploys.push(Redeploy {
                 at_ms: rng.u64(0..self.calm_at_ms),
                 change: Change::CloseEvery(pick(rng, &[None, Some(20)])),
+            });
+        }
+    }
+
+    /// Gives each batch key a quota in every second history that has keys.
+    fn draw_quota(&mut self, rng: &mut Rng) {
+        if self.keys == 0 || rng.bool() {
+            return;
+        }
+        self.quota_max = Some(pick(rng, &[1, 5, 20]));
+        self.event_times = true;
+        if !self.calm && rng.u8(..) < 64 {
+            self.redeploys.push(Redeploy {
+                at_ms: rng.u64(0..self.calm_at_ms),
+                change: Change::QuotaMax(rng.u64(1..20)),
             });
         }
     }

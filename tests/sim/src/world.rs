@@ -13,6 +13,7 @@ mod notices;
 mod pauses;
 mod periods;
 mod queues;
+mod quotas;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -4,7 +4,9 @@ use super::*;
 
 #[test]
 fn the_response_to_an_outcome_follows_the_rule() {
-    use Outcome::{Claimed, Conflict, Duplicate, Failed, Redelivered, Unstorable};
+    use Outcome::{
+        BeyondQuota, Claimed, Conflict, Duplicate, Failed, Redelivered, Unstorable, WaitsForQuota,
+    };
     use Response::{Failure, Quarantine, Success};
     let table = [
         (Claimed, Success, Success),
@@ -12,6 +14,8 @@ fn the_response_to_an_outcome_follows_the_rule() {
         (Duplicate, Success, Failure),
         (Conflict, Quarantine, Failure),
         (Unstorable, Quarantine, Quarantine),
+        (BeyondQuota, Quarantine, Quarantine),
+        (WaitsForQuota, Failure, Failure),
         (Failed, Failure, Failure),
     ];
     for (outcome, drop, requeue) in table {

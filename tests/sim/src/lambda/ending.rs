@@ -58,6 +58,7 @@ impl Run {
         report_dead_letters(&mut world);
         let mut checks = self.messages_ended(&world);
         checks.push(self.no_claim_is_left(&world));
+        checks.extend(world.quotas_are_used_up());
         checks.push(checks::p7_every_notice_is_sent(&world.unsent_notices()));
         if self.plan.calm {
             let records = world.batches.records();

@@ -68,6 +68,7 @@ impl World {
                     key: key.clone(),
                 };
                 self.given(id, given);
+                self.check_quota(id, *seat);
             }
         }
     }

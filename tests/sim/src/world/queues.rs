@@ -114,6 +114,12 @@ impl World {
                 if let Some(chunk) = chunk_id(message.sqs_message_id.as_str()) {
                     self.chunk_reported_lost(chunk, &message.body);
                 }
+                if message.reason.starts_with("`QUOTA`: beyond") {
+                    let sent = self.ledger.message(&message.sqs_message_id);
+                    let quota = sent.and_then(|sent| sent.quota());
+                    self.ledger.beyond.extend(quota);
+                    self.note("beyond a quota", || message.sqs_message_id.to_string());
+                }
                 let edited = self.ledger.edited.contains(&message.sqs_message_id);
                 if let Some(sent) = self.ledger.message(&message.sqs_message_id)
                     && (*sent.body == *message.body || edited)

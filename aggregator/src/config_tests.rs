@@ -1,0 +1,83 @@
+//! Tests of the configuration.
+
+use super::tests_support::read;
+use super::*;
+
+#[test]
+fn defaults_are_those_that_are_documented() {
+    let config = read(&[]).unwrap();
+    assert_eq!(config.window, Duration::from_secs(300));
+    let limits = BatchLimits {
+        items_max: 50_000,
+        bytes_max: 134_217_728,
+        shards: 10,
+        keys_max: 1_000,
+        seats_max: SEATS_MAX,
+        known_claims_max: KNOWN_CLAIMS_MAX,
+    };
+    assert_eq!(config.limits, limits);
+    assert_eq!(config.event_id, EventIdRule::MessageId);
+    assert_eq!(config.rule, DuplicateRule::Drop);
+    assert_eq!(config.batch_key, None);
+    assert!(!config.seal_when_drained);
+}
+
+#[test]
+fn a_place_of_chunks_names_a_bucket_that_can_exist() {
+    let problems = |bodies| {
+        let quarantine = (
+            "QUARANTINE_SQS_URL",
+            "https://sqs.eu-west-1.amazonaws.com/1/q",
+        );
+        match read(&[("BODIES", bodies), quarantine]) {
+            Ok(_) => String::new(),
+            Err(error) => error.to_string(),
+        }
+    };
+    for wrong in ["s3://Bodies/chunks", "s3://b", "s3://my_bucket/chunks"] {
+        let text = problems(wrong);
+        let words = format!(
+            "`BODIES`: wrong value: got `{wrong}`: expected, as the bucket, the name of a bucket, 3 to 63"
+        );
+        assert!(text.contains(&words), "{text}");
+    }
+    assert!(problems("chunks").contains("got `chunks`: expected `items`, `table` or"));
+    for right in ["s3://bodies/chunks", "s3://bodies", "table", "items"] {
+        assert!(!problems(right).contains("wrong value"), "{right}");
+    }
+}
+
+#[test]
+fn every_wrong_variable_is_named_in_one_message() {
+    let error = read(&[
+        ("DDB_LOCK_TABLE", ""),
+        ("MAX_SECONDARY_BATCHING_WINDOW", "0"),
+        ("MAX_BATCH_SIZE", "many"),
+        ("MAX_BATCH_BYTES", "1"),
+        ("INDEX_SHARDS", "101"),
+        ("EVENT_ID", "json:a["),
+        ("BATCH_KEY", "]"),
+        ("SEAL_WHEN_DRAINED", "yes"),
+        ("ON_DUPLICATE", "ignore"),
+        ("QUARANTINE_SQS_URL", "here"),
+        ("OVERFLOW_BUCKET", "Here"),
+    ])
+    .unwrap_err();
+    let text = error.to_string();
+    assert_eq!(error.problems.len(), 11, "{text}");
+    for words in [
+        "`DDB_LOCK_TABLE`: not set",
+        "`MAX_SECONDARY_BATCHING_WINDOW`: wrong value: got `0`, expected a whole number of seconds from 1 to 900",
+        "`MAX_BATCH_SIZE`: wrong value: got `many`",
+        "`MAX_BATCH_BYTES`: wrong value: got `1`, expected a whole number of bytes from 409600",
+        "`INDEX_SHARDS`: wrong value: got `101`, expected a whole number of shards from 1 to 100",
+        "`EVENT_ID`: wrong value: got `json:a[`: ",
+        "`BATCH_KEY`: wrong value: got `]`: ",
+        "`SEAL_WHEN_DRAINED`: wrong value: got `yes`, expected `on` or `off`",
+        "`ON_DUPLICATE`: wrong value: got `ignore`, expected `drop` or `requeue`",
+        "`QUARANTINE_SQS_URL`: wrong value: got `here`",
+        "`OVERFLOW_BUCKET`: wrong value: got `Here`, expected the name of a bucket",
+    ] {
+        assert!(text.contains(words), "{words} in {text}");
+    }
+}
