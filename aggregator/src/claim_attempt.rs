@@ -205,7 +205,8 @@ impl<'a> ClaimAttempt<'a> {
             outcome,
             winner,
             seat: (outcome == Outcome::Claimed).then_some(seat),
-            freed: (end == SeatEnd::Free || planted(Bug::QuotaUncertainFreed) && end == SeatEnd::Uncertain)
+            freed: (end == SeatEnd::Free
+                || planted(Bug::QuotaUncertainFreed) && end == SeatEnd::Uncertain)
                 .then_some(seat),
             unused,
         }

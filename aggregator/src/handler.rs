@@ -245,11 +245,7 @@ impl Handler {
     }
 
     /// Returns what goes to the quarantine of a record with this outcome.
-    fn to_quarantine(
-        &self,
-        record: &Result<Record, Quarantined>,
-        outcome: Outcome,
-    ) -> Quarantined {
+    fn to_quarantine(&self, record: &Result<Record, Quarantined>, outcome: Outcome) -> Quarantined {
         let Record {
             candidate, quota, ..
         } = match record {

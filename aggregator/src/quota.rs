@@ -114,6 +114,12 @@ impl QuotaRule {
         );
         let period: Option<QuotaPeriod> = reader.text_with(&QUOTA_PERIOD, str::parse);
         let time: Option<Expression> = reader.text_with(&QUOTA_TIME, str::parse);
+        reader.rule(
+            "`QUOTA_TIME` is set only with `QUOTA`: otherwise there are no quotas.",
+            (time.is_some() && key.is_none()).then(|| {
+                format!("`{QUOTA_TIME}` is set, but `{QUOTA}` is not: there are no quotas")
+            }),
+        );
         let beyond = reader.word(&QUOTA_BEYOND);
         reader.rule(
             "`QUOTA_BEYOND` `wait` goes only without `QUOTA_TIME`: an event stays in the period of its own time.",
@@ -157,9 +163,7 @@ impl FromStr for QuotaPeriod {
             None if text == "hour" => Ok(QuotaPeriod::Utc(HOUR_MS)),
             None if text == "day" => Ok(QuotaPeriod::Utc(DAY_MS)),
             Some(("day", zone)) => format!("00:00 {zone}").parse().map(QuotaPeriod::DaysOf),
-            Some(_) | None => {
-                Err("expected `minute`, `hour`, `day` or `day TIME-ZONE`".to_owned())
-            }
+            Some(_) | None => Err("expected `minute`, `hour`, `day` or `day TIME-ZONE`".to_owned()),
         }
     }
 }
@@ -195,7 +199,10 @@ mod tests {
         for text in ["", "week", "days", "hour Europe/Berlin", "day "] {
             let error = text.parse::<QuotaPeriod>().unwrap_err();
             let words = ["expected `minute`", "time zone: got ``", "cargo feature"];
-            assert!(words.iter().any(|words| error.contains(words)), "{text}: {error}");
+            assert!(
+                words.iter().any(|words| error.contains(words)),
+                "{text}: {error}"
+            );
         }
     }
 }

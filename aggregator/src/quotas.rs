@@ -114,7 +114,12 @@ impl Quotas {
             .update(scope, rule, budget, |account| {
                 got = seats
                     .iter()
-                    .map(|(batch, seqs)| (*batch, account.reserve(*batch, seqs.iter(), rule.events_max)))
+                    .map(|(batch, seqs)| {
+                        (
+                            *batch,
+                            account.reserve(*batch, seqs.iter(), rule.events_max),
+                        )
+                    })
                     .collect();
             })
             .await;

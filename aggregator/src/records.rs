@@ -229,7 +229,11 @@ fn batch_key(expression: &Expression, json: &Json) -> Result<BatchKey, BadRecord
 
 /// Returns the period of a message that was sent at `sent_at`: by the time in its body, or else by when it was sent.
 fn period(config: &Config, json: &Json, sent_at: Timestamp) -> Result<Option<Period>, BadRecord> {
-    let Some(close_at) = config.close_at.as_ref().filter(|_| !planted(Bug::PeriodsMixed)) else {
+    let Some(close_at) = config
+        .close_at
+        .as_ref()
+        .filter(|_| !planted(Bug::PeriodsMixed))
+    else {
         return Ok(None);
     };
     let needed_by = CLOSE_TIME.name;

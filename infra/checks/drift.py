@@ -83,6 +83,8 @@ def patterns():
         "SinkPayloads": (["", cfn.PAYLOADS], ["*", "log:", "file:///mnt/payloads", *widened([cfn.PAYLOADS])]),
         "DuplicatesSqsUrl": (["", cfn.COMPLETIONS["sqs"]], ["*", "duplicates", cfn.COMPLETIONS["events"], cfn.COMPLETIONS["sqs"] + ".fifo", *widened([cfn.COMPLETIONS["sqs"]])]),
         "DeliveryHours": (["", "Mon-Fri 20:00-05:00, Sat 10:00-12:00 Europe/Berlin", "00:00-24:00 Etc/GMT+1"], ["20:00-05:00", "Mon;Tue 20:00-05:00 UTC"]),
+        "CloseAt": (["", "00:00 UTC", "00:00, 12:30 Europe/Berlin", "06:00,18:00 Etc/GMT+1"], ["00:00", "00:00;12:00 UTC"]),
+        "QuotaPeriod": (["minute", "hour", "day", "day Europe/Berlin"], ["", "week", "hour UTC", "day "]),
         "Completion": (["", *cfn.COMPLETIONS.values()], ["*", "default", cfn.COMPLETIONS["sqs"] + ".fifo", *widened(cfn.COMPLETIONS.values())]),
         # The function would refuse `s3`, which the template replaces, and places that IAM or S3 reads in another way.
         "Bodies": (["items", "table", "s3", *CHUNKS], [*NO_CHUNKS, "", "items ", "tables"]),

@@ -27,13 +27,15 @@ WORLDS = {
     "Sftp": {"Sink": cfn.SINKS["sftp"], "SinkHostKey": cfn.HOST_KEYS} | cfn.SECRETS["secretsmanager"],
     "Root": {"Sink": "s3://bucket", "SinkFormat": "fixed-width", "SinkColumns": cfn.COLUMNS["file"]},
     "Deep": {"Sink": "s3://bucket/1/2/3/4/5/6", "Completion": cfn.COMPLETIONS["sqs"], "AlarmTopicArn": "arn:aws:sns:eu-west-1:123456789012:alarms"},
-    "Bus": {"Completion": cfn.COMPLETIONS["events"], "DeliveryHours": "20:00-05:00 Europe/Berlin", "DeliveryMaxPerSecond": "50", "DuplicatesSqsUrl": cfn.COMPLETIONS["sqs"]},
+    "Bus": {"Completion": cfn.COMPLETIONS["events"], "DeliveryHours": "20:00-05:00 Europe/Berlin", "DeliveryMaxPerSecond": "50", "DuplicatesSqsUrl": cfn.COMPLETIONS["sqs"], "CloseAt": "00:00 Europe/Berlin", "CloseTime": "at", "CloseAfterIdle": "600"},
     "Https": {"Sink": cfn.SINKS["https"], "SinkFormat": "csv", "SinkColumns": '[{"name":"id","json":"id"}]', "SinkHeader": "off", "SinkTimeout": "60", "SinkRejects": cfn.REJECTS, "SealWhenDrained": "on", "AggregatorConcurrency": "9", "IndexShards": "20", "WriteConcurrency": "128"} | cfn.SECRETS["secretsmanager"],
     "Chunks": {"Bodies": "s3", "FormerBodies": cfn.FORMER},
     "ChunksKey": {"Bodies": "s3", "KmsKeyArn": cfn.KEY},
     "Given": {"Bodies": cfn.CHUNKS, "FormerBodies": "s3", "KmsKeyArn": cfn.KEY},
     "GivenRoot": {"Bodies": "s3://chunks", "FormerBodies": "s3://former", "OverflowBucket": "bodies"},
     "Table": {"Bodies": "table", "FormerBodies": "s3", "MaxBatchSize": "100000"},
+    "Quota": {"Quota": "customer", "QuotaMax": "100", "QuotaPeriod": "day Europe/Berlin", "QuotaTime": "at"},
+    "Waiting": {"Quota": "customer", "QuotaMax": "100", "QuotaPeriod": "hour", "QuotaBeyond": "wait"},
     "Parameter": {"Sink": cfn.SINKS["https"]} | cfn.SECRETS["ssm"],
 }
 

@@ -11,7 +11,7 @@ use crate::files::assert_generated;
 const HEAD: &str = "\
 # Configuration
 
-<!-- Generated from the declarations in shared/src/config.rs, aggregator/src/config.rs, batch-processor/src/config.rs and
+<!-- Generated from the declarations in shared/src/config.rs, aggregator/src/config.rs, aggregator/src/quota.rs, batch-processor/src/config.rs and
 sinks/src/config.rs by `cargo xtask configuration`. Edits here are lost. -->
 
 Every variable of the two functions. They are read from the environment once, at the cold start; all that is wrong with any

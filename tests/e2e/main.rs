@@ -35,6 +35,8 @@ mod metric_lines;
 mod notices;
 mod outages;
 mod output;
+mod periods;
+mod quotas;
 mod redeploys;
 mod rig;
 mod runbook;

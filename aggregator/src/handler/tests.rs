@@ -9,6 +9,7 @@ mod overflow;
 #[cfg(feature = "time-zones")]
 mod periods;
 mod quarantine;
+mod quotas;
 mod redeliveries;
 mod reports;
 mod urgent;

@@ -322,6 +322,7 @@ export function dashboard(scope: WatchedService): void {
       aggregator('FlushedBytes', { label: 'full by bytes' }),
       aggregator('FlushedDrained', { label: 'queue drained' }),
       aggregator('FlushedUrgent', { label: 'urgent event' }),
+      aggregator('FlushedIdle', { label: 'no further events' }),
       aggregator('FlushedWindow', { label: 'window, seen by the aggregator' }),
       processor('FlushedWindow', { label: 'window' }),
     ]),

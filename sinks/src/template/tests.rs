@@ -2,6 +2,9 @@
 
 use std::borrow::Cow;
 
+use protocol::period::Period;
+use protocol::time::Timestamp;
+
 use super::*;
 use crate::dates::Zone;
 use crate::encoding::Encoding;
@@ -20,6 +23,10 @@ fn keyed() -> Part {
     Part {
         batch_key: Some("Zoë".parse().unwrap()),
         sequence: Some(42),
+        period: Some(Period {
+            begins: Timestamp::from_ms(1_795_478_400_000),
+            ends: Timestamp::from_ms(1_795_564_800_000),
+        }),
         ..part(3, &[])
     }
 }
@@ -50,6 +57,7 @@ fn each_placeholder_has_its_value_and_its_width() {
         ("{batch}", "0190163d-8694-739b-aea5-966c26f8ad91"),
         ("{source:<5}|{source:>5}|", "q    |    q|"),
         ("{date:%Y-%m-%d %H:%M:%S}", "2026-11-25 23:30:00"),
+        ("{period:%Y-%m-%d}", "2026-11-24"),
         ("T{count:05}{count:>3}{count:<3}.", "T00002  22  ."),
         ("{sum:amount}", "10.50"),
         ("{sum:amount:010}|{sum:amount:>8}", "0000010.50|   10.50"),

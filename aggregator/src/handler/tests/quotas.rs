@@ -1,0 +1,147 @@
+//! `QUOTA`.
+
+use protocol::ids::BatchId;
+use protocol::quota::{QuotaAccount, QuotaScope};
+use shared::ports::QuotaStore;
+
+use super::*;
+
+const QUARANTINE: (&str, &str) = (
+    "QUARANTINE_SQS_URL",
+    "https://sqs.eu-west-1.amazonaws.com/1/q",
+);
+const QUOTA: [(&str, &str); 3] = [("QUOTA", "content"), ("QUOTA_MAX", "2"), QUARANTINE];
+
+/// Returns the account of a key on the first day of 1970, in which the tests begin.
+async fn account(aggregator: &Aggregator, key: &str) -> QuotaAccount {
+    let read = aggregator.fakes.quota_store.read(&scope(key)).await;
+    read.unwrap()
+}
+
+fn scope(key: &str) -> QuotaScope {
+    QuotaScope {
+        key: key.parse().unwrap(),
+        begins: Timestamp::EPOCH,
+        ends: Timestamp::EPOCH + Duration::from_secs(24 * 3_600),
+    }
+}
+
+fn reasons(aggregator: &Aggregator) -> Vec<String> {
+    let quarantined = aggregator.fakes.quarantine_queue.take();
+    let reasons = quarantined.into_iter().map(|message| message.reason);
+    reasons.collect()
+}
+
+#[tokio::test]
+async fn each_key_has_its_own_quota_and_what_is_beyond_it_goes_to_the_quarantine() {
+    let aggregator = aggregator_with(&QUOTA);
+    let first = [("m1", "e1", "a"), ("m2", "e2", "a"), ("m3", "e3", "b")];
+    assert!(invoke(&aggregator, &first).await.is_empty());
+    assert_eq!(only_batch(&aggregator).confirmed, 3);
+    let full = account(&aggregator, "a").await;
+    assert_eq!((full.taken, full.is_certain()), (2, true));
+    let more = [("m4", "e4", "a"), ("m5", "e5", "b")];
+    assert!(invoke(&aggregator, &more).await.is_empty());
+    assert_eq!(
+        reasons(&aggregator),
+        [
+            "`QUOTA`: beyond it: got more than 2 events of the key from 0 to 86400000 (milliseconds since 1970)"
+        ]
+    );
+    assert_eq!(only_batch(&aggregator).confirmed, 4);
+    let line = aggregator.fakes.metric_log.take().pop().unwrap();
+    assert!(line.contains(r#""BeyondQuota":1"#), "{line}");
+}
+
+#[tokio::test]
+async fn redeliveries_and_duplicates_take_no_place_and_are_not_beyond_a_full_quota() {
+    let aggregator = aggregator_with(&QUOTA);
+    invoke(&aggregator, &[("m1", "e1", "a"), ("m2", "e2", "a")]).await;
+    // Another environment, which remembers nothing.
+    let config = config(&[&QUOTA[..], &[("EVENT_ID", "json:id")]].concat());
+    let other = Aggregator {
+        handler: Handler::new(
+            config.clone(),
+            aggregator.fakes.ports(),
+            aggregator.source_queues.clone(),
+            Arc::new(SharedAllocator::new(config.limits)),
+        ),
+        fakes: aggregator.fakes.clone(),
+        source_queues: aggregator.source_queues.clone(),
+    };
+    let again = [("m1", "e1", "a"), ("m9", "e2", "a"), ("m3", "e3", "a")];
+    assert!(invoke(&other, &again).await.is_empty());
+    let reasons = reasons(&other);
+    assert_eq!(reasons.len(), 1, "only e3 is beyond: {reasons:?}");
+    assert_eq!(account(&other, "a").await.taken, 2);
+}
+
+#[tokio::test]
+async fn while_a_place_may_be_given_back_an_event_waits() {
+    let aggregator = aggregator_with(&QUOTA);
+    // An environment that died has reserved a place.
+    let batch: BatchId = "0190163d-8694-739b-aea5-966c26f8ad91".parse().unwrap();
+    let record = BatchRecord::open(batch, "arn:q".parse().unwrap(), None, 1, START, START);
+    aggregator.fakes.batch_store.create(&record).await.unwrap();
+    let mut reserved = QuotaAccount::default();
+    reserved.reserve(batch, 7..8, 2);
+    reserved.version = 1;
+    let store = &aggregator.fakes.quota_store;
+    assert!(store.replace(&scope("a"), 0, &reserved).await.unwrap());
+    let both = [("m1", "e1", "a"), ("m2", "e2", "a")];
+    assert_eq!(invoke(&aggregator, &both).await, ["m2"]);
+    assert!(reasons(&aggregator).is_empty());
+    assert_eq!(account(&aggregator, "a").await.places(), 2);
+    // Its batch is complete without the claim.
+    aggregator.fakes.batch_store.remove(batch);
+    let complete = BatchRecord {
+        status: None,
+        ..record
+    };
+    aggregator
+        .fakes
+        .batch_store
+        .create(&complete)
+        .await
+        .unwrap();
+    assert!(invoke(&aggregator, &[("m2", "e2", "a")]).await.is_empty());
+    assert_eq!(account(&aggregator, "a").await.taken, 2);
+}
+
+#[tokio::test]
+async fn in_the_next_period_there_are_places_again() {
+    let wait = [
+        ("QUOTA", "content"),
+        ("QUOTA_MAX", "1"),
+        ("QUOTA_BEYOND", "wait"),
+    ];
+    let aggregator = aggregator_with(&wait);
+    invoke(&aggregator, &[("m1", "e1", "a")]).await;
+    let waits = [("m2", "e2", "a")];
+    assert_eq!(invoke(&aggregator, &waits).await, ["m2"]);
+    aggregator
+        .fakes
+        .clock
+        .advance(Duration::from_secs(24 * 3_600));
+    assert!(invoke(&aggregator, &waits).await.is_empty());
+}
+
+#[tokio::test]
+async fn an_event_of_a_quota_long_ago_goes_to_the_quarantine() {
+    let aggregator = aggregator_with(&[("QUOTA_TIME", "id"), QUOTA[0], QUOTA[1], QUOTA[2]]);
+    aggregator
+        .fakes
+        .clock
+        .advance(Duration::from_secs(40 * 24 * 3_600));
+    let messages = [
+        ("m1", "1970-01-01T00:00:00Z", "a"),
+        ("m2", "1970-02-09T00:00:00Z", "a"),
+    ];
+    assert!(invoke(&aggregator, &messages).await.is_empty());
+    assert_eq!(
+        reasons(&aggregator),
+        [
+            "`QUOTA_TIME`: got 0 (milliseconds since 1970), expected a time in a period that ended at most 30 days ago"
+        ]
+    );
+}

@@ -1,0 +1,113 @@
+//! Quotas per key: exactly as many events as a quota has are delivered, whatever is sent again or killed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use emulators::sqs::Message;
+use loadgen::{Duplicates, Workload, WorkloadConfig};
+use local::bodies::BodiesKind;
+use local::stack::{INPUT_QUEUE, QUARANTINE_QUEUE};
+use serde_json::Value;
+
+use crate::rig::{Rig, Setup, workload};
+
+const KEYS: u32 = 10;
+const QUOTA: usize = 100;
+
+/// Returns the quota key and the id of an event.
+fn key_and_id(body: &str) -> (String, String) {
+    let body: Value = serde_json::from_str(body).expect("a body of the burst is JSON");
+    let text = |field: &str| body[field].as_str().expect("it is a text").to_owned();
+    (text("source"), text("id"))
+}
+
+/// Checks that every key has as many delivered events as its quota, each once, and returns them.
+fn delivered_per_key(rig: &Rig, quota: usize) -> BTreeSet<String> {
+    let mut per_key: BTreeMap<String, usize> = BTreeMap::new();
+    let mut ids = BTreeSet::new();
+    for line in rig.delivered() {
+        let (key, id) = key_and_id(&line.body);
+        *per_key.entry(key).or_default() += 1;
+        assert!(ids.insert(id.clone()), "{id} is there twice");
+    }
+    let expected = (0..KEYS).map(|key| (format!("s{key}"), quota));
+    assert_eq!(per_key, expected.collect());
+    ids
+}
+
+async fn a_quota_is_delivered_exactly(bodies: BodiesKind) {
+    let mut setup = Setup::new()
+        .bodies(bodies)
+        .var("QUOTA", "source")
+        .var("QUOTA_MAX", QUOTA)
+        .var("MAX_SECONDARY_BATCHING_WINDOW", 3)
+        .redeliver(INPUT_QUEUE, Duration::from_secs(5), 1_000);
+    setup.options.faults.kills = "5".parse().expect("it is a percentage");
+    let rig = setup.start().await;
+    let workload = Workload::new(WorkloadConfig {
+        seed: 61,
+        messages: 5_000,
+        duplicates: Duplicates::any(20.0),
+        sources: KEYS,
+        ..WorkloadConfig::default()
+    })
+    .expect("the workload is sound");
+    rig.burst(&workload).await;
+    rig.until_drained().await;
+
+    let delivered = delivered_per_key(&rig, QUOTA);
+    let beyond = rig.depth(QUARANTINE_QUEUE);
+    let mut set_aside = BTreeSet::new();
+    for Message { body, .. } in rig.take(QUARANTINE_QUEUE, beyond).await {
+        let message: Value =
+            serde_json::from_str(&body).expect("a message of the quarantine is JSON");
+        let reason = message["reason"].as_str().expect("it has a reason");
+        assert!(
+            reason.starts_with("`QUOTA`: beyond it: got more than 100 events of the key"),
+            "{reason}"
+        );
+        let (_, id) = key_and_id(message["body"].as_str().expect("it has a body"));
+        assert!(!delivered.contains(&id), "{id} is delivered and set aside");
+        set_aside.insert(id);
+    }
+    assert_eq!(
+        delivered.len() + set_aside.len(),
+        workload.unique() as usize
+    );
+    assert!(
+        rig.stack.aggregator.stats().crashes > 0,
+        "nothing was killed"
+    );
+}
+
+#[tokio::test]
+async fn of_5_000_events_of_10_keys_with_duplicates_and_kills_exactly_100_a_key_are_delivered() {
+    a_quota_is_delivered_exactly(BodiesKind::Items).await;
+}
+
+#[tokio::test]
+async fn a_quota_is_delivered_exactly_from_chunks_too() {
+    a_quota_is_delivered_exactly(BodiesKind::Table).await;
+}
+
+#[tokio::test]
+async fn what_is_beyond_a_quota_may_wait_for_the_next_period() {
+    let rig = Setup::new()
+        .var("QUOTA", "source")
+        .var("QUOTA_MAX", 40)
+        .var("QUOTA_PERIOD", "minute")
+        .var("QUOTA_BEYOND", "wait")
+        .redeliver(INPUT_QUEUE, Duration::from_secs(5), 1_000)
+        .start()
+        .await;
+    let workload = workload(62, 60, 0.0);
+    rig.burst(&workload).await;
+    rig.until_metric("BeyondQuota", 1).await;
+    rig.until("the first 40 are delivered", async || {
+        rig.delivered().len() >= 40
+    })
+    .await;
+    rig.until_drained().await;
+    assert_eq!(rig.delivered().len(), 60);
+    rig.end().await;
+}
