@@ -189,11 +189,21 @@ impl<'a> ClaimAttempt<'a> {
             return self.fail();
         };
         let (leader, seat) = (self.seated.leader, self.seated.seat);
+        // Whether a seat without a place was never reserved is known only if the account was read.
+        let never_reserved = matches!(
+            self.without_place,
+            Some(Outcome::BeyondQuota | Outcome::WaitsForQuota)
+        );
         let end = match outcome {
             Outcome::Claimed => SeatEnd::Claimed,
             // A write without a reply may be applied later, whatever was read in the table since.
             _ if self.unanswered && !planted(Bug::UncertainTakenForFree) => SeatEnd::Uncertain,
             _ => SeatEnd::Free,
+        };
+        let is_freed = match end {
+            SeatEnd::Free => !never_reserved,
+            SeatEnd::Uncertain => planted(Bug::QuotaUncertainFreed),
+            SeatEnd::Claimed => false,
         };
         let unused = self.overflow.filter(|_| {
             end == SeatEnd::Free || end == SeatEnd::Uncertain && planted(Bug::UncertainBodyRemoved)
@@ -205,9 +215,7 @@ impl<'a> ClaimAttempt<'a> {
             outcome,
             winner,
             seat: (outcome == Outcome::Claimed).then_some(seat),
-            freed: (end == SeatEnd::Free
-                || planted(Bug::QuotaUncertainFreed) && end == SeatEnd::Uncertain)
-                .then_some(seat),
+            freed: is_freed.then_some(seat),
             unused,
         }
     }

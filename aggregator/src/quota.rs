@@ -5,7 +5,7 @@ use std::str::FromStr;
 use protocol::period::Period;
 use protocol::time::Timestamp;
 use shared::close_at::CloseAt;
-use shared::config::{Number, Reader, Text, Topic, Unset, Variable, Word};
+use shared::config::{Number, QUARANTINE_SQS_URL, Reader, Text, Topic, Unset, Variable, Word};
 use shared::expression::Expression;
 
 const MINUTE_MS: u64 = 60_000;
@@ -127,6 +127,13 @@ impl QuotaRule {
                 format!("`{QUOTA_BEYOND}` `wait`: not with `{QUOTA_TIME}`: an event stays in the period of its own time, and would wait for ever")
             }),
         );
+        let has_quarantine = reader.is_set(&QUARANTINE_SQS_URL);
+        reader.rule(
+            "`QUOTA` with `QUOTA_BEYOND` `quarantine` needs `QUARANTINE_SQS_URL`.",
+            (key.is_some() && beyond == BeyondQuota::Quarantine && !has_quarantine).then(|| {
+                format!("`{QUARANTINE_SQS_URL}`: not set: expected the URL of a queue, because what is beyond a `{QUOTA}` goes there")
+            }),
+        );
         Some(QuotaRule {
             key: key?,
             events_max,
@@ -198,7 +205,7 @@ mod tests {
     fn other_periods_are_refused_with_what_is_allowed() {
         for text in ["", "week", "days", "hour Europe/Berlin", "day "] {
             let error = text.parse::<QuotaPeriod>().unwrap_err();
-            let words = ["expected `minute`", "time zone: got ``", "cargo feature"];
+            let words = ["expected `minute`", "no time zone", "cargo feature"];
             assert!(
                 words.iter().any(|words| error.contains(words)),
                 "{text}: {error}"

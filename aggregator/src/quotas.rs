@@ -1,15 +1,16 @@
 //! Places of quotas: reserved before claims are made, and settled when it is known which were.
 //!
-//! What is settled is kept in memory, and written with the next reservation of the same key and period, or at once if the quota has no
-//! place left. If the environment dies before, the places stay reserved until their batches are complete: then the records say which
-//! claims were delivered, and whoever needs a place settles them.
+//! An account is written twice for each key, period and invocation. If the environment dies between, the places stay reserved until
+//! their batches are complete: then the records say which claims were delivered, and whoever needs a place settles them. What could not
+//! be written is kept, and written with the next reservation of the same key and period.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use protocol::batch::BatchRecord;
 use protocol::claim::Outcome;
 use protocol::ids::BatchId;
-use protocol::limits::{QUOTA_BATCHES_MAX, QUOTA_SCOPES_MAX};
+use protocol::limits::{QUOTA_BATCHES_MAX, QUOTA_SCOPES_MAX, QUOTA_SETTLE_TIME_MAX};
 use protocol::planted::{Bug, planted};
 use protocol::quota::{QuotaAccount, QuotaScope};
 use protocol::retry::RetryPolicy;
@@ -30,16 +31,12 @@ pub struct Quotas {
     quota_store: Arc<dyn QuotaStore>,
     batch_store: Arc<dyn BatchStore>,
     concurrency: usize,
-    unwritten: Mutex<BTreeMap<QuotaScope, Unwritten>>,
+    /// What is not in the accounts yet.
+    unwritten: Mutex<BTreeMap<QuotaScope, Settlement>>,
 }
 
-/// What became of seats, and is not in the account yet.
-#[derive(Debug, Default)]
-struct Unwritten {
-    batches: BTreeMap<BatchId, SettledSeats>,
-    /// Whether the account had no place left when it was last read.
-    is_full: bool,
-}
+/// What became of the seats of some batches.
+type Settlement = BTreeMap<BatchId, SettledSeats>;
 
 #[derive(Clone, Debug, Default)]
 struct SettledSeats {
@@ -87,13 +84,19 @@ impl Quotas {
                 None => placed.with_place.push(one),
             }
         }
+        // The claims of the others need time too.
+        let half = budget.half();
         let reserved = scopes
             .into_iter()
-            .map(|(scope, seated)| self.reserve_in(scope, seated, rule, budget));
+            .map(|(scope, seated)| self.reserve_in(scope, seated, rule, &half));
         for one in bounded(reserved.collect(), self.concurrency).await {
             placed.with_place.extend(one.with_place);
             placed.without.extend(one.without);
         }
+        // Chunks have their events in the order of their seats.
+        placed
+            .with_place
+            .sort_unstable_by_key(|one| (one.seat.batch, one.seat.seq));
         placed
     }
 
@@ -147,14 +150,18 @@ impl Quotas {
         }
     }
 
-    /// Notes which of the seats that had places hold claims, which are counted, and which are free. Writes that to the accounts without
-    /// a place left.
+    /// Settles the seats that had places: those with claims, which are counted, and those that are free.
     pub async fn settle(&self, settled: &[Settled], leaders: &[&Record], budget: &Budget<'_>) {
         let Some(rule) = &self.rule else {
             return;
         };
-        let full: Vec<QuotaScope> = {
+        let mut scopes = BTreeSet::new();
+        {
             let mut unwritten = self.unwritten();
+            if unwritten.len() >= QUOTA_SCOPES_MAX {
+                // As if this environment had died: the seats are settled when their batches are complete.
+                unwritten.clear();
+            }
             for one in settled {
                 let Some(scope) = &leaders[one.leader].quota else {
                     continue;
@@ -162,27 +169,24 @@ impl Quotas {
                 let Some(seat) = one.seat.or(one.freed) else {
                     continue;
                 };
+                scopes.insert(scope);
                 let of_scope = unwritten.entry(scope.clone()).or_default();
-                let seats = of_scope.batches.entry(seat.batch).or_default();
+                let seats = of_scope.entry(seat.batch).or_default();
                 match one.seat.is_some() {
                     true => seats.claimed.insert(seat.seq),
                     false => seats.free.insert(seat.seq),
                 };
             }
-            let full = unwritten
-                .iter()
-                .filter(|(_, one)| one.is_full && !one.batches.is_empty());
-            full.map(|(scope, _)| scope.clone()).collect()
-        };
-        let writes = full
-            .iter()
-            .map(|scope| self.update(scope, rule, budget, |_| {}));
-        bounded(writes.collect(), self.concurrency).await;
-        let mut unwritten = self.unwritten();
-        if unwritten.len() > QUOTA_SCOPES_MAX {
-            // As if this environment had died: the seats are settled when their batches are complete.
-            unwritten.clear();
         }
+        // The messages are judged already, and their responses wait.
+        let short = Budget {
+            stop_at: (budget.clock.now() + QUOTA_SETTLE_TIME_MAX).min(budget.stop_at),
+            ..*budget
+        };
+        let writes = scopes
+            .into_iter()
+            .map(|scope| self.update(scope, rule, &short, |_| {}));
+        bounded(writes.collect(), self.concurrency).await;
     }
 
     /// Changes the account of a scope, and writes to it what is known of seats since. Returns the account; `None` if it could not be
@@ -194,11 +198,8 @@ impl Quotas {
         budget: &Budget<'_>,
         mut change: impl FnMut(&mut QuotaAccount),
     ) -> Option<QuotaAccount> {
-        let settled = {
-            let unwritten = self.unwritten();
-            let of_scope = unwritten.get(scope);
-            of_scope.map_or_else(BTreeMap::new, |one| one.batches.clone())
-        };
+        let settled = self.unwritten().get(scope).cloned().unwrap_or_default();
+        let mut ended: Option<Vec<(BatchId, Option<BatchRecord>)>> = None;
         let mut round = 0;
         loop {
             let read = || self.quota_store.read(scope);
@@ -211,7 +212,13 @@ impl Quotas {
                 account.settle(*batch, &seats.claimed, &seats.free);
             }
             if account.is_full(rule.events_max) || account.reserved.len() > QUOTA_BATCHES_MAX {
-                self.settle_ended(&mut account, budget).await;
+                if ended.is_none() {
+                    ended = Some(self.read_batches(&account, budget).await);
+                }
+                // A complete batch never changes, so its record holds for a later read of the account as well.
+                for (batch, record) in ended.iter().flatten() {
+                    account.settle_ended(*batch, record.as_ref());
+                }
             }
             change(&mut account);
             let written = match account == found {
@@ -224,7 +231,7 @@ impl Quotas {
             };
             match written {
                 Ok(true) => {
-                    self.written(scope, &settled, account.is_full(rule.events_max));
+                    self.written(scope, &settled);
                     return Some(account);
                 }
                 // Another environment wrote it, or an attempt without a reply did.
@@ -241,44 +248,42 @@ impl Quotas {
         }
     }
 
-    /// Settles the seats of batches that are complete.
-    async fn settle_ended(&self, account: &mut QuotaAccount, budget: &Budget<'_>) {
-        let batches: Vec<BatchId> = account.reserved.keys().copied().collect();
-        let reads = batches.into_iter().map(|batch| async move {
-            let read = || self.batch_store.read(batch);
-            let record = budget.call(RetryPolicy::CONTROL, read).await.ok()?;
-            Some((batch, record))
-        });
-        for (batch, record) in bounded(reads.collect(), self.concurrency)
-            .await
-            .into_iter()
-            .flatten()
-        {
-            account.settle_ended(batch, record.as_ref());
+    /// Reads the records of the oldest batches with reserved seats.
+    async fn read_batches(
+        &self,
+        account: &QuotaAccount,
+        budget: &Budget<'_>,
+    ) -> Vec<(BatchId, Option<BatchRecord>)> {
+        let mut records = Vec::new();
+        // One after the other, because many accounts may be written at once. Batch ids are in the order of their opening.
+        for batch in account.reserved.keys().take(QUOTA_BATCHES_MAX) {
+            let read = || self.batch_store.read(*batch);
+            if let Ok(record) = budget.call(RetryPolicy::CONTROL, read).await {
+                records.push((*batch, record));
+            }
         }
+        records
     }
 
     /// Forgets what was written.
-    fn written(
-        &self,
-        scope: &QuotaScope,
-        settled: &BTreeMap<BatchId, SettledSeats>,
-        is_full: bool,
-    ) {
+    fn written(&self, scope: &QuotaScope, settled: &Settlement) {
         let mut unwritten = self.unwritten();
-        let of_scope = unwritten.entry(scope.clone()).or_default();
-        of_scope.is_full = is_full;
+        let Some(of_scope) = unwritten.get_mut(scope) else {
+            return;
+        };
         for (batch, seats) in settled {
-            if let Some(rest) = of_scope.batches.get_mut(batch) {
+            if let Some(rest) = of_scope.get_mut(batch) {
                 rest.claimed.remove_from(&seats.claimed);
                 rest.free.remove_from(&seats.free);
             }
         }
-        let has_seats = |seats: &SettledSeats| !seats.claimed.is_empty() || !seats.free.is_empty();
-        of_scope.batches.retain(|_, seats| has_seats(seats));
+        of_scope.retain(|_, seats| !seats.claimed.is_empty() || !seats.free.is_empty());
+        if of_scope.is_empty() {
+            unwritten.remove(scope);
+        }
     }
 
-    fn unwritten(&self) -> std::sync::MutexGuard<'_, BTreeMap<QuotaScope, Unwritten>> {
+    fn unwritten(&self) -> MutexGuard<'_, BTreeMap<QuotaScope, Settlement>> {
         self.unwritten
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

@@ -13,7 +13,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use protocol::batch::{BatchWrite, Listing, Status};
+use protocol::batch::{BatchWrite, Closing, Listing, Status};
 use protocol::ids::BatchId;
 use protocol::limits::{
     BATCH_LIFE_MAX, CLOCK_SKEW_MAX, DUE_GRACE, NOTICE_TICKETS_MAX, REMINDED_FOR, SQS_DELAY_MAX,
@@ -262,7 +262,7 @@ impl Sweep {
     async fn remind(&self, reminder: &Reminder, budget: &Budget<'_>) -> bool {
         let overdue = &reminder.batch;
         let batch = overdue.batch_id;
-        if reminder.is_first {
+        if reminder.is_first && !planted(Bug::FirstTicketRepeated) {
             let read = || self.batch_store.read(batch);
             let read = budget.call(RetryPolicy::CONTROL, read).await;
             if read.is_ok_and(|record| record.is_none_or(|record| !record.awaits_first_ticket())) {
@@ -321,7 +321,10 @@ impl Sweep {
 /// Returns whether an open batch is due so late that it may have got no ticket when it was opened. Another batch is due so late if the
 /// sweep sent it a ticket.
 fn may_have_no_ticket(batch: &Overdue) -> bool {
-    batch.batch_id.opened_at() + SQS_DELAY_MAX + DUE_GRACE < batch.due_at
+    let closing = Closing {
+        closes_at: batch.due_at.saturating_sub(DUE_GRACE + CLOCK_SKEW_MAX),
+    };
+    closing.is_beyond_delays(batch.batch_id.opened_at())
 }
 
 /// Returns the longest time, in milliseconds; 0 if there is none.

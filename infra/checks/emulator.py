@@ -185,7 +185,7 @@ def self_test(text):
     changes = (
         ("            BatchSize: 1\n", "            BatchSize: 2\n"),
         ('"20": 740', '"20": 741'),
-        ("!If [Requeues, 1000, !Ref MaxReceiveCount]", "!If [Requeues, 999, !Ref MaxReceiveCount]"),
+        ("!If [Requeues, 1000,", "!If [Requeues, 999,"),
         ("        maxReceiveCount: !Ref MaxReceiveCount\n", "        maxReceiveCount: 5\n"),
         ("{ AttributeName: statusShard, KeyType: HASH }", "{ AttributeName: dueAt, KeyType: HASH }"),
         ("{ ProjectionType: KEYS_ONLY }", "{ ProjectionType: ALL }"),

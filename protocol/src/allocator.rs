@@ -276,8 +276,11 @@ impl Allocator {
         self.current.retain(|_, current| match current {
             Current::Opening => true,
             Current::Batch(id) => match batches.get_mut(id) {
+                // One that was never used has its first claims at this moment.
                 Some(batch)
-                    if batch.used_at < since && batch.in_flight == 0 && batch.taken() > 0 =>
+                    if batch.used_at != Timestamp::EPOCH
+                        && batch.used_at < since
+                        && batch.in_flight == 0 =>
                 {
                     batch.retired = Some(FlushReason::Idle);
                     false

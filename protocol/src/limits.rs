@@ -126,8 +126,10 @@ pub const BATCH_RECORD_RETENTION: Duration = Duration::from_secs(14 * 24 * 3_600
 pub const DEDUP_WINDOW_MAX: Duration = Duration::from_secs(13 * 24 * 3_600);
 /// Batches with reserved places in the account of a quota; with more of them, those that are complete are settled. So the account
 /// stays small.
-pub const QUOTA_BATCHES_MAX: usize = 8;
-/// Keys and periods of quotas that an environment remembers settled seats of.
+pub const QUOTA_BATCHES_MAX: usize = 16;
+/// How long an invocation that has judged its messages waits for accounts of quotas. What is not written then is written later.
+pub const QUOTA_SETTLE_TIME_MAX: Duration = Duration::from_secs(2);
+/// Keys and periods of quotas that an environment remembers unwritten settlements of.
 pub const QUOTA_SCOPES_MAX: usize = 10_000;
 /// How far after its message was sent an event may have happened by its own time. With `CLOSE_AT`, its batch is open until then.
 pub const EVENT_AHEAD_MAX: Duration = Duration::from_secs(24 * 3_600);

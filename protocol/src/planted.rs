@@ -166,6 +166,8 @@ pub enum Bug {
     PeriodsMixed,
     /// A batch that got no ticket when it was opened gets one only when it is overdue.
     FirstTicketForgotten,
+    /// Every sweep before a batch closes sends it a first ticket.
+    FirstTicketRepeated,
     /// A claim is made without a place of its quota.
     QuotaUnreserved,
     /// A seat gives its place back although its claim may be made later.
@@ -262,6 +264,7 @@ impl Bug {
         Bug::SequenceHolderIgnored,
         Bug::PeriodsMixed,
         Bug::FirstTicketForgotten,
+        Bug::FirstTicketRepeated,
         Bug::QuotaUnreserved,
         Bug::QuotaUncertainFreed,
         Bug::QuotaBeyondUndecided,

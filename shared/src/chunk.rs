@@ -82,7 +82,7 @@ struct Line<'a> {
 /// Bytes of a typical line besides its texts of any length: names, numbers, ids and the hash.
 const LINE_OVERHEAD_BYTES: usize = 320;
 
-/// Returns a chunk with the events of these seats, which are consecutive seats of one batch.
+/// Returns a chunk with the events of these seats, which are seats of one batch in seq order.
 pub fn encode<'a>(events: impl Iterator<Item = (Seat, &'a Candidate)> + Clone) -> Vec<u8> {
     // A buffer that grows would copy a megabyte of lines several times.
     let bodies = events.clone().map(|(_, candidate)| candidate.body.len());

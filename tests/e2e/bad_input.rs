@@ -57,7 +57,8 @@ fn good(id: &str) -> String {
     format!(r#"{{"id":"{id}","key":"k"}}"#)
 }
 
-fn attribute<'a>(message: &'a Message, name: &str) -> Option<&'a str> {
+/// Returns the value of a message attribute.
+pub fn attribute<'a>(message: &'a Message, name: &str) -> Option<&'a str> {
     message
         .message_attributes
         .get(name)?

@@ -95,10 +95,11 @@ async fn a_batch_of_a_period_that_goes_on_stays_open_although_no_ticket_waits_fo
         .var("EVENT_ID", "json:id")
         .var("CLOSE_AT", "00:00, 12:00 UTC")
         .var("CLOSE_AFTER_IDLE", 3)
+        .var("BATCH_KEY", "key")
         .one_aggregator_environment()
         .start()
         .await;
-    rig.send(r#"{"id":"a"}"#);
+    rig.send(r#"{"id":"a","key":"x"}"#);
     rig.until("a batch is open", async || rig.under_way().await == 1)
         .await;
     let listed = Batchctl::of(&rig).json(0, &["list"]).await;
@@ -115,9 +116,9 @@ async fn a_batch_of_a_period_that_goes_on_stays_open_although_no_ticket_waits_fo
     assert!(ends <= time(&batch["closesAt"]), "{batch}");
     assert_eq!(batch["overdue"], false, "{batch}");
     assert!(rig.delivered().is_empty());
-    // Another event, after a while: the batch was idle for long enough.
+    // An event of another key, after a while: the batch was idle for long enough.
     tokio::time::sleep(std::time::Duration::from_secs(4)).await;
-    rig.send(r#"{"id":"b"}"#);
+    rig.send(r#"{"id":"b","key":"y"}"#);
     rig.until("it is delivered", async || {
         rig.delivered_ids().contains(&"a".to_owned())
     })

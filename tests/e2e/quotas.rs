@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use emulators::sqs::Message;
 use loadgen::{Duplicates, Workload, WorkloadConfig};
 use local::bodies::BodiesKind;
 use local::stack::{INPUT_QUEUE, QUARANTINE_QUEUE};
 use serde_json::Value;
 
+use crate::bad_input::attribute;
 use crate::rig::{Rig, Setup, workload};
 
 const KEYS: u32 = 10;
@@ -58,15 +58,13 @@ async fn a_quota_is_delivered_exactly(bodies: BodiesKind) {
     let delivered = delivered_per_key(&rig, QUOTA);
     let beyond = rig.depth(QUARANTINE_QUEUE);
     let mut set_aside = BTreeSet::new();
-    for Message { body, .. } in rig.take(QUARANTINE_QUEUE, beyond).await {
-        let message: Value =
-            serde_json::from_str(&body).expect("a message of the quarantine is JSON");
-        let reason = message["reason"].as_str().expect("it has a reason");
+    for message in rig.take(QUARANTINE_QUEUE, beyond).await {
+        let reason = attribute(&message, "reason").expect("it has a reason");
         assert!(
             reason.starts_with("`QUOTA`: beyond it: got more than 100 events of the key"),
             "{reason}"
         );
-        let (_, id) = key_and_id(message["body"].as_str().expect("it has a body"));
+        let (_, id) = key_and_id(&message.body);
         assert!(!delivered.contains(&id), "{id} is delivered and set aside");
         set_aside.insert(id);
     }

@@ -85,7 +85,8 @@ export class UniqueEventBatchAggregator extends Construct implements WatchedServ
       removalPolicy: RemovalPolicy.RETAIN,
     });
     // A waiting duplicate is received once per visibility timeout. SQS allows at most 1,000 receives.
-    const receives = values.onDuplicate === 'requeue' ? 1_000 : values.maxReceiveCount;
+    const waits = values.onDuplicate === 'requeue' || values.quotaBeyond === 'wait';
+    const receives = waits ? 1_000 : values.maxReceiveCount;
     this.inputQueue = this.sourceQueue('InputQueue', values.aggregatorTimeout, values.inputBatchingWindow, {
       queue: this.inputDeadLetterQueue,
       maxReceiveCount: receives,

@@ -10,6 +10,7 @@ use protocol::bodies::{Bodies, S3Prefix};
 use protocol::claim::{Candidate, Claim, LockItem, LockState, Overflow};
 use protocol::ids::{BatchId, BodyHash, ChunkSeat, Seat, Seq};
 use protocol::limits::NOTES_MAX;
+use protocol::period::Period;
 use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
 
@@ -213,6 +214,10 @@ fn records() -> impl Strategy<Value = BatchRecord> {
                     set_aside,
                     set_asides,
                     quarantine,
+                    period: times[1].map(|begins| Period {
+                        begins,
+                        ends: begins + Duration::from_secs(3_600),
+                    }),
                     sealed_at: times[0],
                     verify_at: times[1],
                     turn_at: times[2],

@@ -189,6 +189,13 @@ pub fn p6_a_ticket_comes_when_the_window_ends(
     )
 }
 
+/// P6 prompt, without faults: a batch that is open for long gets one ticket before its window ends.
+pub fn p6_a_batch_gets_one_first_ticket(batch: BatchId, again: bool) -> Check {
+    hold("P6 a_batch_gets_one_first_ticket", !again, || {
+        format!("batch {batch} is open, has a ticket, and gets another")
+    })
+}
+
 /// P6 prompt, without faults: a sealed batch has a ticket at once.
 pub fn p6_a_sealed_batch_starts_at_once(
     sealed_at: Timestamp,

@@ -228,7 +228,7 @@ impl Plan {
 
     /// Gives each batch key a quota in every second history that has keys.
     fn draw_quota(&mut self, rng: &mut Rng) {
-        if self.keys == 0 || rng.bool() {
+        if self.keys == 0 || !self.quarantine || rng.bool() {
             return;
         }
         self.quota_max = Some(pick(rng, &[1, 5, 20]));

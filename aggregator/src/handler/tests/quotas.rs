@@ -2,7 +2,7 @@
 
 use protocol::ids::BatchId;
 use protocol::quota::{QuotaAccount, QuotaScope};
-use shared::ports::QuotaStore;
+use shared::ports::{BatchStore, QuotaStore};
 
 use super::*;
 
@@ -23,6 +23,21 @@ fn scope(key: &str) -> QuotaScope {
         key: key.parse().unwrap(),
         begins: Timestamp::EPOCH,
         ends: Timestamp::EPOCH + Duration::from_secs(24 * 3_600),
+    }
+}
+
+/// Returns another environment over the same services. It remembers nothing.
+fn another(aggregator: &Aggregator) -> Aggregator {
+    let config = config(&[&QUOTA[..], &[("EVENT_ID", "json:id")]].concat());
+    Aggregator {
+        handler: Handler::new(
+            config.clone(),
+            aggregator.fakes.ports(),
+            aggregator.source_queues.clone(),
+            Arc::new(SharedAllocator::new(config.limits)),
+        ),
+        fakes: aggregator.fakes.clone(),
+        source_queues: aggregator.source_queues.clone(),
     }
 }
 
@@ -57,23 +72,28 @@ async fn each_key_has_its_own_quota_and_what_is_beyond_it_goes_to_the_quarantine
 async fn redeliveries_and_duplicates_take_no_place_and_are_not_beyond_a_full_quota() {
     let aggregator = aggregator_with(&QUOTA);
     invoke(&aggregator, &[("m1", "e1", "a"), ("m2", "e2", "a")]).await;
-    // Another environment, which remembers nothing.
-    let config = config(&[&QUOTA[..], &[("EVENT_ID", "json:id")]].concat());
-    let other = Aggregator {
-        handler: Handler::new(
-            config.clone(),
-            aggregator.fakes.ports(),
-            aggregator.source_queues.clone(),
-            Arc::new(SharedAllocator::new(config.limits)),
-        ),
-        fakes: aggregator.fakes.clone(),
-        source_queues: aggregator.source_queues.clone(),
-    };
+    let other = another(&aggregator);
     let again = [("m1", "e1", "a"), ("m9", "e2", "a"), ("m3", "e3", "a")];
     assert!(invoke(&other, &again).await.is_empty());
     let reasons = reasons(&other);
     assert_eq!(reasons.len(), 1, "only e3 is beyond: {reasons:?}");
     assert_eq!(account(&other, "a").await.taken, 2);
+}
+
+#[tokio::test]
+async fn places_that_duplicates_did_not_need_are_free_for_other_environments_at_once() {
+    let aggregator = aggregator_with(&QUOTA);
+    invoke(&aggregator, &[("m1", "e1", "a")]).await;
+    let other = another(&aggregator);
+    // The duplicate has a place for as long as its claim is tried.
+    assert!(invoke(&other, &[("m9", "e1", "a")]).await.is_empty());
+    let left = account(&aggregator, "a").await;
+    assert_eq!((left.taken, left.is_certain()), (1, true));
+    let third = another(&aggregator);
+    let more = [("m2", "e2", "a")];
+    assert!(invoke(&third, &more).await.is_empty());
+    assert_eq!(account(&aggregator, "a").await.taken, 2);
+    assert!(reasons(&aggregator).is_empty());
 }
 
 #[tokio::test]

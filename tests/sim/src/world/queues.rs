@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use protocol::batch::Status;
 use protocol::ids::{ChunkId, SourceArn};
 use shared::ports::{PortError, Quarantined, QueueDepth};
 use shared::wire::{Ticket, TicketReason};
@@ -21,6 +22,16 @@ impl World {
             format!("{} in {} s", ticket.to_body(), delay.as_secs())
         });
         let visible_at = now + delay;
+        if self.plan.calm
+            && ticket.reason == Some(TicketReason::Sweep)
+            && let Some(record) = self.batches.get(batch)
+        {
+            let again = record.period.is_some()
+                && record.status == Some(Status::Open)
+                && now < record.closes_at
+                && self.ledger.tickets.contains_key(&batch);
+            self.check(checks::p6_a_batch_gets_one_first_ticket(batch, again));
+        }
         self.ledger
             .tickets
             .entry(batch)
