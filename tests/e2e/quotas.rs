@@ -42,7 +42,7 @@ async fn a_quota_is_delivered_exactly(bodies: BodiesKind) {
         .var("QUOTA_MAX", QUOTA)
         .var("MAX_SECONDARY_BATCHING_WINDOW", 3)
         .redeliver(INPUT_QUEUE, Duration::from_secs(5), 1_000);
-    setup.options.faults.kills = "5".parse().expect("it is a percentage");
+    setup.options.faults.kills = "20".parse().expect("it is a percentage");
     let rig = setup.start().await;
     let workload = Workload::new(WorkloadConfig {
         seed: 61,
