@@ -448,7 +448,7 @@ fn a_path_goes_with_files_and_objects() {
     assert!(!layout.needs_sequence());
     assert_eq!(
         problem(&[path]),
-        "`SINK_PATH` is set, but only `SINK` `file:` and `s3:` have paths"
+        "`SINK_PATH` is set, but only `SINK` `file:`, `s3:` and `sftp:` have paths"
     );
     let problem = problem(&[file, ("SINK_PATH", "orders.txt")]);
     assert!(

@@ -66,8 +66,8 @@ const SINK_PATH: Variable<Text> = Variable {
         unset: Unset::Nothing,
         allowed: "a path with placeholders such as `{key}/{date:%Y%m%d}/{sequence:06}.txt`: docs/sinks.md, \"Layouts\"",
     },
-    meaning: "With `file:` and `s3:`, the path of a part's records below the directory or prefix, instead of `<batchId>/<part>.<ext>`. \
-              It needs a build with the cargo feature `layouts`.",
+    meaning: "With `file:`, `s3:` and `sftp:`, the path of a part's records below the directory or prefix, instead of \
+              `<batchId>/<part>.<ext>`. It needs a build with the cargo feature `layouts`.",
 };
 const SINK_TIME_ZONE: Variable<Text> = Variable {
     name: "SINK_TIME_ZONE",
@@ -88,11 +88,12 @@ pub(super) fn layout(reader: &mut Reader<'_>, sink: &SinkUri, format: &Format) -
     let header = reader.text_with(&SINK_HEADER_RECORD, record);
     let trailer = reader.text_with(&SINK_TRAILER_RECORD, record);
     let path = reader.text_with(&SINK_PATH, str::parse::<PathTemplate>);
-    let has_paths = matches!(sink.kind(), SinkKind::File | SinkKind::S3);
+    let has_paths = matches!(sink.kind(), SinkKind::File | SinkKind::S3 | SinkKind::Sftp);
     reader.rule(
-        "`SINK_PATH` is set only with `SINK` `file:` or `s3:`.",
-        (path.is_some() && !has_paths)
-            .then(|| format!("`{SINK_PATH}` is set, but only `SINK` `file:` and `s3:` have paths")),
+        "`SINK_PATH` is set only with `SINK` `file:`, `s3:` or `sftp:`.",
+        (path.is_some() && !has_paths).then(|| {
+            format!("`{SINK_PATH}` is set, but only `SINK` `file:`, `s3:` and `sftp:` have paths")
+        }),
     );
     let zone = reader.text_with(&SINK_TIME_ZONE, str::parse::<Zone>);
     let layout = Layout {
