@@ -120,10 +120,13 @@ fn check_format(reader: &mut Reader<'_>, format: &Format, layout: &Layout) {
     ];
     let set = is_set.into_iter().flatten().next();
     reader.rule(
-        "With `SINK_FORMAT` `envelope`, `SINK_ENCODING` is `utf-8`, `SINK_LINE_END` is `lf`, and `SINK_HEADER_RECORD` and \
+        "With `SINK_FORMAT` `envelope` and `parquet`, `SINK_ENCODING` is `utf-8`, `SINK_LINE_END` is `lf`, and `SINK_HEADER_RECORD` and \
          `SINK_TRAILER_RECORD` are not set.",
-        set.filter(|_| *format == Format::Envelope).map(|set| {
-            format!("`{set}`: set with `SINK_FORMAT` `envelope`, expected it with `body`, `csv` or `fixed-width`")
+        set.filter(|_| matches!(format, Format::Envelope | Format::Parquet(_))).map(|set| {
+            format!(
+                "`{set}`: set with `SINK_FORMAT` `{}`, expected it with `body`, `csv` or `fixed-width`",
+                format.name()
+            )
         }),
     );
 }
@@ -147,7 +150,7 @@ fn check_line_end(reader: &mut Reader<'_>, format: &Format, layout: &Layout) {
         Format::FixedWidth(columns) => {
             Some(columns.iter().map(|column| column.width).sum::<usize>())
         }
-        Format::Envelope | Format::Body | Format::Csv { .. } => None,
+        Format::Envelope | Format::Body | Format::Csv { .. } | Format::Parquet(_) => None,
     };
     let has_one_length = record_length.is_some() && encoding != Encoding::Utf8;
     reader.rule(
@@ -196,7 +199,7 @@ fn check_characters(reader: &mut Reader<'_>, format: &Format, layout: &Layout) {
             .iter()
             .map(|column| column.pad.to_string())
             .collect(),
-        Format::Envelope | Format::Body | Format::Csv { .. } => String::new(),
+        Format::Envelope | Format::Body | Format::Csv { .. } | Format::Parquet(_) => String::new(),
     };
     let literals = |template: &Option<Template>| {
         template
