@@ -63,7 +63,7 @@ fn every_wrong_variable_is_named_in_one_message() {
         "`MAX_PART_BYTES`: wrong value: got `1k`, expected a whole number of bytes from 1024 to 1073741824",
         "`COMPLETION`: wrong value: got `default`: expected the URL of a standard SQS queue, or the ARN of an event bus",
         "`SINK`: wrong value: got `ftp://host`: expected `log:`, `file:///directory`, `s3://bucket/prefix`, `https://host/path`, ",
-        "`SINK_FORMAT`: wrong value: got `xml`, expected `envelope`, `body`, `csv` or `fixed-width`",
+        "`SINK_FORMAT`: wrong value: got `xml`, expected `envelope`, `body`, `csv`, `fixed-width` or `parquet`",
         "`SINK_COLUMNS`: wrong value: got `id`: no JSON list of columns: ",
         "`SINK_HEADER`: wrong value: got `yes`, expected `on` or `off`",
         "`SINK_COMPRESSION`: wrong value: got `zip`, expected `none`, `gzip` or `zstd`",

@@ -14,8 +14,8 @@
 //! A part may have a reject list, `<part>.rejects`: envelopes with a reason, of events that the part's format could not
 //! carry. A rejected event is neither lost nor delivered. If it is in a part as well, it is repeated.
 //!
-//! A part's manifest, `<part>.manifest.json`, is compared with the part. A manifest without a part counts as corrupt, and so
-//! does a missing manifest if manifests are required.
+//! A part's manifest, `<part>.manifest.json`, is compared with the part. It says where the part is, which is elsewhere with
+//! `SINK_PATH`. A manifest without a part counts as corrupt, and so does a missing manifest if manifests are required.
 //!
 //! The counts always satisfy: expected deliveries − lost + repeated = delivered + rejected.
 
@@ -39,6 +39,7 @@ use crate::body::Content;
 use crate::workload::Workload;
 use check::{EventLine, Finding, Place, Problem};
 pub use error::AuditError;
+use layout::Elsewhere;
 use ledger::{Delivery, Ledger};
 use line::Corruption;
 use manifest::Fault;
@@ -59,8 +60,8 @@ pub enum Manifests {
     Required,
 }
 
-/// Compares the parts below `dir`, which are `<batchId>/<part>.<ext>` at any depth, with a workload. Parts whose names end in
-/// `.gz` or `.zst` are decompressed.
+/// Compares the parts below `dir`, which are `<batchId>/<part>.<ext>` at any depth or where their manifests say, with a workload.
+/// Parts that are compressed by gzip or zstd are decompressed.
 ///
 /// The format of a file, envelopes or bodies, is recognised by its first line that has either format.
 ///
@@ -72,11 +73,11 @@ pub fn audit(
     rule: DuplicateRule,
     manifests: Manifests,
 ) -> Result<AuditReport, AuditError> {
-    audit_watched(dir, workload, rule, manifests, &mut |_, _| {})
+    audit_watched(dir, workload, rule, manifests, &mut |_, _, _| {})
 }
 
-/// Compares parts with a workload as [`audit`] does, and calls `delivered` for each event in a part, with the path of the
-/// part's file relative to `dir` and the number of the event.
+/// Compares parts with a workload as [`audit`] does, and calls `delivered` for each event in a part, with the batch id, the
+/// number of the part and the number of the event.
 ///
 /// # Errors
 /// Those of [`audit`].
@@ -85,15 +86,18 @@ pub fn audit_watched(
     workload: &Workload,
     rule: DuplicateRule,
     manifests: Manifests,
-    delivered: &mut dyn FnMut(&str, u64),
+    delivered: &mut dyn FnMut(&str, u64, u64),
 ) -> Result<AuditReport, AuditError> {
     let mut auditor = Auditor::new(dir, workload, rule, manifests, delivered);
     let mut strays = Vec::new();
     let dirs = layout::batch_dirs(dir, &mut strays)?;
+    let elsewhere = Elsewhere::find(dir, &dirs)?;
+    strays.retain(|file| !elsewhere.contains(file));
     Pool::with(workload, |pool| {
         let mut ahead: VecDeque<Reading> = VecDeque::new();
         for dir in dirs {
-            ahead.push_back(Reading::start(layout::batch(&dir, &mut strays)?, &pool));
+            let batch = layout::batch(&dir, &elsewhere, &mut strays)?;
+            ahead.push_back(Reading::start(batch, &pool));
             while ahead.iter().skip(1).map(Reading::files).sum::<usize>() >= FILES_AHEAD {
                 ahead
                     .pop_front()
@@ -146,7 +150,7 @@ struct Auditor<'a> {
     workload: &'a Workload,
     manifests: Manifests,
     /// Is told of each event in a part.
-    delivered: &'a mut dyn FnMut(&str, u64),
+    delivered: &'a mut dyn FnMut(&str, u64, u64),
     ledger: Ledger,
     report: AuditReport,
     event_ids: EventIds,
@@ -165,6 +169,8 @@ struct EventIds {
 /// The position of a line.
 struct Position<'a> {
     batch_ordinal: u32,
+    batch_id: &'a str,
+    part: u64,
     /// Whether the line is in a reject list.
     rejected: bool,
     file: &'a str,
@@ -188,7 +194,7 @@ impl<'a> Auditor<'a> {
         workload: &'a Workload,
         rule: DuplicateRule,
         manifests: Manifests,
-        delivered: &'a mut dyn FnMut(&str, u64),
+        delivered: &'a mut dyn FnMut(&str, u64, u64),
     ) -> Self {
         let report = AuditReport {
             sent: workload.len(),
@@ -216,10 +222,11 @@ impl<'a> Auditor<'a> {
         let mut rejected = BTreeMap::new();
         let mut read = Vec::with_capacity(batch.parts.len());
         for ((part, path), found) in batch.parts.iter().zip(parts) {
-            read.push((*part, path, self.file(path, false, found)?));
+            let content = self.file((&batch.id, *part), path, false, found)?;
+            read.push((*part, path, content));
         }
         for ((part, path), found) in batch.rejects.iter().zip(rejects) {
-            let content = self.file(path, true, found)?;
+            let content = self.file((&batch.id, *part), path, true, found)?;
             rejected.insert(*part, content.map_or(0, |content| content.lines));
         }
         for (part, path, content) in read {
@@ -277,6 +284,7 @@ impl<'a> Auditor<'a> {
     /// end.
     fn file(
         &mut self,
+        (batch_id, part): (&str, u64),
         path: &Path,
         rejected: bool,
         found: Receiver<Found>,
@@ -284,6 +292,8 @@ impl<'a> Auditor<'a> {
         let file = self.name(path);
         let mut position = Position {
             batch_ordinal: self.report.batches.count as u32 + 1,
+            batch_id,
+            part,
             rejected,
             file: &file,
             line: 0,
@@ -331,7 +341,7 @@ impl<'a> Auditor<'a> {
             true => self.report.rejected += 1,
             false => {
                 self.report.delivered += 1;
-                (self.delivered)(position.file, line.number);
+                (self.delivered)(position.batch_id, position.part, line.number);
             }
         }
         let entry = self.ledger.record(&Delivery {
@@ -391,7 +401,7 @@ impl<'a> Auditor<'a> {
     fn stray(&mut self, path: &Path) {
         self.faulty(
             path,
-            &"not a part: expected a path `<batchId>/<part>.<ext>`",
+            &"not a part: expected a path `<batchId>/<part>.<ext>`, or one that a manifest names",
         );
     }
 

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
 
-use crate::part_name::{self, MANIFEST, REJECTS};
+use crate::part_name::{MANIFEST, REJECTS};
 
 /// Maximum number of keys with differing content that a report names.
 const EXAMPLES_MAX: usize = 20;
@@ -71,10 +71,12 @@ impl Deliveries {
     }
 }
 
-/// Returns whether a key is that of a part: `<part>.<ext>` or `<part>`, and not a manifest or a reject list.
+/// Returns whether a key is that of a part, which has any name with `SINK_PATH`, and not of a manifest or a reject list.
 fn is_part(key: &str) -> bool {
-    let name = key.rsplit('/').next().unwrap_or(key);
-    part_name::split(name).is_some_and(|(_, extension)| ![MANIFEST, REJECTS].contains(&extension))
+    [MANIFEST, REJECTS].iter().all(|end| {
+        !key.strip_suffix(end)
+            .is_some_and(|name| name.ends_with('.'))
+    })
 }
 
 /// Lines for people, each with its line break.
@@ -122,10 +124,10 @@ mod tests {
 
     #[test]
     fn a_part_is_told_from_what_stands_beside_it() {
-        for part in ["b/0", "b/12.jsonl", "out/k/b/3.csv.gz"] {
+        for part in ["b/0", "b/12.jsonl", "out/k/b/3.csv.gz", "2026/ORDERS.txt"] {
             assert!(is_part(part), "{part}");
         }
-        for beside in ["b/0.manifest.json", "b/0.rejects", "b/x.jsonl", "b/"] {
+        for beside in ["b/0.manifest.json", "b/0.rejects"] {
             assert!(!is_part(beside), "{beside}");
         }
     }

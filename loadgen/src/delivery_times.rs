@@ -1,12 +1,10 @@
 //! The time from the send of each event to its delivery.
 
 use std::collections::HashMap;
-use std::path::Path;
 use std::time::Duration;
 
 use crate::audit::DuplicateRule;
 use crate::latency::LatencyHistogram;
-use crate::part_name;
 use crate::record::LatencySummary;
 
 /// When a part was delivered, in seconds from the beginning of the burst.
@@ -25,8 +23,8 @@ pub struct DeliveryTimes {
     /// When each event was sent.
     sent: Vec<Duration>,
     latencies: LatencyHistogram,
-    /// The file of the last event, and when it was delivered.
-    last: (String, Option<f64>),
+    /// The part of the last event, and when it was delivered.
+    last: ((String, u64), Option<f64>),
 }
 
 impl DeliveryTimes {
@@ -39,14 +37,17 @@ impl DeliveryTimes {
                 .collect(),
             sent,
             latencies: LatencyHistogram::new(),
-            last: (String::new(), None),
+            last: ((String::new(), 0), None),
         }
     }
 
-    /// Records the delivery of an event in a file, `<batchId>/<part>.<ext>` at any depth.
-    pub fn delivered(&mut self, file: &str, number: u64) {
-        if self.last.0 != file {
-            self.last = (file.to_owned(), self.at_secs(Path::new(file)));
+    /// Records the delivery of an event in a part.
+    pub fn delivered(&mut self, batch_id: &str, part: u64, number: u64) {
+        let (last_batch, last_part) = &self.last.0;
+        if last_batch != batch_id || *last_part != part {
+            let part = (batch_id.to_owned(), part);
+            let at_secs = self.parts.get(&part).copied();
+            self.last = (part, at_secs);
         }
         let sent = usize::try_from(number)
             .ok()
@@ -56,12 +57,6 @@ impl DeliveryTimes {
             let latency = Duration::from_secs_f64(at_secs.max(0.0)).saturating_sub(*sent);
             self.latencies.record(latency, 1);
         }
-    }
-
-    fn at_secs(&self, file: &Path) -> Option<f64> {
-        let batch = file.parent()?.file_name()?.to_str()?;
-        let (part, _) = part_name::split(file.file_name()?.to_str()?)?;
-        self.parts.get(&(batch.to_owned(), part)).copied()
     }
 
     /// Returns the percentiles, or a note that says why there are none. `paced`: whether messages had times.
@@ -103,9 +98,9 @@ mod tests {
     fn an_event_is_delivered_with_its_part() {
         let sent = [1, 2, 4].map(Duration::from_secs).to_vec();
         let mut deliveries = DeliveryTimes::new([(0, 3.0), (1, 5.0)].map(part), sent);
-        deliveries.delivered(&format!("{BATCH}/0.jsonl"), 0);
-        deliveries.delivered(&format!("key=a/{BATCH}/0.jsonl"), 1);
-        deliveries.delivered(&format!("{BATCH}/1.jsonl.gz"), 2);
+        deliveries.delivered(BATCH, 0, 0);
+        deliveries.delivered(BATCH, 0, 1);
+        deliveries.delivered(BATCH, 1, 2);
         let summary = deliveries.latency(DuplicateRule::Drop, true).unwrap();
         assert_eq!(summary.count, 3);
         let close = |secs: f64, expected: f64| assert!((secs - expected).abs() < 0.01, "{secs}");
@@ -116,11 +111,11 @@ mod tests {
     #[test]
     fn without_times_or_with_several_deliveries_of_an_event_there_is_a_note() {
         let mut deliveries = DeliveryTimes::new([(1, 5.0)].map(part), vec![Duration::ZERO]);
-        deliveries.delivered(&format!("{BATCH}/0.jsonl"), 0);
-        deliveries.delivered("stray.jsonl", 0);
+        deliveries.delivered(BATCH, 0, 0);
+        deliveries.delivered("stray", 1, 0);
         let note = deliveries.latency(DuplicateRule::Drop, true).unwrap_err();
         assert!(note.starts_with("The time of no delivered part is known"));
-        deliveries.delivered(&format!("{BATCH}/1.jsonl"), 0);
+        deliveries.delivered(BATCH, 1, 0);
         assert!(deliveries.latency(DuplicateRule::Drop, false).is_ok());
         let note = deliveries.latency(DuplicateRule::Requeue, false);
         assert!(note.unwrap_err().contains("ON_DUPLICATE=requeue"));

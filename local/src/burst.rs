@@ -237,7 +237,8 @@ impl Run {
         // A sink that got nothing has no directory. The audit then reports every event as lost.
         std::fs::create_dir_all(&stack.out)?;
         let manifests = stack.sink_report().kind.manifests();
-        let mut delivered = |file: &str, number| deliveries.delivered(file, number);
+        let mut delivered =
+            |batch_id: &str, part, number| deliveries.delivered(batch_id, part, number);
         Ok(loadgen::audit_watched(
             &stack.out,
             &self.workload,

@@ -183,7 +183,7 @@ impl SinkHost {
         })
     }
 
-    /// Returns the directory with the parts, which are files `<batchId>/<part>.<ext>`.
+    /// Returns the directory with the parts, which are files `<batchId>/<part>.<ext>`, or what `SINK_PATH` says.
     pub fn out(&self) -> &Path {
         &self.out
     }

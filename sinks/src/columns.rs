@@ -1,8 +1,10 @@
-//! The columns of `csv` and `fixed-width`: `SINK_COLUMNS`.
+//! The columns of `csv`, `fixed-width` and `parquet`: `SINK_COLUMNS`.
 
 mod column;
 mod list;
 
 pub(crate) use column::Body;
+#[cfg(feature = "parquet")]
+pub(crate) use column::ColumnKind;
 pub use column::{Column, FixedColumn};
 pub use list::{Columns, ColumnsError};

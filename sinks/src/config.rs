@@ -8,6 +8,7 @@ use crate::columns::Columns;
 use crate::compression::Compression;
 use crate::encoding::Encoding;
 use crate::format::Format;
+use crate::parquet::ParquetFormat;
 #[cfg(feature = "postgres")]
 use crate::postgres::Database;
 use crate::rendering::Rendering;
@@ -46,10 +47,11 @@ const SINK_FORMAT: Variable<Word<FormatName>> = Variable {
             ("body", FormatName::Body),
             ("csv", FormatName::Csv),
             ("fixed-width", FormatName::FixedWidth),
+            ("parquet", FormatName::Parquet),
         ],
     },
-    meaning: "The format of a part: `envelope` is one JSON object per line, `body` one body per line, `csv` and `fixed-width` \
-              have the columns of `SINK_COLUMNS`.",
+    meaning: "The format of a part: `envelope` is one JSON object per line, `body` one body per line, `csv`, `fixed-width` \
+              and `parquet` have the columns of `SINK_COLUMNS`. `parquet` needs a build with the cargo feature `parquet`.",
 };
 /// The columns, or the URI of a file with them. [`columns_source`](crate::columns_source) reads that file.
 pub(crate) const SINK_COLUMNS: Variable<Text> = Variable {
@@ -59,7 +61,7 @@ pub(crate) const SINK_COLUMNS: Variable<Text> = Variable {
         unset: Unset::Nothing,
         allowed: "a JSON list of columns, or where one is: `file:///path` or `s3://bucket/key`",
     },
-    meaning: "The columns of `csv`, `fixed-width` and `postgres:`. A file in the deployment package has the URI `file:///var/task/…`.",
+    meaning: "The columns of `csv`, `fixed-width`, `parquet` and `postgres:`. A file in the deployment package has the URI `file:///var/task/…`.",
 };
 const SINK_HEADER: Variable<Word<bool>> = Variable {
     name: "SINK_HEADER",
@@ -81,7 +83,7 @@ const SINK_COMPRESSION: Variable<Word<Compression>> = Variable {
             ("zstd", Compression::Zstd),
         ],
     },
-    meaning: "How parts are compressed.",
+    meaning: "How parts are compressed. With `parquet`, `zstd` compresses inside the file.",
 };
 const SINK_TIMEOUT: Variable<Number<u64>> = Variable {
     name: "SINK_TIMEOUT",
@@ -175,8 +177,8 @@ impl SinkConfig {
         let host_keys = access::host_keys(reader, &uri);
         #[cfg(not(feature = "sftp"))]
         reader.not_in_this_build(&[&SINK_HOST_KEY]);
-        let format = format(reader, name, columns, header);
         let compression = reader.word(&SINK_COMPRESSION);
+        let format = format(reader, name, columns, header, compression);
         let timeout_secs = reader.number(&SINK_TIMEOUT);
         let rejects = reader.text_with(&SINK_REJECTS, str::parse);
         check_rejects(reader, &uri, &format, rejects.as_ref());
@@ -184,7 +186,14 @@ impl SinkConfig {
         let rendering = Rendering {
             format,
             layout,
-            compression,
+            compression: match name {
+                // The file is compressed inside.
+                FormatName::Parquet => Compression::None,
+                FormatName::Envelope
+                | FormatName::Body
+                | FormatName::Csv
+                | FormatName::FixedWidth => compression,
+            },
         };
         let payloads = payloads(reader, &uri, &rendering);
         #[cfg(feature = "http")]
@@ -199,7 +208,7 @@ impl SinkConfig {
         let others = others.map(Option::unwrap_or_default);
         let fingerprint = fingerprint_of(
             &uri,
-            &rendering,
+            [rendering.format.name(), compression.name()],
             &columns_text,
             header,
             &others,
@@ -231,6 +240,7 @@ enum FormatName {
     Body,
     Csv,
     FixedWidth,
+    Parquet,
 }
 
 /// The value of `SINK_COLUMNS`.
@@ -283,24 +293,41 @@ fn format(
     name: FormatName,
     columns: ColumnsValue,
     header: bool,
+    compression: Compression,
 ) -> Format {
-    let has_columns = matches!(name, FormatName::Csv | FormatName::FixedWidth);
+    let has_columns = matches!(
+        name,
+        FormatName::Csv | FormatName::FixedWidth | FormatName::Parquet
+    );
     let problem = match &columns {
         ColumnsValue::Unset if has_columns => Some(format!(
             "`{SINK_COLUMNS}`: not set: `{SINK_FORMAT}` needs it, expected \
              a JSON list of columns, each with a `name` and a `json` or `field`"
         )),
         ColumnsValue::Valid(_) if !has_columns => Some(format!(
-            "`{SINK_COLUMNS}` is set, but only `{SINK_FORMAT}` `csv` and `fixed-width` have columns"
+            "`{SINK_COLUMNS}` is set, but only `{SINK_FORMAT}` `csv`, `fixed-width` and `parquet` have columns"
         )),
         ColumnsValue::Unset | ColumnsValue::Valid(_) | ColumnsValue::Invalid => None,
     };
     reader.rule(
-        "`SINK_COLUMNS` is set with `SINK_FORMAT` `csv` and `fixed-width`, may be set with `SINK` `postgres:`, and is not \
+        "`SINK_COLUMNS` is set with `SINK_FORMAT` `csv`, `fixed-width` and `parquet`, may be set with `SINK` `postgres:`, and is not \
          set otherwise.",
         problem,
     );
+    // The build may not have the format, nor the format the compression, whatever the columns are.
+    let no_columns = ParquetFormat::new([].into(), compression);
+    let problem = (name == FormatName::Parquet)
+        .then(|| no_columns.err())
+        .flatten();
+    reader.rule(
+        "With `SINK_FORMAT` `parquet`, `SINK_COMPRESSION` is `none` or `zstd`, which is that of the pages in the file.",
+        problem.map(|words| format!("`{SINK_FORMAT}`: wrong value: got `parquet`: {words}")),
+    );
     let (format, problem) = match (name, columns) {
+        (FormatName::Parquet, ColumnsValue::Valid(columns)) => {
+            let format = ParquetFormat::new(columns.csv(), compression);
+            (format.map_or(Format::Envelope, Format::Parquet), None)
+        }
         (FormatName::Csv, ColumnsValue::Valid(columns)) => {
             let columns = columns.csv();
             (Format::Csv { columns, header }, None)
@@ -364,7 +391,8 @@ fn check_rejects(
 /// it: other sinks take every part.
 fn payloads(reader: &mut Reader<'_>, sink: &SinkUri, rendering: &Rendering) -> Option<SinkUri> {
     let (compression, encoding) = (rendering.compression, rendering.layout.encoding);
-    let is_text = compression == Compression::None && encoding == Encoding::Utf8;
+    let is_parquet = matches!(rendering.format, Format::Parquet(_));
+    let is_text = compression == Compression::None && encoding == Encoding::Utf8 && !is_parquet;
     let expected = format!("expected {}", SINK_PAYLOADS.value.allowed);
     let payloads = reader.text_with(&SINK_PAYLOADS, |text| match text.parse::<SinkUri>() {
         Ok(uri) if uri.kind() == SinkKind::S3 => Ok(uri),
@@ -378,6 +406,7 @@ fn payloads(reader: &mut Reader<'_>, sink: &SinkUri, rendering: &Rendering) -> O
         (true, _) => Some(format!(
             "`{SINK_PAYLOADS}`: not set: {} needs it with `{SINK}` `{}`, {expected}",
             match compression {
+                Compression::None if is_parquet => format!("`{SINK_FORMAT}` `parquet`"),
                 Compression::None => format!("`{SINK_ENCODING}` `{}`", encoding.name()),
                 Compression::Gzip | Compression::Zstd =>
                     format!("`{SINK_COMPRESSION}` `{}`", compression.name()),
@@ -390,8 +419,8 @@ fn payloads(reader: &mut Reader<'_>, sink: &SinkUri, rendering: &Rendering) -> O
         (false, false) => None,
     };
     reader.rule(
-        "With `SINK` `arn:`, `SINK_PAYLOADS` is set if `SINK_COMPRESSION` is not `none` or `SINK_ENCODING` is not `utf-8`; with \
-         other sinks it is not set.",
+        "With `SINK` `arn:`, `SINK_PAYLOADS` is set if `SINK_COMPRESSION` is not `none`, `SINK_ENCODING` is not `utf-8` or \
+         `SINK_FORMAT` is `parquet`; with other sinks it is not set.",
         problem,
     );
     payloads
@@ -406,7 +435,7 @@ const PLACE_CHARACTERS_MAX: usize = 120;
 /// comes first because the end of a long fingerprint is cut off.
 fn fingerprint_of(
     sink: &SinkUri,
-    rendering: &Rendering,
+    [format, compression]: [&str; 2],
     columns: &str,
     header: bool,
     others: &[String],
@@ -415,13 +444,7 @@ fn fingerprint_of(
     let place = sink.to_string();
     let mut hasher = blake3::Hasher::new();
     let header = if header { "on" } else { "off" };
-    let fixed = [
-        place.as_str(),
-        rendering.format.name(),
-        columns,
-        header,
-        rendering.compression.name(),
-    ];
+    let fixed = [place.as_str(), format, columns, header, compression];
     let others = others.iter().map(String::as_str);
     // Nothing is added for the default layout: before there were layouts, it had this fingerprint.
     let layout = layout
@@ -439,10 +462,8 @@ fn fingerprint_of(
         .take(PLACE_CHARACTERS_MAX)
         .collect();
     format!(
-        "{}, {}, {}, {shown}",
+        "{}, {format}, {compression}, {shown}",
         &hasher.finalize().to_hex()[..12],
-        rendering.format.name(),
-        rendering.compression.name(),
     )
 }
 

@@ -448,11 +448,53 @@ fn a_path_goes_with_files_and_objects() {
     assert!(!layout.needs_sequence());
     assert_eq!(
         problem(&[path]),
-        "`SINK_PATH` is set, but only `SINK` `file:` and `s3:` have paths"
+        "`SINK_PATH` is set, but only `SINK` `file:`, `s3:` and `sftp:` have paths"
     );
     let problem = problem(&[file, ("SINK_PATH", "orders.txt")]);
     assert!(
         problem.starts_with("`SINK_PATH`: wrong value: got `orders.txt`: path: got the same path"),
         "{problem}"
     );
+}
+
+#[test]
+fn a_parquet_file_has_columns_and_is_compressed_inside() {
+    let format = ("SINK_FORMAT", "parquet");
+    let columns = ("SINK_COLUMNS", r#"[{"name":"a","json":"a"}]"#);
+    let file = ("SINK", "file:///out");
+    let of = |compression| {
+        let compression = ("SINK_COMPRESSION", compression);
+        read(&[file, format, columns, compression]).unwrap()
+    };
+    let (plain, zstd) = (of("none"), of("zstd"));
+    for config in [&plain, &zstd] {
+        assert_eq!(config.rendering.name(0), "0.parquet");
+        assert_eq!(config.rendering.compression, Compression::None);
+    }
+    assert_ne!(plain.rendering, zstd.rendering);
+    assert_ne!(plain.fingerprint, zstd.fingerprint);
+    assert!(zstd.fingerprint.contains(", parquet, zstd, file:///out"));
+    for (extra, words) in [
+        (
+            ("SINK_COMPRESSION", "gzip"),
+            "`SINK_FORMAT`: wrong value: got `parquet`: `gzip` cannot compress inside the file, expected `none` or `zstd`",
+        ),
+        (
+            ("SINK_ENCODING", "windows-1252"),
+            "`SINK_ENCODING`: set with `SINK_FORMAT` `parquet`, expected it with `body`, `csv` or `fixed-width`",
+        ),
+        (
+            ("SINK_LINE_END", "crlf"),
+            "`SINK_LINE_END`: set with `SINK_FORMAT` `parquet`",
+        ),
+        (
+            ("SINK_TRAILER_RECORD", "T{count}"),
+            "`SINK_TRAILER_RECORD`: set with `SINK_FORMAT` `parquet`",
+        ),
+    ] {
+        let problem = problem(&[file, format, columns, extra]);
+        assert!(problem.contains(words), "{words} in {problem}");
+    }
+    let problem = problem(&[file, format]);
+    assert!(problem.contains("`SINK_COLUMNS`: not set"), "{problem}");
 }

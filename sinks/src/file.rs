@@ -18,6 +18,9 @@ use crate::rendering::Content;
 use crate::rendering::Rendering;
 use crate::sink::{Receipt, Sink, SinkError};
 
+/// How much of a file's name its temporary file has, in characters.
+const TEMPORARY_CHARACTERS_MAX: usize = 200;
+
 /// Writes a file for each part, `<directory>/<batchId>/<part>.<ext>` or what `SINK_PATH` says, which appears under its name only when it is complete.
 /// Before it, the sink writes the reject list `<part>.rejects` if any record was rejected; last, when both are on disk,
 /// `<part>.manifest.json`. Files are never replaced. An attempt that finds the manifest writes nothing.
@@ -300,7 +303,9 @@ struct Temporary(PathBuf);
 impl Temporary {
     fn beside_file(path: &Path) -> Temporary {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        Temporary(path.with_file_name(format!(".{name}.{}.tmp", Uuid::now_v7())))
+        // With the id, a name of `SINK_PATH` may be too long for a file system. It has no other characters than ASCII.
+        let start: String = name.chars().take(TEMPORARY_CHARACTERS_MAX).collect();
+        Temporary(path.with_file_name(format!(".{start}.{}.tmp", Uuid::now_v7())))
     }
 }
 

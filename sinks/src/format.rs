@@ -10,6 +10,7 @@ use crate::columns::{Body, Column, FixedColumn};
 use crate::csv;
 use crate::encoding::Encoding;
 use crate::layout::Layout;
+use crate::parquet::ParquetFormat;
 use crate::part::Part;
 use crate::reject::{Reject, RejectReason};
 use crate::template::Template;
@@ -31,6 +32,8 @@ pub enum Format {
     },
     /// Columns of a fixed number of characters each, without separators.
     FixedWidth(Arc<[FixedColumn]>),
+    /// A Parquet file. It needs the cargo feature `parquet`.
+    Parquet(ParquetFormat),
 }
 
 impl Format {
@@ -40,6 +43,7 @@ impl Format {
             Format::Envelope => "jsonl",
             Format::Body | Format::FixedWidth(_) => "txt",
             Format::Csv { .. } => "csv",
+            Format::Parquet(_) => "parquet",
         }
     }
 
@@ -50,6 +54,7 @@ impl Format {
             Format::Body => "body",
             Format::Csv { .. } => "csv",
             Format::FixedWidth(_) => "fixed-width",
+            Format::Parquet(_) => "parquet",
         }
     }
 
@@ -63,6 +68,7 @@ impl Format {
                 let header = if *header { "present" } else { "absent" };
                 format!("text/csv; charset={charset}; header={header}")
             }
+            Format::Parquet(_) => "application/vnd.apache.parquet".to_owned(),
         }
     }
 
@@ -70,7 +76,7 @@ impl Format {
     pub const fn rejects(&self) -> bool {
         match self {
             Format::Envelope => false,
-            Format::Body | Format::Csv { .. } | Format::FixedWidth(_) => true,
+            Format::Body | Format::Csv { .. } | Format::FixedWidth(_) | Format::Parquet(_) => true,
         }
     }
 
@@ -94,6 +100,10 @@ impl Format {
                 .iter()
                 .map(|column| column.column.name.as_str())
                 .collect(),
+            Format::Parquet(format) => {
+                let columns = format.columns().iter();
+                columns.map(|column| column.name.as_str()).collect()
+            }
         }
     }
 
@@ -104,6 +114,10 @@ impl Format {
         part: &Part,
         to: &mut impl Write,
     ) -> io::Result<Vec<Reject>> {
+        if let Format::Parquet(format) = self {
+            // The configuration allows no layout with it.
+            return format.write(part, to);
+        }
         let mut totals = layout.totals();
         if layout.header.as_ref().is_some_and(Template::needs_totals) {
             // The totals are known only after the last record, so all records are made twice.
@@ -183,6 +197,7 @@ impl Format {
                 }
                 Ok(fields)
             }
+            Format::Parquet(_) => unreachable!("a Parquet file has columns, not records"),
         }
     }
 }

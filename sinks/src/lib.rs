@@ -28,6 +28,7 @@ mod lambda;
 mod layout;
 mod log;
 mod manifest;
+mod parquet;
 mod part;
 mod paths;
 #[cfg(any(feature = "lambda", feature = "states"))]
@@ -77,6 +78,7 @@ pub use http::HttpSink;
 pub use lambda::LambdaSink;
 pub use layout::Layout;
 pub use log::LogSink;
+pub use parquet::ParquetFormat;
 pub use part::{Part, content_hash};
 pub use paths::PathTemplate;
 #[cfg(any(feature = "lambda", feature = "states"))]

@@ -163,7 +163,7 @@ impl Payloads {
                 list.push(b']');
                 Ok(with_field(head, "items", &list))
             }
-            Format::Body | Format::Csv { .. } | Format::FixedWidth(_) => {
+            Format::Body | Format::Csv { .. } | Format::FixedWidth(_) | Format::Parquet(_) => {
                 let text = std::str::from_utf8(content).map_err(|error| SinkError::Permanent {
                     reason: format!("content of part {}: {error}", part.key()),
                 })?;

@@ -40,7 +40,9 @@ impl Rendering {
     /// Returns whether the bytes of a part are a text in UTF-8, which JSON can carry.
     #[cfg(any(feature = "lambda", feature = "states"))]
     pub(crate) fn is_text(&self) -> bool {
-        self.compression == Compression::None && self.layout.encoding == Encoding::Utf8
+        self.compression == Compression::None
+            && self.layout.encoding == Encoding::Utf8
+            && !matches!(self.format, Format::Parquet(_))
     }
 
     /// Returns the media type of the part before compression, for `Content-Type`.

@@ -3,6 +3,7 @@
 mod access;
 mod cuts;
 mod files;
+mod paths;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -103,4 +104,25 @@ async fn permanent(sink: &SftpSink, part: &Part) -> String {
         Err(SinkError::Permanent { reason }) => reason,
         other => panic!("not permanent: {other:?}"),
     }
+}
+
+/// Returns the first part of a batch of its own.
+fn new_part(bodies: &[impl AsRef<str>]) -> Part {
+    let mut part = crate::parts::part(bodies);
+    let id = uuid::Uuid::now_v7().to_string();
+    part.batch_id = id.parse().expect("it is an id");
+    part
+}
+
+/// Returns the directory of the batch of a part.
+fn batch_directory(rig: &Rig, part: &Part) -> PathBuf {
+    let directory = sinks::directory_of(part.batch_id, part.batch_key.as_ref());
+    rig.server.files().join(directory)
+}
+
+/// Returns the names in a directory, hidden ones included.
+fn names_in(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).expect("the directory is there");
+    let name = |entry: fs::DirEntry| entry.file_name().to_string_lossy().into_owned();
+    Vec::from_iter(entries.map(|entry| name(entry.expect("it can be read"))))
 }

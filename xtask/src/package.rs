@@ -209,11 +209,12 @@ impl Bodies {
 }
 
 /// The features of `local` that belong to features of the functions with the same names.
-const LOCAL_FEATURES: [&str; 9] = [
+const LOCAL_FEATURES: [&str; 10] = [
     "eventbridge",
     "s3",
     "lambda",
     "layouts",
+    "parquet",
     "states",
     "postgres",
     "sftp",

@@ -68,7 +68,7 @@ export const parameters = {
   deliveryMaxPerSecond: { default: 0, min: 0, max: 1000000, readBy: 'batchProcessor' },
   completion: { default: "", pattern: /^(https:\/\/sqs\.[a-z0-9-]+\.amazonaws\.com(\.cn)?\/[0-9]{12}\/[A-Za-z0-9_-]{1,80}|arn:[a-z-]+:events:[a-z0-9-]+:[0-9]{12}:event-bus\/[A-Za-z0-9._-]+)?$/, maxLength: 128, readBy: 'batchProcessor' },
   sink: { default: "log:", pattern: /^(log:|file:\/\/\/[ !#-\[\]-~]+|https:\/\/[!#-\[\]-~]+|(postgres|sftp):\/\/[!#-.0-9;-?A-\[\]-~]+@[!#-\[\]-~]+|s3:\/\/[a-z0-9.-]+(\/[A-Za-z0-9!_.=-]+){0,6}|arn:[a-z-]+:states:[a-z0-9-]+:[0-9]+:stateMachine:[A-Za-z0-9_-]+(:[A-Za-z0-9_.-]+)?|arn:[a-z-]+:lambda:[a-z0-9-]+:[0-9]+:function:[A-Za-z0-9_-]+(:[A-Za-z0-9_-]+)?)$/, maxLength: 320, readBy: 'batchProcessor' },
-  sinkFormat: { default: "envelope", allowed: ["envelope", "body", "csv", "fixed-width"], readBy: 'batchProcessor' },
+  sinkFormat: { default: "envelope", allowed: ["envelope", "body", "csv", "fixed-width", "parquet"], readBy: 'batchProcessor' },
   sinkColumns: { default: "", pattern: /^(\[[ -~]*\]|file:\/\/\/[!#-\[\]-~]+|s3:\/\/[a-z0-9.-]+(\/[A-Za-z0-9!_.=-]+)+)?$/, maxLength: 144, readBy: 'batchProcessor' },
   sinkHeader: { default: "on", allowed: ["on", "off"], readBy: 'batchProcessor' },
   sinkEncoding: { default: "utf-8", allowed: ["utf-8", "iso-8859-1", "windows-1252", "ebcdic-cp037", "ebcdic-cp500"], readBy: 'batchProcessor' },

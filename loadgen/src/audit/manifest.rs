@@ -21,9 +21,9 @@ pub(super) struct Content<'a> {
 /// What is wrong with a manifest.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Fault {
-    #[error("no manifest: expected `{0}.manifest.json` beside the part")]
+    #[error("no manifest: expected `{0}.manifest.json` in the directory of the batch")]
     Missing(u64),
-    #[error("the manifest has no part beside it")]
+    #[error("the manifest has no part, neither beside it nor where it says")]
     NoPart,
     #[error("not a valid manifest: {0}")]
     Unreadable(String),
@@ -48,6 +48,16 @@ struct Manifest<'a> {
     bytes: u64,
     #[serde(borrow)]
     hash: Cow<'a, str>,
+}
+
+/// Returns the path of the part that a manifest names; `None` if it is not a manifest.
+pub(super) fn key(manifest: &[u8]) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Named {
+        key: String,
+    }
+    let named: Named = serde_json::from_slice(manifest).ok()?;
+    Some(named.key)
 }
 
 /// Returns the first difference between a manifest and its part.

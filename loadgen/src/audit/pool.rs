@@ -14,6 +14,11 @@ use crate::workload::Workload;
 
 const READ_BUFFER_BYTES: usize = 1 << 20;
 
+/// How a file begins that is compressed by gzip. Source: RFC 1952, section 2.3.1.
+const GZIP_START: &[u8] = &[0x1F, 0x8B];
+/// How a file begins that is compressed by zstd. Source: RFC 8878, section 3.1.1.
+const ZSTD_START: &[u8] = &[0x28, 0xB5, 0x2F, 0xFD];
+
 /// The number of lines that are passed on together.
 const CHUNK_LINES: usize = 1_024;
 /// How many chunks a thread may be ahead: as many lines as most parts have. They take 10 MB.
@@ -128,13 +133,18 @@ fn read(path: &Path, checker: &mut Checker<'_>, found: &SyncSender<Found>) -> io
     })
 }
 
-/// Returns a reader of the decompressed file, and whether the file is compressed.
+/// Returns a reader of the decompressed file, and whether the file is compressed. With `SINK_PATH` the name may not say so, but no
+/// text begins as a compressed file does.
 fn reader(path: &Path) -> io::Result<(Box<dyn io::Read>, bool)> {
-    let file = File::open(path)?;
+    let mut file = BufReader::new(File::open(path)?);
     let extension = path.extension().and_then(|extension| extension.to_str());
+    let start = file.fill_buf()?;
+    let (is_gzip, is_zstd) = (start.starts_with(GZIP_START), start.starts_with(ZSTD_START));
     Ok(match extension {
-        Some("gz") => (Box::new(MultiGzDecoder::new(BufReader::new(file))), true),
-        Some("zst") => (Box::new(zstd::Decoder::new(file)?), true),
+        Some("gz") => (Box::new(MultiGzDecoder::new(file)), true),
+        Some("zst") => (Box::new(zstd::Decoder::with_buffer(file)?), true),
+        Some(_) | None if is_gzip => (Box::new(MultiGzDecoder::new(file)), true),
+        Some(_) | None if is_zstd => (Box::new(zstd::Decoder::with_buffer(file)?), true),
         Some(_) | None => (Box::new(file), false),
     })
 }

@@ -19,7 +19,7 @@ pub struct AuditArgs {
     /// The service's `ON_DUPLICATE`, which says how often each event must be delivered
     #[arg(long, value_enum, default_value_t = OnDuplicate::Drop)]
     pub on_duplicate: OnDuplicate,
-    /// Require a manifest beside every part, as the sinks `file:` and `s3:` write it
+    /// Require a manifest beside every part, as the sinks `file:`, `s3:` and `sftp:` write it
     #[arg(long)]
     pub manifests: bool,
     /// Number of missing deliveries to accept

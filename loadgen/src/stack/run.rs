@@ -203,6 +203,14 @@ impl Run<'_> {
         let batch_ids: BTreeSet<&str> = seen.batches.iter().map(|batch| &*batch.batch_id).collect();
         let sink = self.sink.as_deref().or(self.stack.sink.as_deref());
         let table = self.stack.sink_table.as_deref();
+        let mut settings = self.stack.settings.iter();
+        let is_path = |name: &str| ["SINK_PATH", "SinkPath"].contains(&name);
+        if settings.any(|each| is_path(&each.name) && !each.value.is_empty()) {
+            // The parts are beside those of other bursts, and only the manifests of this burst say which they are.
+            let why =
+                "not read: `SINK_PATH` is set: copy what the sink has, and run `loadgen audit`";
+            return Ok((None, why.to_owned()));
+        }
         match fetch_parts(self.connection, sink, table, &batch_ids).await? {
             Parts::In(directory) => {
                 let sink = sink.unwrap_or_default();
@@ -212,7 +220,9 @@ impl Run<'_> {
                     false => Manifests::Required,
                 };
                 let rule = self.stack.on_duplicate;
-                let delivered = &mut |file: &str, number| deliveries.delivered(file, number);
+                let delivered = &mut |batch_id: &str, part, number| {
+                    deliveries.delivered(batch_id, part, number);
+                };
                 let report =
                     audit_watched(directory.path(), self.workload, rule, manifests, delivered)?;
                 Ok((Some(report), sink.to_owned()))

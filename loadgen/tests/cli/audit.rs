@@ -311,7 +311,7 @@ fn a_manifest_must_match_its_part_and_exist_if_required() {
     assert_eq!(missing["file"], "batch-0/1.jsonl");
     assert_eq!(
         missing["why"],
-        "no manifest: expected `1.manifest.json` beside the part"
+        "no manifest: expected `1.manifest.json` in the directory of the batch"
     );
     manifest["bytes"] = json!(1);
     write(&manifest);
@@ -328,7 +328,7 @@ fn a_manifest_must_match_its_part_and_exist_if_required() {
     let (_, report) = audit(dir.path(), &["--allow-missing", "50"]);
     assert_eq!(
         report["examples"]["corrupt"][0]["why"],
-        "the manifest has no part beside it"
+        "the manifest has no part, neither beside it nor where it says"
     );
 }
 

@@ -8,6 +8,8 @@ mod fake_queue;
 #[cfg(test)]
 mod kinds;
 #[cfg(test)]
+mod paths;
+#[cfg(test)]
 mod plan;
 #[cfg(test)]
 mod report;

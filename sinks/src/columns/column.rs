@@ -78,7 +78,37 @@ impl<'i> Body<'i> {
     }
 }
 
+/// What the values of a column are.
+#[cfg(feature = "parquet")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ColumnKind {
+    /// Texts, of which some may be null.
+    Text {
+        /// Whether some may be null.
+        optional: bool,
+    },
+    /// Whole numbers of 64 bits.
+    Number,
+    /// Times, in milliseconds since 1970 UTC.
+    Time,
+}
+
 impl Column {
+    /// Returns what the values are. What an expression finds may differ from body to body, so it is a text.
+    #[cfg(feature = "parquet")]
+    pub(crate) fn kind(&self) -> ColumnKind {
+        match &self.content {
+            Content::Json(_) | Content::Field(Field::BatchKey) => {
+                ColumnKind::Text { optional: true }
+            }
+            Content::Field(Field::Part | Field::Seq) => ColumnKind::Number,
+            Content::Field(Field::SentAt) => ColumnKind::Time,
+            Content::Field(
+                Field::BatchId | Field::EventId | Field::SqsMessageId | Field::Source | Field::Body,
+            ) => ColumnKind::Text { optional: false },
+        }
+    }
+
     /// Returns the text of the column for an event, empty for null.
     pub(crate) fn text<'i>(
         &self,

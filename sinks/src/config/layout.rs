@@ -66,8 +66,8 @@ const SINK_PATH: Variable<Text> = Variable {
         unset: Unset::Nothing,
         allowed: "a path with placeholders such as `{key}/{date:%Y%m%d}/{sequence:06}.txt`: docs/sinks.md, \"Layouts\"",
     },
-    meaning: "With `file:` and `s3:`, the path of a part's records below the directory or prefix, instead of `<batchId>/<part>.<ext>`. \
-              It needs a build with the cargo feature `layouts`.",
+    meaning: "With `file:`, `s3:` and `sftp:`, the path of a part's records below the directory or prefix, instead of \
+              `<batchId>/<part>.<ext>`. It needs a build with the cargo feature `layouts`.",
 };
 const SINK_TIME_ZONE: Variable<Text> = Variable {
     name: "SINK_TIME_ZONE",
@@ -88,11 +88,12 @@ pub(super) fn layout(reader: &mut Reader<'_>, sink: &SinkUri, format: &Format) -
     let header = reader.text_with(&SINK_HEADER_RECORD, record);
     let trailer = reader.text_with(&SINK_TRAILER_RECORD, record);
     let path = reader.text_with(&SINK_PATH, str::parse::<PathTemplate>);
-    let has_paths = matches!(sink.kind(), SinkKind::File | SinkKind::S3);
+    let has_paths = matches!(sink.kind(), SinkKind::File | SinkKind::S3 | SinkKind::Sftp);
     reader.rule(
-        "`SINK_PATH` is set only with `SINK` `file:` or `s3:`.",
-        (path.is_some() && !has_paths)
-            .then(|| format!("`{SINK_PATH}` is set, but only `SINK` `file:` and `s3:` have paths")),
+        "`SINK_PATH` is set only with `SINK` `file:`, `s3:` or `sftp:`.",
+        (path.is_some() && !has_paths).then(|| {
+            format!("`{SINK_PATH}` is set, but only `SINK` `file:`, `s3:` and `sftp:` have paths")
+        }),
     );
     let zone = reader.text_with(&SINK_TIME_ZONE, str::parse::<Zone>);
     let layout = Layout {
@@ -119,10 +120,13 @@ fn check_format(reader: &mut Reader<'_>, format: &Format, layout: &Layout) {
     ];
     let set = is_set.into_iter().flatten().next();
     reader.rule(
-        "With `SINK_FORMAT` `envelope`, `SINK_ENCODING` is `utf-8`, `SINK_LINE_END` is `lf`, and `SINK_HEADER_RECORD` and \
+        "With `SINK_FORMAT` `envelope` and `parquet`, `SINK_ENCODING` is `utf-8`, `SINK_LINE_END` is `lf`, and `SINK_HEADER_RECORD` and \
          `SINK_TRAILER_RECORD` are not set.",
-        set.filter(|_| *format == Format::Envelope).map(|set| {
-            format!("`{set}`: set with `SINK_FORMAT` `envelope`, expected it with `body`, `csv` or `fixed-width`")
+        set.filter(|_| matches!(format, Format::Envelope | Format::Parquet(_))).map(|set| {
+            format!(
+                "`{set}`: set with `SINK_FORMAT` `{}`, expected it with `body`, `csv` or `fixed-width`",
+                format.name()
+            )
         }),
     );
 }
@@ -146,7 +150,7 @@ fn check_line_end(reader: &mut Reader<'_>, format: &Format, layout: &Layout) {
         Format::FixedWidth(columns) => {
             Some(columns.iter().map(|column| column.width).sum::<usize>())
         }
-        Format::Envelope | Format::Body | Format::Csv { .. } => None,
+        Format::Envelope | Format::Body | Format::Csv { .. } | Format::Parquet(_) => None,
     };
     let has_one_length = record_length.is_some() && encoding != Encoding::Utf8;
     reader.rule(
@@ -195,7 +199,7 @@ fn check_characters(reader: &mut Reader<'_>, format: &Format, layout: &Layout) {
             .iter()
             .map(|column| column.pad.to_string())
             .collect(),
-        Format::Envelope | Format::Body | Format::Csv { .. } => String::new(),
+        Format::Envelope | Format::Body | Format::Csv { .. } | Format::Parquet(_) => String::new(),
     };
     let literals = |template: &Option<Template>| {
         template

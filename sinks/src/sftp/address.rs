@@ -3,8 +3,8 @@ use std::str::FromStr;
 
 /// The port of SSH, which an address does not show.
 const SSH_PORT: u16 = 22;
-/// The longest path. A path on Linux has at most 4,096 bytes, of which the sink appends fewer than 280.
-const PATH_BYTES_MAX: usize = 3_800;
+/// The longest path. A path on Linux has at most 4,096 bytes, of which the sink appends fewer than 340.
+const PATH_BYTES_MAX: usize = 3_700;
 const EXPECTED: &str = "expected `sftp://user@host/path` or `sftp://user@host:port/path`";
 
 /// A directory on an SSH server, and the user who writes to it: `sftp://user@host[:port]/path`.
@@ -169,6 +169,6 @@ mod tests {
             assert!(error.contains("`sftp://user@host/path`"), "{error}");
         }
         let long = format!("sftp://user@host/{}", "x".repeat(PATH_BYTES_MAX + 1));
-        assert!(parse(&long).unwrap_err().contains("more than 3800 bytes"));
+        assert!(parse(&long).unwrap_err().contains("more than 3700 bytes"));
     }
 }

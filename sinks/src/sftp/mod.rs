@@ -1,15 +1,15 @@
 //! The sink `sftp:`, which writes parts as files on an SSH server.
 //!
-//! A file is uploaded under a name of its own, which begins with a dot and ends with `.partial`, is synced if the server
-//! can do that, and then renamed. So a file under its final name is always complete. [`store`](crate::store) says in which
+//! A file is uploaded beside its final name, under a name that begins with a dot and ends with `.partial`, is synced if the
+//! server can do that, and then renamed. So a file under its final name is always complete. [`store`](crate::store) says in which
 //! order the files of a part are written.
 
 mod address;
 mod connection;
-mod directory;
 mod errors;
 mod host_keys;
 mod login;
+mod part_files;
 mod partials;
 mod server;
 
@@ -24,12 +24,12 @@ use crate::sink::{Receipt, Sink, SinkError};
 use crate::store;
 pub use address::Address;
 use connection::{Connection, Connections};
-use directory::BatchDirectory;
 pub use host_keys::HostKeys;
 pub use login::LoginSource;
+use part_files::PartFiles;
 pub use server::SftpServer;
 
-/// Writes a file for each part, `<path>/<batchId>/<part>.<ext>`, then the reject list `<part>.rejects` if any record was
+/// Writes a file for each part, `<path>/<batchId>/<part>.<ext>` or what `SINK_PATH` says, then the reject list `<part>.rejects` if any record was
 /// rejected, and last `<part>.manifest.json`. Files are never replaced. An attempt that finds the manifest writes nothing.
 #[derive(Debug)]
 pub struct SftpSink {
@@ -62,10 +62,11 @@ impl SftpSink {
 
     async fn write(&self, connection: &Connection, part: &Part) -> Result<Receipt, SinkError> {
         let address = self.connections.address();
-        let directory = BatchDirectory::open(connection.sftp(), address, part).await?;
-        directory.remove_partials_older_than(self.timeout).await;
-        let receipt = store::deliver(&directory, part, &self.rendering).await?;
-        directory.remove_partials().await;
+        let records = store::records_name(part, &self.rendering)?;
+        let files = PartFiles::open(connection.sftp(), address, part, &records).await?;
+        files.remove_partials_older_than(self.timeout).await;
+        let receipt = store::deliver(&files, part, &self.rendering).await?;
+        files.remove_partials().await;
         Ok(receipt)
     }
 }

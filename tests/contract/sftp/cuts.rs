@@ -13,20 +13,26 @@ const STEP_BYTES: u64 = 977;
 #[tokio::test]
 async fn wherever_the_connection_is_cut_the_next_attempt_completes_the_part() {
     let rig = Rig::start().await;
+    let sink = || rig.sink(Compression::None);
+    cut_everywhere(&rig, sink, |part| {
+        assert_eq!(names_in(&batch_directory(&rig, part)).len(), 3);
+    })
+    .await;
+}
+
+/// Cuts the connection of one attempt after the other a little later each time, and lets the next attempt complete the part.
+/// `check` looks at what a complete part has left.
+pub(super) async fn cut_everywhere(rig: &Rig, sink: impl Fn() -> SftpSink, check: impl Fn(&Part)) {
     let watcher = Watcher::start(rig.server.files().to_owned());
     let bodies = ["a".repeat(30_000), "b\n".to_owned()];
     let mut interrupted = 0;
     let mut at = 0;
     loop {
         // Each cut has a batch of its own, because the watcher allows no file to disappear.
-        let mut part = part(&bodies);
-        part.batch_id = uuid::Uuid::now_v7()
-            .to_string()
-            .parse()
-            .expect("it is an id");
+        let part = new_part(&bodies);
         let sent_before = rig.proxy.sent_bytes();
         rig.proxy.cut_after(at);
-        let sink = rig.sink(Compression::None);
+        let sink = sink();
         match sink.deliver(&part).await {
             Err(SinkError::Retryable { .. }) => interrupted += 1,
             Err(other) => panic!("cut after {at} bytes: {other}"),
@@ -35,9 +41,7 @@ async fn wherever_the_connection_is_cut_the_next_attempt_completes_the_part() {
             Ok(_) => {}
         }
         assert_eq!(delivered(&sink, &part).await.rejected, 1);
-        let directory = sinks::directory_of(part.batch_id, part.batch_key.as_ref());
-        let entries = fs::read_dir(rig.server.files().join(directory)).expect("it is there");
-        assert_eq!(entries.count(), 3, "cut after {at} bytes");
+        check(&part);
         at += STEP_BYTES;
         assert!(at < 10_000_000, "no attempt is that long");
     }

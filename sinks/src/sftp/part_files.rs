@@ -1,4 +1,5 @@
-//! The directory of one batch on the server, and the files of one part in it.
+//! The files of one part on the server: those in the directory of its batch, and its records, which may have a path of their
+//! own (`SINK_PATH`).
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use uuid::Uuid;
 
 use super::address::Address;
 use super::errors::{content_error, sftp_error, status};
-use super::partials::{is_abandoned, is_partial_of, partial_name};
+use super::partials::{PartialOf, is_abandoned};
 use crate::directory::directory_of;
 use crate::part::Part;
 use crate::sink::SinkError;
@@ -21,54 +22,105 @@ use crate::store::{NewFile, Store, deleted};
 /// How much longer compressed content may be than the content itself, in bytes: for the headers of its blocks.
 const COMPRESSION_OVERHEAD_BYTES: u64 = 1_024;
 
-/// The directory of a part's batch.
-pub(super) struct BatchDirectory<'a> {
+/// The files of one part.
+///
+/// A name that begins with `/` is a path below the sink's own directory; any other is in the directory of the part's batch.
+pub(super) struct PartFiles<'a> {
     sftp: &'a SftpSession,
     address: &'a Address,
-    /// The path below the sink's own directory.
-    relative: String,
-    part: usize,
-    /// The names that the directory had when it was opened. Empty if it was made then, or if it may not be listed.
+    /// The path of the batch's directory, below the sink's own.
+    directory: String,
+    /// Which files are uploads of this part.
+    partial: PartialOf,
+    /// The names that were there when the first of them was looked for. Empty if the batch's directory was made then, because
+    /// no other attempt has come that far; nor has it what is in directories that may not be listed.
     found: Vec<String>,
 }
 
-impl BatchDirectory<'_> {
-    /// Makes the directory with those above it, or lists what is in it.
+impl PartFiles<'_> {
+    /// Makes the directory of the batch with those above it, or lists what is in it, and beside the records if they have a
+    /// path of their own. `records` is the name of the file with the records.
     pub(super) async fn open<'a>(
         sftp: &'a SftpSession,
         address: &'a Address,
         part: &Part,
-    ) -> Result<BatchDirectory<'a>, SinkError> {
-        let mut directory = BatchDirectory {
+        records: &str,
+    ) -> Result<PartFiles<'a>, SinkError> {
+        let mut files = PartFiles {
             sftp,
             address,
-            relative: directory_of(part.batch_id, part.batch_key.as_ref()),
-            part: part.number,
+            directory: directory_of(part.batch_id, part.batch_key.as_ref()),
+            partial: PartialOf::new(part.batch_id, part.number),
             found: Vec::new(),
         };
-        let path = format!("{}/{}", address.path, directory.relative);
+        let path = format!("{}/{}", address.path, files.directory);
         let Err(refused) = make(sftp, &path).await else {
-            return Ok(directory);
+            return Ok(files);
         };
         // Servers return a failure without a cause if a directory exists.
-        match sftp.read_dir(path).await {
-            Ok(entries) => directory.found = entries.map(|entry| entry.file_name()).collect(),
+        match sftp.read_dir(path.as_str()).await {
+            Ok(entries) => files.found = entries.map(|entry| entry.file_name()).collect(),
             Err(error) if status(&error) == Some(StatusCode::PermissionDenied) => {}
             Err(_) => {
-                let uri = format!("{}{}", address.server(), directory.absolute());
+                let uri = format!("{}{path}", address.server());
                 return Err(sftp_error(&uri, "make the directory", &refused));
             }
         }
-        Ok(directory)
+        files.look_beside(records).await;
+        Ok(files)
     }
 
-    /// Returns the path of the directory on the server.
-    fn absolute(&self) -> String {
-        format!("{}/{}", self.address.path, self.relative)
+    /// Adds what is beside the records. Other parts may be there as well, so only what is of this part is kept. A directory
+    /// that cannot be listed, such as one that is not there yet, has nothing that would be known.
+    async fn look_beside(&mut self, records: &str) {
+        let Some(parent) = parent_of(records) else {
+            return;
+        };
+        let Ok(entries) = self.sftp.read_dir(self.directory_path(parent)).await else {
+            return;
+        };
+        let names = entries.map(|entry| format!("{parent}/{}", entry.file_name()));
+        let is_ours = |name: &String| name == records || self.partial.is(name);
+        self.found.extend(names.filter(is_ours));
+    }
+
+    /// Makes the directory of the records with those above it, if they have a path of their own. Other attempts, at this part
+    /// or another, may make the same directories.
+    async fn make_parent(&self, name: &str) -> Result<(), SinkError> {
+        let Some(parent) = parent_of(name) else {
+            return Ok(());
+        };
+        let path = self.directory_path(parent);
+        // It is there most of the time: a day's files have one directory.
+        if self.is_there(&path).await {
+            return Ok(());
+        }
+        match make(self.sftp, &path).await {
+            Ok(()) => Ok(()),
+            // Servers return a failure without a cause if somebody else has just made it.
+            Err(Error::Status(_)) if self.is_there(&path).await => Ok(()),
+            Err(error) => {
+                let uri = format!("{}{path}", self.address.server());
+                Err(sftp_error(&uri, "make the directory", &error))
+            }
+        }
+    }
+
+    /// Returns whether something has this path. Not every server says what: in a file, no file can be made.
+    async fn is_there(&self, path: &str) -> bool {
+        self.sftp.metadata(path).await.is_ok()
+    }
+
+    /// Returns the path on the server of a directory below the sink's own, or of the sink's own if `parent` is empty.
+    fn directory_path(&self, parent: &str) -> String {
+        match format!("{}{parent}", self.address.path) {
+            root if root.is_empty() => "/".to_owned(),
+            path => path,
+        }
     }
 
     fn absolute_path(&self, name: &str) -> String {
-        format!("{}/{name}", self.absolute())
+        format!("{}/{}", self.address.path, self.path(name))
     }
 
     /// Removes what attempts uploaded that died longer than `timeout` ago.
@@ -88,7 +140,7 @@ impl BatchDirectory<'_> {
         let partials = self
             .found
             .iter()
-            .filter(|name| is_partial_of(name, self.part) && wanted(name));
+            .filter(|name| self.partial.is(name) && wanted(name));
         for name in partials {
             self.remove(name).await;
         }
@@ -166,9 +218,12 @@ impl BatchDirectory<'_> {
 }
 
 #[async_trait]
-impl Store for BatchDirectory<'_> {
+impl Store for PartFiles<'_> {
     fn path(&self, name: &str) -> String {
-        format!("{}/{name}", self.relative)
+        match name.strip_prefix('/') {
+            Some(path) => path.to_owned(),
+            None => format!("{}/{name}", self.directory),
+        }
     }
 
     fn uri(&self, name: &str) -> String {
@@ -185,7 +240,8 @@ impl Store for BatchDirectory<'_> {
         if self.found.iter().any(|name| name == file.name) {
             return Ok(false);
         }
-        let partial = partial_name(file.name);
+        self.make_parent(file.name).await?;
+        let partial = self.partial.new_name(file.name);
         let published = match self.upload(&partial, &bytes).await {
             Ok(()) => self.publish(&partial, file.name).await,
             Err(error) => Err(error),
@@ -219,6 +275,12 @@ impl Store for BatchDirectory<'_> {
     }
 }
 
+/// Returns the directory of a path below the sink's own directory, without a slash at its end; `None` for a name in the directory
+/// of the batch.
+fn parent_of(name: &str) -> Option<&str> {
+    name.rsplit_once('/').map(|(parent, _)| parent)
+}
+
 /// Makes a directory. If one above it is missing, makes all of them, from the root down.
 ///
 /// # Errors
@@ -238,5 +300,5 @@ async fn make(sftp: &SftpSession, path: &str) -> Result<(), Error> {
 }
 
 #[cfg(test)]
-#[path = "directory_tests.rs"]
+#[path = "part_files_tests.rs"]
 mod tests;

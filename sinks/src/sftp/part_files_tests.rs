@@ -22,6 +22,10 @@ struct StandIn(Arc<Mutex<Disk>>);
 struct Disk {
     files: BTreeMap<String, Vec<u8>>,
     directories: BTreeSet<String>,
+    /// The directories that are being listed, by their handles.
+    listings: BTreeMap<String, Vec<String>>,
+    /// A directory that somebody else makes just before it is asked for.
+    made_by_another: Option<String>,
     bytes_max: usize,
     /// What another attempt writes under the final name just before a rename.
     before_rename: Option<Vec<u8>>,
@@ -31,7 +35,9 @@ impl Default for Disk {
     fn default() -> Disk {
         Disk {
             files: BTreeMap::new(),
-            directories: BTreeSet::new(),
+            directories: BTreeSet::from(["/in".to_owned()]),
+            listings: BTreeMap::new(),
+            made_by_another: None,
             bytes_max: usize::MAX,
             before_rename: None,
         }
@@ -44,6 +50,11 @@ impl StandIn {
     }
 
     async fn deliver(&self, bodies: &[&str]) -> Result<Receipt, SinkError> {
+        self.deliver_at(None, bodies).await
+    }
+
+    /// Delivers a part whose records have a path, if `SINK_PATH` is set.
+    async fn deliver_at(&self, path: Option<&str>, bodies: &[&str]) -> Result<Receipt, SinkError> {
         let (here, there) = tokio::io::duplex(1 << 16);
         server::run(there, self.clone()).await;
         let sftp = SftpSession::new(here).await.unwrap();
@@ -51,11 +62,21 @@ impl StandIn {
         let rendering = Rendering {
             format: Format::Body,
             compression: Compression::None,
-            layout: Layout::default(),
+            layout: Layout {
+                path: path.map(|path| path.parse().unwrap()),
+                ..Layout::default()
+            },
         };
         let part = part(0, bodies);
-        let directory = BatchDirectory::open(&sftp, &address, &part).await?;
-        store::deliver(&directory, &part, &rendering).await
+        let records = store::records_name(&part, &rendering)?;
+        let files = PartFiles::open(&sftp, &address, &part, &records).await?;
+        let receipt = store::deliver(&files, &part, &rendering).await?;
+        files.remove_partials().await;
+        Ok(receipt)
+    }
+
+    fn paths(&self) -> Vec<String> {
+        self.disk().files.keys().cloned().collect()
     }
 
     fn names(&self) -> Vec<String> {
@@ -63,6 +84,11 @@ impl StandIn {
         let name = |path: &String| path.rsplit('/').next().unwrap_or_default().to_owned();
         disk.files.keys().map(name).collect()
     }
+}
+
+/// Returns the directory above a path.
+fn above(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(parent, _)| parent)
 }
 
 fn ok(id: u32) -> Status {
@@ -97,6 +123,9 @@ impl server::Handler for StandIn {
         _: FileAttributes,
     ) -> Result<Handle, StatusReply> {
         let mut disk = self.disk();
+        if !disk.directories.contains(above(&filename)) {
+            return Err(missing());
+        }
         match flags.contains(OpenFlags::CREATE) {
             true => {
                 disk.files.insert(filename.clone(), Vec::new());
@@ -158,32 +187,56 @@ impl server::Handler for StandIn {
         }
     }
 
+    async fn stat(&mut self, id: u32, path: String) -> Result<Attrs, StatusReply> {
+        match self.disk().directories.contains(&path) {
+            // This server does not say what it is.
+            true => Ok(Attrs {
+                id,
+                attrs: FileAttributes::empty(),
+            }),
+            false => Err(missing()),
+        }
+    }
+
     async fn mkdir(
         &mut self,
         id: u32,
         path: String,
         _: FileAttributes,
     ) -> Result<Status, StatusReply> {
-        match self.disk().directories.insert(path) {
+        let mut disk = self.disk();
+        if disk.made_by_another.as_ref() == Some(&path) {
+            disk.directories.insert(path.clone());
+        }
+        if !disk.directories.contains(above(&path)) {
+            return Err(missing());
+        }
+        match disk.directories.insert(path) {
             true => Ok(ok(id)),
             false => Err(failure()),
         }
     }
 
     async fn opendir(&mut self, id: u32, path: String) -> Result<Handle, StatusReply> {
+        let mut disk = self.disk();
+        if !disk.directories.contains(&path) {
+            return Err(missing());
+        }
+        let inside = disk.files.keys().filter(|file| above(file) == path);
+        let names = inside.map(|file| file[path.len() + 1..].to_owned());
+        let names = names.collect();
+        disk.listings.insert(path.clone(), names);
         Ok(Handle { id, handle: path })
     }
 
-    /// Names everything at the first request. A handle is the path, which is forgotten then.
+    /// Names everything at the first request. A handle is the path.
     async fn readdir(&mut self, id: u32, handle: String) -> Result<Name, StatusReply> {
-        if !self.disk().directories.remove(&handle) {
-            return Err(StatusReply::new(StatusCode::Eof));
-        }
-        let files = self.names().into_iter();
+        let names = self.disk().listings.remove(&handle);
+        let names = names.ok_or_else(|| StatusReply::new(StatusCode::Eof))?;
         let file = |name| File::new(name, FileAttributes::empty());
         Ok(Name {
             id,
-            files: files.map(file).collect(),
+            files: names.into_iter().map(file).collect(),
         })
     }
 
@@ -267,4 +320,82 @@ async fn a_file_that_is_there_is_not_uploaded_again() {
     server.disk().bytes_max = used + 500;
     server.deliver(&["a"]).await.unwrap();
     assert_eq!(server.names(), ["0.manifest.json", "0.txt"]);
+}
+
+const PATH: &str = "{date:%Y}/{date:%m}/{batch}-{part}.dat";
+
+fn at_path() -> String {
+    format!("/in/2026/11/{}-0.dat", part(0, &[]).batch_id)
+}
+
+fn manifest() -> String {
+    format!("/in/{}/0.manifest.json", part(0, &[]).batch_id)
+}
+
+#[tokio::test]
+async fn missing_directories_of_a_path_are_made_and_the_manifest_names_the_file() {
+    let server = StandIn::default();
+    server.disk().directories.insert("/in/2026".to_owned());
+    server.deliver_at(Some(PATH), &["a"]).await.unwrap();
+    assert_eq!(server.paths(), [manifest(), at_path()]);
+    assert_eq!(server.disk().files[&at_path()], b"a\n");
+    let text = String::from_utf8(server.disk().files[&manifest()].clone()).unwrap();
+    let key = at_path().replace("/in/", "");
+    assert!(text.contains(&format!(r#""key":"{key}""#)), "{text}");
+}
+
+#[tokio::test]
+async fn a_path_directly_below_the_sink_needs_no_directory() {
+    let server = StandIn::default();
+    let path = Some("ORDERS_{batch}-{part}.dat");
+    server.deliver_at(path, &["a"]).await.unwrap();
+    let name = format!("/in/ORDERS_{}-0.dat", part(0, &[]).batch_id);
+    assert_eq!(server.paths(), [manifest(), name]);
+}
+
+#[tokio::test]
+async fn a_directory_that_another_attempt_makes_at_the_same_time_is_used() {
+    for raced in ["/in/2026", "/in/2026/11"] {
+        let server = StandIn::default();
+        server.disk().made_by_another = Some(raced.to_owned());
+        server.deliver_at(Some(PATH), &["a"]).await.unwrap();
+        assert_eq!(server.paths(), [manifest(), at_path()], "{raced}");
+    }
+}
+
+#[tokio::test]
+async fn a_file_at_the_path_is_compared_and_never_replaced() {
+    for (others, delivered) in [("a\n", true), ("other\n", false)] {
+        let server = StandIn::default();
+        server.deliver_at(Some(PATH), &["a"]).await.unwrap();
+        server.disk().files.remove(&manifest());
+        let bytes = others.as_bytes().to_vec();
+        server.disk().files.insert(at_path(), bytes.clone());
+        // No room for another copy, but for the manifest: the file is not uploaded again.
+        server.disk().bytes_max = bytes.len() + 500;
+        let result = server.deliver_at(Some(PATH), &["a"]).await;
+        assert_eq!(result.is_ok(), delivered, "{result:?}");
+        assert_eq!(server.disk().files[&at_path()], bytes);
+        let is_permanent = matches!(result, Err(SinkError::Permanent { .. }));
+        assert_eq!(is_permanent, !delivered);
+    }
+}
+
+#[tokio::test]
+async fn uploads_of_dead_attempts_at_a_path_are_removed_and_those_of_other_parts_stay() {
+    let server = StandIn::default();
+    server.deliver_at(Some(PATH), &["a"]).await.unwrap();
+    server.disk().files.remove(&manifest());
+    let batch_id = part(0, &[]).batch_id;
+    let half = |part: usize| {
+        let name = PartialOf::new(batch_id, part).new_name("/2026/11/x.dat");
+        format!("/in{name}")
+    };
+    let (own, others) = (half(0), half(1));
+    for file in [&own, &others] {
+        server.disk().files.insert(file.clone(), b"half".to_vec());
+    }
+    server.deliver_at(Some(PATH), &["a"]).await.unwrap();
+    let left = server.paths();
+    assert!(!left.contains(&own) && left.contains(&others), "{left:?}");
 }
