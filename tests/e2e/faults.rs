@@ -266,7 +266,7 @@ async fn an_aggregator_killed_as_it_opens_a_batch_loses_and_repeats_nothing() {
 #[tokio::test]
 async fn a_sink_that_is_down_for_the_whole_burst_gets_everything_once_when_it_is_back() {
     let mut setup = setup();
-    setup.options.faults.sink_outages = vec!["0:6".parse().expect("the value is an outage")];
+    setup.options.faults.sink_outages = vec!["0:15".parse().expect("the value is an outage")];
     let rig = setup.start().await;
     let report = burst_through(&rig, 3_000).await;
     assert!(report.tickets_refused_by_sink > Some(0), "{report}");
