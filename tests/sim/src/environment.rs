@@ -400,7 +400,9 @@ impl Clock for Environment {
         let mut wake_at_ms = None;
         std::future::poll_fn(|context| {
             let mut world = lock(&self.world);
-            let at_ms = *wake_at_ms.get_or_insert(world.now_ms + duration.as_millis() as u64);
+            // Some time passes in any case, so that a loop that waits for nothing comes to its deadline.
+            let sleep_ms = (duration.as_millis() as u64).max(1);
+            let at_ms = *wake_at_ms.get_or_insert(world.now_ms + sleep_ms);
             if world.now_ms >= at_ms {
                 return Poll::Ready(());
             }
