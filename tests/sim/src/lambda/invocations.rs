@@ -265,10 +265,13 @@ impl Run {
         if !seals || !world.inputs[source].is_empty() {
             return;
         }
+        let now = world.now();
         let records = world.batches.records();
         let open = records.iter().find(|record| {
             record.status == Some(Status::Open)
                 && record.confirmed > 0
+                // A batch of a period waits until the period is over.
+                && record.period.is_none_or(|period| period.ends <= now)
                 && source_index(&record.source) == source
         });
         let open = open.map(|record| record.batch_id);
