@@ -29,7 +29,9 @@ impl World {
     /// Checks that the delivery of a part which begins now is in the hours of delivery, by some clock.
     pub fn check_hours(&mut self, part: &Part) {
         let opening = self.ledger.openings.remove(&part.batch_id);
-        if let Some(opening) = opening.filter(|_| self.plan.calm) {
+        // A part with a number may have to wait for another one too.
+        let is_prompt = self.plan.calm && !self.plan.sequence;
+        if let Some(opening) = opening.filter(|_| is_prompt) {
             let in_time = self.now() <= opening + OPENING_TIME_MAX;
             self.check(checks::p6_the_hours_open_on_time(part, opening, in_time));
         }
