@@ -16,7 +16,7 @@ use protocol::limits::{OLD_SEALS_TIME_MAX, SEAT_WAIT_MAX, SHORT_ROUNDS_MAX};
 use protocol::planted::{Bug, planted};
 use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
-use shared::retry::{Budget, bounded};
+use shared::retry::bounded;
 use shared::traces::names::ITEMS_COUNT;
 use shared::traces::{self, span};
 use tracing::{error, warn};
@@ -101,11 +101,7 @@ impl ClaimRounds {
         let mut candidates = Candidates::new(leaders, allocator, budgets.deadline);
         // Batches of earlier invocations are sealed first, but within a short time: a late seal delays a batch, whereas a
         // late claim has its message delivered again.
-        let old_seals_end = budgets.claims.clock.now() + OLD_SEALS_TIME_MAX;
-        let old_seals = Budget {
-            stop_at: old_seals_end.min(budgets.claims.stop_at),
-            ..budgets.claims
-        };
+        let old_seals = budgets.claims.within(OLD_SEALS_TIME_MAX);
         let mut counted = self.open_batches.seal_sealable(&old_seals, counts).await;
         let mut short_rounds = 0;
         while !candidates.waiting.is_empty() && budgets.claims.has_time() {
@@ -161,8 +157,8 @@ impl ClaimRounds {
         settled
     }
 
-    /// Retires the batches of which no event came for a while, if there is such a limit. Returns whether there is one: the caller then
-    /// seals them.
+    /// Retires the batches of which no event came for a while, if there is such a limit. Returns whether any batch was retired: the caller
+    /// then seals it.
     fn retire_unused(&self, candidates: &Candidates<'_>, budgets: &Budgets<'_>) -> bool {
         let Some(idle) = self.close_after_idle else {
             return false;
@@ -172,8 +168,7 @@ impl ClaimRounds {
         for seat in candidates.settled.iter().filter_map(|one| one.seat) {
             allocator.used(seat.batch, now);
         }
-        allocator.retire_unused(now.saturating_sub(idle));
-        true
+        allocator.retire_unused(now.saturating_sub(idle))
     }
 
     /// Gives seats to as many candidates as the open batches have room for. Opens a batch for each slot that has none; if

@@ -179,10 +179,7 @@ impl Quotas {
             }
         }
         // The messages are judged already, and their responses wait.
-        let short = Budget {
-            stop_at: (budget.clock.now() + QUOTA_SETTLE_TIME_MAX).min(budget.stop_at),
-            ..*budget
-        };
+        let short = budget.within(QUOTA_SETTLE_TIME_MAX);
         let writes = scopes
             .into_iter()
             .map(|scope| self.update(scope, rule, &short, |_| {}));

@@ -277,10 +277,7 @@ fn event_time(
     sent_at: Timestamp,
     needed_by: &'static str,
 ) -> Result<Timestamp, BadRecord> {
-    let body = json.as_ref().map_err(|message| BadRecord::NotJson {
-        needed_by,
-        message: message.clone(),
-    })?;
+    let body = parsed(json, needed_by)?;
     let at = find_time(expression, body).map_err(|source| BadRecord::Time { needed_by, source })?;
     match at <= sent_at + EVENT_AHEAD_MAX {
         true => Ok(at),
@@ -328,14 +325,16 @@ fn find(
     json: &Json,
     needed_by: &'static str,
 ) -> Result<String, BadRecord> {
-    match json {
-        Ok(body) => find_text(expression, body)
-            .map_err(|source| BadRecord::Expression { needed_by, source }),
-        Err(message) => Err(BadRecord::NotJson {
-            needed_by,
-            message: message.clone(),
-        }),
-    }
+    find_text(expression, parsed(json, needed_by)?)
+        .map_err(|source| BadRecord::Expression { needed_by, source })
+}
+
+/// Returns the body as JSON, which `needed_by` needs.
+fn parsed<'j>(json: &'j Json, needed_by: &'static str) -> Result<&'j Rcvar, BadRecord> {
+    json.as_ref().map_err(|message| BadRecord::NotJson {
+        needed_by,
+        message: message.clone(),
+    })
 }
 
 /// Returns the attributes as JSON, sorted by name, so that a message is stored as the same bytes every time; `None` if

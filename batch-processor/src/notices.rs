@@ -69,7 +69,7 @@ impl Notices {
         if record.notices.is_empty() && record.status != Some(Status::Error) {
             return true;
         }
-        let budget = brief(budgets);
+        let budget = budgets.wrap_up.within(NOTICE_TIME_MAX);
         let paused_until = Timestamp::from_ms(self.paused_until_ms.load(Ordering::Relaxed));
         if asked_by == AskedBy::Service && budget.clock.now() < paused_until {
             return record.notices.is_empty();
@@ -97,7 +97,13 @@ impl Notices {
     pub(crate) async fn plant_early_notice(&self, record: &BatchRecord, budgets: &Budgets<'_>) {
         if let (true, Some(target)) = (planted(Bug::NoticeBeforeCompletion), &self.target) {
             let notice = Notice::of_completion(record, budgets.work.clock.now());
-            let sent = send(&**target, record, &notice, &brief(budgets)).await;
+            let sent = send(
+                &**target,
+                record,
+                &notice,
+                &budgets.wrap_up.within(NOTICE_TIME_MAX),
+            )
+            .await;
             sent.unwrap_or_else(|error| warn!(%error, "planted notice not sent"));
         }
     }
@@ -123,15 +129,6 @@ impl Notices {
                 false
             }
         }
-    }
-}
-
-/// Returns a budget that ends with the invocation's, and at most [`NOTICE_TIME_MAX`] from now.
-fn brief<'a>(budgets: &Budgets<'a>) -> Budget<'a> {
-    let budget = budgets.wrap_up;
-    Budget {
-        stop_at: budget.stop_at.min(budget.clock.now() + NOTICE_TIME_MAX),
-        ..budget
     }
 }
 

@@ -250,17 +250,7 @@ impl Allocator {
 
     /// Retires every batch that no invocation with this or a later deadline can use.
     pub fn retire_past(&mut self, deadline: Timestamp) {
-        let batches = &mut self.batches;
-        self.current.retain(|_, current| match current {
-            Current::Opening => true,
-            Current::Batch(id) => match batches.get_mut(id) {
-                Some(batch) if deadline >= batch.closes_at => {
-                    batch.retired = Some(FlushReason::Window);
-                    false
-                }
-                Some(_) | None => true,
-            },
-        });
+        self.retire_those(FlushReason::Window, |batch| deadline >= batch.closes_at);
     }
 
     /// Notes that the environment claimed into a batch at `now`.
@@ -270,24 +260,31 @@ impl Allocator {
         }
     }
 
-    /// Retires every batch that has claims, has no attempt in flight, and was last claimed into before `since`.
-    pub fn retire_unused(&mut self, since: Timestamp) {
+    /// Retires every batch that has claims, has no attempt in flight, and was last claimed into before `since`. Returns whether there was
+    /// one.
+    pub fn retire_unused(&mut self, since: Timestamp) -> bool {
+        self.retire_those(FlushReason::Idle, |batch| {
+            // One that was never used has its first claims at this moment.
+            let was_used = batch.used_at != Timestamp::EPOCH;
+            was_used && batch.used_at < since && batch.in_flight == 0
+        })
+    }
+
+    /// Retires the current batches for which `is_over` holds. Returns whether there was one.
+    fn retire_those(&mut self, reason: FlushReason, is_over: impl Fn(&OpenBatch) -> bool) -> bool {
         let batches = &mut self.batches;
+        let before = self.current.len();
         self.current.retain(|_, current| match current {
             Current::Opening => true,
             Current::Batch(id) => match batches.get_mut(id) {
-                // One that was never used has its first claims at this moment.
-                Some(batch)
-                    if batch.used_at != Timestamp::EPOCH
-                        && batch.used_at < since
-                        && batch.in_flight == 0 =>
-                {
-                    batch.retired = Some(FlushReason::Idle);
+                Some(batch) if is_over(batch) => {
+                    batch.retired = Some(reason);
                     false
                 }
                 Some(_) | None => true,
             },
         });
+        self.current.len() < before
     }
 
     /// Retires the current batch of a slot, although it has places.

@@ -83,7 +83,8 @@ pub fn lines(text: &str) -> impl Iterator<Item = Line> {
     text.lines().map(line)
 }
 
-fn entries(directory: &Path) -> Vec<std::path::PathBuf> {
+/// Returns the paths in a directory; nothing if it does not exist.
+pub fn entries(directory: &Path) -> Vec<std::path::PathBuf> {
     match fs::read_dir(directory) {
         Ok(entries) => entries
             .map(|entry| entry.expect("the directory can be read").path())

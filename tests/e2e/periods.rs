@@ -7,6 +7,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::batchctl::Batchctl;
+use crate::output::entries;
 use crate::rig::{Rig, Setup};
 
 const HOUR_MS: u64 = 3_600_000;
@@ -17,17 +18,11 @@ const AUTUMN_MS: u64 = 1_792_792_800_000;
 
 /// Returns the manifests of all parts.
 fn manifests(out: &Path) -> Vec<Value> {
-    let batches = fs::read_dir(out).into_iter().flatten().flatten();
-    let files =
-        batches.flat_map(|batch| fs::read_dir(batch.path()).into_iter().flatten().flatten());
+    let files = entries(out).into_iter().flat_map(|batch| entries(&batch));
     files
-        .filter(|file| {
-            file.file_name()
-                .to_string_lossy()
-                .ends_with(".manifest.json")
-        })
+        .filter(|file| file.to_string_lossy().ends_with(".manifest.json"))
         .map(|file| {
-            let text = fs::read(file.path()).expect("a manifest can be read");
+            let text = fs::read(file).expect("a manifest can be read");
             serde_json::from_slice(&text).expect("a manifest is JSON")
         })
         .collect()

@@ -1,26 +1,19 @@
 use async_trait::async_trait;
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::error::ProvideErrorMetadata;
 use aws_sdk_dynamodb::types::AttributeValue;
 use protocol::pause::Pause;
 
-use super::attributes::{Item, MalformedItem, StoredItem, ms, n, s};
+use super::attributes::{Item, MalformedItem, StoredItem, ms, s};
 use super::batch_items::BATCH_ID;
-use super::errors::{DYNAMODB, port_error};
+use super::named_items::{self, VERSION};
 use crate::ports::{PauseStore, Pauses, PortError};
 
 /// The key of the one item with all pauses. No batch has it: a batch id is a UUID.
 const KEY: &str = "pauses";
 /// The list of pauses.
 const PAUSES: &str = "pauses";
-/// How often the item was written.
-const VERSION: &str = "version";
-/// Permits the write only if the item was not written since it was read.
-const SAME_VERSION: &str = "#version = :version";
-/// Permits the write only if there is no item.
-const NO_ITEM: &str = "attribute_not_exists(#version)";
 
-/// The pauses of deliveries, in one item of the batch table. It has no `statusShard`, so it is not in `status-index`.
+/// The pauses of deliveries, in one item of the batch table.
 #[derive(Clone, Debug)]
 pub struct DynamoPauseStore {
     client: Client,
@@ -53,40 +46,16 @@ impl DynamoPauseStore {
 #[async_trait]
 impl PauseStore for DynamoPauseStore {
     async fn read(&self) -> Result<Pauses, PortError> {
-        let sent = self
-            .client
-            .get_item()
-            .table_name(&self.table)
-            .key(BATCH_ID, s(KEY))
-            .consistent_read(true)
-            .send()
-            .await;
-        let output = sent.map_err(|error| port_error(DYNAMODB, &self.table, &error))?;
-        let pauses = output.item.map(|item| self.pauses(item)).transpose()?;
+        let item = named_items::read(&self.client, &self.table, KEY.to_owned()).await?;
+        let pauses = item.map(|item| self.pauses(item)).transpose()?;
         Ok(pauses.unwrap_or_default())
     }
 
     async fn write(&self, pauses: &Pauses) -> Result<bool, PortError> {
         let list = pauses.pauses.iter().map(pause_value).collect();
-        let call = self
-            .client
-            .put_item()
-            .table_name(&self.table)
-            .item(BATCH_ID, s(KEY))
-            .item(PAUSES, AttributeValue::L(list))
-            .item(VERSION, n(pauses.version + 1))
-            .expression_attribute_names("#version", VERSION);
-        let call = match pauses.version {
-            0 => call.condition_expression(NO_ITEM),
-            version => call
-                .condition_expression(SAME_VERSION)
-                .expression_attribute_values(":version", n(version)),
-        };
-        match call.send().await {
-            Ok(_) => Ok(true),
-            Err(error) if error.code() == Some("ConditionalCheckFailedException") => Ok(false),
-            Err(error) => Err(port_error(DYNAMODB, &self.table, &error)),
-        }
+        let attributes = Item::from([(PAUSES.to_owned(), AttributeValue::L(list))]);
+        let (client, table) = (&self.client, &self.table);
+        named_items::replace(client, table, KEY.to_owned(), pauses.version, attributes).await
     }
 }
 

@@ -2,33 +2,25 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::error::ProvideErrorMetadata;
 use aws_sdk_dynamodb::types::AttributeValue;
 use protocol::ids::BatchId;
 use protocol::limits::QUOTA_RETENTION;
 use protocol::quota::{QuotaAccount, QuotaScope};
 use protocol::seqs::SeqSet;
 
-use super::attributes::{Item, MalformedItem, StoredItem, b, n, required, s, ttl};
+use super::attributes::{Item, MalformedItem, StoredItem, b, n, required, ttl};
 use super::batch_items::BATCH_ID;
-use super::errors::{DYNAMODB, port_error};
+use super::named_items::{self, VERSION};
 use crate::ports::{PortError, QuotaStore};
 
 /// The number of places that are taken for good.
 const TAKEN: &str = "taken";
 /// The seats with a reserved place: a set of seqs for each batch.
 const RESERVED: &str = "reserved";
-/// How often the item was written.
-const VERSION: &str = "version";
 /// When DynamoDB may remove the item.
 const EXPIRES_AT: &str = "expiresAt";
-/// Permits the write only if the item was not written since it was read.
-const SAME_VERSION: &str = "#version = :version";
-/// Permits the write only if there is no item.
-const NO_ITEM: &str = "attribute_not_exists(#version)";
 
-/// The places of quotas, in one item of the batch table for each quota key and period. No batch has the key of such an item: a
-/// batch id is a UUID. The items have no `statusShard`, so they are not in `status-index`.
+/// The places of quotas, in one item of the batch table for each quota key and period.
 #[derive(Clone, Debug)]
 pub struct DynamoQuotaStore {
     client: Client,
@@ -83,16 +75,8 @@ fn reserved(item: &mut StoredItem<'_>) -> Result<BTreeMap<BatchId, SeqSet>, Malf
 #[async_trait]
 impl QuotaStore for DynamoQuotaStore {
     async fn read(&self, scope: &QuotaScope) -> Result<QuotaAccount, PortError> {
-        let sent = self
-            .client
-            .get_item()
-            .table_name(&self.table)
-            .key(BATCH_ID, s(key(scope)))
-            .consistent_read(true)
-            .send()
-            .await;
-        let output = sent.map_err(|error| port_error(DYNAMODB, &self.table, &error))?;
-        let account = output.item.map(|item| self.account(item)).transpose()?;
+        let item = named_items::read(&self.client, &self.table, key(scope)).await?;
+        let account = item.map(|item| self.account(item)).transpose()?;
         Ok(account.unwrap_or_default())
     }
 
@@ -103,26 +87,12 @@ impl QuotaStore for DynamoQuotaStore {
         to: &QuotaAccount,
     ) -> Result<bool, PortError> {
         debug_assert_eq!(to.version, from_version + 1, "the version is the next one");
-        let call = self
-            .client
-            .put_item()
-            .table_name(&self.table)
-            .item(BATCH_ID, s(key(scope)))
-            .item(TAKEN, n(to.taken))
-            .item(RESERVED, reserved_value(&to.reserved))
-            .item(VERSION, n(to.version))
-            .item(EXPIRES_AT, ttl(scope.ends + QUOTA_RETENTION))
-            .expression_attribute_names("#version", VERSION);
-        let call = match from_version {
-            0 => call.condition_expression(NO_ITEM),
-            version => call
-                .condition_expression(SAME_VERSION)
-                .expression_attribute_values(":version", n(version)),
-        };
-        match call.send().await {
-            Ok(_) => Ok(true),
-            Err(error) if error.code() == Some("ConditionalCheckFailedException") => Ok(false),
-            Err(error) => Err(port_error(DYNAMODB, &self.table, &error)),
-        }
+        let attributes = Item::from([
+            (TAKEN.to_owned(), n(to.taken)),
+            (RESERVED.to_owned(), reserved_value(&to.reserved)),
+            (EXPIRES_AT.to_owned(), ttl(scope.ends + QUOTA_RETENTION)),
+        ]);
+        let (client, table) = (&self.client, &self.table);
+        named_items::replace(client, table, key(scope), from_version, attributes).await
     }
 }

@@ -1,12 +1,12 @@
 use async_trait::async_trait;
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::error::ProvideErrorMetadata;
 use protocol::ids::BodyHash;
 use protocol::sequence::{Sequence, SequenceScope};
 
 use super::attributes::{Item, MalformedItem, StoredItem, n, s};
 use super::batch_items::BATCH_ID;
-use super::errors::{DYNAMODB, port_error};
+use super::errors::applied;
+use super::named_items;
 use crate::ports::{PortError, SequenceStore};
 
 /// The last number.
@@ -64,16 +64,8 @@ fn key(scope: &SequenceScope) -> String {
 #[async_trait]
 impl SequenceStore for DynamoSequenceStore {
     async fn read(&self, scope: &SequenceScope) -> Result<Sequence, PortError> {
-        let sent = self
-            .client
-            .get_item()
-            .table_name(&self.table)
-            .key(BATCH_ID, s(key(scope)))
-            .consistent_read(true)
-            .send()
-            .await;
-        let output = sent.map_err(|error| port_error(DYNAMODB, &self.table, &error))?;
-        let sequence = output.item.map(|item| self.sequence(item)).transpose()?;
+        let item = named_items::read(&self.client, &self.table, key(scope)).await?;
+        let sequence = item.map(|item| self.sequence(item)).transpose()?;
         Ok(sequence.unwrap_or_default())
     }
 
@@ -117,10 +109,6 @@ impl SequenceStore for DynamoSequenceStore {
             .condition_expression(format!("{same_last} AND {same_holder}"))
             .send()
             .await;
-        match sent {
-            Ok(_) => Ok(true),
-            Err(error) if error.code() == Some("ConditionalCheckFailedException") => Ok(false),
-            Err(error) => Err(port_error(DYNAMODB, &self.table, &error)),
-        }
+        applied(&self.table, sent)
     }
 }

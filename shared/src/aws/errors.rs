@@ -80,6 +80,21 @@ impl Meaning {
     }
 }
 
+/// Returns whether a conditional write was applied; `false` if its condition did not hold.
+pub(super) fn applied<T, E>(
+    table: &str,
+    sent: Result<T, SdkError<E, HttpResponse>>,
+) -> Result<bool, PortError>
+where
+    E: ProvideErrorMetadata + Error + 'static,
+{
+    match sent {
+        Ok(_) => Ok(true),
+        Err(error) if error.code() == Some("ConditionalCheckFailedException") => Ok(false),
+        Err(error) => Err(port_error(DYNAMODB, table, &error)),
+    }
+}
+
 /// Returns the [`PortError`] of a failed request. `what` is the table, queue or object in the message. If the credentials have
 /// expired, the process ends.
 pub(super) fn port_error<E>(

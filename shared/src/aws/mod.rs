@@ -26,6 +26,7 @@ mod event_bus;
 mod items_props;
 mod lock_items;
 mod logs;
+mod named_items;
 #[cfg(not(feature = "s3"))]
 mod no_overflow_store;
 mod notice_items;

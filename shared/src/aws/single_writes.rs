@@ -15,7 +15,7 @@ use protocol::claim::{Claim, LockItem, LockState};
 use protocol::ids::{EventId, SeatKey};
 
 use super::attributes::{n, s, ttl};
-use super::errors::{DYNAMODB, is_item_too_large, port_error};
+use super::errors::{DYNAMODB, applied, is_item_too_large, port_error};
 use super::lock_items::{BATCH, claim_item, key, last_seat_value, read_lock_item, unstorable};
 use crate::ports::{ClaimReply, PortError, Release, ReleaseReply};
 
@@ -94,11 +94,7 @@ pub(super) async fn remove(
         .set_expression_attribute_values(Some(values))
         .send()
         .await;
-    match sent {
-        Ok(_) => Ok(true),
-        Err(error) if error.code() == Some("ConditionalCheckFailedException") => Ok(false),
-        Err(error) => Err(port_error(DYNAMODB, table, &error)),
-    }
+    applied(table, sent)
 }
 
 /// The condition that an item is still in a state.

@@ -45,6 +45,14 @@ impl<'a> Budget<'a> {
         }
     }
 
+    /// Returns the budget for at most `longest` from now on.
+    pub fn within(&self, longest: Duration) -> Self {
+        Budget {
+            stop_at: self.stop_at.min(self.clock.now() + longest),
+            ..*self
+        }
+    }
+
     /// Returns the budget with half of the time that is left.
     pub fn half(&self) -> Self {
         let now = self.clock.now();

@@ -265,7 +265,6 @@ impl Plan {
     /// Returns `DELIVERY_HOURS`.
     pub fn delivery_hours(&self) -> Option<String> {
         let (every, first, length) = self.hours?;
-        let clock = |minutes: u32| format!("{:02}:{:02}", minutes / 60 % 24, minutes % 60);
         let spans = (first..24 * 60).step_by(every as usize);
         let spans = spans.map(|opens| format!("{}-{}", clock(opens), clock(opens + length)));
         Some(format!("{} UTC", Vec::from_iter(spans).join(",")))
@@ -301,8 +300,10 @@ impl Plan {
     /// Returns `CLOSE_AT`.
     fn close_at(&self) -> Option<String> {
         let times = (0..24 * 60).step_by(self.close_every? as usize);
-        let times = times.map(|minutes| format!("{:02}:{:02}", minutes / 60, minutes % 60));
-        Some(format!("{} UTC", Vec::from_iter(times).join(",")))
+        Some(format!(
+            "{} UTC",
+            Vec::from_iter(times.map(clock)).join(",")
+        ))
     }
 
     /// Returns whether `COMPLETION` is set in every configuration of the history.
@@ -409,6 +410,11 @@ impl Plan {
             _ => return None,
         })
     }
+}
+
+/// Returns what the clock shows so many minutes after a midnight.
+fn clock(minutes: u32) -> String {
+    format!("{:02}:{:02}", minutes / 60 % 24, minutes % 60)
 }
 
 impl Change {

@@ -19,9 +19,9 @@ impl World {
         let Some((max, _)) = self.plan.quota_max_ever() else {
             return;
         };
-        let claims = self.ledger.occurrences.get(id).into_iter().flatten();
-        let claim = claims.clone().find(|one| one.has(seat)).cloned();
-        let Some(quota) = claim.and_then(|one| self.quota_of(&one)) else {
+        let mut claims = self.ledger.occurrences.get(id).into_iter().flatten();
+        let claim = claims.find(|one| one.has(seat));
+        let Some(quota) = claim.and_then(|one| self.quota_of(one)) else {
             return;
         };
         let delivered = self.claims_of(&quota, |one| one.delivered_at.is_some());
