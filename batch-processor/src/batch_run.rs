@@ -346,7 +346,9 @@ impl<'a> BatchRun<'a> {
                 Ok(number)
             }
             Numbered::Held(holder) => {
-                let at = look_again_at(self.batch.record(), self.budgets.work.clock.now());
+                let now = self.budgets.work.clock.now();
+                let since = components.turns.deliverable_since(self.batch.record(), now);
+                let at = look_again_at(since, now);
                 info!(batch_id = %self.id(), part = index, %holder, %at, "part waits for its number");
                 let completion = &components.completion;
                 let put_back = completion.put_back(&mut self.batch, at, None, self.budgets);

@@ -83,6 +83,12 @@ impl Delivery {
     }
 
     async fn attempt(&self, part: &Part, budget: &Budget<'_>) -> Result<Receipt, SinkError> {
+        // The environment may have been frozen since the last look at the clock, past its deadline or the hours of delivery.
+        if !budget.has_time() && !planted(Bug::ClockNotLookedAtAgain) {
+            return Err(SinkError::Retryable {
+                reason: "not called: the time for deliveries is over".to_owned(),
+            });
+        }
         let deliver = std::pin::pin!(self.sink.deliver(part));
         let time_left = budget.clock.now().until(budget.stop_at);
         let timeout = std::pin::pin!(budget.clock.sleep(time_left));

@@ -135,9 +135,8 @@ impl Sequences {
     }
 }
 
-/// Returns when a part is looked at again that waits for its number at `now`: after an eighth of the time that it has waited, so
-/// that a part behind a short delivery does not wait long, and one behind a batch in error does not cost much.
-pub(crate) fn look_again_at(record: &BatchRecord, now: Timestamp) -> Timestamp {
-    let waited = record.closed_at().until(now);
-    now + (waited / 8).clamp(WAIT_MIN, WAIT_MAX)
+/// Returns when a part is looked at again that has waited for its number since `since`: after an eighth of that time, so that a
+/// part behind a short delivery does not wait long, and one behind a batch in error does not cost much.
+pub(crate) fn look_again_at(since: Timestamp, now: Timestamp) -> Timestamp {
+    now + (since.until(now) / 8).clamp(WAIT_MIN, WAIT_MAX)
 }

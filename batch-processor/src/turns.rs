@@ -44,6 +44,13 @@ impl Turns {
         kept_until(record, until, now)
     }
 
+    /// Returns since when a batch could go to the sink: since it closed or, if that is later, since the hours of delivery began.
+    pub(crate) fn deliverable_since(&self, record: &BatchRecord, now: Timestamp) -> Timestamp {
+        let hours = self.hours.as_ref();
+        let opened_at = hours.and_then(|hours| hours.open_since(now));
+        opened_at.map_or(record.closed_at(), |at| at.max(record.closed_at()))
+    }
+
     /// Returns a budget for the attempts at a part: none begins after the hours of delivery have ended.
     pub(crate) fn attempts<'b>(&self, budget: &Budget<'b>) -> Budget<'b> {
         let closes_at = self.hours.as_ref();

@@ -150,6 +150,8 @@ pub enum Bug {
     PausedForEver,
     /// The hours of delivery are looked at when a lease is taken, and not before each part.
     HoursOverlooked,
+    /// An attempt at a delivery begins without another look at the clock after the pause before it.
+    ClockNotLookedAtAgain,
     /// A batch that waits for the hours of delivery is not due when they begin.
     NeverOpened,
     /// The notice that a batch is complete is sent before the write that completes it.
@@ -256,6 +258,7 @@ impl Bug {
         Bug::PauseOverlooked,
         Bug::PausedForEver,
         Bug::HoursOverlooked,
+        Bug::ClockNotLookedAtAgain,
         Bug::NeverOpened,
         Bug::NoticeBeforeCompletion,
         Bug::NoticeSentOnlyOnce,

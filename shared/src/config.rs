@@ -16,6 +16,7 @@ mod completion;
 mod logs;
 mod reader;
 mod variable;
+mod without_password;
 
 pub use completion::{COMPLETION, Completion, completion};
 pub use logs::{LogFormat, LogSettings};

@@ -56,12 +56,21 @@ impl DeliveryHours {
         next
     }
 
+    /// Returns when the hours that `now` is in began; `None` if it is in none.
+    pub fn open_since(&self, now: Timestamp) -> Option<Timestamp> {
+        self.open_spans(now)?.map(|span| span.start).min()
+    }
+
     /// Returns when the hours that `now` is in end; `None` if it is in none.
     pub fn open_until(&self, now: Timestamp) -> Option<Timestamp> {
+        self.open_spans(now)?.map(|span| span.end).max()
+    }
+
+    /// Returns the spans that `now` is in.
+    fn open_spans(&self, now: Timestamp) -> Option<impl Iterator<Item = Range<Timestamp>>> {
         let today = self.zone.date(now)?;
         let spans = [self.spans_of(today, -1)?, self.spans_of(today, 0)?].concat();
-        let open = spans.into_iter().filter(|span| span.contains(&now));
-        open.map(|span| span.end).max()
+        Some(spans.into_iter().filter(move |span| span.contains(&now)))
     }
 
     /// Returns the spans that begin `days` days after a date.
@@ -170,6 +179,10 @@ mod tests {
         assert_eq!(nightly.open_until(at("2026-11-25T19:00:00Z")), end);
         assert_eq!(nightly.open_until(at("2026-11-26T03:59:59Z")), end);
         assert_eq!(nightly.open_until(at("2026-11-26T04:00:00Z")), None);
+        let begin = Some(at("2026-11-25T19:00:00Z"));
+        assert_eq!(nightly.open_since(at("2026-11-25T19:00:00Z")), begin);
+        assert_eq!(nightly.open_since(at("2026-11-26T03:59:59Z")), begin);
+        assert_eq!(nightly.open_since(at("2026-11-26T04:00:00Z")), None);
         opens(&nightly, "2026-11-26T03:59:59Z", "");
         opens(&nightly, "2026-11-26T04:00:00Z", "2026-11-26T19:00:00Z");
         // Friday's span ends on Saturday morning, and the next begins on Monday.

@@ -14,6 +14,11 @@ impl DeliveryHours {
         match *self {}
     }
 
+    /// Returns when the hours that it is in began.
+    pub fn open_since(&self, _now: Timestamp) -> Option<Timestamp> {
+        match *self {}
+    }
+
     /// Returns when the hours that it is in end.
     pub fn open_until(&self, _now: Timestamp) -> Option<Timestamp> {
         match *self {}

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::without_password::without_password;
 use super::variable::{Declared, Description, Kind, Number, Text, Unset, Variable, Word};
 
 /// All problems of a configuration.
@@ -112,6 +113,7 @@ impl<'a> Reader<'a> {
         let value = self.value_or_default(variable)?;
         parse(&value)
             .map_err(|error| {
+                let value = without_password(&value);
                 self.problem(format!("`{variable}`: wrong value: got `{value}`: {error}"))
             })
             .ok()
@@ -194,7 +196,7 @@ impl<'a> Reader<'a> {
     ) -> Option<T> {
         let parsed = parse(value);
         if parsed.is_none() {
-            let allowed = variable.value.allowed();
+            let (value, allowed) = (without_password(value), variable.value.allowed());
             self.problem(format!(
                 "`{variable}`: wrong value: got `{value}`, expected {allowed}"
             ));

@@ -27,6 +27,8 @@ impl World {
         let error = record.error.as_deref().unwrap_or_default();
         let quarantine = Ticket::new(batch, TicketReason::Quarantine);
         let retry = Ticket::new(batch, TicketReason::Operator);
+        // A retry of a batch that is too old fails again, and puts off the day on which the sweep sets the batch aside.
+        let is_old = error.contains("days after it was opened") && self.plan.quarantine;
         let tired = record.attempts > 40 && self.plan.quarantine;
         let is_edited = [
             "is not what was frozen",
@@ -35,8 +37,8 @@ impl World {
         ]
         .iter()
         .any(|words| error.contains(words));
-        if is_edited || tired {
-            // The original content is lost, so the batch can only be set aside.
+        // If the original content is lost, the batch can only be set aside.
+        if is_edited || is_old || tired {
             return quarantine;
         }
         if self.rng.f64() < self.plan.sets_aside {
