@@ -26,7 +26,7 @@ const OPERATOR_EVERY_MS: u64 = 120_000;
 /// Everything must have drained this long after the faults stopped.
 const DRAIN_MAX_MS: u64 = 6 * 3_600_000;
 /// A limit on steps that no history reaches.
-const STEPS_MAX: u64 = 400_000;
+const STEPS_MAX: u64 = 4_000_000;
 
 /// A running history.
 pub struct Run {

@@ -8,6 +8,7 @@ use std::time::Instant;
 use anyhow::bail;
 use clap::Parser;
 use sim::History;
+use sim::plan::Plan;
 
 #[derive(Parser)]
 #[command(about = "Simulates both functions under random faults that follow from a seed")]
@@ -37,9 +38,21 @@ struct Args {
     #[cfg(feature = "planted-bugs")]
     #[arg(long, default_value_t = 5_000)]
     range_seeds: u64,
+    /// Have delivery hours, a rate, periods, quotas, numbers and notices in every history
+    #[arg(long)]
+    everything: bool,
     /// Number of threads; each runs whole histories
     #[arg(long, default_value_t = 2)]
     threads: usize,
+}
+
+impl Args {
+    fn plan(&self, seed: u64) -> Plan {
+        match self.everything {
+            true => Plan::with_everything(seed),
+            false => Plan::of(seed),
+        }
+    }
 }
 
 fn main() -> ExitCode {
@@ -60,20 +73,21 @@ fn run(args: &Args) -> anyhow::Result<()> {
         return planted::table(args);
     }
     match args.seed {
-        Some(seed) => replay(seed),
+        Some(seed) => replay(args.plan(seed)),
         None => seeds(args),
     }
 }
 
-fn replay(seed: u64) -> anyhow::Result<()> {
+fn replay(plan: Plan) -> anyhow::Result<()> {
     tracing_subscriber::fmt()
         .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
         .without_time()
         .with_ansi(false)
         .with_writer(std::io::stderr)
         .init();
-    println!("{:#?}", sim::plan::Plan::of(seed));
-    let history = sim::run(seed, true);
+    println!("{plan:#?}");
+    let seed = plan.seed;
+    let history = sim::run_plan(plan, true);
     for line in &history.trace {
         println!("{line}");
     }
@@ -99,7 +113,7 @@ fn seeds(args: &Args) -> anyhow::Result<()> {
                     if seed >= args.first + args.seeds {
                         return;
                     }
-                    let history = sim::run(seed, false);
+                    let history = sim::run_plan(args.plan(seed), false);
                     steps.fetch_add(history.steps, Ordering::Relaxed);
                     delivered.fetch_add(history.delivered as u64, Ordering::Relaxed);
                     if history.broken.is_some()
@@ -127,7 +141,8 @@ fn seeds(args: &Args) -> anyhow::Result<()> {
     for history in failed.iter().take(20) {
         if let Some(broken) = &history.broken {
             println!("seed {}: {broken}", history.seed);
-            println!("  replay: cargo xtask sim --seed {}", history.seed);
+            let flag = if args.everything { " --everything" } else { "" };
+            println!("  replay: cargo xtask sim --seed {}{flag}", history.seed);
         }
     }
     match failed.len() {

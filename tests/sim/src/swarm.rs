@@ -5,6 +5,8 @@
 
 mod focus;
 
+use std::ops::Range;
+
 use fastrand::Rng;
 use protocol::bodies::ChunkSizes;
 use protocol::claim::DuplicateRule;
@@ -28,6 +30,19 @@ const ID_KINDS: [IdKind; 5] = [
 
 /// The places of chunks to draw from.
 const BODIES: [BodiesKind; 3] = [BodiesKind::Table, BodiesKind::S3(0), BodiesKind::S3(1)];
+
+/// The lengths of periods to draw from, in minutes.
+const PERIODS: [u32; 2] = [10, 30];
+/// The quotas to draw from.
+const QUOTAS: [u64; 3] = [1, 5, 20];
+/// The rates of deliveries to draw from, in events per second.
+const RATES: Range<u64> = 1..20;
+
+/// Draws hours of delivery. Short ones often end while a batch is worked on.
+fn hours(rng: &mut Rng) -> (u32, u32, u32) {
+    let every = pick(rng, &[6, 120]);
+    (every, rng.u32(..every), rng.u32(1..every))
+}
 
 fn pick<T: Copy>(rng: &mut Rng, from: &[T]) -> T {
     from[rng.usize(..from.len())]
@@ -65,6 +80,23 @@ impl Plan {
         plan.draw_notices(&mut Rng::with_seed(seed ^ 0x0711_ce05));
         // The parts of one history of four have numbers.
         plan.sequence = Rng::with_seed(seed ^ 0x5e90_e9ce).u8(..) < 64;
+        plan
+    }
+
+    /// Returns the plan of a seed with everything on that legacy systems ask for: hours and a rate of deliveries, periods, quotas,
+    /// numbers and notices.
+    pub fn with_everything(seed: u64) -> Plan {
+        let mut plan = Plan::of(seed);
+        let rng = &mut Rng::with_seed(seed ^ 0xe7e7_a110);
+        plan.quarantine = true;
+        plan.keys = plan.keys.max(3);
+        plan.hours = plan.hours.or_else(|| Some(hours(rng)));
+        plan.close_every = plan.close_every.or_else(|| Some(pick(rng, &PERIODS)));
+        plan.quota_max = plan.quota_max.or_else(|| Some(pick(rng, &QUOTAS)));
+        (plan.event_times, plan.sequence, plan.notices) = (true, true, true);
+        if !plan.calm && plan.events_per_second == 0 {
+            plan.events_per_second = rng.u64(RATES);
+        }
         plan
     }
 
@@ -197,13 +229,11 @@ impl Plan {
     /// Gives deliveries hours in one history of eight, and a rate in as many.
     fn draw_hours(&mut self, rng: &mut Rng) {
         if rng.u8(..) < 32 {
-            // Short ones often end while a batch is worked on.
-            let every = pick(rng, &[6, 120]);
-            self.hours = Some((every, rng.u32(..every), rng.u32(1..every)));
+            self.hours = Some(hours(rng));
         }
         // With a rate, a history without faults would not begin every batch at once.
         if !self.calm && rng.u8(..) < 32 {
-            self.events_per_second = rng.u64(1..20);
+            self.events_per_second = rng.u64(RATES);
         }
     }
 
@@ -216,7 +246,7 @@ impl Plan {
         if rng.u8(..) >= 64 {
             return;
         }
-        self.close_every = Some(pick(rng, &[10, 30]));
+        self.close_every = Some(pick(rng, &PERIODS));
         self.event_times = rng.bool();
         if !self.calm && rng.u8(..) < 100 {
             self.redeploys.push(Redeploy {
@@ -231,7 +261,7 @@ impl Plan {
         if self.keys == 0 || !self.quarantine || rng.bool() {
             return;
         }
-        self.quota_max = Some(pick(rng, &[1, 5, 20]));
+        self.quota_max = Some(pick(rng, &QUOTAS));
         self.event_times = true;
         if !self.calm && rng.u8(..) < 64 {
             self.redeploys.push(Redeploy {

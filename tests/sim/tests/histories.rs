@@ -40,6 +40,14 @@ fn telling_what_happens_changes_nothing() {
     }
 }
 
+#[test]
+fn no_promise_is_broken_with_everything_on() {
+    for seed in 0..60 {
+        let history = sim::run_plan(Plan::with_everything(seed), false);
+        assert_eq!(history.broken, None, "seed {seed}");
+    }
+}
+
 /// Sends events for a day without faults, while deliveries have half an hour in every two hours. The history checks that none
 /// begins at another time, and that a batch that waited is delivered within a minute of the opening.
 #[test]
