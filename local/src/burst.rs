@@ -34,7 +34,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 const LONG_BURST_MESSAGES: u64 = 200_000;
 
 /// The variables that the audit depends on. No redeploy may change them.
-const AUDIT_VARIABLES: [&str; 2] = ["SINK", "ON_DUPLICATE"];
+const AUDIT_VARIABLES: [&str; 3] = ["SINK", "ON_DUPLICATE", "QUOTA"];
+
+/// The values of `SINK_FORMAT` that the audit reads.
+const AUDITED_FORMATS: [&str; 2] = ["envelope", "body"];
 
 /// Flags of a burst.
 #[derive(Args, Clone, Debug)]
@@ -90,20 +93,7 @@ pub async fn run(args: BurstArgs, stack_args: StackArgs) -> anyhow::Result<ExitC
         5
     };
     options.default_variable("MAX_SECONDARY_BATCHING_WINDOW", window_secs);
-    if options.variables.contains_key("SINK") {
-        bail!(
-            "`SINK`: not with `burst`: a burst audits a sink of its own, which `--sink` chooses; use `serve` for other sinks"
-        );
-    }
-    for name in AUDIT_VARIABLES {
-        let redeploys = &options.faults.redeploys;
-        if redeploys
-            .iter()
-            .any(|redeploy| redeploy.variables.contains_key(name))
-        {
-            bail!("`--redeploy-at`: changes `{name}`: the audit of a burst depends on its value");
-        }
-    }
+    check_audited(&options)?;
     deploy::check_variables(&options)?;
     let run = Run::new(workload, args);
     let stack = Stack::start_watched(&options, run.leases.sink()).await?;
@@ -129,6 +119,34 @@ pub async fn run(args: BurstArgs, stack_args: StackArgs) -> anyhow::Result<ExitC
     } else {
         ExitCode::FAILURE
     })
+}
+
+/// Checks that the audit can read and judge what these options deliver.
+fn check_audited(options: &StackOptions) -> anyhow::Result<()> {
+    let value = |name: &str| options.variables.get(name).map(String::as_str);
+    if value("SINK").is_some() {
+        bail!(
+            "`SINK`: not with `burst`: a burst audits a sink of its own, which `--sink` chooses; use `serve` for other sinks"
+        );
+    }
+    if value("QUOTA").is_some_and(|text| !text.is_empty()) {
+        bail!(
+            "`QUOTA`: not with `burst`: its audit would report every event beyond the quota as lost; use `serve`"
+        );
+    }
+    if let Some(format) = value("SINK_FORMAT").filter(|format| !AUDITED_FORMATS.contains(format) && !format.is_empty()) {
+        bail!(
+            "`SINK_FORMAT`: not with `burst`: got `{format}`, expected {}, which its audit reads; use `serve`",
+            AUDITED_FORMATS.map(|one| format!("`{one}`")).join(" or ")
+        );
+    }
+    for name in AUDIT_VARIABLES {
+        let mut redeploys = options.faults.redeploys.iter();
+        if redeploys.any(|redeploy| redeploy.variables.contains_key(name)) {
+            bail!("`--redeploy-at`: changes `{name}`: the audit of a burst depends on its value");
+        }
+    }
+    Ok(())
 }
 
 /// A burst, and what is observed of it.

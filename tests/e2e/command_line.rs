@@ -252,9 +252,18 @@ async fn a_wrong_command_line_is_refused_with_a_reason() {
         );
         assert_eq!(out, "", "{arguments:?}");
     }
-    let (code, _, err) = local(&["--env", "SINK=log:"]).await;
-    assert_eq!(code, Some(EXIT_NOTHING_TO_SAY));
-    assert!(err.contains("`SINK`: not with `burst`"), "{err}");
+    for (variable, words) in [
+        ("SINK=log:", "`SINK`: not with `burst`"),
+        ("QUOTA=source", "`QUOTA`: not with `burst`"),
+        (
+            "SINK_FORMAT=csv",
+            "got `csv`, expected `envelope` or `body`",
+        ),
+    ] {
+        let (code, _, err) = local(&["--env", variable]).await;
+        assert_eq!(code, Some(EXIT_NOTHING_TO_SAY), "{variable}");
+        assert!(err.contains(words), "{variable}: {err}");
+    }
     let (code, _, err) = local(&["serve", "--sink", "s3", "--env", "SINK=log:"]).await;
     assert_eq!(code, Some(EXIT_NOTHING_TO_SAY));
     assert!(err.contains("`--sink s3` and `SINK=log:`"), "{err}");

@@ -35,6 +35,7 @@ mod metric_lines;
 mod notices;
 mod outages;
 mod output;
+mod parquet;
 mod periods;
 mod quotas;
 mod redeploys;

@@ -1,0 +1,105 @@
+//! Parts as Parquet files, while processors are killed.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use local::faults::KillAt;
+use local::stack::BATCH_QUEUE;
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::{Field, Row};
+use protocol::batch::Status;
+use serde_json::Value;
+
+use crate::output::{entries, sorted};
+use crate::rig::{Setup, workload};
+
+const COLUMNS: &str = r#"[{"name":"id","json":"id"},{"name":"body","field":"body"},{"name":"seq","field":"seq"},
+    {"name":"nothing","json":"no_such_field"}]"#;
+
+/// Returns the manifests below a directory.
+fn manifests(directory: &Path) -> Vec<PathBuf> {
+    let below = entries(directory).into_iter().flat_map(|path| {
+        if path.is_dir() {
+            return manifests(&path);
+        }
+        let is_manifest = path.to_string_lossy().ends_with(".manifest.json");
+        Vec::from_iter(is_manifest.then_some(path))
+    });
+    below.collect()
+}
+
+/// Returns the columns of a row by their names.
+fn columns(row: &Row) -> BTreeMap<&str, &Field> {
+    row.get_column_iter()
+        .map(|(name, field)| (name.as_str(), field))
+        .collect()
+}
+
+/// Checks a part below `out` against its manifest, and returns the ids and bodies of its rows.
+fn rows(out: &Path, manifest: &Path) -> Vec<(String, String)> {
+    let text = fs::read(manifest).expect("a manifest can be read");
+    let found: Value = serde_json::from_slice(&text).expect("a manifest is JSON");
+    let key = found["key"].as_str().expect("it names the file");
+    let file = fs::read(out.join(key)).expect("a part can be read");
+    assert_eq!(found["bytes"], file.len(), "{found}");
+    let reader = SerializedFileReader::new(bytes::Bytes::from(file)).expect("it is a Parquet file");
+    let rows = reader.get_row_iter(None).expect("its schema can be read");
+    let mut seqs = Vec::new();
+    let rows: Vec<(String, String)> = rows
+        .map(|row| {
+            let row = row.expect("a row can be read");
+            let columns = columns(&row);
+            let (Field::Str(id), Field::Str(body), Field::Long(seq), Field::Null) = (
+                columns["id"],
+                columns["body"],
+                columns["seq"],
+                columns["nothing"],
+            ) else {
+                panic!("{columns:?}");
+            };
+            seqs.push(*seq);
+            (id.clone(), body.clone())
+        })
+        .collect();
+    assert!(seqs.is_sorted_by(|one, next| one < next), "{seqs:?}");
+    assert_eq!(found["count"], rows.len(), "{found}");
+    rows
+}
+
+#[tokio::test]
+async fn every_event_is_in_one_row_of_one_file_however_processors_are_killed() {
+    let mut setup = Setup::new()
+        .var("MAX_BATCH_SIZE", 100)
+        .var("SINK_FORMAT", "parquet")
+        .var("SINK_COMPRESSION", "zstd")
+        .var("SINK_COLUMNS", COLUMNS)
+        .redeliver(BATCH_QUEUE, Duration::from_secs(2), 1_000);
+    let kill_at = |text: &str| KillAt {
+        text: text.to_owned(),
+        percent: "50".parse().expect("the value is a percentage"),
+        kills_max: Some(3),
+    };
+    let killed_at = ["part frozen", "part written", "part delivered"];
+    setup.options.faults.kill_at = killed_at.map(kill_at).into();
+    let rig = setup.start().await;
+    let workload = workload(71, 1_000, 10.0);
+    rig.burst(&workload).await;
+    rig.until_drained_within(Duration::from_secs(180)).await;
+    assert_eq!(rig.statuses().await[&Status::Error], 0);
+
+    let delivered: Vec<(String, String)> = manifests(&rig.stack.out)
+        .iter()
+        .flat_map(|manifest| rows(&rig.stack.out, manifest))
+        .collect();
+    for (id, body) in &delivered {
+        let body: Value = serde_json::from_str(body).expect("a body of the burst is JSON");
+        assert_eq!(body["id"], **id);
+    }
+    let sent = (0..workload.unique()).map(|number| workload.event_id(number));
+    assert_eq!(sorted(delivered.into_iter().map(|(id, _)| id)), sorted(sent));
+    let faults = rig.stack.faults.report().expect("faults are on");
+    assert!(faults.kill_at.iter().any(|at| at.killed > 0), "{faults}");
+    rig.stack.stop().await;
+}
