@@ -125,6 +125,12 @@ impl<'a> BatchRun<'a> {
             error!(batch_id = %self.id(), error, "batch is too old to be delivered");
             return Err(self.fail(error).await);
         }
+        // A former run may have died after the last part ended, before it gave the number up.
+        if let Some(last) = self.batch.record().parts.len().checked_sub(1)
+            && !planted(Bug::NumberKept)
+        {
+            self.give_number_up(last).await?;
+        }
         let mut lags = 0;
         loop {
             if !self.budgets.work.has_time() {
@@ -311,7 +317,7 @@ impl<'a> BatchRun<'a> {
         report_delivered(&part, &receipt, ended - started, ended, self.metrics);
         let wrap_up = self.budgets.wrap_up;
         self.batch.delivered(index, receipt, wrap_up).await?;
-        self.give_number_up(index, true).await;
+        self.give_number_up(index).await?;
         self.release(&part.items).await?;
         Ok(Step::LookAgain)
     }
@@ -369,14 +375,16 @@ impl<'a> BatchRun<'a> {
         Ok(Some(put_back.await?))
     }
 
-    /// Gives up the number of a part that was delivered or set aside.
-    async fn give_number_up(&self, index: usize, delivered: bool) {
-        if self.components.delivery.needs_sequence() {
-            let sequences = &self.components.sequences;
-            let record = self.batch.record();
-            let budget = &self.budgets.wrap_up;
-            sequences.give_up(record, index, delivered, budget).await;
+    /// Gives up the number of a part that was delivered or set aside, if it may have one.
+    async fn give_number_up(&self, index: usize) -> Result<(), RetryTicket> {
+        let record = self.batch.record();
+        let numbered = record.parts.get(index).and_then(|part| part.sequence);
+        if numbered.is_none() && !self.components.delivery.needs_sequence() {
+            return Ok(());
         }
+        let sequences = &self.components.sequences;
+        let given_up = sequences.give_up(record, index, &self.budgets.wrap_up);
+        given_up.await.map_err(|source| self.service(source))
     }
 
     /// Does the steps that planted bugs do too early, before the sink has the part.
@@ -455,7 +463,7 @@ impl<'a> BatchRun<'a> {
             self.metrics.quarantined.add(sent.seqs.len());
             self.batch.quarantined(&sent.seqs, part).await?;
             if let Some(index) = part {
-                self.give_number_up(index, false).await;
+                self.give_number_up(index).await?;
             }
             self.release(&sent.events).await?;
         }

@@ -88,28 +88,31 @@ impl Sequences {
         Ok(Numbered::Held(part))
     }
 
-    /// Gives up the number of a part that was delivered or set aside. If that fails, the next part finds it out.
+    /// Gives up the number of a part that was delivered or set aside.
+    ///
+    /// # Errors
+    /// [`PortError`] if it is not known to be given up. The batch must not be complete then: once its record has expired, nobody
+    /// could tell whether the number was used.
     pub(crate) async fn give_up(
         &self,
         record: &BatchRecord,
         index: usize,
-        delivered: bool,
         budget: &Budget<'_>,
-    ) {
+    ) -> Result<(), PortError> {
         let scope = SequenceScope::of(record);
         let part = PartId {
             batch: record.batch_id,
             part: index,
         };
-        let given_up = async {
+        loop {
             let sequence = self.read(&scope, budget).await?;
-            match without_holder(sequence, part, delivered) {
-                Some(next) => self.replace(&scope, sequence, next, budget).await,
-                None => Ok(false),
+            let Some(next) = without_holder(sequence, part, record) else {
+                return Ok(());
+            };
+            // Otherwise the next part wrote the sequence, or an attempt without a reply did.
+            if self.replace(&scope, sequence, next, budget).await? {
+                return Ok(());
             }
-        };
-        if let Err(error) = given_up.await {
-            warn!(part_key = %part, %error, "number not given up: the next part does it");
         }
     }
 

@@ -164,6 +164,8 @@ pub enum Bug {
     SequenceTakenAgain,
     /// A part takes the next number whatever became of the part that has the last one.
     SequenceHolderIgnored,
+    /// A run does not give up the number of a part that ended in a run which died.
+    NumberKept,
     /// A batch has events of several periods.
     PeriodsMixed,
     /// A batch that got no ticket when it was opened gets one only when it is overdue.
@@ -265,6 +267,7 @@ impl Bug {
         Bug::NoticesMarkedFirst,
         Bug::SequenceTakenAgain,
         Bug::SequenceHolderIgnored,
+        Bug::NumberKept,
         Bug::PeriodsMixed,
         Bug::FirstTicketForgotten,
         Bug::FirstTicketRepeated,

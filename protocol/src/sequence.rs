@@ -6,7 +6,8 @@
 //! lost its lease cannot use the number that it took.
 //!
 //! While a part holds the last number, no other part gets one: part N+1 is never at the sink before part N. The holder
-//! removes itself once its delivery is in the record. If it dies before that, the next part reads the holder's record.
+//! removes itself once its delivery is in the record, and before its batch is complete. Until then, the next part reads the
+//! holder's record.
 
 use std::fmt;
 
@@ -141,15 +142,22 @@ pub fn next_number(sequence: Sequence, part: PartId, fate: HolderFate) -> NextNu
     }
 }
 
-/// Returns the sequence once `part` was delivered or set aside; `None` if another part holds the last number.
-pub fn without_holder(sequence: Sequence, part: PartId, delivered: bool) -> Option<Sequence> {
-    (sequence.holder == Some(part)).then(|| Sequence {
-        last: match delivered {
-            true => sequence.last,
-            false => sequence.last.saturating_sub(1),
-        },
-        holder: None,
-    })
+/// Returns the sequence once `part` was delivered or set aside, which `record` says. `None` if another part holds the last number, or
+/// if this one has still to end.
+pub fn without_holder(
+    sequence: Sequence,
+    part: PartId,
+    record: &BatchRecord,
+) -> Option<Sequence> {
+    if sequence.holder != Some(part) {
+        return None;
+    }
+    let last = match holder_fate(part, sequence.last, Some(record)) {
+        HolderFate::Waiting => return None,
+        HolderFate::Delivered => sequence.last,
+        HolderFate::Unused => sequence.last.saturating_sub(1),
+    };
+    Some(Sequence { last, holder: None })
 }
 
 #[cfg(test)]
@@ -234,13 +242,20 @@ mod tests {
     #[test]
     fn only_the_holder_gives_its_number_up() {
         let held = sequence(7, Some(1));
-        assert_eq!(without_holder(held, part(1), true), Some(sequence(7, None)));
-        assert_eq!(
-            without_holder(held, part(1), false),
-            Some(sequence(6, None))
-        );
-        assert_eq!(without_holder(held, part(2), true), None);
-        assert_eq!(without_holder(sequence(7, None), part(1), true), None);
+        let given_up = |record: BatchRecord| without_holder(held, part(1), &record);
+        let ended = record(delivered(), Some(7));
+        assert_eq!(given_up(ended.clone()), Some(sequence(7, None)));
+        for unused in [
+            record(PartState::SetAside, Some(7)),
+            record(PartState::SetAside, None),
+            // A processor that had lost its lease took the number.
+            record(delivered(), Some(5)),
+        ] {
+            assert_eq!(given_up(unused), Some(sequence(6, None)));
+        }
+        assert_eq!(given_up(record(PartState::Frozen, Some(7))), None);
+        assert_eq!(without_holder(held, part(2), &ended), None);
+        assert_eq!(without_holder(sequence(7, None), part(1), &ended), None);
     }
 
     #[test]

@@ -23,8 +23,6 @@ use self::invocation::{Execution, Ready, Task, Work};
 const EXPIRE_EVERY_MS: u64 = 60_000;
 /// Time between two visits of the operator.
 const OPERATOR_EVERY_MS: u64 = 120_000;
-/// Everything must have drained this long after the faults stopped.
-const DRAIN_MAX_MS: u64 = 6 * 3_600_000;
 /// A limit on steps that no history reaches.
 const STEPS_MAX: u64 = 4_000_000;
 
@@ -93,7 +91,7 @@ impl Run {
             processor_config,
             world: Arc::new(Mutex::new(world)),
             deployed: plan.clone(),
-            drain_by_ms: plan.calm_at_ms + DRAIN_MAX_MS,
+            drain_by_ms: plan.calm_at_ms + plan.drain_max_ms(),
             plan,
             environments: BTreeMap::new(),
             tasks: BTreeMap::new(),
@@ -228,7 +226,7 @@ impl Run {
             let mut world = lock(&self.world);
             world.stand_still(days);
             self.resume(&mut world);
-            self.drain_by_ms = world.now_ms + DRAIN_MAX_MS;
+            self.drain_by_ms = world.now_ms + self.plan.drain_max_ms();
         }
         self.tasks.clear();
         self.environments.clear();
@@ -268,6 +266,6 @@ impl Run {
             let after_ms = world.rng.u64(0..60_000);
             world.after(after_ms, Happening::Act(Act::Send(index)));
         }
-        self.drain_by_ms = world.now_ms + DRAIN_MAX_MS;
+        self.drain_by_ms = world.now_ms + self.plan.drain_max_ms();
     }
 }

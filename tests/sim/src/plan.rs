@@ -242,6 +242,13 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Returns how long after the faults stopped everything must have drained: six hours and, with hours of delivery, some openings. A
+    /// batch may miss one if a clock is wrong, and a duplicate may wait for the delivery of another one.
+    pub fn drain_max_ms(&self) -> u64 {
+        let openings_ms = self.hours.map_or(0, |(every, ..)| u64::from(every) * 12 * 60_000);
+        6 * 3_600_000 + openings_ms
+    }
+
     /// Returns by how much two clocks may differ beyond the difference that the protocol allows for.
     pub fn excess_skew(&self) -> Duration {
         Duration::from_millis(2 * (self.skew_max_ms - SKEW_MAX_MS) as u64)
