@@ -370,8 +370,18 @@ impl<'a> Candidates<'a> {
         let mut retired = false;
         for one in &self.settled {
             let leader = self.leaders[one.leader];
-            if let Some(seat) = one.seat.filter(|_| leader.is_urgent) {
-                retired |= allocator.retire_batch(&leader.slot, seat.batch, FlushReason::Urgent);
+            if !leader.is_urgent {
+                continue;
+            }
+            // The claim of an earlier delivery may have been counted, or its reply lost, without anybody retiring its batch.
+            let found = one
+                .winner
+                .as_ref()
+                .filter(|_| one.outcome == Outcome::Redelivered);
+            let found = found.and_then(|item| item.state.claimed_seat());
+            let batch = one.seat.map(|seat| seat.batch);
+            if let Some(batch) = batch.or(found.map(|seat| seat.batch)) {
+                retired |= allocator.retire_batch(&leader.slot, batch, FlushReason::Urgent);
             }
         }
         retired

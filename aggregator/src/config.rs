@@ -94,8 +94,9 @@ const CLOSE_AT: Variable<Text> = Variable {
         allowed: "times of the day and a time zone, such as `00:00, 12:00 Europe/Berlin`",
     },
     meaning: "When periods end, by the clock of a time zone. A batch then holds the events of one period only, and closes \
-              `MAX_SECONDARY_BATCHING_WINDOW` after its end, so that what comes late still gets into it. It needs a build with the cargo \
-              feature `time-zones`.",
+              `MAX_SECONDARY_BATCHING_WINDOW` after its end, so that what comes late still gets into it. `{period}` in layouts and paths \
+              is written by the clock of `SINK_TIME_ZONE`, which should be the same time zone: otherwise a period that begins at midnight \
+              in Berlin has the date of the day before. `CLOSE_AT` needs a build with the cargo feature `time-zones`.",
 };
 /// Crate-visible because errors of records name it.
 pub(crate) const CLOSE_TIME: Variable<Text> = Variable {

@@ -1,7 +1,7 @@
 //! Writes the records of open batches: opens, counts and seals them. Reads the fates of the batches of existing claims.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use protocol::allocator::{Opening, Sealable};
@@ -9,6 +9,7 @@ use protocol::batch::{BatchCounts, BatchRecord, BatchWrite, Closing, NoWindow};
 use protocol::bodies::Bodies;
 use protocol::claim::ClaimedSeat;
 use protocol::ids::{BatchId, Seq};
+use protocol::limits::REMINDED_FOR;
 use protocol::planted::{Bug, planted};
 use protocol::retry::RetryPolicy;
 use protocol::seqs::SeqSet;
@@ -113,6 +114,8 @@ pub struct OpenBatches {
     concurrency: usize,
     ended: CompleteRecords,
     links: BatchLinks,
+    /// Batches whose seal could not be written. The allocator does not have them any more.
+    unsealed: Mutex<Vec<Sealable>>,
 }
 
 impl OpenBatches {
@@ -130,6 +133,7 @@ impl OpenBatches {
             concurrency: config.common.write_concurrency,
             ended: CompleteRecords::default(),
             links: BatchLinks::default(),
+            unsealed: Mutex::default(),
         }
     }
 
@@ -206,12 +210,17 @@ impl OpenBatches {
         budget: &Budget<'_>,
         counts: &InvocationCounts,
     ) -> CountedBatches {
-        let sealable = self.allocator.lock().take_sealable();
+        let mut sealable = std::mem::take(&mut *self.unsealed());
+        sealable.extend(self.allocator.lock().take_sealable());
         let seals = sealable
             .into_iter()
             .map(|sealable| self.seal(sealable, budget, counts))
             .collect();
         bounded(seals, self.concurrency).await.into_iter().collect()
+    }
+
+    fn unsealed(&self) -> MutexGuard<'_, Vec<Sealable>> {
+        self.unsealed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Seals a batch. Returns its id, and whether its counts are in the table.
@@ -225,11 +234,17 @@ impl OpenBatches {
             id,
             counts,
             slot,
+            closes_at,
             reason,
-        } = sealable;
+        } = sealable.clone();
+        let at = budget.clock.now();
+        // Otherwise the ticket that was sent when it was opened arrives when its window closes, and it is due then.
+        let has_no_ticket = Closing { closes_at }.is_beyond_delays(id.opened_at());
+        let due_soon = has_no_ticket && !planted(Bug::SealedDueAtWindow);
         let seal = BatchWrite::Seal {
             counts: counts.clone(),
-            at: budget.clock.now(),
+            at,
+            due_at: due_soon.then_some(at + REMINDED_FOR),
         };
         let counted = match budget.write(&*self.batch_store, id, &seal).await {
             Ok(Written::Applied(_)) => {
@@ -242,7 +257,7 @@ impl OpenBatches {
                 if !planted(Bug::SealWithoutTicket)
                     && let Err(error) = self.send_ticket(ticket, || Duration::ZERO, budget).await
                 {
-                    // The batch is only late: the ticket that was sent when it was opened arrives when its window closes.
+                    // The batch is only late: the ticket of its window arrives, or the sweep sends one.
                     warn!(batch_id = %id, %error, "no immediate ticket for a sealed batch");
                 }
                 true
@@ -259,8 +274,9 @@ impl OpenBatches {
             // A processor has taken the batch, and the record does not have the last counts yet.
             Ok(Written::Refused(_)) => self.write_counts(id, counts, budget).await,
             Err(error) => {
-                warn!(batch_id = %id, %error, "batch not sealed");
-                false
+                warn!(batch_id = %id, %error, "batch not sealed: the next invocation tries again");
+                self.unsealed().push(sealable);
+                return (id, false);
             }
         };
         self.links.forget(id);

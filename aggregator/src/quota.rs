@@ -64,7 +64,7 @@ const QUOTA_BEYOND: Variable<Word<BeyondQuota>> = Variable {
         ],
     },
     meaning: "What happens to an event for which the quota has no place: it goes to the quarantine, or waits in its queue for the next \
-              period.",
+              period, for 5 days at most; then it goes to the quarantine.",
 };
 
 /// How many events of a key and a period are delivered.
@@ -129,8 +129,8 @@ impl QuotaRule {
         );
         let has_quarantine = reader.is_set(&QUARANTINE_SQS_URL);
         reader.rule(
-            "`QUOTA` with `QUOTA_BEYOND` `quarantine` needs `QUARANTINE_SQS_URL`.",
-            (key.is_some() && beyond == BeyondQuota::Quarantine && !has_quarantine).then(|| {
+            "`QUOTA` needs `QUARANTINE_SQS_URL`.",
+            (key.is_some() && !has_quarantine).then(|| {
                 format!("`{QUARANTINE_SQS_URL}`: not set: expected the URL of a queue, because what is beyond a `{QUOTA}` goes there")
             }),
         );

@@ -10,7 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use protocol::batch::BatchRecord;
 use protocol::claim::Outcome;
 use protocol::ids::BatchId;
-use protocol::limits::{QUOTA_BATCHES_MAX, QUOTA_SCOPES_MAX, QUOTA_SETTLE_TIME_MAX};
+use protocol::limits::{
+    QUOTA_BATCHES_MAX, QUOTA_SCOPES_MAX, QUOTA_SETTLE_TIME_MAX, QUOTA_WAIT_MAX,
+};
 use protocol::planted::{Bug, planted};
 use protocol::quota::{QuotaAccount, QuotaScope};
 use protocol::retry::RetryPolicy;
@@ -89,9 +91,19 @@ impl Quotas {
         let reserved = scopes
             .into_iter()
             .map(|(scope, seated)| self.reserve_in(scope, seated, rule, &half));
+        let now = budget.clock.now();
         for one in bounded(reserved.collect(), self.concurrency).await {
             placed.with_place.extend(one.with_place);
-            placed.without.extend(one.without);
+            let without = one.without.into_iter().map(|(one, outcome)| {
+                let waited = one.candidate.sent_at.until(now);
+                match outcome {
+                    Outcome::WaitsForQuota if waited >= QUOTA_WAIT_MAX => {
+                        (one, Outcome::BeyondQuota)
+                    }
+                    outcome => (one, outcome),
+                }
+            });
+            placed.without.extend(without);
         }
         // Chunks have their events in the order of their seats.
         placed

@@ -8,6 +8,7 @@ use protocol::limits::BATCH_LIFE_MAX;
 use protocol::planted::{Bug, planted};
 use protocol::retry::RetryPolicy;
 use protocol::seqs::SeqSet;
+use protocol::time::Timestamp;
 use shared::ports::{PortError, StoredEvent};
 use shared::traces::Span;
 use shared::traces::names::{BATCH_ID, ITEMS_COUNT, PART};
@@ -60,6 +61,8 @@ pub(crate) struct BatchRun<'a> {
     batch: LeasedBatch<'a>,
     /// Seqs whose release was acknowledged in this run.
     released: SeqSet,
+    /// Until when deliveries of this batch are paused.
+    paused_until: Option<Timestamp>,
     metrics: &'a mut BatchProcessorMetrics,
 }
 
@@ -75,6 +78,7 @@ impl<'a> BatchRun<'a> {
             budgets,
             batch,
             released: SeqSet::new(),
+            paused_until: None,
             metrics,
         }
     }
@@ -91,6 +95,11 @@ impl<'a> BatchRun<'a> {
         };
         let sink = self.components.delivery.fingerprint();
         self.batch.accept_sink(index, sink).await
+    }
+
+    /// Keeps the parts of this batch from the sink until a pause ends, but lets it end if it has nothing to deliver.
+    pub(crate) fn pause_deliveries(&mut self, until: Option<Timestamp>) {
+        self.paused_until = until;
     }
 
     /// Goes on with the batch; gives up its lease where the ticket must be retried.
@@ -287,6 +296,9 @@ impl<'a> BatchRun<'a> {
     /// Delivers a frozen part, writes the receipt to the record, and releases its claims.
     async fn deliver(&mut self, index: usize, events: Vec<StoredEvent>) -> Result<Step, Stop> {
         let batch = self.id();
+        if let Some(until) = self.paused_until {
+            return Err(Stop::Done(self.pause(until).await?));
+        }
         let delivery = &self.components.delivery;
         let mut part = self.batch.part(index, events);
         let frozen = self.batch.record().parts.get(index).map(|part| part.hash);
@@ -322,12 +334,22 @@ impl<'a> BatchRun<'a> {
         Ok(Step::LookAgain)
     }
 
+    /// Gives the lease up until a pause ends. Returns how the ticket ends then.
+    pub(crate) async fn pause(&mut self, until: Timestamp) -> Result<Done, RetryTicket> {
+        info!(batch_id = %self.id(), %until, "deliveries are paused");
+        self.batch.pause(until).await?;
+        Ok(Done::Paused)
+    }
+
     /// Returns when the next part may go to the sink; puts the batch back if that is not soon.
     async fn wait_for_turn(&mut self, events_count: usize) -> Result<(), Stop> {
         let turns = &self.components.turns;
         let turn = turns.take(self.batch.record(), events_count, &self.budgets.work);
         match turn.await.map_err(|source| self.service(source))? {
-            Turn::Now => Ok(()),
+            Turn::Now { turn_at } => {
+                self.batch.keep_turn(turn_at);
+                Ok(())
+            }
             Turn::Later { until, turn_at } => {
                 let completion = &self.components.completion;
                 let batch = &mut self.batch;
@@ -357,7 +379,8 @@ impl<'a> BatchRun<'a> {
                 let at = look_again_at(since, now);
                 info!(batch_id = %self.id(), part = index, %holder, %at, "part waits for its number");
                 let completion = &components.completion;
-                let put_back = completion.put_back(&mut self.batch, at, None, self.budgets);
+                let turn_at = self.batch.record().turn_at;
+                let put_back = completion.put_back(&mut self.batch, at, turn_at, self.budgets);
                 Err(Stop::Done(put_back.await?))
             }
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use protocol::batch::{EmptyIndex, empty_index};
 use protocol::ids::BatchId;
-use protocol::limits::{CLOCK_SKEW_MAX, DUE_GRACE, SQS_DELAY_MAX};
+use protocol::limits::{CLOCK_SKEW_MAX, DUE_GRACE, SQS_DELAY_MAX, TICKETS_IN_CHAIN_MAX};
 use protocol::retry::RetryPolicy;
 use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
@@ -83,7 +83,7 @@ impl Completion {
         Ok(true)
     }
 
-    /// Puts the batch back until `until`. If that is soon enough, a ticket is sent for that time; otherwise the sweep sends one.
+    /// Puts the batch back until `until`. If that is soon, a ticket is sent for that time; otherwise, and now and then, the sweep sends one.
     pub(crate) async fn put_back(
         &self,
         batch: &mut LeasedBatch<'_>,
@@ -93,7 +93,9 @@ impl Completion {
     ) -> Result<Done, RetryTicket> {
         info!(batch_id = %batch.id(), %until, "part must wait");
         let at = until + CLOCK_SKEW_MAX;
-        let is_soon = budgets.work.clock.now().until(at) < SQS_DELAY_MAX;
+        // Lambda stops a chain of tickets that each come from the invocation before. A ticket of the sweep begins another chain.
+        let may_send = !batch.record().attempts.is_multiple_of(TICKETS_IN_CHAIN_MAX);
+        let is_soon = may_send && budgets.work.clock.now().until(at) < SQS_DELAY_MAX;
         let due_at = match is_soon {
             true => at + DUE_GRACE,
             false => until,

@@ -84,7 +84,7 @@ pub(crate) async fn lease<'a>(
         Err(source) => {
             // The write may have been applied. Give the lease up, so that the next ticket need not wait for its end.
             let reason = RetryTicket::Service { batch, source };
-            give_up(batch_store, batch, owner.clone(), budgets, &reason).await;
+            give_up(batch_store, batch, owner.clone(), budgets, &reason, None).await;
             Err(reason)
         }
     }
@@ -145,6 +145,7 @@ async fn give_up(
     owner: LeaseOwner,
     budgets: &Budgets<'_>,
     reason: &RetryTicket,
+    turn_at: Option<Timestamp>,
 ) {
     let now = budgets.work.clock.now();
     // The batch is due after the ticket comes back, so that the sweep sends no second ticket.
@@ -153,7 +154,7 @@ async fn give_up(
         owner,
         due_at,
         verify_at: None,
-        turn_at: None,
+        turn_at,
     };
     if let Err(error) = budgets.wrap_up.write(batch_store, batch, &write).await {
         warn!(batch_id = %batch, %error, "lease not given up");
@@ -185,8 +186,22 @@ impl LeasedBatch<'_> {
     }
 
     pub(crate) async fn give_up(&self, reason: &RetryTicket) {
-        let owner = self.owner.clone();
-        give_up(self.batch_store, self.id(), owner, self.budgets, reason).await;
+        let (owner, turn_at) = (self.owner.clone(), self.record.turn_at);
+        give_up(
+            self.batch_store,
+            self.id(),
+            owner,
+            self.budgets,
+            reason,
+            turn_at,
+        )
+        .await;
+    }
+
+    /// Keeps the turn that the next part has, until the part is delivered or must wait for something else; `None` drops one that was
+    /// kept. The next write that gives the lease up writes it.
+    pub(crate) fn keep_turn(&mut self, turn_at: Option<Timestamp>) {
+        self.record.turn_at = turn_at;
     }
 
     /// Reads the record again, because claims may have been counted since.
@@ -281,7 +296,7 @@ impl LeasedBatch<'_> {
         self.write(&write, self.budgets.work).await
     }
 
-    /// Gives the lease up until a pause ends.
+    /// Gives the lease up until a pause ends. A turn is not kept: after the pause, all those that passed would come at once.
     pub(crate) async fn pause(&mut self, until: Timestamp) -> Result<(), RetryTicket> {
         let forgotten = planted(Bug::PausedForEver);
         let write = BatchWrite::GiveUp {
@@ -297,7 +312,7 @@ impl LeasedBatch<'_> {
         self.write(&write, self.budgets.wrap_up).await
     }
 
-    /// Gives the lease up until `due_at`, because its next part must wait.
+    /// Gives the lease up until `due_at`, because its next part must wait. Only the turn `turn_at` is kept.
     pub(crate) async fn put_back(
         &mut self,
         due_at: Timestamp,

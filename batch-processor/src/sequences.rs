@@ -138,8 +138,8 @@ impl Sequences {
     }
 }
 
-/// Returns when a part is looked at again that has waited for its number since `since`: after an eighth of that time, so that a
+/// Returns when a part is looked at again that has waited for its number since `since`: after half of that time, so that a
 /// part behind a short delivery does not wait long, and one behind a batch in error does not cost much.
 pub(crate) fn look_again_at(since: Timestamp, now: Timestamp) -> Timestamp {
-    now + (since.until(now) / 8).clamp(WAIT_MIN, WAIT_MAX)
+    now + (since.until(now) / 2).clamp(WAIT_MIN, WAIT_MAX)
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use protocol::batch::{BatchRecord, OperatorDecision};
+use protocol::batch::{BatchRecord, OperatorDecision, nothing_to_deliver};
 use protocol::ids::LeaseOwner;
 use protocol::pause::paused_until;
 use protocol::planted::{Bug, planted};
@@ -12,7 +12,7 @@ use shared::ports::{BatchStore, PauseStore, Ports};
 use shared::retry::{BulkWriter, RequestPermits};
 use shared::traces::names::BATCH_ID;
 use shared::traces::span;
-use shared::wire::Ticket;
+use shared::wire::{Ticket, TicketReason};
 use sinks::Sink;
 use tracing::{error, info};
 
@@ -148,13 +148,20 @@ impl TicketProcessor {
             run.send_notices(asked_by(ticket)).await;
         }
         let overlooks = planted(Bug::PauseOverlooked) && run.batch().record().attempts > 1;
-        if !overlooks && let Some(until) = self.paused_until(run.batch(), budgets).await? {
-            info!(batch_id = %batch, %until, "deliveries are paused");
-            run.batch().pause(until).await?;
-            return Ok(Done::Paused);
-        }
-        if let Some(done) = run.wait_for_hours().await? {
+        let paused_until = match overlooks {
+            true => None,
+            false => self.paused_until(run.batch(), budgets).await?,
+        };
+        if nothing_to_deliver(run.batch().record()) {
+            run.pause_deliveries(paused_until);
+        } else if let Some(until) = paused_until {
+            return run.pause(until).await;
+        } else if let Some(done) = run.wait_for_hours().await? {
             return Ok(done);
+        }
+        if ticket.reason == Some(TicketReason::Operator) {
+            // An operator need not wait for a turn that was taken at a rate which was wrong.
+            run.batch().keep_turn(None);
         }
         run.run().await
     }

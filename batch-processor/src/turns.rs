@@ -1,8 +1,9 @@
 //! When a part may go to the sink: in the hours of delivery, and when its turn comes, if deliveries have a rate.
 //!
 //! With a rate, each part takes a turn that lasts as long as its events may take, after the turns of all other parts. The record
-//! keeps a turn that is still to come, so that the part need not take another one. A turn that was taken by a process that died is
-//! lost: deliveries are slower for that long.
+//! keeps a turn that is still to come, and that of an attempt that failed, so that the part need not take another one. A turn that
+//! passes outside the hours or in a pause is dropped: when they are over, all such turns would come at once. A turn that was taken
+//! by a process that died is lost: deliveries are slower for that long.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +30,8 @@ pub(crate) struct Turns {
 
 /// When a part may go to the sink.
 pub(crate) enum Turn {
-    Now,
+    /// `turn_at` is the turn of this part, if deliveries have a rate.
+    Now { turn_at: Option<Timestamp> },
     /// The batch is put back until `until`. `turn_at` is a turn that was taken, and that the record must keep.
     Later {
         until: Timestamp,
@@ -51,12 +53,17 @@ impl Turns {
         opened_at.map_or(record.closed_at(), |at| at.max(record.closed_at()))
     }
 
-    /// Returns a budget for the attempts at a part: none begins after the hours of delivery have ended.
+    /// Returns a budget for the attempts at a part: none begins outside the hours of delivery.
     pub(crate) fn attempts<'b>(&self, budget: &Budget<'b>) -> Budget<'b> {
-        let closes_at = self.hours.as_ref();
-        let closes_at = closes_at.and_then(|hours| hours.open_until(budget.clock.now()));
+        let Some(hours) = &self.hours else {
+            return *budget;
+        };
+        let now = budget.clock.now();
+        // The hours may have ended since the turn was taken.
+        let ended_at = (!planted(Bug::HoursOverlooked)).then_some(now);
+        let closes_at = hours.open_until(now).or(ended_at);
         Budget {
-            stop_at: closes_at.map_or(budget.stop_at, |closes_at| closes_at.min(budget.stop_at)),
+            stop_at: closes_at.map_or(budget.stop_at, |at| at.min(budget.stop_at)),
             ..*budget
         }
     }
@@ -69,36 +76,43 @@ impl Turns {
         budget: &Budget<'_>,
     ) -> Result<Turn, PortError> {
         let now = budget.clock.now();
-        let closed = |turn_at| {
+        let closed = || {
             let closed_until = self.closed_until(record, budget.clock.now());
             let closed_until = closed_until.filter(|_| !planted(Bug::HoursOverlooked));
-            closed_until.map(|until| Turn::Later { until, turn_at })
+            closed_until.map(|until| Turn::Later {
+                until,
+                turn_at: None,
+            })
         };
-        if let Some(later) = closed(None) {
+        if let Some(later) = closed() {
             return Ok(later);
         }
         let Some(rate) = self.events_per_second else {
-            return Ok(Turn::Now);
+            return Ok(Turn::Now { turn_at: None });
         };
         let turn_at = match record.turn_at {
             Some(turn_at) => turn_at,
             None => {
                 let length_ms = (events_count as u64 * 1_000).div_ceil(rate);
-                let take = || self.turn_store.take(now, Duration::from_millis(length_ms));
+                let length = Duration::from_millis(length_ms);
+                let take = || self.turn_store.take(now, length, rate);
                 budget.call(RetryPolicy::CONTROL, take).await?
             }
+        };
+        let at_once = Turn::Now {
+            turn_at: Some(turn_at),
         };
         let wait = now.until(turn_at);
         if wait <= TURN_WAIT_MAX && now + wait < budget.stop_at {
             budget.clock.sleep(wait).await;
-            return Ok(closed(Some(turn_at)).unwrap_or(Turn::Now));
+            return Ok(closed().unwrap_or(at_once));
         }
         Ok(match kept_until(record, turn_at, now) {
             Some(until) => Turn::Later {
                 until,
                 turn_at: Some(turn_at),
             },
-            None => Turn::Now,
+            None => at_once,
         })
     }
 }

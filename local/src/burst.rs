@@ -134,7 +134,9 @@ fn check_audited(options: &StackOptions) -> anyhow::Result<()> {
             "`QUOTA`: not with `burst`: its audit would report every event beyond the quota as lost; use `serve`"
         );
     }
-    if let Some(format) = value("SINK_FORMAT").filter(|format| !AUDITED_FORMATS.contains(format) && !format.is_empty()) {
+    if let Some(format) = value("SINK_FORMAT")
+        .filter(|format| !AUDITED_FORMATS.contains(format) && !format.is_empty())
+    {
         bail!(
             "`SINK_FORMAT`: not with `burst`: got `{format}`, expected {}, which its audit reads; use `serve`",
             AUDITED_FORMATS.map(|one| format!("`{one}`")).join(" or ")

@@ -344,7 +344,13 @@ impl Allocator {
                 if matches!(self.current.get(&batch.slot), Some(Current::Batch(id)) if *id == batch.id) {
                     self.current.remove(&batch.slot);
                 }
-                Sealable { reason: batch.flush_reason(), counts: batch.counts(), id: batch.id, slot: batch.slot }
+                Sealable {
+                    reason: batch.flush_reason(),
+                    counts: batch.counts(),
+                    id: batch.id,
+                    closes_at: batch.closes_at,
+                    slot: batch.slot,
+                }
             })
             .collect()
     }
@@ -357,10 +363,11 @@ impl Allocator {
 }
 
 /// A batch that its receiver must seal, with its final counts.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Sealable {
     pub id: BatchId,
     pub slot: Slot,
+    pub closes_at: Timestamp,
     pub counts: BatchCounts,
     pub reason: FlushReason,
 }

@@ -214,6 +214,7 @@ impl Model {
                 taken.push(Sealable {
                     id: *id,
                     slot,
+                    closes_at: batch.closes_at,
                     counts,
                     reason: retired.unwrap_or(FlushReason::Full),
                 });

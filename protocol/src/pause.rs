@@ -3,10 +3,9 @@
 //! A pause only delays. A batch that is paused keeps its claims and its place; the processor gives up its lease until the end of
 //! the pause. Every pause has an end, so that nothing waits for ever because nobody remembers it.
 
-use crate::batch::{BatchRecord, proven};
+use crate::batch::BatchRecord;
 use crate::ids::{BatchKey, SourceArn};
 use crate::limits::BATCH_LIFE_MAX;
-use crate::seqs::SeqSet;
 use crate::time::Timestamp;
 
 /// A pause of deliveries.
@@ -47,11 +46,10 @@ pub fn paused_until(pauses: &[Pause], record: &BatchRecord, now: Timestamp) -> O
     until.and_then(|until| kept_until(record, until, now))
 }
 
-/// Returns until when a batch is kept from the sink that others may go to from `until` on. One that is being set aside, is too old
-/// to be delivered, or has nothing to deliver is not kept: nothing of it goes to the sink.
+/// Returns until when a batch is kept from the sink that others may go to from `until` on. One that is being set aside, or is too
+/// old to be delivered, is not kept: nothing of it goes to the sink.
 pub fn kept_until(record: &BatchRecord, until: Timestamp, now: Timestamp) -> Option<Timestamp> {
-    let is_done = proven(record, &SeqSet::new());
-    let goes_to_the_sink = record.quarantine.is_none() && !record.is_too_old(now) && !is_done;
+    let goes_to_the_sink = record.quarantine.is_none() && !record.is_too_old(now);
     // The batch must still be delivered or set aside within its life.
     goes_to_the_sink.then(|| until.min(record.created_at + BATCH_LIFE_MAX))
 }
@@ -112,10 +110,6 @@ mod tests {
         let mut aside = record(None);
         aside.quarantine = Some("sink says no".to_owned());
         assert_eq!(paused_until(&pauses, &aside, at(40)), None);
-        let mut empty = record(None);
-        assert_eq!(paused_until(&pauses, &empty, at(40)), Some(end_of_life));
-        empty.sealed_at = Some(at(20));
-        assert_eq!(paused_until(&pauses, &empty, at(40)), None);
         assert_eq!(
             paused_until(&pauses, &record(None), at(40)),
             Some(end_of_life)

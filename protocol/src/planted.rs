@@ -172,6 +172,8 @@ pub enum Bug {
     FirstTicketForgotten,
     /// Every sweep before a batch closes sends it a first ticket.
     FirstTicketRepeated,
+    /// A sealed batch that never got the ticket of its window is due only when its window ends.
+    SealedDueAtWindow,
     /// A claim is made without a place of its quota.
     QuotaUnreserved,
     /// A seat gives its place back although its claim may be made later.
@@ -271,6 +273,7 @@ impl Bug {
         Bug::PeriodsMixed,
         Bug::FirstTicketForgotten,
         Bug::FirstTicketRepeated,
+        Bug::SealedDueAtWindow,
         Bug::QuotaUnreserved,
         Bug::QuotaUncertainFreed,
         Bug::QuotaBeyondUndecided,

@@ -144,11 +144,7 @@ pub fn next_number(sequence: Sequence, part: PartId, fate: HolderFate) -> NextNu
 
 /// Returns the sequence once `part` was delivered or set aside, which `record` says. `None` if another part holds the last number, or
 /// if this one has still to end.
-pub fn without_holder(
-    sequence: Sequence,
-    part: PartId,
-    record: &BatchRecord,
-) -> Option<Sequence> {
+pub fn without_holder(sequence: Sequence, part: PartId, record: &BatchRecord) -> Option<Sequence> {
     if sequence.holder != Some(part) {
         return None;
     }

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::str::FromStr;
+use std::time::Duration;
 
 use jiff::civil::{Date, Weekday};
 use protocol::time::Timestamp;
@@ -12,6 +13,10 @@ const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 /// How far ahead the next opening is looked for. Every day of the week comes within a week; a day on which the clock skips a span
 /// has the span a week later.
 const DAYS_AHEAD: i64 = 15;
+/// How many spans that meet are joined: no invocation lasts longer than one of them.
+const SPANS_JOINED_MAX: usize = 7;
+/// The shortest time that is told apart.
+const MOMENT: Duration = Duration::from_millis(1);
 
 /// Hours of the week.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,14 +61,30 @@ impl DeliveryHours {
         next
     }
 
-    /// Returns when the hours that `now` is in began; `None` if it is in none.
+    /// Returns when the hours that `now` is in began; `None` if it is in none. Spans that meet are taken together, eight at most.
     pub fn open_since(&self, now: Timestamp) -> Option<Timestamp> {
-        self.open_spans(now)?.map(|span| span.start).min()
+        let begin = |at: Timestamp| self.open_spans(at)?.map(|span| span.start).min();
+        let mut since = begin(now)?;
+        for _ in 0..SPANS_JOINED_MAX {
+            match begin(since.saturating_sub(MOMENT)) {
+                Some(earlier) => since = earlier,
+                None => break,
+            }
+        }
+        Some(since)
     }
 
-    /// Returns when the hours that `now` is in end; `None` if it is in none.
+    /// Returns when the hours that `now` is in end; `None` if it is in none. Spans that meet are taken together, eight at most.
     pub fn open_until(&self, now: Timestamp) -> Option<Timestamp> {
-        self.open_spans(now)?.map(|span| span.end).max()
+        let end = |at: Timestamp| self.open_spans(at)?.map(|span| span.end).max();
+        let mut until = end(now)?;
+        for _ in 0..SPANS_JOINED_MAX {
+            match end(until) {
+                Some(later) => until = later,
+                None => break,
+            }
+        }
+        Some(until)
     }
 
     /// Returns the spans that `now` is in.
@@ -198,6 +219,13 @@ mod tests {
         opens(&two, "2026-11-30T00:00:00Z", "2026-11-30T12:00:00Z");
         opens(&two, "2026-11-30T12:30:00Z", "");
         opens(&two, "2026-12-04T13:00:00Z", "2026-12-05T00:00:00Z");
+        // Saturday goes on into Sunday without an end at midnight.
+        let weekend = hours("Sat-Sun 00:00-24:00 UTC");
+        let (begin, end) = (at("2026-11-28T00:00:00Z"), at("2026-11-30T00:00:00Z"));
+        for now in ["2026-11-28T23:59:59Z", "2026-11-29T00:00:00Z"] {
+            assert_eq!(weekend.open_since(at(now)), Some(begin), "{now}");
+            assert_eq!(weekend.open_until(at(now)), Some(end), "{now}");
+        }
     }
 
     #[test]

@@ -368,9 +368,15 @@ pub trait PauseStore: Send + Sync {
 /// The turns of deliveries, if they have a rate: one turn after the other, for all environments.
 #[async_trait]
 pub trait TurnStore: Send + Sync {
-    /// Takes a turn that lasts for `length`, and returns when it begins: at `now`, or when the last turn that was taken ends. After
-    /// a lost reply, a turn may have been taken that nobody uses.
-    async fn take(&self, now: Timestamp, length: Duration) -> Result<Timestamp, PortError>;
+    /// Takes a turn that lasts for `length` at `rate` events a second, and returns when it begins: at `now`, or when the last turn
+    /// that was taken at this rate ends. Turns that were taken at another rate do not count. After a lost reply, a turn may have
+    /// been taken that nobody uses.
+    async fn take(
+        &self,
+        now: Timestamp,
+        length: Duration,
+        rate: u64,
+    ) -> Result<Timestamp, PortError>;
 }
 
 /// The numbers of parts.

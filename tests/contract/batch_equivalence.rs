@@ -137,6 +137,7 @@ impl Draw {
             1 => BatchWrite::Seal {
                 counts: self.counts(record),
                 at: self.time(),
+                due_at: self.chance(50).then(|| self.time()),
             },
             2 => self.witness(record),
             3..=5 => self.lease(owner),

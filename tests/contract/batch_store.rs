@@ -105,7 +105,11 @@ fn counts() -> Vec<BatchWrite> {
     };
     vec![
         BatchWrite::Count(counts.clone()),
-        BatchWrite::Seal { counts, at: ms(0) },
+        BatchWrite::Seal {
+            counts,
+            at: ms(0),
+            due_at: None,
+        },
         witness(&[0], 0),
         BatchWrite::Reminded {
             was_due_at: ms(0),
@@ -208,7 +212,8 @@ async fn seal<S: BatchStore>(store: &S) -> BatchRecord {
         chunks: SeqSet::new(),
     };
     let at = ms(5_000);
-    applied(store, BatchWrite::Seal { counts, at }).await
+    let due_at = None;
+    applied(store, BatchWrite::Seal { counts, at, due_at }).await
 }
 
 fn witness(seqs: &[u32], witnesses: u64) -> BatchWrite {

@@ -98,7 +98,10 @@ async fn every_event_is_in_one_row_of_one_file_however_processors_are_killed() {
         assert_eq!(body["id"], **id);
     }
     let sent = (0..workload.unique()).map(|number| workload.event_id(number));
-    assert_eq!(sorted(delivered.into_iter().map(|(id, _)| id)), sorted(sent));
+    assert_eq!(
+        sorted(delivered.into_iter().map(|(id, _)| id)),
+        sorted(sent)
+    );
     let faults = rig.stack.faults.report().expect("faults are on");
     assert!(faults.kill_at.iter().any(|at| at.killed > 0), "{faults}");
     rig.stack.stop().await;

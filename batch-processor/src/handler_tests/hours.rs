@@ -88,7 +88,7 @@ async fn with_a_rate_a_part_takes_its_turn_once() {
     sealed(&processor).await;
     let store = &processor.fakes.turn_store;
     let now = processor.fakes.clock.now();
-    let others = store.take(now, Duration::from_secs(60)).await.unwrap();
+    let others = store.take(now, Duration::from_secs(60), 1).await.unwrap();
     assert_eq!(others, now);
     assert!(!ticket(&processor).await, "the ticket is acknowledged");
     let turn = now + Duration::from_secs(60);
@@ -104,7 +104,7 @@ async fn with_a_rate_a_part_takes_its_turn_once() {
     assert!(!ticket(&processor).await);
     assert_eq!(delivered(&processor).len(), 1);
     assert_eq!(record(&processor).turn_at, None);
-    let next = store.take(now, Duration::ZERO).await.unwrap();
+    let next = store.take(now, Duration::ZERO, 1).await.unwrap();
     assert_eq!(
         next,
         turn + Duration::from_secs(2),

@@ -207,7 +207,12 @@ async fn seal(processor: &Processor, seqs: u32) {
         claimed: SeqSet::new(),
         chunks: SeqSet::new(),
     };
-    write(processor, BatchWrite::Seal { counts, at: START }).await;
+    let seal = BatchWrite::Seal {
+        counts,
+        at: START,
+        due_at: None,
+    };
+    write(processor, seal).await;
 }
 
 /// Invokes the function with messages of the batch queue; returns the ids of those that were given back.

@@ -53,6 +53,15 @@ pub fn proven(record: &BatchRecord, released: &SeqSet) -> bool {
         && record.members().is_subset(released)
 }
 
+/// Returns whether the record knows of no event that is still to be delivered, and whoever looked for others found none. Such a batch may
+/// end although deliveries are kept from the sink. If another look finds an event all the same, that event must wait.
+pub fn nothing_to_deliver(record: &BatchRecord) -> bool {
+    let was_looked_at = record.sealed_at.is_some() || record.verify_at.is_some();
+    record.frozen_part().is_none()
+        && lag(record, &SeqSet::new()).is_none()
+        && (record.bodies.in_chunks() || was_looked_at)
+}
+
 /// How an entry of the index relates to its batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {

@@ -161,7 +161,11 @@ impl World {
             Step::Seal => {
                 self.counts.version += 1;
                 let (counts, at) = (self.counts.clone(), self.now);
-                self.send(BatchWrite::Seal { counts, at })?;
+                self.send(BatchWrite::Seal {
+                    counts,
+                    at,
+                    due_at: None,
+                })?;
             }
             Step::Witness { seq } => {
                 // The witnessed claim may be uncounted, because its aggregator may have died.

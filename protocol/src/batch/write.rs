@@ -34,7 +34,12 @@ pub enum BatchWrite {
     /// Writes counts. Needs: not complete; the record's counts are of an earlier version.
     Count(BatchCounts),
     /// Writes final counts and seals the batch. Needs: open; the record's counts are of an earlier version.
-    Seal { counts: BatchCounts, at: Timestamp },
+    Seal {
+        counts: BatchCounts,
+        at: Timestamp,
+        /// When the batch is overdue then; `None` if it stays as it is.
+        due_at: Option<Timestamp>,
+    },
     /// Records witnesses. Needs: not complete; no witness since the record was read.
     Witness {
         /// All witnessed seats, earlier and new ones.
@@ -170,7 +175,7 @@ pub fn apply(record: &BatchRecord, write: &BatchWrite) -> Option<BatchRecord> {
             next.status?;
             next.take_counts(counts)?;
         }
-        BatchWrite::Seal { counts, at } => next.seal(counts, *at)?,
+        BatchWrite::Seal { counts, at, due_at } => next.seal(counts, *at, *due_at)?,
         BatchWrite::Witness {
             witnessed,
             chunks,
@@ -221,7 +226,7 @@ pub fn apply(record: &BatchRecord, write: &BatchWrite) -> Option<BatchRecord> {
             turn_at,
         } => {
             next.give_up(owner, *due_at, *verify_at)?;
-            next.turn_at = turn_at.or(next.turn_at);
+            next.turn_at = *turn_at;
         }
         BatchWrite::Fail {
             owner,
@@ -271,10 +276,15 @@ impl BatchRecord {
         Some(())
     }
 
-    fn seal(&mut self, counts: &BatchCounts, at: Timestamp) -> Option<()> {
+    fn seal(
+        &mut self,
+        counts: &BatchCounts,
+        at: Timestamp,
+        due_at: Option<Timestamp>,
+    ) -> Option<()> {
         (self.status == Some(Status::Open)).then_some(())?;
         self.take_counts(counts)?;
-        // `due_at` stays, because the ticket of the window is still to come.
+        self.due_at = due_at.unwrap_or(self.due_at);
         self.status = Some(Status::Sealed);
         self.sealed_at = Some(at);
         Some(())

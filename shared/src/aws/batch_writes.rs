@@ -44,7 +44,7 @@ pub(super) fn update(batch: BatchId, write: &BatchWrite) -> Update {
 fn update_of(batch: BatchId, write: &BatchWrite) -> Update {
     match write {
         BatchWrite::Count(counts) => counts_update(counts),
-        BatchWrite::Seal { counts, at } => seal(batch, counts, *at),
+        BatchWrite::Seal { counts, at, due_at } => seal(batch, counts, *at, *due_at),
         BatchWrite::Witness {
             witnessed,
             chunks,
@@ -159,18 +159,21 @@ fn counts_update(counts: &BatchCounts) -> Update {
     counted(format!("{NOT_COMPLETE} AND {LATER_COUNTS}"), "", counts)
 }
 
-/// Writes counts and the seal, if the batch is open and its counts are of an earlier version.
-fn seal(batch: BatchId, counts: &BatchCounts, at: Timestamp) -> Update {
+/// Writes counts and the seal, if the batch is open and its counts are of an earlier version. Keeps the `dueAt` of the record if no
+/// new one is given.
+fn seal(batch: BatchId, counts: &BatchCounts, at: Timestamp, due_at: Option<Timestamp>) -> Update {
     let condition = format!("#status = :open AND {LATER_COUNTS}");
-    counted(
-        condition,
-        ", #status = :sealed, #statusShard = :shard, #sealedAt = :at",
-        counts,
-    )
-    .with(":open", s(Status::Open.as_str()))
-    .with(":sealed", s(Status::Sealed.as_str()))
-    .with(":shard", status_shard(Status::Sealed, batch))
-    .with(":at", ms(at))
+    let mut set = ", #status = :sealed, #statusShard = :shard, #sealedAt = :at".to_owned();
+    set += due_at.map_or("", |_| ", #dueAt = :dueAt");
+    let mut update = counted(condition, &set, counts);
+    if let Some(due_at) = due_at {
+        update = update.with(":dueAt", ms(due_at));
+    }
+    update
+        .with(":open", s(Status::Open.as_str()))
+        .with(":sealed", s(Status::Sealed.as_str()))
+        .with(":shard", status_shard(Status::Sealed, batch))
+        .with(":at", ms(at))
 }
 
 /// Sets the witnessed seats, if the batch is not complete and got no witness since it was read.
@@ -390,7 +393,7 @@ fn reminded(was_due_at: Timestamp, due_at: Timestamp) -> Update {
     )
 }
 
-/// Gives the lease up, by its holder. Keeps the `verifyAt` and the `turnAt` of the record if no new one is given.
+/// Gives the lease up, by its holder. Keeps the `verifyAt` of the record if no new one is given.
 fn give_up(
     owner: &LeaseOwner,
     due_at: Timestamp,
@@ -399,11 +402,15 @@ fn give_up(
 ) -> Update {
     let mut set = "SET #dueAt = :dueAt".to_owned();
     set += verify_at.map_or("", |_| ", #verifyAt = :verifyAt");
-    set += turn_at.map_or("", |_| ", #turnAt = :turnAt");
+    let (turn, no_turn) = match turn_at {
+        Some(_) => (", #turnAt = :turnAt", ""),
+        None => ("", ", #turnAt"),
+    };
+    set += turn;
     let values = [(":owner", s(owner.as_str())), (":dueAt", ms(due_at))];
     let mut update = Update::new(
         LEASED,
-        format!("{set} REMOVE #lockedBy, #lockedUntil"),
+        format!("{set} REMOVE #lockedBy, #lockedUntil{no_turn}"),
         values,
     );
     if let Some(verify_at) = verify_at {

@@ -16,6 +16,8 @@ use crate::ports::{PortError, TurnStore};
 const KEY: &str = "turns";
 /// When the last turn that was taken ends.
 const FREE_AT: &str = "freeAt";
+/// The rate at which the turns were taken, in events a second.
+const RATE: &str = "rate";
 /// How often both writes are tried. Each is refused only because another environment took a turn in between, or because the
 /// last turn ended.
 const TRIES_MAX: usize = 4;
@@ -36,12 +38,15 @@ impl DynamoTurnStore {
         }
     }
 
-    fn update(&self) -> UpdateItemFluentBuilder {
+    fn update(&self, now: Timestamp, rate: u64) -> UpdateItemFluentBuilder {
         self.client
             .update_item()
             .table_name(&self.table)
             .key(BATCH_ID, s(KEY))
             .expression_attribute_names("#freeAt", FREE_AT)
+            .expression_attribute_names("#rate", RATE)
+            .expression_attribute_values(":now", ms(now))
+            .expression_attribute_values(":rate", n(rate))
             .return_values(ReturnValue::UpdatedNew)
     }
 
@@ -63,23 +68,28 @@ impl DynamoTurnStore {
 
 #[async_trait]
 impl TurnStore for DynamoTurnStore {
-    async fn take(&self, now: Timestamp, length: Duration) -> Result<Timestamp, PortError> {
+    async fn take(
+        &self,
+        now: Timestamp,
+        length: Duration,
+        rate: u64,
+    ) -> Result<Timestamp, PortError> {
         let length_ms = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
         for _ in 0..TRIES_MAX {
             let behind = self
-                .update()
-                .condition_expression("#freeAt > :now")
+                .update(now, rate)
+                .condition_expression("#freeAt > :now AND #rate = :rate")
                 .update_expression("SET #freeAt = #freeAt + :length")
-                .expression_attribute_values(":now", ms(now))
                 .expression_attribute_values(":length", n(length_ms));
             if let Some(free_at) = self.send(behind).await? {
                 return Ok(free_at.saturating_sub(length));
             }
             let at_once = self
-                .update()
-                .condition_expression("attribute_not_exists(#freeAt) OR #freeAt <= :now")
-                .update_expression("SET #freeAt = :end")
-                .expression_attribute_values(":now", ms(now))
+                .update(now, rate)
+                .condition_expression(
+                    "attribute_not_exists(#rate) OR #freeAt <= :now OR #rate <> :rate",
+                )
+                .update_expression("SET #freeAt = :end, #rate = :rate")
                 .expression_attribute_values(":end", ms(now + length));
             if self.send(at_once).await?.is_some() {
                 return Ok(now);

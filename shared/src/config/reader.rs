@@ -3,8 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::without_password::without_password;
 use super::variable::{Declared, Description, Kind, Number, Text, Unset, Variable, Word};
+use super::without_password::without_password;
 
 /// All problems of a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,15 +7,9 @@ use protocol::time::Timestamp;
 use super::locked::locked;
 use crate::ports::{PortError, TurnStore};
 
-/// The turns of deliveries, in memory.
-#[derive(Debug)]
-pub struct MemoryTurnStore(Mutex<Timestamp>);
-
-impl Default for MemoryTurnStore {
-    fn default() -> MemoryTurnStore {
-        MemoryTurnStore(Mutex::new(Timestamp::EPOCH))
-    }
-}
+/// The turns of deliveries, in memory: the rate, and when the last turn that was taken at it ends.
+#[derive(Debug, Default)]
+pub struct MemoryTurnStore(Mutex<Option<(u64, Timestamp)>>);
 
 impl MemoryTurnStore {
     /// Returns a store of which no turn is taken.
@@ -26,10 +20,18 @@ impl MemoryTurnStore {
 
 #[async_trait]
 impl TurnStore for MemoryTurnStore {
-    async fn take(&self, now: Timestamp, length: Duration) -> Result<Timestamp, PortError> {
-        let mut free_at = locked(&self.0);
-        let begins = now.max(*free_at);
-        *free_at = begins + length;
+    async fn take(
+        &self,
+        now: Timestamp,
+        length: Duration,
+        rate: u64,
+    ) -> Result<Timestamp, PortError> {
+        let mut last = locked(&self.0);
+        let begins = match *last {
+            Some((of, free_at)) if of == rate => now.max(free_at),
+            Some(_) | None => now,
+        };
+        *last = Some((rate, begins + length));
         Ok(begins)
     }
 }

@@ -203,7 +203,7 @@ pub(super) enum Align {
 }
 
 impl FixedColumn {
-    /// Pushes exactly as many characters as the column is wide.
+    /// Pushes exactly as many characters as the column is wide. Zeros before a number stand behind its sign.
     pub(crate) fn push(&self, record: &mut String, text: &str) -> Result<(), RejectReason> {
         let (length, width) = (text.chars().count(), self.width);
         let column = || self.column.name.clone();
@@ -225,10 +225,24 @@ impl FixedColumn {
             Align::Left => (0, rest),
             Align::Right => (rest, 0),
         };
+        // A reader of such a record takes `00000-12.5` for no number.
+        let (sign, unsigned) = match (self.pad, self.align) {
+            ('0', Align::Right) => split_sign(text),
+            (_, Align::Left | Align::Right) => ("", text),
+        };
+        record.push_str(sign);
         record.extend(std::iter::repeat_n(self.pad, before));
-        record.push_str(text);
+        record.push_str(unsigned);
         record.extend(std::iter::repeat_n(self.pad, after));
         Ok(())
+    }
+}
+
+/// Returns the sign of a text, and what follows it. Only a digit makes the character before it a sign.
+fn split_sign(text: &str) -> (&str, &str) {
+    match text.as_bytes() {
+        [b'-' | b'+', b'0'..=b'9', ..] => text.split_at(1),
+        [..] => ("", text),
     }
 }
 
@@ -259,5 +273,59 @@ mod tests {
                 Some("body"),
             ]
         );
+    }
+
+    fn fixed(width: usize, align: Align, pad: char, text: &str) -> Result<String, RejectReason> {
+        let column = FixedColumn {
+            column: Column {
+                name: "amount".to_owned(),
+                content: Content::Field(Field::Body),
+            },
+            width,
+            align,
+            pad,
+        };
+        let mut record = String::new();
+        column.push(&mut record, text)?;
+        Ok(record)
+    }
+
+    #[test]
+    fn zeros_that_pad_a_number_stand_between_its_sign_and_its_digits() {
+        for (text, expected) in [
+            ("-12.5", "-0000012.5"),
+            ("+7", "+000000007"),
+            ("-0", "-000000000"),
+            ("12.5", "00000012.5"),
+            ("-123456789", "-123456789"),
+            ("", "0000000000"),
+            ("-", "000000000-"),
+            ("--1", "0000000--1"),
+            ("-.5", "0000000-.5"),
+            ("-é1", "0000000-é1"),
+            ("1-2", "00000001-2"),
+            // More bytes than the width has characters.
+            ("-1€€€€", "-00001€€€€"),
+        ] {
+            let found = fixed(10, Align::Right, '0', text).unwrap();
+            assert_eq!(found, expected);
+            assert_eq!(found.chars().count(), 10, "{found}");
+        }
+        assert_eq!(fixed(5, Align::Right, ' ', "-1").unwrap(), "   -1");
+        assert_eq!(fixed(5, Align::Left, '0', "-1").unwrap(), "-1000");
+    }
+
+    #[test]
+    fn a_signed_number_of_more_characters_than_its_width_is_rejected() {
+        assert_eq!(fixed(2, Align::Right, '0', "-1").unwrap(), "-1");
+        let error = fixed(2, Align::Right, '0', "-12").unwrap_err();
+        assert!(matches!(
+            error,
+            RejectReason::TooWide {
+                length: 3,
+                width: 2,
+                ..
+            }
+        ));
     }
 }

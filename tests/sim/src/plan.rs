@@ -245,7 +245,9 @@ impl Plan {
     /// Returns how long after the faults stopped everything must have drained: six hours and, with hours of delivery, some openings. A
     /// batch may miss one if a clock is wrong, and a duplicate may wait for the delivery of another one.
     pub fn drain_max_ms(&self) -> u64 {
-        let openings_ms = self.hours.map_or(0, |(every, ..)| u64::from(every) * 12 * 60_000);
+        let openings_ms = self
+            .hours
+            .map_or(0, |(every, ..)| u64::from(every) * 12 * 60_000);
         6 * 3_600_000 + openings_ms
     }
 

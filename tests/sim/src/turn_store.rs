@@ -18,7 +18,12 @@ impl Environment {
 
 #[async_trait]
 impl TurnStore for Environment {
-    async fn take(&self, now: Timestamp, length: Duration) -> Result<Timestamp, PortError> {
+    async fn take(
+        &self,
+        now: Timestamp,
+        length: Duration,
+        _rate: u64,
+    ) -> Result<Timestamp, PortError> {
         self.request(move |world| {
             let begins = now.max(world.turns_free_at);
             world.turns_free_at = begins + length;

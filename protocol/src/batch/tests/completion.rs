@@ -55,6 +55,7 @@ fn a_batch_is_proven_only_when_sealed_certain_delivered_and_released() {
             &BatchWrite::Seal {
                 counts: counts(1, 5, uncertain, 5),
                 at: at(1),
+                due_at: None,
             },
         )
     };
@@ -81,6 +82,7 @@ fn a_proven_batch_completes_without_verification() {
     let seal = BatchWrite::Seal {
         counts: counts(1, 5, 0, 5),
         at: at(1),
+        due_at: None,
     };
     let whole = delivered(&must(&must(&opened(), &seal), &lease("p", 1, 30)), 0..5);
     let look = |released: &SeqSet| empty_index(&whole, released, at(2), 60 * SECOND);

@@ -8,6 +8,7 @@ fn only_an_open_batch_is_sealed() {
     let seal = BatchWrite::Seal {
         counts: counts(1, 5, 0, 5),
         at: at(10),
+        due_at: None,
     };
     let sealed = must(&opened(), &seal);
     assert_eq!(sealed.status, Some(Status::Sealed));
@@ -30,6 +31,7 @@ fn a_processor_waits_for_the_window_the_seal_or_the_end_of_the_lease() {
         &BatchWrite::Seal {
             counts: counts(1, 0, 0, 0),
             at: at(1),
+            due_at: None,
         },
     );
     assert_eq!(may_lease(&sealed, at(1), None), LeaseVerdict::Free);

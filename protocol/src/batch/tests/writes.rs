@@ -44,6 +44,7 @@ fn applied() -> Vec<(BatchRecord, BatchWrite)> {
     let seal = BatchWrite::Seal {
         counts: counts(1, 5, 0, 5),
         at: at(10),
+        due_at: None,
     };
     let leased = must(&must(&opened(), &seal), &lease("p", 30, 60));
     let freeze = BatchWrite::Freeze {
@@ -150,6 +151,7 @@ fn a_seal_is_recognised_by_its_counts_and_its_seal() {
     let seal = |version| BatchWrite::Seal {
         counts: counts(version, 5, 0, 5),
         at: at(10),
+        due_at: None,
     };
     let counted = must(&opened(), &BatchWrite::Count(counts(2, 5, 0, 5)));
     assert!(

@@ -37,10 +37,15 @@ fn counts() -> Vec<BatchWrite> {
             ..counts.clone()
         }),
         BatchWrite::Count(in_chunks.clone()),
-        BatchWrite::Seal { counts, at: AT },
+        BatchWrite::Seal {
+            counts,
+            at: AT,
+            due_at: None,
+        },
         BatchWrite::Seal {
             counts: in_chunks,
             at: AT,
+            due_at: Some(AT),
         },
         witness(SeqSet::new()),
         witness([0].into_iter().collect()),
