@@ -373,14 +373,18 @@ impl<'a> Candidates<'a> {
             if !leader.is_urgent {
                 continue;
             }
-            // The claim of an earlier delivery may have been counted, or its reply lost, without anybody retiring its batch.
-            let found = one
-                .winner
-                .as_ref()
-                .filter(|_| one.outcome == Outcome::Redelivered);
-            let found = found.and_then(|item| item.state.claimed_seat());
-            let batch = one.seat.map(|seat| seat.batch);
-            if let Some(batch) = batch.or(found.map(|seat| seat.batch)) {
+            // The reply to the claim of an earlier delivery may have been lost, and nobody has retired its batch.
+            let is_redelivered = one.outcome == Outcome::Redelivered;
+            let claimed_in = match (one.seat, &one.winner) {
+                (Some(seat), _) => Some(seat.batch),
+                (None, Some(item)) if is_redelivered => {
+                    item.state.claimed_seat().map(|seat| seat.batch)
+                }
+                // The environment remembers the claim, so it is in the current batch.
+                (None, None) if is_redelivered => allocator.current(&leader.slot),
+                (None, _) => None,
+            };
+            if let Some(batch) = claimed_in {
                 retired |= allocator.retire_batch(&leader.slot, batch, FlushReason::Urgent);
             }
         }

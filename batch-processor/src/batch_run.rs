@@ -2,6 +2,9 @@
 //!
 //! Every step starts from the present batch record, so that the next invocation can continue after a crash.
 
+mod numbers;
+mod setting_aside;
+
 use protocol::batch::{PartRecord, proven};
 use protocol::ids::BatchId;
 use protocol::limits::BATCH_LIFE_MAX;
@@ -13,7 +16,7 @@ use shared::ports::{PortError, StoredEvent};
 use shared::traces::Span;
 use shared::traces::names::{BATCH_ID, ITEMS_COUNT, PART};
 use sinks::{Part, Receipt, SinkError, content_hash};
-use tracing::{debug, error, info, warn};
+use tracing::{debug, error, info};
 
 use crate::body_source::{BodySource, Look, Snapshot, Unread};
 use crate::completion::Completion;
@@ -28,7 +31,7 @@ use crate::part_rules::{PartRules, frozen_for_another_sink};
 use crate::quarantine::Quarantine;
 use crate::reading::{HandOverError, ReadEvents, ReadLimits};
 use crate::release::Releaser;
-use crate::sequences::{Numbered, Sequences, look_again_at};
+use crate::sequences::Sequences;
 use crate::turns::{Turn, Turns};
 
 /// The components that a run uses, and its limits.
@@ -359,33 +362,6 @@ impl<'a> BatchRun<'a> {
         }
     }
 
-    /// Takes the number of a frozen part and writes it to the record. If another part must be delivered first, the batch is
-    /// looked at again later.
-    async fn take_number(&mut self, index: usize) -> Result<u64, Stop> {
-        let components = self.components;
-        let record = self.batch.record();
-        let taken = components.sequences.take(record, index, &self.budgets.work);
-        match taken.await.map_err(|source| self.service(source))? {
-            Numbered::Number(number) => {
-                let part = self.batch.record().parts.get(index);
-                if part.and_then(|part| part.sequence) != Some(number) {
-                    self.batch.number(index, number).await?;
-                }
-                Ok(number)
-            }
-            Numbered::Held(holder) => {
-                let now = self.budgets.work.clock.now();
-                let since = components.turns.deliverable_since(self.batch.record(), now);
-                let at = look_again_at(since, now);
-                info!(batch_id = %self.id(), part = index, %holder, %at, "part waits for its number");
-                let completion = &components.completion;
-                let turn_at = self.batch.record().turn_at;
-                let put_back = completion.put_back(&mut self.batch, at, turn_at, self.budgets);
-                Err(Stop::Done(put_back.await?))
-            }
-        }
-    }
-
     /// Puts the batch back if it is not in the hours of delivery. Returns how the ticket ends then.
     pub(crate) async fn wait_for_hours(&mut self) -> Result<Option<Done>, RetryTicket> {
         let now = self.budgets.work.clock.now();
@@ -396,18 +372,6 @@ impl<'a> BatchRun<'a> {
         let completion = &self.components.completion;
         let put_back = completion.put_back(&mut self.batch, until, None, self.budgets);
         Ok(Some(put_back.await?))
-    }
-
-    /// Gives up the number of a part that was delivered or set aside, if it may have one.
-    async fn give_number_up(&self, index: usize) -> Result<(), RetryTicket> {
-        let record = self.batch.record();
-        let numbered = record.parts.get(index).and_then(|part| part.sequence);
-        if numbered.is_none() && !self.components.delivery.needs_sequence() {
-            return Ok(());
-        }
-        let sequences = &self.components.sequences;
-        let given_up = sequences.give_up(record, index, &self.budgets.wrap_up);
-        given_up.await.map_err(|source| self.service(source))
     }
 
     /// Does the steps that planted bugs do too early, before the sink has the part.
@@ -421,83 +385,6 @@ impl<'a> BatchRun<'a> {
             self.release(&part.items).await?;
         }
         Ok(())
-    }
-
-    /// Sends exactly the members of the frozen part to the quarantine.
-    async fn quarantine_frozen(&mut self, index: usize, mut frozen: Unread) -> Result<Step, Stop> {
-        let mut read = self.read_with_losses(&mut frozen, ReadLimits::NONE).await;
-        if let Some(failed) = read.failed.take() {
-            // The part stays frozen, without the events that could be read.
-            return Err(self.quarantine_readable(read, failed).await);
-        }
-        if let Some(missing) = missing(self.batch.record(), &read.seqs()) {
-            return Ok(Step::Lagging(missing));
-        }
-        self.quarantine(read, Some(index)).await
-    }
-
-    /// Sends the entries that are in no part yet to the quarantine.
-    async fn quarantine_new(&mut self, mut new: Unread) -> Result<Step, Stop> {
-        let mut step = Step::NothingNew;
-        loop {
-            let limits = self.components.part_rules.without_part();
-            let mut read = self.read_with_losses(&mut new, limits).await;
-            if let Some(failed) = read.failed.take() {
-                return Err(self.quarantine_readable(read, failed).await);
-            }
-            let seqs = read.seqs();
-            if new.is_empty()
-                && let Some(missing) = missing(self.batch.record(), &seqs)
-            {
-                return Ok(Step::Lagging(missing));
-            }
-            if !seqs.is_empty() {
-                step = self.quarantine(read, None).await?;
-            }
-            if new.is_empty() {
-                return Ok(step);
-            }
-        }
-    }
-
-    /// Sends what could be read to the quarantine, and then stops because of what could not.
-    async fn quarantine_readable(&mut self, read: ReadEvents, failed: HandOverError) -> Stop {
-        if !read.seqs().is_empty()
-            && let Err(stop) = self.quarantine(read, None).await
-        {
-            return stop;
-        }
-        self.hand_over_failed(failed).await
-    }
-
-    /// Sends events of `part`, or of no part, to the quarantine, writes that to the record, and releases their claims.
-    async fn quarantine(&mut self, read: ReadEvents, part: Option<usize>) -> Result<Step, Stop> {
-        let batch = self.id();
-        let quarantine = &self.components.quarantine;
-        let record = self.batch.record();
-        let sent = match quarantine.send(read, record, &self.budgets.work).await {
-            Ok(sent) => sent,
-            Err(error) => return Err(self.hand_over_failed(error).await),
-        };
-        // A part is recorded only when all its events were sent. Of events in no part, those that were sent are
-        // recorded, so that they are not sent again.
-        if sent.unsent_count == 0 || part.is_none() && !sent.seqs.is_empty() {
-            warn!(batch_id = %batch, items_count = sent.seqs.len(), "events set aside");
-            self.metrics.quarantined.add(sent.seqs.len());
-            self.batch.quarantined(&sent.seqs, part).await?;
-            if let Some(index) = part {
-                self.give_number_up(index).await?;
-            }
-            self.release(&sent.events).await?;
-        }
-        match (sent.refused, sent.unsent_count) {
-            (Some(error), _) => {
-                error!(batch_id = %batch, error, "an event cannot be set aside");
-                Err(self.fail(error).await)
-            }
-            (None, 0) => Ok(Step::LookAgain),
-            (None, count) => Err(RetryTicket::NotQuarantined { batch, count }.into()),
-        }
     }
 
     /// Puts the batch in error.

@@ -297,9 +297,17 @@ impl Allocator {
         }
     }
 
+    /// Returns the current batch of a slot.
+    pub fn current(&self, slot: &Slot) -> Option<BatchId> {
+        match self.current.get(slot)? {
+            Current::Batch(id) => Some(*id),
+            Current::Opening => None,
+        }
+    }
+
     /// Retires a batch if it is the current one of its slot. Returns whether it was.
     pub fn retire_batch(&mut self, slot: &Slot, batch: BatchId, reason: FlushReason) -> bool {
-        let is_current = matches!(self.current.get(slot), Some(Current::Batch(id)) if *id == batch);
+        let is_current = self.current(slot) == Some(batch);
         if is_current {
             self.retire(slot, reason);
         }

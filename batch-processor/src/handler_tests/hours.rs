@@ -111,3 +111,46 @@ async fn with_a_rate_a_part_takes_its_turn_once() {
         "two events at one a second"
     );
 }
+
+#[tokio::test]
+async fn an_attempt_that_failed_keeps_its_turn_until_an_operator_comes() {
+    let processor = with_variables(a_processor(), "", Some(1));
+    sealed(&processor).await;
+    processor.sink.fail(1_000);
+    let turn = processor.fakes.clock.now();
+    assert!(ticket(&processor).await);
+    assert_eq!(record(&processor).turn_at, Some(turn));
+    // Others take turns for an hour, which the next attempt need not wait for.
+    let store = &processor.fakes.turn_store;
+    let now = processor.fakes.clock.now();
+    let hour = Duration::from_secs(3_600);
+    store.take(now, hour, 1).await.unwrap();
+    assert!(ticket(&processor).await);
+    assert_eq!(record(&processor).turn_at, Some(turn));
+    // An operator's ticket takes a turn at the present rate.
+    let operator = Ticket::new(batch(), TicketReason::Operator);
+    assert!(!given_back(&processor, &operator.to_body()).await);
+    let kept = record(&processor).turn_at.unwrap();
+    assert_eq!(kept, now + hour, "after the others");
+}
+
+#[cfg(feature = "time-zones")]
+#[tokio::test]
+async fn a_turn_that_passes_outside_the_hours_is_taken_again() {
+    let processor = with_variables(a_processor(), "15:00-16:00 UTC", Some(1));
+    sealed(&processor).await;
+    let before_the_end = OPENING + Duration::from_secs(3_600 - 30);
+    let wait = processor.fakes.clock.now().until(before_the_end);
+    processor.fakes.clock.advance(wait);
+    let store = &processor.fakes.turn_store;
+    let minute = Duration::from_secs(60);
+    store.take(before_the_end, minute, 1).await.unwrap();
+    assert!(!ticket(&processor).await);
+    assert_eq!(record(&processor).turn_at, Some(before_the_end + minute));
+    processor.fakes.clock.advance(minute);
+    assert!(!ticket(&processor).await);
+    let waits = record(&processor);
+    assert_eq!(waits.turn_at, None);
+    assert_eq!(waits.due_at, OPENING + Duration::from_secs(24 * 3_600));
+    assert!(delivered(&processor).is_empty());
+}

@@ -110,3 +110,35 @@ async fn a_batch_that_is_set_aside_is_not_paused() {
     assert!(!given_back(&processor, &quarantine.to_body()).await);
     assert_eq!(processor.fakes.quarantine_queue.take().len(), 1);
 }
+
+#[tokio::test]
+async fn a_batch_with_nothing_to_deliver_ends_in_a_pause() {
+    let processor = a_processor();
+    opened(&processor, &[], 0).await;
+    seal(&processor, 0).await;
+    pause(&processor, "arn:q").await;
+    assert!(!ticket(&processor).await);
+    assert_eq!(record(&processor).status, None);
+}
+
+#[tokio::test]
+async fn an_event_that_a_second_look_finds_in_a_pause_waits_for_its_end() {
+    let processor = a_processor();
+    // Its aggregator died, so nobody sealed it: the batch is looked at twice.
+    opened(&processor, &[0], 1).await;
+    assert!(!ticket(&processor).await);
+    assert_eq!(delivered(&processor).len(), 1);
+    assert!(record(&processor).verify_at.is_some());
+    claim(&processor, 1).await;
+    pause(&processor, "arn:q").await;
+    processor.fakes.clock.advance(Duration::from_secs(120));
+    assert!(!ticket(&processor).await);
+    assert!(delivered(&processor).is_empty());
+    assert_eq!(record(&processor).due_at, START + PAUSE);
+    processor.fakes.clock.advance(PAUSE);
+    assert!(!ticket(&processor).await);
+    assert_eq!(
+        delivered(&processor),
+        [(format!("{}/1", batch()), ids(&[1]))]
+    );
+}

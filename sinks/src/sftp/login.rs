@@ -83,10 +83,10 @@ fn login(secret: &Secret) -> Result<Login, String> {
     Ok(Login::Password(text))
 }
 
-/// Returns the field `privateKey` of a secret that is a JSON object; an empty text if its value is no string.
+/// Returns the field `privateKey` of a secret that is a JSON object, if it is not null; an empty text if its value is no string.
 fn key_field(secret: &Secret) -> Option<String> {
     let json = serde_json::from_str::<Value>(secret.trimmed()).ok()?;
-    let key = json.get("privateKey")?;
+    let key = json.get("privateKey").filter(|key| !key.is_null())?;
     Some(key.as_str().unwrap_or_default().to_owned())
 }
 

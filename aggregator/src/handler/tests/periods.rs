@@ -1,6 +1,10 @@
 //! `CLOSE_AT` and `CLOSE_TIME`.
 
+use protocol::batch::{BatchWrite, Listing, Status};
+use protocol::ids::BatchId;
+use protocol::limits::REMINDED_FOR;
 use protocol::period::Period;
+use shared::ports::{BatchReply, BatchStore, Overdue, PortError};
 
 use super::*;
 
@@ -91,4 +95,82 @@ async fn an_event_without_a_time_or_far_ahead_goes_to_the_quarantine() {
         "`CLOSE_TIME`: got 87401000 (milliseconds since 1970), expected a time at most 24 h after the message was sent"
     );
     assert_eq!(only_batch(&aggregator).confirmed, 1);
+}
+
+#[tokio::test]
+async fn a_batch_of_a_period_that_is_sealed_early_is_due_soon_in_case_its_one_ticket_is_lost() {
+    let aggregator = aggregator_with(&[CLOSE_AT, ("MAX_BATCH_SIZE", "1")]);
+    assert!(invoke(&aggregator, &[("m1", "e1", "")]).await.is_empty());
+    let sealed = only_batch(&aggregator);
+    assert_eq!(sealed.status, Some(Status::Sealed));
+    let now = aggregator.fakes.clock.now();
+    assert_eq!(sealed.due_at, now + REMINDED_FOR);
+    // One whose window has a ticket stays due when that ticket comes.
+    let aggregator = aggregator_with(&[("MAX_BATCH_SIZE", "1")]);
+    invoke(&aggregator, &[("m1", "e1", "")]).await;
+    let sealed = only_batch(&aggregator);
+    assert!(sealed.due_at > sealed.closes_at);
+}
+
+/// A store that refuses seals while it is told to.
+struct NoSeals {
+    store: Arc<dyn BatchStore>,
+    refuses: Arc<std::sync::atomic::AtomicBool>,
+}
+
+#[async_trait::async_trait]
+impl BatchStore for NoSeals {
+    async fn create(&self, record: &BatchRecord) -> Result<(), PortError> {
+        self.store.create(record).await
+    }
+
+    async fn read(&self, batch: BatchId) -> Result<Option<BatchRecord>, PortError> {
+        self.store.read(batch).await
+    }
+
+    async fn write(&self, batch: BatchId, write: &BatchWrite) -> Result<BatchReply, PortError> {
+        let refuses = self.refuses.load(std::sync::atomic::Ordering::Relaxed);
+        if refuses && matches!(write, BatchWrite::Seal { .. }) {
+            return Err(PortError::Refused {
+                service: "test",
+                message: "no seals".to_owned(),
+            });
+        }
+        self.store.write(batch, write).await
+    }
+
+    async fn overdue(
+        &self,
+        listing: Listing,
+        now: Timestamp,
+        max: usize,
+    ) -> Result<Vec<Overdue>, PortError> {
+        self.store.overdue(listing, now, max).await
+    }
+}
+
+#[tokio::test]
+async fn a_batch_whose_seal_failed_is_sealed_by_the_next_invocation() {
+    let refuses = Arc::new(std::sync::atomic::AtomicBool::new(true));
+    let variables = [CLOSE_AT, ("MAX_BATCH_SIZE", "1")];
+    let aggregator = aggregator_over(&variables, |fakes| {
+        let ports = fakes.ports();
+        let store = NoSeals {
+            store: ports.batch_store.clone(),
+            refuses: refuses.clone(),
+        };
+        Ports {
+            batch_store: Arc::new(store),
+            ..ports
+        }
+    });
+    assert_eq!(invoke(&aggregator, &[("m1", "e1", "")]).await, ["m1"]);
+    assert_eq!(only_batch(&aggregator).status, Some(Status::Open));
+    refuses.store(false, std::sync::atomic::Ordering::Relaxed);
+    assert!(invoke(&aggregator, &[("m1", "e1", "")]).await.is_empty());
+    // The message met its own claim, so the batch that was opened for it stays empty.
+    let mut records = aggregator.fakes.batch_store.records();
+    records.retain(|record| record.confirmed > 0);
+    assert_eq!(records.len(), 1, "{records:?}");
+    assert_eq!(records[0].status, Some(Status::Sealed));
 }

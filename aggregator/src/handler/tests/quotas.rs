@@ -1,6 +1,7 @@
 //! `QUOTA`.
 
 use protocol::ids::BatchId;
+use protocol::limits::QUOTA_WAIT_MAX;
 use protocol::quota::{QuotaAccount, QuotaScope};
 use shared::ports::{BatchStore, QuotaStore};
 
@@ -10,6 +11,12 @@ const QUARANTINE: (&str, &str) = (
     "QUARANTINE_SQS_URL",
     "https://sqs.eu-west-1.amazonaws.com/1/q",
 );
+const WAIT: [(&str, &str); 4] = [
+    ("QUOTA", "content"),
+    ("QUOTA_MAX", "1"),
+    ("QUOTA_BEYOND", "wait"),
+    QUARANTINE,
+];
 const QUOTA: [(&str, &str); 3] = [("QUOTA", "content"), ("QUOTA_MAX", "2"), QUARANTINE];
 
 /// Returns the account of a key on the first day of 1970, in which the tests begin.
@@ -130,12 +137,7 @@ async fn while_a_place_may_be_given_back_an_event_waits() {
 
 #[tokio::test]
 async fn in_the_next_period_there_are_places_again() {
-    let wait = [
-        ("QUOTA", "content"),
-        ("QUOTA_MAX", "1"),
-        ("QUOTA_BEYOND", "wait"),
-    ];
-    let aggregator = aggregator_with(&wait);
+    let aggregator = aggregator_with(&WAIT);
     invoke(&aggregator, &[("m1", "e1", "a")]).await;
     let waits = [("m2", "e2", "a")];
     assert_eq!(invoke(&aggregator, &waits).await, ["m2"]);
@@ -144,6 +146,37 @@ async fn in_the_next_period_there_are_places_again() {
         .clock
         .advance(Duration::from_secs(24 * 3_600));
     assert!(invoke(&aggregator, &waits).await.is_empty());
+}
+
+#[tokio::test]
+async fn an_event_that_has_waited_for_days_goes_to_the_quarantine_before_its_queue_deletes_it() {
+    let aggregator = aggregator_with(&WAIT);
+    let sent_at = aggregator.fakes.clock.now();
+    let event = json!({ "Records": [{
+        "messageId": "m9",
+        "eventSourceARN": "arn:q",
+        "attributes": { "SentTimestamp": sent_at.as_ms().to_string() },
+        "body": json!({ "id": "e9", "content": "a" }).to_string(),
+    }] });
+    let days = QUOTA_WAIT_MAX.as_secs() / 86_400;
+    for day in 0..=days {
+        // Another event takes the only place of each day.
+        let other = format!("e{day}");
+        let others = [(other.as_str(), other.as_str(), "a")];
+        assert!(invoke(&aggregator, &others).await.is_empty());
+        let invocation = Invocation {
+            function: "aggregator".to_owned(),
+            deadline: aggregator.fakes.clock.now() + Duration::from_secs(15),
+        };
+        let waits = serde_json::from_value(event.clone()).unwrap();
+        let response = aggregator.handler.handle(waits, &invocation).await.unwrap();
+        let failed = response.batch_item_failures.len();
+        let set_aside = reasons(&aggregator).len();
+        let expected = if day < days { (1, 0) } else { (0, 1) };
+        assert_eq!((failed, set_aside), expected, "after {day} days");
+        let day = Duration::from_secs(86_400);
+        aggregator.fakes.clock.advance(day);
+    }
 }
 
 #[tokio::test]

@@ -33,6 +33,28 @@ async fn the_batch_of_an_urgent_event_starts_at_once() {
 }
 
 #[tokio::test]
+async fn an_urgent_message_that_comes_again_starts_its_batch_too() {
+    // As if the claim of the urgent event had no reply: nobody retired its batch.
+    let open = aggregator_with(&[]);
+    let ids = ("EVENT_ID", "json:id");
+    let (plain, bypass) = (config(&[ids]), config(&[BYPASS, ids]));
+    let allocator = Arc::new(SharedAllocator::new(plain.limits));
+    let handler = |config, allocator: &Arc<SharedAllocator>| {
+        let (ports, queues) = (open.fakes.ports(), open.source_queues.clone());
+        Handler::new(config, ports, queues, allocator.clone())
+    };
+    let (first, again) = (handler(plain, &allocator), handler(bypass, &allocator));
+    let mut aggregator = open;
+    aggregator.handler = first;
+    let claimed = [("m3", "e3", "now")];
+    invoke(&aggregator, &claimed).await;
+    assert_eq!(only_batch(&aggregator).status, Some(Status::Open));
+    aggregator.handler = again;
+    assert!(invoke(&aggregator, &claimed).await.is_empty());
+    assert_eq!(only_batch(&aggregator).status, Some(Status::Sealed));
+}
+
+#[tokio::test]
 async fn a_body_that_bypass_cannot_be_evaluated_on_is_not_urgent() {
     let variables = [("BYPASS", "abs(content)"), ("EVENT_ID", "message-id")];
     let aggregator = aggregator_with(&variables);
