@@ -33,7 +33,7 @@ impl SequenceScope {
 }
 
 /// A part of a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PartId {
     pub batch: BatchId,
     pub part: usize,

@@ -10,7 +10,11 @@ use crate::reading::{HandOverError, ReadEvents, ReadLimits};
 
 impl BatchRun<'_> {
     /// Sends exactly the members of the frozen part to the quarantine.
-    pub(super) async fn quarantine_frozen(&mut self, index: usize, mut frozen: Unread) -> Result<Step, Stop> {
+    pub(super) async fn quarantine_frozen(
+        &mut self,
+        index: usize,
+        mut frozen: Unread,
+    ) -> Result<Step, Stop> {
         let mut read = self.read_with_losses(&mut frozen, ReadLimits::NONE).await;
         if let Some(failed) = read.failed.take() {
             // The part stays frozen, without the events that could be read.

@@ -206,7 +206,6 @@ mod tests {
             json!(""),
             json!(7),
             json!(["hush"]),
-            Value::Null,
         ] {
             let text = json!({ "privateKey": key, "password": "hush" }).to_string();
             assert_refused(&text, "a field `privateKey` that is no private key ");

@@ -3,19 +3,24 @@
 //! The invariants of single records are in [`protocol::invariants`], and the functions assert them too. The checks here
 //! need the state of the whole world, which only a simulation has.
 
+mod calendar;
+mod numbers;
+
 use std::time::Duration;
 
-use protocol::batch::{BatchRecord, BatchWrite};
+use protocol::batch::{BatchRecord, BatchWrite, Closing};
 use protocol::claim::{LockItem, LockState};
 use protocol::ids::{BatchId, ChunkId, EventId, SqsMessageId};
 use protocol::invariants::{Check, hold};
-use protocol::limits::{BATCH_LIFE_MAX, CLOCK_SKEW_MAX};
+use protocol::limits::{BATCH_LIFE_MAX, CLOCK_SKEW_MAX, REMINDED_FOR};
 use protocol::pause::Pause;
-use protocol::sequence::SequenceScope;
 use protocol::time::Timestamp;
 use sinks::Part;
 
-use crate::ledger::{Delivered, Given, Occurrence, Quota, Sent};
+pub use calendar::*;
+pub use numbers::*;
+
+use crate::ledger::{Delivered, Given, Occurrence, Sent};
 
 /// Longest time from the start of an invocation to its last write, late ones included.
 const INVOCATION_MAX: Duration = Duration::from_secs(15 * 60);
@@ -209,6 +214,17 @@ pub fn p6_a_sealed_batch_starts_at_once(
     )
 }
 
+/// P6 prompt: a sealed batch whose window has no ticket is due soon, in case its only ticket is lost.
+pub fn p6_a_sealed_batch_is_due_soon(record: &BatchRecord, sealed_at: Timestamp) -> Check {
+    let closes_at = record.closes_at;
+    let has_ticket = !Closing { closes_at }.is_beyond_delays(record.created_at);
+    hold(
+        "P6 a_sealed_batch_is_due_soon",
+        has_ticket || record.due_at <= sealed_at + REMINDED_FOR,
+        || format!("sealed at {sealed_at}, due at {}", record.due_at),
+    )
+}
+
 /// P6 prompt, without faults and with `SEAL_WHEN_DRAINED=on`: once the only aggregator has emptied a queue, no batch
 /// with claims waits for its window.
 pub fn p6_a_drained_source_is_sealed(open: Option<BatchId>) -> Check {
@@ -239,49 +255,6 @@ pub fn p7_no_delivery_begins_in_a_pause(
         overlooked.is_none(),
         || format!("{}, leased at {leased_at:?}, in {overlooked:?}", part.key()),
     )
-}
-
-/// P6 promptness: a batch that waited for the hours of delivery goes to the sink when they begin.
-pub fn p6_the_hours_open_on_time(part: &Part, opening: Timestamp, in_time: bool) -> Check {
-    hold("P6 the_hours_open_on_time", in_time, || {
-        format!("{} waited for {opening}", part.key())
-    })
-}
-
-/// P9 quota: of a key and a period, at most so many events are delivered.
-pub fn p9_at_most_the_quota_is_delivered(scope: &Quota, delivered: usize, max: u64) -> Check {
-    hold(
-        "P9 at_most_the_quota_is_delivered",
-        delivered as u64 <= max,
-        || format!("{delivered} events of {scope:?}, and the quota is {max}"),
-    )
-}
-
-/// P9 quota: where an event is beyond its quota, all places were used.
-pub fn p9_no_place_is_left_where_an_event_is_beyond(scope: &Quota, used: usize, max: u64) -> Check {
-    hold(
-        "P9 no_place_is_left_where_an_event_is_beyond",
-        max <= used as u64,
-        || format!("an event of {scope:?} is beyond the quota {max}, of which {used} were used"),
-    )
-}
-
-/// P10: every event is in exactly one period, and a part has events of one.
-pub fn p10_a_part_is_of_one_period(part: &Part, holds: bool, times: &[Timestamp]) -> Check {
-    hold("P10 a_part_is_of_one_period", holds, || {
-        format!(
-            "{} is of {:?}, its events of {times:?}",
-            part.key(),
-            part.period
-        )
-    })
-}
-
-/// P7 no stranding: outside the hours of delivery a batch waits where it is.
-pub fn p7_no_delivery_begins_outside_the_hours(now: Timestamp, in_hours: bool) -> Check {
-    hold("P7 no_delivery_begins_outside_the_hours", in_hours, || {
-        format!("a delivery begins at {now}")
-    })
 }
 
 /// P7 no stranding: at the end there is no live claim that an acknowledged message relies on.
@@ -507,26 +480,6 @@ pub fn inv25_an_old_batch_is_not_delivered(
         !delivers || now <= oldest,
         || format!("batch {} at {now}: {write:?}", record.batch_id),
     )
-}
-
-/// INV-31: the parts that a sink has of a source and a batch key are numbered 1, 2, 3 and so on, in the order in which it got
-/// them. `before` is the number of the last part before this one.
-pub fn inv31_numbers_have_no_gaps(
-    key: &str,
-    scope: &SequenceScope,
-    before: u64,
-    number: u64,
-) -> Check {
-    hold("INV-31 numbers_have_no_gaps", number == before + 1, || {
-        format!("part {key} of {scope:?} has number {number}, the one before {before}")
-    })
-}
-
-/// INV-31: a part has the same number at every attempt.
-pub fn inv31_a_part_keeps_its_number(key: &str, first: Option<u64>, again: Option<u64>) -> Check {
-    hold("INV-31 a_part_keeps_its_number", first == again, || {
-        format!("part {key} had number {first:?}, now it has {again:?}")
-    })
 }
 
 /// INV-17: a part marked as delivered is at the sink.

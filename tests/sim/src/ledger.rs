@@ -7,7 +7,7 @@ use std::time::Duration;
 use protocol::ids::{
     BatchId, BatchKey, BodyHash, ChunkId, EventId, SeatKey, SourceArn, SqsMessageId,
 };
-use protocol::sequence::SequenceScope;
+use protocol::sequence::{PartId, SequenceScope};
 use protocol::time::Timestamp;
 
 use crate::clocks::START;
@@ -145,6 +145,8 @@ pub struct Ledger {
     pub numbers: BTreeMap<String, u64>,
     /// The parts with numbers that were not set aside, in the order in which the sink got them.
     pub numbered: BTreeMap<SequenceScope, Vec<(BatchId, usize, u64)>>,
+    /// The parts that took a number after they had ended.
+    pub late_numbers: BTreeSet<PartId>,
     /// The quotas that some message was beyond.
     pub beyond: BTreeSet<Quota>,
     /// The parts that were set aside.

@@ -22,7 +22,13 @@ impl SequenceStore for Environment {
         to: Sequence,
     ) -> Result<bool, PortError> {
         let scope = scope.clone();
-        self.request(move |world| now(world.sequences.replace(&scope, from, to)))
-            .await?
+        self.request(move |world| {
+            let replaced = now(world.sequences.replace(&scope, from, to));
+            if matches!(replaced, Ok(true)) {
+                world.number_taken(to);
+            }
+            replaced
+        })
+        .await?
     }
 }

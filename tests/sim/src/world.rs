@@ -10,6 +10,7 @@ mod faults;
 mod hours;
 mod lock_table;
 mod notices;
+mod numbers;
 mod pauses;
 mod periods;
 mod queues;

@@ -85,6 +85,12 @@ impl World {
                 write, before, now,
             ));
         }
+        if let BatchWrite::Seal { at, .. } = write {
+            self.check(checks::p6_a_sealed_batch_is_due_soon(after, *at));
+        }
+        if let BatchWrite::Complete { .. } = write {
+            self.check_numbers_given_up(after);
+        }
         self.note_notice(before, write);
         self.note_waiting(batch, write);
         self.check_written(before, write, after);

@@ -1,0 +1,50 @@
+//! The checks of periods, quotas and hours.
+
+use protocol::invariants::{Check, hold};
+use protocol::time::Timestamp;
+use sinks::Part;
+
+use crate::ledger::Quota;
+
+/// P6 promptness: a batch that waited for the hours of delivery goes to the sink when they begin.
+pub fn p6_the_hours_open_on_time(part: &Part, opening: Timestamp, in_time: bool) -> Check {
+    hold("P6 the_hours_open_on_time", in_time, || {
+        format!("{} waited for {opening}", part.key())
+    })
+}
+
+/// P7 no stranding: outside the hours of delivery a batch waits where it is.
+pub fn p7_no_delivery_begins_outside_the_hours(now: Timestamp, in_hours: bool) -> Check {
+    hold("P7 no_delivery_begins_outside_the_hours", in_hours, || {
+        format!("a delivery begins at {now}")
+    })
+}
+
+/// P9 quota: of a key and a period, at most so many events are delivered.
+pub fn p9_at_most_the_quota_is_delivered(scope: &Quota, delivered: usize, max: u64) -> Check {
+    hold(
+        "P9 at_most_the_quota_is_delivered",
+        delivered as u64 <= max,
+        || format!("{delivered} events of {scope:?}, and the quota is {max}"),
+    )
+}
+
+/// P9 quota: where an event is beyond its quota, all places were used.
+pub fn p9_no_place_is_left_where_an_event_is_beyond(scope: &Quota, used: usize, max: u64) -> Check {
+    hold(
+        "P9 no_place_is_left_where_an_event_is_beyond",
+        max <= used as u64,
+        || format!("an event of {scope:?} is beyond the quota {max}, of which {used} were used"),
+    )
+}
+
+/// P10: every event is in exactly one period, and a part has events of one.
+pub fn p10_a_part_is_of_one_period(part: &Part, holds: bool, times: &[Timestamp]) -> Check {
+    hold("P10 a_part_is_of_one_period", holds, || {
+        format!(
+            "{} is of {:?}, its events of {times:?}",
+            part.key(),
+            part.period
+        )
+    })
+}
