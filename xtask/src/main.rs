@@ -128,8 +128,8 @@ fn lint() -> anyhow::Result<()> {
 /// Runs the checks of the templates at the same time as cargo, because each of them uses little more than one core.
 fn test() -> anyhow::Result<()> {
     thread::scope(|scope| {
-        let infra = scope.spawn(infra::run_quietly);
-        let tested = lint().and_then(|()| test_workspace());
+        let infra = scope.spawn(|| phase("checks of the templates", infra::run_quietly));
+        let tested = phase("lints", lint).and_then(|()| test_workspace());
         let infra = infra
             .join()
             .map_err(|_| anyhow!("the checks of the templates panicked"))?;
@@ -137,26 +137,38 @@ fn test() -> anyhow::Result<()> {
     })
 }
 
+/// Runs a part of a task, and prints how long it took.
+fn phase<T>(name: &str, run: impl FnOnce() -> T) -> T {
+    let started = Instant::now();
+    let result = run();
+    eprintln!("{name}: {} s", started.elapsed().as_secs());
+    result
+}
+
 fn test_workspace() -> anyhow::Result<()> {
     let programs = thread::scope(|scope| {
-        let programs = scope.spawn(Programs::install);
+        let programs = scope.spawn(|| phase("programs for tests", Programs::install));
         // The end-to-end suite runs the built executables, among them an example.
-        let built = cargo(&["build", "--workspace", "--all-targets"]);
+        let built = phase("build", || {
+            cargo(&["build", "--workspace", "--all-targets"])
+        });
         let programs = programs
             .join()
             .map_err(|_| anyhow!("the installation of programs for tests panicked"))?;
         built.and(programs)
     })?;
     thread::scope(|scope| {
-        let simulated = scope.spawn(simulate);
-        let tested = test_but_simulation(&programs);
+        let simulated = scope.spawn(|| phase("simulation", simulate));
+        let tested = phase("tests", || test_but_simulation(&programs));
         let simulated = simulated
             .join()
             .map_err(|_| anyhow!("the simulation panicked"))?;
         tested.and(simulated)
     })?;
     // Last, when the machine has nothing else to do: other work disturbs the bursts.
-    check_plans::run(&check_plans::CheckPlans::small())
+    phase("check of plans", || {
+        check_plans::run(&check_plans::CheckPlans::small())
+    })
 }
 
 /// The test of the simulation that takes long.
