@@ -64,7 +64,7 @@ const QUOTA_BEYOND: Variable<Word<BeyondQuota>> = Variable {
         ],
     },
     meaning: "What happens to an event for which the quota has no place: it goes to the quarantine, or waits in its queue for the next \
-              period, for 5 days at most; then it goes to the quarantine.",
+              period, for 5 days and 1,000 receives at most; then it goes to the quarantine or the dead-letter queue.",
 };
 
 /// How many events of a key and a period are delivered.

@@ -138,10 +138,12 @@ impl<'a> BatchRun<'a> {
             return Err(self.fail(error).await);
         }
         // A former run may have died after the last part ended, before it gave the number up.
-        if let Some(last) = self.batch.record().parts.len().checked_sub(1)
+        let record = self.batch.record();
+        if let Some(last) = record.parts.len().checked_sub(1)
+            && record.frozen_part().is_none()
             && !planted(Bug::NumberKept)
         {
-            self.give_number_up(last).await?;
+            self.give_number_up(last, &self.budgets.work).await?;
         }
         let mut lags = 0;
         loop {
@@ -332,7 +334,7 @@ impl<'a> BatchRun<'a> {
         report_delivered(&part, &receipt, ended - started, ended, self.metrics);
         let wrap_up = self.budgets.wrap_up;
         self.batch.delivered(index, receipt, wrap_up).await?;
-        self.give_number_up(index).await?;
+        self.give_number_up(index, &self.budgets.wrap_up).await?;
         self.release(&part.items).await?;
         Ok(Step::LookAgain)
     }

@@ -104,6 +104,7 @@ impl Sequences {
             batch: record.batch_id,
             part: index,
         };
+        let mut attempt = 0;
         loop {
             let sequence = self.read(&scope, budget).await?;
             let Some(next) = without_holder(sequence, part, record) else {
@@ -112,6 +113,10 @@ impl Sequences {
             // Otherwise the next part wrote the sequence, or an attempt without a reply did.
             if self.replace(&scope, sequence, next, budget).await? {
                 return Ok(());
+            }
+            attempt += 1;
+            if !budget.pause(RetryPolicy::CONTROL, attempt).await {
+                return Err(PortError::DeadlineReached);
             }
         }
     }

@@ -12,7 +12,7 @@ use shared::ports::{BatchStore, PauseStore, Ports};
 use shared::retry::{BulkWriter, RequestPermits};
 use shared::traces::names::BATCH_ID;
 use shared::traces::span;
-use shared::wire::{Ticket, TicketReason};
+use shared::wire::Ticket;
 use sinks::Sink;
 use tracing::{error, info};
 
@@ -158,10 +158,6 @@ impl TicketProcessor {
             return run.pause(until).await;
         } else if let Some(done) = run.wait_for_hours().await? {
             return Ok(done);
-        }
-        if ticket.reason == Some(TicketReason::Operator) {
-            // An operator need not wait for a turn that was taken at a rate which was wrong.
-            run.batch().keep_turn(None);
         }
         run.run().await
     }

@@ -1,7 +1,7 @@
 //! When a part may go to the sink: in the hours of delivery, and when its turn comes, if deliveries have a rate.
 //!
 //! With a rate, each part takes a turn that lasts as long as its events may take, after the turns of all other parts. The record
-//! keeps a turn that is still to come, and that of an attempt that failed, so that the part need not take another one. A turn that
+//! keeps a turn that is still to come, and that of an attempt that failed a short time ago, so that the part need not take another one. A turn that
 //! passes outside the hours or in a pause is dropped: when they are over, all such turns would come at once. A turn that was taken
 //! by a process that died is lost: deliveries are slower for that long.
 
@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::batch::BatchRecord;
+use protocol::limits::TICKET_BACKOFF_MAX;
 use protocol::pause::kept_until;
 use protocol::planted::{Bug, planted};
 use protocol::retry::RetryPolicy;
@@ -90,7 +91,11 @@ impl Turns {
         let Some(rate) = self.events_per_second else {
             return Ok(Turn::Now { turn_at: None });
         };
-        let turn_at = match record.turn_at {
+        // While the sink is down, turns pass. If all of them were kept, all those events would come at once when it is back.
+        let kept = record
+            .turn_at
+            .filter(|at| at.until(now) <= TICKET_BACKOFF_MAX);
+        let turn_at = match kept {
             Some(turn_at) => turn_at,
             None => {
                 let length_ms = (events_count as u64 * 1_000).div_ceil(rate);

@@ -369,8 +369,8 @@ pub trait PauseStore: Send + Sync {
 #[async_trait]
 pub trait TurnStore: Send + Sync {
     /// Takes a turn that lasts for `length` at `rate` events a second, and returns when it begins: at `now`, or when the last turn
-    /// that was taken at this rate ends. Turns that were taken at another rate do not count. After a lost reply, a turn may have
-    /// been taken that nobody uses.
+    /// that was taken ends. Turns that were taken at a lower rate do not count. After a lost reply, a turn may have been taken that
+    /// nobody uses.
     async fn take(
         &self,
         now: Timestamp,

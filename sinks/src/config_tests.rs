@@ -252,7 +252,7 @@ fn a_server_needs_a_host_key_and_a_secret() {
         ),
         (
             vec![("SINK", "sftp://legacy@host"), ("SINK_TIMEOUT", "5")],
-            "`SINK`: wrong value: got `sftp://legacy@host`: the path is missing",
+            "`SINK`: wrong value: got `sftp://…@host`: the path is missing",
         ),
     ] {
         let problem = problem(&extra);

@@ -28,9 +28,10 @@ async fn one_turn_begins_when_the_other_ends(store: &dyn TurnStore) {
     assert_eq!(
         take_at(62_000, 500, 20).await,
         ms(62_000),
-        "turns at another rate do not count"
+        "turns at a lower rate do not count"
     );
     assert_eq!(take_at(62_000, 500, 20).await, ms(62_500));
+    assert_eq!(take_at(62_000, 500, 10).await, ms(63_000), "a lower rate");
 }
 
 #[tokio::test]

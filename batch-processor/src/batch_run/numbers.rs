@@ -1,5 +1,6 @@
 //! Takes the numbers of parts, and gives them up.
 
+use shared::retry::Budget;
 use tracing::info;
 
 use super::BatchRun;
@@ -35,14 +36,18 @@ impl BatchRun<'_> {
     }
 
     /// Gives up the number of a part that was delivered or set aside, if it may have one.
-    pub(super) async fn give_number_up(&self, index: usize) -> Result<(), RetryTicket> {
+    pub(super) async fn give_number_up(
+        &self,
+        index: usize,
+        budget: &Budget<'_>,
+    ) -> Result<(), RetryTicket> {
         let record = self.batch.record();
         let numbered = record.parts.get(index).and_then(|part| part.sequence);
         if numbered.is_none() && !self.components.delivery.needs_sequence() {
             return Ok(());
         }
         let sequences = &self.components.sequences;
-        let given_up = sequences.give_up(record, index, &self.budgets.wrap_up);
+        let given_up = sequences.give_up(record, index, budget);
         given_up.await.map_err(|source| self.service(source))
     }
 }

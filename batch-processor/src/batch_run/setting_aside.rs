@@ -76,7 +76,7 @@ impl BatchRun<'_> {
             self.metrics.quarantined.add(sent.seqs.len());
             self.batch.quarantined(&sent.seqs, part).await?;
             if let Some(index) = part {
-                self.give_number_up(index).await?;
+                self.give_number_up(index, &self.budgets.wrap_up).await?;
             }
             self.release(&sent.events).await?;
         }

@@ -112,7 +112,7 @@ pub enum BatchWrite {
         due_at: Timestamp,
         /// When to look again, after a look found nothing new and the batch is not proven.
         verify_at: Option<Timestamp>,
-        /// When the next part may go to the sink; `None` leaves it as it is.
+        /// When the next part may go to the sink; `None` if no turn is kept.
         turn_at: Option<Timestamp>,
     },
     /// Puts the batch in error. Needs: the lease.

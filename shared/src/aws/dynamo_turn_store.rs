@@ -78,8 +78,8 @@ impl TurnStore for DynamoTurnStore {
         for _ in 0..TRIES_MAX {
             let behind = self
                 .update(now, rate)
-                .condition_expression("#freeAt > :now AND #rate = :rate")
-                .update_expression("SET #freeAt = #freeAt + :length")
+                .condition_expression("#freeAt > :now AND #rate >= :rate")
+                .update_expression("SET #freeAt = #freeAt + :length, #rate = :rate")
                 .expression_attribute_values(":length", n(length_ms));
             if let Some(free_at) = self.send(behind).await? {
                 return Ok(free_at.saturating_sub(length));
@@ -87,7 +87,7 @@ impl TurnStore for DynamoTurnStore {
             let at_once = self
                 .update(now, rate)
                 .condition_expression(
-                    "attribute_not_exists(#rate) OR #freeAt <= :now OR #rate <> :rate",
+                    "attribute_not_exists(#rate) OR #freeAt <= :now OR #rate < :rate",
                 )
                 .update_expression("SET #freeAt = :end, #rate = :rate")
                 .expression_attribute_values(":end", ms(now + length));

@@ -2,38 +2,33 @@
 
 use std::borrow::Cow;
 
-/// The schemes of URLs that a variable may have.
-const SCHEMES: [&str; 5] = ["http:", "https:", "postgres:", "postgresql:", "sftp:"];
+/// Schemes of URLs with which a password may stand although `//` was forgotten.
+const SCHEMES: [&str; 5] = ["http", "https", "postgres", "postgresql", "sftp"];
 
-/// Returns the text of a URL without its password and without its query, which may have a password or a token. Any other text is
+/// Returns the text of a URL without its user, its password and its query, which may have a password or a token. Any other text is
 /// returned as it is.
 ///
-/// The password is what stands between the first colon after the scheme and the last `@`, because one that is not encoded may have
-/// any character.
+/// Where it is not certain what belongs to a password, only the scheme is left.
 pub(super) fn without_password(text: &str) -> Cow<'_, str> {
-    let Some(scheme) = SCHEMES.iter().find(|scheme| text.starts_with(**scheme)) else {
+    let Some((scheme, rest)) = text.split_once(':') else {
         return Cow::Borrowed(text);
     };
-    let rest = &text[scheme.len()..];
-    let slashes = rest.len() - rest.trim_start_matches('/').len();
-    let (slashes, rest) = rest.split_at(slashes);
-    let (address, query) = match rest.split_once('?') {
-        Some((address, query)) => (address, Some(query)),
-        None => (rest, None),
-    };
-    if query.is_some_and(|query| query.contains('@')) {
-        // The question mark or the `@` may be part of a password.
-        let name = address.split([':', '@', '/']).next().unwrap_or_default();
-        return Cow::Owned(format!("{scheme}{slashes}{name}…"));
+    let is_known = SCHEMES.contains(&scheme.to_ascii_lowercase().as_str());
+    if !is_known && !rest.starts_with("//") {
+        return Cow::Borrowed(text);
     }
-    let user_and_host = address.rsplit_once('@');
-    let user_and_host = user_and_host.map(|(user, host)| match user.split_once(':') {
-        Some((name, _)) => format!("{name}:…@{host}"),
-        None => address.to_owned(),
-    });
-    let address = user_and_host.unwrap_or_else(|| address.to_owned());
-    let query = query.map_or("", |_| "?…");
-    Cow::Owned(format!("{scheme}{slashes}{address}{query}"))
+    let address = rest.trim_start_matches('/');
+    let host = address.split('/').next().unwrap_or_default();
+    let port = host.rsplit_once(':').map_or("", |(_, port)| port);
+    let is_plain = !address.contains(['@', '?', '=']);
+    if is_plain && (host.starts_with('[') || port.bytes().all(|byte| byte.is_ascii_digit())) {
+        return Cow::Borrowed(text);
+    }
+    let has_user = address.matches('@').count() == 1 && !address.contains(['?', '=']);
+    match address.split_once('@').filter(|_| has_user) {
+        Some((_, address)) => Cow::Owned(format!("{scheme}://…@{address}")),
+        None => Cow::Owned(format!("{scheme}:…")),
+    }
 }
 
 #[cfg(test)]
@@ -43,19 +38,22 @@ mod tests {
     #[test]
     fn a_password_is_left_out_whatever_it_contains() {
         for (text, shown) in [
-            ("sftp://user:word@host/in", "sftp://user:…@host/in"),
-            ("sftp:user:word@host/in", "sftp:user:…@host/in"),
-            ("sftp://user:w/o@r:d@host:22/in", "sftp://user:…@host:22/in"),
-            ("sftp://user:w?rd@host/in", "sftp://user…"),
-            ("postgres://u:word@host/db?a=b", "postgres://u:…@host/db?…"),
-            (
-                "postgres://u@host/db?password=word",
-                "postgres://u@host/db?…",
-            ),
-            ("postgres://u@host/db?password=p@ss", "postgres://u…"),
-            ("http://host/p?token=word", "http://host/p?…"),
-            ("sftp://user@host/in", "sftp://user@host/in"),
-            ("https://host/a:b", "https://host/a:b"),
+            ("sftp://user:word@host/in", "sftp://…@host/in"),
+            ("SFTP://user:word@host/in", "SFTP://…@host/in"),
+            ("sftp:user:word@host/in", "sftp://…@host/in"),
+            ("mysql://user:word@host/in", "mysql://…@host/in"),
+            ("\"postgres://u:word@h/db\"", "\"postgres://…@h/db\""),
+            ("https://token@host/path", "https://…@host/path"),
+            ("sftp://user:w/o@r:d@host:22/in", "sftp:…"),
+            ("sftp://user:w?rd@host/in", "sftp:…"),
+            ("sftp://user:word/in", "sftp:…"),
+            ("postgres://u:word@host/db?a=b", "postgres:…"),
+            ("postgres://u@host/db?password=p@ss", "postgres:…"),
+            ("postgres:host=h user=u password=word", "postgres:…"),
+            ("http://host/p?token=word", "http:…"),
+            ("http://host:8080/p", "http://host:8080/p"),
+            ("http://[::1]:80/p", "http://[::1]:80/p"),
+            ("s3://bucket/a", "s3://bucket/a"),
             ("json:a[?b=='c@d']", "json:a[?b=='c@d']"),
             ("word", "word"),
             ("http:", "http:"),

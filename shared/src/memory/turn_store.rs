@@ -28,7 +28,7 @@ impl TurnStore for MemoryTurnStore {
     ) -> Result<Timestamp, PortError> {
         let mut last = locked(&self.0);
         let begins = match *last {
-            Some((of, free_at)) if of == rate => now.max(free_at),
+            Some((of, free_at)) if of >= rate => now.max(free_at),
             Some(_) | None => now,
         };
         *last = Some((rate, begins + length));

@@ -9,6 +9,8 @@ use crate::sink::SinkError;
 /// How every private key as OpenSSH or PEM begins.
 const KEY_START: &str = "-----BEGIN ";
 /// How every private key of PuTTY begins.
+/// What a text has that holds a private key in another form, such as a field of another name or base64.
+const KEY_SIGNS: [&str; 3] = ["PRIVATE KEY-----", "PuTTY-User-Key-File", "LS0tLS1CRUdJTi"];
 const PUTTY_START: &str = "PuTTY-User-Key-File";
 const LINE_ENDS: [char; 2] = ['\r', '\n'];
 const EXPECTED: &str =
@@ -78,6 +80,11 @@ fn login(secret: &Secret) -> Result<Login, String> {
         return Err(format!(
             "a text of several lines that is neither a private key in a known format nor a JSON object with the \
              field `privateKey` or `password`, {EXPECTED}; {CONVERT}"
+        ));
+    }
+    if KEY_SIGNS.iter().any(|sign| trimmed.contains(sign)) {
+        return Err(format!(
+            "a text with a private key in it, {EXPECTED}; {CONVERT}; in a JSON object, a key is the field `privateKey`"
         ));
     }
     Ok(Login::Password(text))
@@ -209,6 +216,23 @@ mod tests {
         ] {
             let text = json!({ "privateKey": key, "password": "hush" }).to_string();
             assert_refused(&text, "a field `privateKey` that is no private key ");
+        }
+    }
+
+    #[test]
+    fn a_key_in_another_form_is_never_taken_for_a_password() {
+        let key = "-----BEGIN OPENSSH PRIVATE KEY-----\nhush";
+        for text in [
+            json!({ "private_key": key }).to_string(),
+            json!({ "password": "x -----END PRIVATE KEY-----" }).to_string(),
+            "LS0tLS1CRUdJTiBPUEVOU1NIIFBSSVZBVEUgS0VZLS0tLS0=".to_owned(),
+        ] {
+            let error = of(&text).err().unwrap();
+            assert!(
+                error.starts_with("a text with a private key in it"),
+                "{error}"
+            );
+            assert!(!error.contains("hush"), "{error}");
         }
     }
 

@@ -38,12 +38,6 @@ const QUOTAS: [u64; 3] = [1, 5, 20];
 /// The rates of deliveries to draw from, in events per second.
 const RATES: Range<u64> = 1..20;
 
-/// Draws hours of delivery. Short ones often end while a batch is worked on.
-fn hours(rng: &mut Rng) -> (u32, u32, u32) {
-    let every = pick(rng, &[6, 120]);
-    (every, rng.u32(..every), rng.u32(1..every))
-}
-
 fn pick<T: Copy>(rng: &mut Rng, from: &[T]) -> T {
     from[rng.usize(..from.len())]
 }
@@ -90,7 +84,7 @@ impl Plan {
         let rng = &mut Rng::with_seed(seed ^ 0xe7e7_a110);
         plan.quarantine = true;
         plan.keys = plan.keys.max(3);
-        plan.hours = plan.hours.or_else(|| Some(hours(rng)));
+        plan.hours = plan.hours.or_else(|| Some(plan.hours(rng)));
         plan.close_every = plan.close_every.or_else(|| Some(pick(rng, &PERIODS)));
         plan.quota_max = plan.quota_max.or_else(|| Some(pick(rng, &QUOTAS)));
         (plan.event_times, plan.sequence, plan.notices) = (true, true, true);
@@ -226,10 +220,23 @@ impl Plan {
         }
     }
 
+    /// Draws hours of delivery: minutes from one opening to the next, the minute of the first, and how many minutes they last. Short ones
+    /// often end while a batch is worked on. Where clocks are too wrong, rare hours are longer than the error: a clock that is always
+    /// ahead would miss every opening.
+    fn hours(&self, rng: &mut Rng) -> (u32, u32, u32) {
+        let every = pick(rng, &[6, 120]);
+        let (first, open) = (rng.u32(..every), rng.u32(1..every));
+        let error = (2 * self.skew_max_ms / 60_000 + 1) as u32;
+        match every > error {
+            true => (every, first, open.max(error)),
+            false => (every, first, open),
+        }
+    }
+
     /// Gives deliveries hours in one history of eight, and a rate in as many.
     fn draw_hours(&mut self, rng: &mut Rng) {
         if rng.u8(..) < 32 {
-            self.hours = Some(hours(rng));
+            self.hours = Some(self.hours(rng));
         }
         // With a rate, a history without faults would not begin every batch at once.
         if !self.calm && rng.u8(..) < 32 {
