@@ -236,7 +236,8 @@ impl OpenBatches {
             slot,
             closes_at,
             reason,
-        } = sealable.clone();
+        } = &sealable;
+        let (id, closes_at, reason) = (*id, *closes_at, *reason);
         let at = budget.clock.now();
         // Otherwise the ticket that was sent when it was opened arrives when its window closes, and it is due then.
         let has_no_ticket = Closing { closes_at }.is_beyond_delays(id.opened_at());
@@ -251,7 +252,7 @@ impl OpenBatches {
                 invocation_counts.batch_sealed(reason);
                 info!(batch_id = %id, items_count = counts.confirmed, uncertain_count = counts.uncertain, ?reason, "batch sealed");
                 let ticket = Ticket {
-                    source: Some(slot.source),
+                    source: Some(slot.source.clone()),
                     ..Ticket::new(id, TicketReason::Sealed)
                 };
                 if !planted(Bug::SealWithoutTicket)
@@ -272,7 +273,7 @@ impl OpenBatches {
                 true
             }
             // A processor has taken the batch, and the record does not have the last counts yet.
-            Ok(Written::Refused(_)) => self.write_counts(id, counts, budget).await,
+            Ok(Written::Refused(_)) => self.write_counts(id, counts.clone(), budget).await,
             Err(error) => {
                 warn!(batch_id = %id, %error, "batch not sealed: the next invocation tries again");
                 self.unsealed().push(sealable);

@@ -91,19 +91,9 @@ impl Quotas {
         let reserved = scopes
             .into_iter()
             .map(|(scope, seated)| self.reserve_in(scope, seated, rule, &half));
-        let now = budget.clock.now();
         for one in bounded(reserved.collect(), self.concurrency).await {
             placed.with_place.extend(one.with_place);
-            let without = one.without.into_iter().map(|(one, outcome)| {
-                let waited = one.candidate.sent_at.until(now);
-                match outcome {
-                    Outcome::WaitsForQuota if waited >= QUOTA_WAIT_MAX => {
-                        (one, Outcome::BeyondQuota)
-                    }
-                    outcome => (one, outcome),
-                }
-            });
-            placed.without.extend(without);
+            placed.without.extend(one.without);
         }
         // Chunks have their events in the order of their seats.
         placed
@@ -138,17 +128,18 @@ impl Quotas {
                     .collect();
             })
             .await;
-        let outcome = match &account {
-            // While it is not known of some place whether it is taken, it may still be given back: the message comes again.
-            Some(account)
-                if account.taken >= rule.events_max || planted(Bug::QuotaBeyondUndecided) =>
-            {
-                match rule.beyond {
-                    BeyondQuota::Quarantine => Outcome::BeyondQuota,
-                    BeyondQuota::Wait => Outcome::WaitsForQuota,
-                }
+        // While it is not known of some place whether it is taken, it may still be given back: the message comes again.
+        let all_taken = account
+            .as_ref()
+            .is_some_and(|account| account.taken >= rule.events_max);
+        let is_decided = all_taken || account.is_some() && planted(Bug::QuotaBeyondUndecided);
+        let now = budget.clock.now();
+        let outcome = |one: &Seated<'_>| match rule.beyond {
+            _ if !is_decided => Outcome::Failed,
+            BeyondQuota::Wait if one.candidate.sent_at.until(now) < QUOTA_WAIT_MAX => {
+                Outcome::WaitsForQuota
             }
-            Some(_) | None => Outcome::Failed,
+            BeyondQuota::Wait | BeyondQuota::Quarantine => Outcome::BeyondQuota,
         };
         let has_place = |one: &Seated<'_>| {
             let got = got.get(&one.seat.batch);
@@ -158,7 +149,13 @@ impl Quotas {
         let (with_place, without): (Vec<_>, Vec<_>) = seated.into_iter().partition(has_place);
         Placed {
             with_place,
-            without: without.into_iter().map(|one| (one, outcome)).collect(),
+            without: without
+                .into_iter()
+                .map(|one| {
+                    let outcome = outcome(&one);
+                    (one, outcome)
+                })
+                .collect(),
         }
     }
 

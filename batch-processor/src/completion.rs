@@ -83,7 +83,8 @@ impl Completion {
         Ok(true)
     }
 
-    /// Puts the batch back until `until`. If that is soon, a ticket is sent for that time; otherwise, and now and then, the sweep sends one.
+    /// Puts the batch back until `until`. If that is soon, a ticket is sent for that time; otherwise the sweep sends one.
+    /// The sweep also sends the ticket after every [`TICKETS_IN_CHAIN_MAX`] leases.
     pub(crate) async fn put_back(
         &self,
         batch: &mut LeasedBatch<'_>,

@@ -1,9 +1,9 @@
 //! When a part may go to the sink: in the hours of delivery, and when its turn comes, if deliveries have a rate.
 //!
 //! With a rate, each part takes a turn that lasts as long as its events may take, after the turns of all other parts. The record
-//! keeps a turn that is still to come, and that of an attempt that failed a short time ago, so that the part need not take another one. A turn that
-//! passes outside the hours or in a pause is dropped: when they are over, all such turns would come at once. A turn that was taken
-//! by a process that died is lost: deliveries are slower for that long.
+//! keeps a turn that is still to come, and the turn of an attempt that failed a short time ago, so that the part need not take
+//! another one. A turn that passes outside the hours or in a pause is dropped: otherwise all such turns would come at once at the next
+//! opening. A turn that was taken by a process that died is lost: deliveries are slower for that long.
 
 use std::sync::Arc;
 use std::time::Duration;

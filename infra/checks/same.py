@@ -78,13 +78,30 @@ REFUSED_BY_CDK = {
 }
 
 
-def synthesize(outdir, dist=CDK / "dist", worlds=WORLDS):
-    """Synthesizes the CDK stacks; returns the template of each world, the parameters, and the errors of the refused sets."""
+class SynthesisFailed(Exception):
+    pass
+
+
+def synthesize_all(runs):
+    """Synthesizes the CDK stacks of several built constructs, given as (output directory, `dist`, worlds), in one process."""
     refused = {name: chosen for name, (chosen, _) in (REFUSED | REFUSED_BY_CDK).items()}
-    command = ["node", str(dist / "bin" / "worlds.js"), str(outdir)]
-    subprocess.run(command, input=json.dumps({"worlds": worlds, "refused": refused}), text=True, check=True, stderr=subprocess.PIPE)
+    runs = [{"lib": str(dist / "lib"), "outdir": str(outdir), "worlds": worlds, "refused": refused} for outdir, dist, worlds in runs]
+    command = ["node", str(CDK / "dist" / "bin" / "worlds.js")]
+    subprocess.run(command, input=json.dumps(runs), text=True, check=True, stderr=subprocess.PIPE)
+
+
+def synthesized(outdir, worlds):
+    """Returns what was synthesized: the template of each world, the parameters, and the errors of the refused sets."""
+    if (outdir / "error.txt").exists():
+        raise SynthesisFailed((outdir / "error.txt").read_text())
     read = lambda name: json.loads((outdir / name).read_text())  # noqa: E731
     return {name: read(f"{name}.template.json") for name in worlds}, read("parameters.json"), read("refused.json")
+
+
+def synthesize(outdir, worlds=WORLDS):
+    """Synthesizes the CDK stacks; returns as `synthesized`."""
+    synthesize_all([(outdir, CDK / "dist", worlds)])
+    return synthesized(outdir, worlds)
 
 
 def names(template):

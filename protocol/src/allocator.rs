@@ -371,7 +371,7 @@ impl Allocator {
 }
 
 /// A batch that its receiver must seal, with its final counts.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Debug, PartialEq)]
 pub struct Sealable {
     pub id: BatchId,
     pub slot: Slot,

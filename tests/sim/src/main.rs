@@ -24,7 +24,7 @@ struct Args {
     seed: Option<u64>,
     /// Switch on each planted bug in turn, and print how many seeds it takes to catch the bug
     #[cfg(feature = "planted-bugs")]
-    #[arg(long)]
+    #[arg(long, conflicts_with = "everything")]
     planted: bool,
     /// Number of separate ranges of seeds for each bug; the printed median is over these ranges
     #[cfg(feature = "planted-bugs")]
