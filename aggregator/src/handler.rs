@@ -30,7 +30,7 @@ use crate::open_batches::OpenBatches;
 use crate::overflow_bodies::OverflowBodies;
 use crate::quarantine::Quarantine;
 use crate::quotas::Quotas;
-use crate::records::{self, NoMessageId, Record};
+use crate::records::{self, CONFLICT, NoMessageId, Record};
 use crate::shared_allocator::SharedAllocator;
 
 impl From<NoMessageId> for Diagnostic {
@@ -338,10 +338,6 @@ fn body_bytes(record: &Result<Record, Quarantined>) -> u64 {
     let body = record.as_ref().map(|record| &record.candidate.body);
     body.map_or(0, |body| body.len() as u64)
 }
-
-/// The reason of a message in the quarantine whose event id another message has with another body.
-pub const CONFLICT: &str =
-    "event id: conflict: another message has the same event id and another body";
 
 #[cfg(test)]
 mod tests;

@@ -104,6 +104,10 @@ enum BadRecord {
     TooLarge { bytes: usize, max: usize },
 }
 
+/// The reason of a message in the quarantine whose event id another message has with another body.
+pub const CONFLICT: &str =
+    "event id: conflict: another message has the same event id and another body";
+
 /// A body as JSON, or the error of the parser.
 type Json = Result<Rcvar, String>;
 

@@ -22,3 +22,4 @@ mod tickets;
 mod times;
 mod undelivered;
 mod verdict;
+mod waiting;

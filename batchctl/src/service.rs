@@ -5,13 +5,14 @@ use std::time::Duration;
 use protocol::batch::BatchRecord;
 use protocol::claim::LockItem;
 use protocol::ids::{BatchId, EventId, SourceArn};
+use protocol::retry::RetryPolicy;
 use protocol::time::Timestamp;
 use shared::aws::{
     AwsOverflowStore, DynamoBatchCatalogue, DynamoBatchStore, DynamoChunkStore, DynamoLockStore,
     DynamoPauseStore, S3ChunkStore, SqsBatchQueue, SystemClock, SystemEntropy,
 };
 use shared::config::WriteMode;
-use shared::ports::{BatchStore, Clock, LockStore, PortError};
+use shared::ports::{BatchStore, Clock, LockStore, PauseStore, Pauses, PortError};
 use shared::retry::{Budget, RequestPermits};
 use stack::{Connection, Settings, StackArgs};
 
@@ -106,6 +107,12 @@ impl Service {
         let mut problems = self.settings.problems();
         let value = problems.required(variable, what);
         Ok(problems.finish(value)?)
+    }
+
+    /// Returns the pauses, ended ones too.
+    pub async fn pauses(&self) -> Result<Pauses, PortError> {
+        let read = || self.pause_store.read();
+        self.budget().call(RetryPolicy::CONTROL, read).await
     }
 
     /// Returns the record of a batch; `None` if there is none.

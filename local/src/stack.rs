@@ -112,9 +112,9 @@ impl Stack {
         create_resources(&services, &resources, options).await?;
 
         let faults = &services.faults;
-        let mut functions = configure_functions(&services, &proxies, &resources, options)?;
+        let functions = configure_functions(&services, &proxies, &resources, options)?;
         #[cfg(feature = "otel")]
-        let collector = collect_traces(options, &mut functions).await?;
+        let (functions, collector) = collect_traces(options, functions).await?;
         let mut variables = functions.batch_processor.variables.clone();
         variables.extend(functions.aggregator.variables.clone());
         let function_logs = FunctionLogs::default();
@@ -309,17 +309,17 @@ fn configure_functions(
 #[cfg(feature = "otel")]
 async fn collect_traces(
     options: &StackOptions,
-    functions: &mut deploy::Functions,
-) -> anyhow::Result<Option<Collector>> {
+    mut functions: deploy::Functions,
+) -> anyhow::Result<(deploy::Functions, Option<Collector>)> {
     let Some(file) = &options.traces else {
-        return Ok(None);
+        return Ok((functions, None));
     };
     let collector = Collector::start(file, INPUT_QUEUE).await?;
     for function in [&mut functions.aggregator, &mut functions.batch_processor] {
         let name = "OTEL_EXPORTER_OTLP_ENDPOINT".to_owned();
         function.variables.insert(name, collector.endpoint());
     }
-    Ok(Some(collector))
+    Ok((functions, Some(collector)))
 }
 
 /// Starts a function whose log lines go to the faults and to each of `logs`.

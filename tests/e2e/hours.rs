@@ -4,7 +4,7 @@ use std::fs;
 use std::time::{Duration, SystemTime};
 
 use loadgen::DuplicateRule;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::batchctl::Batchctl;
 use crate::rig::{Rig, Setup, now_ms, workload};
@@ -63,6 +63,13 @@ async fn nothing_is_delivered_before_the_hours_and_everything_within_a_minute_of
         let is_overdue = |batch: &Value| batch["overdue"] != false;
         assert!(!batches.iter().any(is_overdue), "{listed}");
         batches.len() >= 8 && batches.iter().all(is_due)
+    })
+    .await;
+    rig.until("a batch is shown to wait for the hours", async || {
+        let listed = Batchctl::of(&rig).json(0, &["list"]).await;
+        let batch = listed["batches"][0]["batchId"].as_str().expect("an id");
+        let shown = Batchctl::of(&rig).json(0, &["show", batch]).await;
+        shown["waits"] == json!({"for": "hours", "until": opening_ms})
     })
     .await;
     rig.until_drained().await;

@@ -158,7 +158,10 @@ fn test_workspace() -> anyhow::Result<()> {
         built.and(programs)
     })?;
     thread::scope(|scope| {
-        let simulated = scope.spawn(|| phase("simulation", simulate));
+        let simulated = scope.spawn(|| {
+            phase("simulation", simulate)
+                .and_then(|()| phase("packages by themselves", lint_packages))
+        });
         let tested = phase("tests", || test_but_simulation(&programs));
         let simulated = simulated
             .join()
@@ -212,14 +215,27 @@ fn test_but_simulation(programs: &Programs) -> anyhow::Result<()> {
     run_cargo(&mut tests)
 }
 
-/// Runs the tests of the simulation at the lowest priority, in the time that other tests spend waiting.
+/// Runs cargo at the lowest priority, in the time that other tests spend waiting.
+fn cargo_beside(arguments: &[&str]) -> anyhow::Result<()> {
+    let mut command = Command::new("nice");
+    command.args(["-n", "19", env!("CARGO")]);
+    tools::status(command.args(arguments))
+}
+
 fn simulate() -> anyhow::Result<()> {
     let histories = ["test", "--workspace", "--test", "histories"];
     let with_bugs = ["--features", PLANTED_BUGS, "every_planted_bug"];
     for arguments in [&[LONG_SIMULATION], &with_bugs[..]] {
-        let mut test = Command::new("nice");
-        test.args(["-n", "19", env!("CARGO")]).args(histories);
-        tools::status(test.args(arguments))?;
+        cargo_beside(&[&histories, arguments].concat())?;
+    }
+    Ok(())
+}
+
+/// Lints the packages that users build by themselves, as the documents say. In the whole workspace, others switch on features
+/// that a package needs and does not ask for.
+fn lint_packages() -> anyhow::Result<()> {
+    for package in ["local", "batchctl"] {
+        cargo_beside(&["clippy", "--package", package, "--", "-D", "warnings"])?;
     }
     Ok(())
 }

@@ -103,7 +103,7 @@ pub async fn pause(service: &Service, args: &PauseArgs, output: Output) -> Resul
         )));
     }
     let now = service.now();
-    let pauses = read(service).await?;
+    let pauses = service.pauses().await?;
     let (by, why) = operator
         .as_ref()
         .map_or(("", ""), |operator| (&operator.by, &operator.why));
@@ -139,7 +139,7 @@ pub async fn pause(service: &Service, args: &PauseArgs, output: Output) -> Resul
 /// Ends a pause, and has the batches delivered that waited for its end.
 pub async fn resume(service: &Service, args: &ResumeArgs, output: Output) -> Result<Done, Failure> {
     let operator = args.change.operator()?;
-    let mut pauses = read(service).await?;
+    let mut pauses = service.pauses().await?;
     let now = service.now();
     let scope = (&args.scope.source, &args.scope.key);
     let ended = |pause: &Pause| (&pause.source, &pause.batch_key) == scope;
@@ -177,7 +177,7 @@ pub async fn resume(service: &Service, args: &ResumeArgs, output: Output) -> Res
 /// Prints the pauses.
 pub async fn list(service: &Service, output: Output) -> Result<Done, Failure> {
     let now = service.now();
-    let pauses = read(service).await?;
+    let pauses = service.pauses().await?;
     let current: Vec<Pause> = pauses
         .pauses
         .into_iter()
@@ -206,11 +206,6 @@ fn paused(mut pauses: Pauses, pause: Pause, now: Timestamp) -> Result<Pauses, Fa
             "pauses: too many: got {count}, expected at most {PAUSES_MAX}; resume others first"
         ))),
     }
-}
-
-async fn read(service: &Service) -> Result<Pauses, Failure> {
-    let read = || service.pause_store.read();
-    Ok(service.budget().call(RetryPolicy::CONTROL, read).await?)
 }
 
 async fn write(service: &Service, pauses: &Pauses) -> Result<(), Failure> {

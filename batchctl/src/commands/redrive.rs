@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::time::Duration;
 
-use aggregator::handler::CONFLICT;
+use aggregator::records::CONFLICT;
 use aws_sdk_sqs::types::MessageAttributeValue;
 use clap::{Args, ValueEnum};
 use jmespath::{Rcvar, Variable};

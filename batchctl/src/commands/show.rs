@@ -4,10 +4,12 @@ use std::fmt;
 
 use clap::Args;
 use protocol::batch::{BatchRecord, PartState, lag};
+use protocol::pause::Pause;
 use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
 use serde::Serialize;
 use shared::aws::BatchSummary;
+use shared::delivery_hours::DeliveryHours;
 
 use super::views::BatchView;
 use crate::failure::{Done, Failure};
@@ -16,6 +18,7 @@ use crate::outcome::Output;
 use crate::service::Service;
 use crate::table::Table;
 use crate::times::{short, utc, with_distance};
+use crate::waiting::{Waiting, waiting};
 
 #[derive(Args)]
 pub struct ShowArgs {
@@ -36,6 +39,8 @@ struct Shown {
     verify_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
     expires_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waits: Option<Waiting>,
     counts: Counts,
     part_list: Vec<PartView>,
     #[serde(skip)]
@@ -83,13 +88,22 @@ pub async fn run(service: &Service, args: &ShowArgs, output: Output) -> Result<D
             "batch `{id}`: not found: it never existed, or its record has expired"
         ))
     })?;
-    let shown = Shown::of(record, service.now());
+    let pauses = service.pauses().await?;
+    // A wrong value stops the functions at their cold start. This command must tell what it can all the same.
+    let hours = service.settings.value("DELIVERY_HOURS");
+    let hours = hours.and_then(|text| text.parse().ok());
+    let shown = Shown::of(record, &pauses.pauses, hours.as_ref(), service.now());
     output.print(&shown, &shown);
     Ok(Done::Yes)
 }
 
 impl Shown {
-    fn of(record: BatchRecord, now: Timestamp) -> Shown {
+    fn of(
+        record: BatchRecord,
+        pauses: &[Pause],
+        hours: Option<&DeliveryHours>,
+        now: Timestamp,
+    ) -> Shown {
         let missing = lag(&record, &SeqSet::new()).map_or(0, |lag| {
             lag.confirmed.saturating_sub(lag.found) + lag.witnessed_missing
         });
@@ -99,6 +113,7 @@ impl Shown {
             sealed_at: record.sealed_at,
             verify_at: record.verify_at,
             expires_at: record.expires_at,
+            waits: waiting(&record, pauses, hours, now),
             counts: Counts {
                 confirmed: record.confirmed,
                 uncertain: record.uncertain,
@@ -204,6 +219,9 @@ impl Shown {
         }
         if batch.completed_at.is_none() && batch.status != "error" {
             writeln!(f, "due        {}", with_distance(batch.due_at, now))?;
+        }
+        if let Some(Waiting { reason, until }) = &self.waits {
+            writeln!(f, "waits for  {reason}: {}", with_distance(*until, now))?;
         }
         write!(f, "lease      ")?;
         match &batch.lease {

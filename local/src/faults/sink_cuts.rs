@@ -33,7 +33,7 @@ impl SinkCuts {
 
     /// Returns after how many bytes the connection of a delivery is cut, if it is. Small numbers are as likely as large ones,
     /// because parts may be small or large.
-    pub(crate) fn next(&self) -> Option<u64> {
+    pub fn next(&self) -> Option<u64> {
         if !self.draws.happens(self.percent) {
             return None;
         }
@@ -42,12 +42,12 @@ impl SinkCuts {
     }
 
     /// Counts a connection.
-    pub(crate) fn connected(&self) {
+    pub fn connected(&self) {
         self.connections.add(1);
     }
 
     /// Counts a connection that was cut.
-    pub(crate) fn cut(&self) {
+    pub fn cut(&self) {
         self.cut.add(1);
     }
 

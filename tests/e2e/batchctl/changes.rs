@@ -227,6 +227,10 @@ async fn paused_batches_are_delivered_once_after_resume() {
         listed["matching"], 0,
         "a paused batch is not overdue: {listed}"
     );
+    let waiting = batchctl.json(0, &["list", "--status", "processing"]).await;
+    let batch = waiting["batches"][0]["batchId"].as_str().expect("an id");
+    let shown = batchctl.json(0, &["show", batch]).await;
+    assert_eq!(shown["waits"]["for"], "pause", "{shown}");
     let other = batchctl
         .text(&[&["resume", "--all"], &YES[..]].concat())
         .await;
