@@ -251,6 +251,8 @@ impl Stack {
                 ("AWS_ACCESS_KEY_ID", "local"),
                 ("AWS_SECRET_ACCESS_KEY", "local"),
                 ("AWS_REGION", REGION),
+                // The only one that boto3 reads.
+                ("AWS_DEFAULT_REGION", REGION),
             ]
             .map(|(name, value)| format!("export {name}={value}")),
         );
