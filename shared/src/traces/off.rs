@@ -4,26 +4,26 @@ use std::fmt::Display;
 
 use protocol::ids::BatchId;
 
-/// Spans that a ticket names: none.
+/// Spans that a ticket names: none. With braces, so that `Links::default()` is the usual way to make it here too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Links;
+pub struct Links {}
 
 impl Links {
     /// Returns none.
     pub fn of_present() -> Links {
-        Links
+        Links {}
     }
 }
 
 /// The spans that claimed events of open batches: none.
 #[derive(Debug, Default)]
-pub struct BatchLinks;
+pub struct BatchLinks {}
 
 impl BatchLinks {
     pub fn add_present(&self, _batches: impl Iterator<Item = BatchId>) {}
 
     pub fn of_ticket(&self, _batch: BatchId) -> Links {
-        Links
+        Links {}
     }
 
     pub fn forget(&self, _batch: BatchId) {}
