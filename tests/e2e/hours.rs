@@ -5,11 +5,11 @@ use std::time::{Duration, SystemTime};
 
 use loadgen::DuplicateRule;
 use serde_json::{Value, json};
+use tokio::time::sleep;
 
 use crate::batchctl::Batchctl;
-use crate::rig::{Rig, Setup, now_ms, workload};
+use crate::rig::{MINUTE_MS, Rig, Setup, now_ms, workload};
 
-const MINUTE_MS: u64 = 60_000;
 /// The longest time between the opening and the end of the deliveries.
 const OPENING_TIME_MAX: Duration = Duration::from_secs(60);
 
@@ -72,6 +72,7 @@ async fn nothing_is_delivered_before_the_hours_and_everything_within_a_minute_of
         shown["waits"] == json!({"for": "hours", "until": opening_ms})
     })
     .await;
+    sleep(Duration::from_millis(opening_ms.saturating_sub(now_ms()))).await;
     rig.until_drained().await;
     rig.audit(&workload, DuplicateRule::Drop);
     let times = written_ms(&rig);

@@ -449,6 +449,9 @@ impl Drop for Rig {
     }
 }
 
+/// A minute, in milliseconds.
+pub const MINUTE_MS: u64 = 60_000;
+
 /// Returns the time, epoch ms.
 pub fn now_ms() -> u64 {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);

@@ -202,7 +202,7 @@ fn test_but_simulation(programs: &Programs) -> anyhow::Result<()> {
     // of a run.
     let mut tests = Command::new(env!("CARGO"));
     tests.args(["test", "--workspace", "--no-fail-fast"]);
-    tests.args(["--", "--test-threads", "12", "--skip", LONG_SIMULATION]);
+    tests.args(["--", "--test-threads", "8", "--skip", LONG_SIMULATION]);
     if let Some(directory) = &programs.postgres {
         tests.env("POSTGRES_BIN", directory);
     }
