@@ -232,12 +232,11 @@ impl OpenBatches {
     ) -> (BatchId, bool) {
         let Sealable {
             id,
-            counts,
-            slot,
+            ref counts,
+            ref slot,
             closes_at,
             reason,
-        } = &sealable;
-        let (id, closes_at, reason) = (*id, *closes_at, *reason);
+        } = sealable;
         let at = budget.clock.now();
         // Otherwise the ticket that was sent when it was opened arrives when its window closes, and it is due then.
         let has_no_ticket = Closing { closes_at }.is_beyond_delays(id.opened_at());

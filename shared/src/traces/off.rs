@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use protocol::ids::BatchId;
 
-/// Spans that a ticket names: none. With braces, so that `Links::default()` is the usual way to make it here too.
+/// Spans that a ticket names: none. It has braces because callers use `Links::default()`, which clippy refuses for a struct without.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Links {}
 
