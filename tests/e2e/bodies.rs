@@ -1,7 +1,6 @@
 //! Unusual but valid messages: they are delivered as they were sent.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use emulators::sqs::MessageAttribute;
 use local::bodies::BodiesKind;
@@ -11,7 +10,7 @@ use shared::memory::noise;
 
 use crate::events::body;
 use crate::output::sorted;
-use crate::rig::Setup;
+use crate::rig::{Setup, cases};
 
 #[tokio::test]
 async fn a_message_that_fits_an_item_once_it_is_compressed_is_delivered_whole() {
@@ -32,20 +31,13 @@ async fn a_message_that_fits_an_item_once_it_is_compressed_is_delivered_whole() 
 
 #[tokio::test]
 async fn messages_larger_than_an_item_are_delivered_among_small_ones() {
-    large_messages_are_delivered(BodiesKind::Items, 10, 1_000).await;
+    for bodies in cases(&[BodiesKind::Items, BodiesKind::Table, BodiesKind::S3]) {
+        large_messages_are_delivered(bodies, 10, 200).await;
+    }
 }
 
 #[tokio::test]
-async fn messages_of_up_to_the_largest_size_are_delivered_from_chunks() {
-    tokio::join!(
-        large_messages_are_delivered(BodiesKind::Table, 10, 200),
-        large_messages_are_delivered(BodiesKind::S3, 10, 200)
-    );
-}
-
-/// `cargo test --workspace --test e2e a_hundred -- --ignored`
-#[tokio::test]
-#[ignore = "takes the machine for itself"]
+#[ignore = "takes minutes: `cargo xtask test --all`"]
 async fn a_hundred_messages_larger_than_an_item_are_delivered_among_ten_thousand_small_ones() {
     large_messages_are_delivered(BodiesKind::Items, 100, 10_000).await;
 }
@@ -53,15 +45,10 @@ async fn a_hundred_messages_larger_than_an_item_are_delivered_among_ten_thousand
 async fn large_messages_are_delivered(bodies: BodiesKind, large_count: usize, small_count: usize) {
     let mut setup = Setup::new()
         .bodies(bodies)
-        .var("DEADLINE_MARGIN_MS", 6_000)
-        .var("MAX_BATCH_SIZE", small_count / 2)
-        .redeliver(INPUT_QUEUE, Duration::from_secs(35), 100);
+        .var("MAX_BATCH_SIZE", small_count / 2);
     if bodies == BodiesKind::Items {
         setup = setup.var("OVERFLOW_BUCKET", "overflow");
     }
-    // The timeout of a deployment: an event with such bodies takes seconds while other tests run.
-    setup.options.aggregator_timeout = Duration::from_secs(30);
-    setup.options.batch_processor_timeout = Duration::from_secs(30);
     let rig = setup.start().await;
     // Bodies of 0.5 to 1 MiB that do not fit an item even when compressed.
     let noise = noise(1_048_000);
@@ -80,7 +67,7 @@ async fn large_messages_are_delivered(bodies: BodiesKind, large_count: usize, sm
             rig.send(large_bodies.next().expect("there are as many").as_str());
         }
     }
-    rig.until_drained_within(Duration::from_secs(180)).await;
+    rig.until_drained().await;
     let delivered = rig.delivered();
     assert_eq!(delivered.len(), large_count + small_count);
     let mut found = 0;

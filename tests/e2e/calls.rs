@@ -79,6 +79,7 @@ async fn to_a_bucket(write_mode: &str, seal_when_drained: &str) -> BTreeSet<Stri
         .var("OVERFLOW_BUCKET", "overflow")
         .var("DEDUP_WINDOW", 4)
         .var("MAX_SECONDARY_BATCHING_WINDOW", 2)
+        .var("DEADLINE_MARGIN_MS", 3_000)
         .one_aggregator_environment()
         .redeliver(BATCH_QUEUE, Duration::from_secs(2), 1_000);
     setup.options.sink = SinkKind::S3;

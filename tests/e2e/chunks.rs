@@ -76,7 +76,7 @@ async fn a_batch_with_a_lost_chunk(
     lose: impl AsyncFnOnce(&Rig, &str),
 ) -> (Rig, String) {
     let rig = Setup::new()
-        .unhurried()
+        .window(5)
         .bodies(bodies)
         .one_aggregator_environment()
         .start()

@@ -1,27 +1,27 @@
 //! The command line of `local`: its output and exit codes.
 
 use std::process::{Output, Stdio};
-use std::time::Duration;
 
 use serde_json::Value;
 use tokio::process::Command;
 use tokio::time::timeout;
 
 use crate::executables::executable;
+use crate::rig::CAP;
 
 const EXIT_NOTHING_TO_SAY: i32 = 2;
 
 /// Options with which a burst ends in seconds.
 pub const SHORT: [&str; 9] = [
     "--aggregator-timeout",
-    "4",
+    "15",
     "--batch-processor-timeout",
-    "4",
-    "--env=MAX_SECONDARY_BATCHING_WINDOW=1",
-    "--env=DEADLINE_MARGIN_MS=1000",
+    "15",
+    "--env=SEAL_WHEN_DRAINED=on",
+    "--env=DEADLINE_MARGIN_MS=6000",
     "--env=VERIFY_DELAY=1",
     "--patience",
-    "60",
+    "300",
 ];
 
 /// Runs `local`; returns its exit code, standard output and standard error.
@@ -32,7 +32,7 @@ pub async fn local(arguments: &[&str]) -> (Option<i32>, String, String) {
         .stdin(Stdio::null())
         .kill_on_drop(true)
         .output();
-    let output = timeout(Duration::from_secs(90), child).await;
+    let output = timeout(CAP, child).await;
     let output = output.unwrap_or_else(|_| panic!("`local {arguments:?}` does not end"));
     let Output {
         status,

@@ -27,6 +27,7 @@ fn assert_says_why(message: &Message, source: &str) {
 async fn conflicting_content_is_quarantined_whether_the_first_is_claimed_delivered_or_a_neighbour()
 {
     let rig = Setup::new()
+        .window(5)
         .var("MAX_BATCH_SIZE", 2)
         .one_aggregator_environment()
         .start()

@@ -8,12 +8,11 @@ use std::time::Duration;
 use aws_sdk_s3::config::{BehaviorVersion, Credentials, Region};
 use local::faults::KillAt;
 use local::sink::{BUCKET, SinkKind};
-use local::stack::{BATCH_QUEUE, INPUT_QUEUE};
 use protocol::batch::Status;
 use serde_json::Value;
 
 use crate::output::{Line, lines};
-use crate::rig::{Rig, Setup, workload};
+use crate::rig::{Rig, Setup, cases, workload};
 
 /// Time between two looks for manifests.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
@@ -63,16 +62,13 @@ fn manifests(directory: &Path) -> Vec<PathBuf> {
 }
 
 async fn every_part_is_taken_once(kind: SinkKind) {
-    let mut setup = Setup::new()
-        .var("MAX_BATCH_SIZE", 50)
-        .redeliver(INPUT_QUEUE, Duration::from_secs(6), 1_000)
-        .redeliver(BATCH_QUEUE, Duration::from_secs(2), 1_000);
+    let mut setup = Setup::new().mortal().var("MAX_BATCH_SIZE", 50);
     setup.options.sink = kind;
     // The sink has the part, and the batch record does not say so yet.
     setup.options.faults.kill_at = vec![KillAt {
         text: "part written".to_owned(),
         percent: "100".parse().expect("the value is a percentage"),
-        kills_max: Some(20),
+        kills_max: Some(3),
     }];
     let rig = setup.start().await;
     let s3 = aws_sdk_s3::Config::builder()
@@ -84,7 +80,7 @@ async fn every_part_is_taken_once(kind: SinkKind) {
         .http_client(aws_smithy_http_client::Builder::new().build_http())
         .build();
     let s3 = aws_sdk_s3::Client::from_conf(s3);
-    let workload = workload(14, 2_000, 0.0);
+    let workload = workload(14, 500, 0.0);
     rig.burst(&workload).await;
     let mut taken = Vec::new();
     let consumer = async {
@@ -94,7 +90,7 @@ async fn every_part_is_taken_once(kind: SinkKind) {
         }
     };
     tokio::select! {
-        () = rig.until_drained_within(Duration::from_secs(180)) => {}
+        () = rig.until_drained() => {}
         () = consumer => {}
     }
     taken.extend(take(&rig, kind, &s3).await);
@@ -115,11 +111,8 @@ async fn every_part_is_taken_once(kind: SinkKind) {
 }
 
 #[tokio::test]
-async fn files_that_a_consumer_takes_away_do_not_come_again() {
-    every_part_is_taken_once(SinkKind::File).await;
-}
-
-#[tokio::test]
-async fn objects_that_a_consumer_takes_away_do_not_come_again() {
-    every_part_is_taken_once(SinkKind::S3).await;
+async fn parts_that_a_consumer_takes_away_do_not_come_again() {
+    for kind in cases(&[SinkKind::File, SinkKind::S3]) {
+        every_part_is_taken_once(kind).await;
+    }
 }

@@ -1,27 +1,18 @@
 //! Credentials that expire before their environment ends.
 
 use std::cell::Cell;
-use std::time::Duration;
 
-use loadgen::DuplicateRule;
-use local::stack::{BATCH_QUEUE, INPUT_QUEUE};
+use local::faults::Percent;
 
 use crate::events::body;
-use crate::rig::{Rig, Setup, workload};
-
-async fn started(percent: &str) -> Rig {
-    let mut setup = Setup::new()
-        .var("MAX_BATCH_SIZE", 100)
-        .redeliver(INPUT_QUEUE, Duration::from_secs(5), 1_000)
-        .redeliver(BATCH_QUEUE, Duration::from_secs(5), 1_000);
-    setup.options.batch_size = 100;
-    setup.options.faults.expired_credentials = percent.parse().expect("the value is a percentage");
-    setup.start().await
-}
+use crate::output::sorted;
+use crate::rig::Setup;
 
 #[tokio::test]
-async fn requests_with_expired_credentials_are_refused() {
-    let rig = started("100").await;
+async fn environments_whose_credentials_expire_end_themselves_and_nothing_is_lost_or_repeated() {
+    let mut setup = Setup::new().mortal().var("MAX_BATCH_SIZE", 100);
+    setup.options.faults.expired_credentials = Percent::ALL;
+    let rig = setup.start().await;
     let expired = || {
         let report = rig.stack.faults.report().expect("the fault is on");
         report.expired_credentials.expect("the fault is on")
@@ -36,21 +27,13 @@ async fn requests_with_expired_credentials_are_refused() {
     .await;
     rig.until("it says so", async || rig.has_complained("ExpiredToken"))
         .await;
-    assert!(expired().environments > 0, "{:?}", expired());
-    rig.stack.stop().await;
-}
-
-#[tokio::test]
-async fn environments_whose_credentials_expire_end_themselves_and_nothing_is_lost_or_repeated() {
-    let rig = started("60").await;
-    let workload = workload(22, 600, 10.0);
-    rig.burst(&workload).await;
+    rig.until("an environment ends itself", async || {
+        expired().ended_themselves > 0
+    })
+    .await;
+    rig.stack.faults.end();
     rig.until_drained().await;
-    rig.audit(&workload, DuplicateRule::Drop);
-    let report = rig.stack.faults.report().expect("the fault is on");
-    eprintln!("{report}");
-    let expired = report.expired_credentials.expect("the fault is on");
-    assert!(expired.environments > 0, "{report}");
-    assert_eq!(expired.ended_themselves, expired.environments, "{report}");
+    let all = (1..=sent.get()).map(|number| format!("e{number}"));
+    assert_eq!(rig.delivered_ids(), sorted(all));
     rig.stack.stop().await;
 }

@@ -12,16 +12,13 @@ use serde_json::Value;
 
 use crate::events::{body, event, failures};
 use crate::output::sorted;
-use crate::rig::{Setup, workload};
+use crate::rig::{Setup, cases, workload};
 
 #[tokio::test]
 async fn a_requeued_duplicate_is_delivered_in_a_later_batch() {
-    requeued_duplicates_are_delivered_in_later_batches(BodiesKind::Items).await;
-}
-
-#[tokio::test]
-async fn a_requeued_duplicate_is_delivered_in_a_later_batch_of_chunks() {
-    requeued_duplicates_are_delivered_in_later_batches(BodiesKind::Table).await;
+    for bodies in cases(&[BodiesKind::Items, BodiesKind::Table]) {
+        requeued_duplicates_are_delivered_in_later_batches(bodies).await;
+    }
 }
 
 async fn requeued_duplicates_are_delivered_in_later_batches(bodies: BodiesKind) {
@@ -94,6 +91,7 @@ async fn duplicates_in_one_event_are_dropped_or_given_back_as_the_rule_says() {
 async fn a_batch_of_duplicates_only_completes_and_delivers_no_file() {
     let ids: Vec<String> = (0..20).map(|number| format!("e{number}")).collect();
     let rig = Setup::new()
+        .window(1)
         .var("MAX_BATCH_SIZE", ids.len())
         .one_aggregator_environment()
         .start()
@@ -134,7 +132,7 @@ async fn an_event_without_records_has_no_failures() {
 /// The queue of reports.
 const DUPLICATE_QUEUE: &str = "duplicate-queue";
 
-/// Every dropped duplicate is reported, also if environments are killed and replies are lost.
+/// Every dropped duplicate is reported, also if replies are lost.
 #[tokio::test]
 async fn dropped_duplicates_are_reported() {
     let url = format!("http://127.0.0.1:9/000000000000/{DUPLICATE_QUEUE}");
@@ -142,7 +140,6 @@ async fn dropped_duplicates_are_reported() {
         .var("DUPLICATES_SQS_URL", url)
         .var("MAX_BATCH_SIZE", 50)
         .redeliver(INPUT_QUEUE, Duration::from_secs(4), 1_000);
-    setup.options.faults.kills = "3".parse().expect("it is a percentage");
     setup.options.faults.lost_replies = "3".parse().expect("it is a percentage");
     let rig = setup.start().await;
     let created = rig

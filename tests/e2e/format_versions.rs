@@ -21,7 +21,6 @@ const IDS: [&str; 3] = ["e1", "e2", "e3"];
 /// Starts a stack with one sealed batch, which nothing processes but a test's own tickets. Returns the batch too.
 async fn sealed(bodies: BodiesKind) -> (Rig, String) {
     let rig = Setup::new()
-        .unhurried()
         .without_sweep()
         .bodies(bodies)
         .var("MAX_BATCH_SIZE", IDS.len())

@@ -7,11 +7,10 @@ use emulators::lambda::{Function, InvokeResponse};
 use loadgen::{DuplicateRule, Sizes, Workload, WorkloadConfig};
 use local::bodies::BodiesKind;
 use local::faults::KillAt;
-use local::stack::{BATCH_QUEUE, INPUT_QUEUE};
-use protocol::batch::Status;
+use local::stack::INPUT_QUEUE;
 
 use crate::events::{event, failures};
-use crate::rig::{Rig, Setup, busy_environment, has_ended, workload};
+use crate::rig::{Rig, Setup, busy_environment, cases, has_ended, workload};
 
 /// Kills the environment that runs an invocation, and waits until it is gone.
 pub async fn kill(rig: &Rig, function: &Function) {
@@ -23,23 +22,19 @@ pub async fn kill(rig: &Rig, function: &Function) {
 
 #[tokio::test]
 async fn an_aggregator_killed_between_two_claims_loses_and_repeats_nothing() {
-    let rig = Setup::new()
-        .unhurried()
+    let mut setup = Setup::new()
         .var("MAX_BATCH_SIZE", 1_000)
-        .redeliver(INPUT_QUEUE, Duration::from_secs(5), 10)
-        .one_aggregator_environment()
-        .start()
-        .await;
-    let workload = workload(6, 5_000, 10.0);
+        .redeliver(INPUT_QUEUE, Duration::from_secs(5), 1_000)
+        .one_aggregator_environment();
+    // The claims take longer than an invocation may, until the environment is killed.
+    setup.options.faults.table_limit = Some(10);
+    let rig = setup.start().await;
+    let workload = workload(6, 2_000, 10.0);
     rig.burst(&workload).await;
-    rig.until("the first claims", async || rig.lock_items().await >= 100)
+    rig.until("the first claims", async || rig.lock_items().await >= 20)
         .await;
     kill(&rig, &rig.stack.aggregator).await;
-    let claims = rig.lock_items().await;
-    assert!(
-        claims < workload.unique(),
-        "the kill came after the last claim: {claims}"
-    );
+    rig.stack.faults.end();
     rig.until_drained().await;
     rig.audit(&workload, DuplicateRule::Drop);
     assert!(
@@ -59,15 +54,14 @@ enum BackWhen {
 }
 
 async fn messages_of_a_killed_aggregator_come_back(bodies: BodiesKind, when: BackWhen) {
-    // The limit makes the claims take seconds. The window is longer than an invocation, or as short as it can be.
+    // With the limit, the claims would take longer than the invocation may. The window is longer than the messages take to
+    // come back, or as short as it can be.
     let window = match when {
-        BackWhen::Open => 5,
+        BackWhen::Open => 30,
         BackWhen::Complete => 1,
     };
-    let mut setup = Setup::new()
-        .bodies(bodies)
-        .var("MAX_SECONDARY_BATCHING_WINDOW", window);
-    setup.options.faults.table_limit = Some(150);
+    let mut setup = Setup::new().bodies(bodies).window(window);
+    setup.options.faults.table_limit = Some(10);
     let rig = setup.start().await;
     let workload = workload(10, 500, 0.0);
     let ids: Vec<String> = (0..workload.len()).map(|index| index.to_string()).collect();
@@ -81,9 +75,10 @@ async fn messages_of_a_killed_aggregator_come_back(bodies: BodiesKind, when: Bac
     let source = rig.stack.sqs.arn(INPUT_QUEUE);
     let function = &rig.stack.aggregator;
     let killed = async {
-        rig.until("the first claims", async || rig.lock_items().await >= 100)
+        rig.until("the first claims", async || rig.lock_items().await >= 20)
             .await;
         kill(&rig, function).await;
+        rig.stack.faults.end();
     };
     let (invoked, ()) = tokio::join!(function.invoke(event(&source, &messages)), killed);
     assert!(
@@ -118,53 +113,9 @@ async fn chunk_claims_of_a_killed_aggregator_are_replaced_once_their_batch_is_co
     messages_of_a_killed_aggregator_come_back(BodiesKind::S3, BackWhen::Complete).await;
 }
 
-/// The stage at which the processor is killed.
-#[derive(Clone, Copy, Debug)]
-enum Stage {
-    /// The batch is leased, and its claims are being collected.
-    Leased,
-    /// The sink has the part, and its claims are being released.
-    Delivered,
-}
-
-async fn a_processor_is_killed(stage: Stage) {
-    let workload = workload(7, 3_000, 0.0);
-    let rig = Setup::new()
-        .unhurried()
-        .var("MAX_BATCH_SIZE", workload.unique())
-        .redeliver(BATCH_QUEUE, Duration::from_secs(3), 10)
-        .one_aggregator_environment()
-        .start()
-        .await;
-    rig.burst(&workload).await;
-    rig.until("the stage of the kill", async || match stage {
-        Stage::Leased => rig.statuses().await[&Status::Processing] >= 1,
-        Stage::Delivered => rig.has_parts(),
-    })
-    .await;
-    kill(&rig, &rig.stack.batch_processor).await;
-    let statuses = rig.statuses().await;
-    assert!(
-        statuses[&Status::Processing] >= 1,
-        "{stage:?}: the kill came too late: {statuses:?}"
-    );
-    rig.until_drained().await;
-    rig.audit(&workload, DuplicateRule::Drop);
-    rig.end_with_set_aside(0, 1).await;
-}
-
-#[tokio::test]
-async fn a_processor_killed_while_it_collects_loses_and_repeats_nothing() {
-    a_processor_is_killed(Stage::Leased).await;
-}
-
-#[tokio::test]
-async fn a_processor_killed_while_it_releases_loses_and_repeats_nothing() {
-    a_processor_is_killed(Stage::Delivered).await;
-}
-
-/// The log messages of the batch-processor for a batch, in this order.
-const LOG_POINTS: [&str; 9] = [
+/// The log messages of the functions for a batch, in this order.
+const LOG_POINTS: [&str; 10] = [
+    "batch opened",
     "batch leased",
     "part frozen",
     "delivering part",
@@ -185,10 +136,10 @@ fn log_points(bodies: BodiesKind) -> impl Iterator<Item = &'static str> {
     points.filter(move |point| bodies == BodiesKind::Items || !WITHOUT_CHUNKS.contains(point))
 }
 
-/// Which of the processors that reach a log message are killed there.
+/// Which of the environments that reach a log message are killed there.
 #[derive(Clone, Copy, Debug)]
 enum Killed {
-    /// This number, before any other processor gets past it.
+    /// This number, before any other environment gets past it.
     First(u64),
     /// This percentage.
     Share(&'static str),
@@ -220,21 +171,19 @@ fn attempts_with_the_same_content(rig: &Rig) -> usize {
     again
 }
 
-/// Kills processors at each log message, and checks the output: every event once, and the same content at every attempt
-/// at a part. Returns how many processors were killed at each log message, and how many attempts followed a first one.
+/// Kills environments at each log message, and checks the output: every event once, and the same content at every attempt
+/// at a part. Returns how many environments were killed at each log message, and how many attempts followed a first one.
 /// There may be none, because a process runs on until the host has read its log.
-async fn processors_are_killed_at_every_log_point(
+async fn environments_are_killed_at_every_log_point(
     bodies: BodiesKind,
     events: u64,
     batch_size: u64,
     killed: Killed,
-    cap: Duration,
 ) -> (BTreeMap<String, u64>, usize) {
     let mut setup = Setup::new()
+        .mortal()
         .bodies(bodies)
-        .var("MAX_BATCH_SIZE", batch_size)
-        .redeliver(INPUT_QUEUE, Duration::from_secs(6), 1_000)
-        .redeliver(BATCH_QUEUE, Duration::from_secs(2), 1_000);
+        .var("MAX_BATCH_SIZE", batch_size);
     setup.options.faults.kill_at = log_points(bodies)
         .map(|text| {
             let (percent, kills_max) = match killed {
@@ -258,7 +207,7 @@ async fn processors_are_killed_at_every_log_point(
     };
     let workload = Workload::new(config).expect("the workload is sound");
     rig.burst(&workload).await;
-    rig.until_drained_within(cap).await;
+    rig.until_drained().await;
     let report = rig.audit(&workload, DuplicateRule::Drop);
     assert_eq!(report.delivered, workload.unique());
     let again = attempts_with_the_same_content(&rig);
@@ -276,49 +225,44 @@ async fn processors_are_killed_at_every_log_point(
     (killed.collect(), again)
 }
 
-async fn processors_are_killed_twice_at_every_log_point(bodies: BodiesKind) {
-    let (killed, _) = processors_are_killed_at_every_log_point(
-        bodies,
-        1_200,
-        100,
-        Killed::First(2),
-        Duration::from_secs(180),
-    )
-    .await;
-    // The number of batches that must be verified depends on the machine, and may be 0.
-    let missed = |(text, count): (&String, &u64)| *count < 2 && text != "verify ticket sent";
-    assert!(!killed.iter().any(missed), "{killed:?}");
-    assert_eq!(killed.len(), log_points(bodies).count(), "{killed:?}");
+#[tokio::test]
+async fn environments_killed_at_any_log_point_lose_nothing_and_deliver_the_same_parts_again() {
+    for bodies in cases(&[BodiesKind::Items, BodiesKind::Table, BodiesKind::S3]) {
+        let killed = Killed::First(2);
+        let (killed, _) = environments_are_killed_at_every_log_point(bodies, 600, 60, killed).await;
+        // The number of batches that must be verified depends on the machine, and may be 0.
+        let missed = |(text, count): (&String, &u64)| *count < 2 && text != "verify ticket sent";
+        assert!(!killed.iter().any(missed), "{killed:?}");
+        assert_eq!(killed.len(), log_points(bodies).count(), "{killed:?}");
+    }
 }
 
 #[tokio::test]
-async fn a_processor_killed_at_any_log_point_delivers_the_same_parts_again() {
-    processors_are_killed_twice_at_every_log_point(BodiesKind::Items).await;
-}
-
-#[tokio::test]
-async fn a_processor_killed_at_any_log_point_delivers_the_same_parts_again_from_the_table() {
-    processors_are_killed_twice_at_every_log_point(BodiesKind::Table).await;
-}
-
-#[tokio::test]
-async fn a_processor_killed_at_any_log_point_delivers_the_same_parts_again_from_a_bucket() {
-    processors_are_killed_twice_at_every_log_point(BodiesKind::S3).await;
-}
-
-/// `cargo test --workspace --test e2e two_hundred -- --ignored --nocapture`
-#[tokio::test]
-#[ignore = "takes minutes"]
-async fn two_hundred_killed_processors_deliver_the_same_parts_again() {
-    let (killed, again) = processors_are_killed_at_every_log_point(
-        BodiesKind::Items,
-        6_000,
-        60,
-        Killed::Share("25"),
-        Duration::from_secs(900),
-    )
-    .await;
+#[ignore = "takes minutes: `cargo xtask test --all`"]
+async fn two_hundred_killed_environments_deliver_the_same_parts_again() {
+    let share = Killed::Share("25");
+    let (killed, again) =
+        environments_are_killed_at_every_log_point(BodiesKind::Items, 6_000, 60, share).await;
     assert!(again > 0, "no part was delivered again");
     assert!(killed.values().all(|count| *count >= 5), "{killed:?}");
     assert!(killed.values().sum::<u64>() >= 200, "{killed:?}");
+}
+
+#[tokio::test]
+#[ignore = "takes minutes: `cargo xtask test --all`"]
+async fn environments_killed_at_random_lose_and_repeat_nothing() {
+    for bodies in cases(&[BodiesKind::Items, BodiesKind::Table, BodiesKind::S3]) {
+        let mut setup = Setup::new()
+            .mortal()
+            .bodies(bodies)
+            .var("MAX_BATCH_SIZE", 500);
+        setup.options.batch_size = 200;
+        setup.options.faults.kills = "25".parse().expect("the value is a percentage");
+        let rig = setup.start().await;
+        let workload = workload(11, 3_000, 10.0);
+        rig.burst(&workload).await;
+        rig.until_drained().await;
+        rig.audit(&workload, DuplicateRule::Drop);
+        rig.stack.stop().await;
+    }
 }

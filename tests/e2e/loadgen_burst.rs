@@ -2,17 +2,16 @@
 
 use std::path::Path;
 use std::process::{Output, Stdio};
-use std::time::Duration;
 
 use local::sink::SinkKind;
 use serde_json::Value;
 use tokio::process::Command;
 
 use crate::executables::executable;
-use crate::rig::{Rig, Setup};
+use crate::rig::{CAP, Rig, Setup};
 
 /// Arguments of a short burst that looks often.
-const SHORT: [&str; 5] = ["--json", "--every", "1", "--quiet", "3"];
+const SHORT: [&str; 3] = ["--json", "--every", "1"];
 
 fn burst(directory: &Path, rig: &Rig, arguments: &[&str]) -> Command {
     std::fs::write(directory.join("env"), rig.stack.describe())
@@ -32,8 +31,8 @@ fn burst(directory: &Path, rig: &Rig, arguments: &[&str]) -> Command {
 }
 
 async fn finished(mut command: Command) -> Output {
-    let ended = tokio::time::timeout(Duration::from_secs(120), command.output()).await;
-    let ended = ended.expect("a short burst ends within two minutes");
+    let ended = tokio::time::timeout(CAP, command.output()).await;
+    let ended = ended.expect("a burst ends");
     ended.expect("the executable starts")
 }
 
@@ -118,7 +117,7 @@ async fn a_burst_whose_messages_are_set_aside_fails_with_their_count() {
     let output = finished(burst(
         directory.path(),
         &rig,
-        &["--messages", "50", "--duplicates", "10"],
+        &["--messages", "50", "--duplicates", "10", "--quiet", "30"],
     ))
     .await;
     let summary = summary(&output);

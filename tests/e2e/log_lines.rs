@@ -111,7 +111,7 @@ async fn log_everything(event_ids: &str) -> Vec<(String, LogOrMetrics)> {
         .var("LOG_EVENT_IDS", event_ids)
         .var("BATCH_KEY", "key")
         .var("MAX_BATCH_SIZE", 4)
-        .var("MAX_SECONDARY_BATCHING_WINDOW", 20)
+        .window(600)
         .var("SINK", &receiver.url)
         .redeliver(BATCH_QUEUE, Duration::from_secs(2), 2)
         .one_aggregator_environment()

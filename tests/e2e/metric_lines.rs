@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use loadgen::DuplicateRule;
-use local::stack::{INPUT_QUEUE, QUARANTINE_QUEUE};
+use local::stack::QUARANTINE_QUEUE;
 use serde_json::Value;
 
 use crate::log_lines::{LogOrMetrics, lines_of};
@@ -107,10 +107,7 @@ fn units(lines: &[(String, Value)]) -> BTreeMap<String, String> {
 
 #[tokio::test]
 async fn every_metric_line_is_valid_and_has_documented_names_and_units() {
-    let mut setup = Setup::new()
-        .unhurried()
-        .var("MAX_BATCH_SIZE", 200)
-        .redeliver(INPUT_QUEUE, Duration::from_secs(9), 100);
+    let mut setup = Setup::new().window(1).var("MAX_BATCH_SIZE", 200);
     setup.options.batch_size = 500;
     let rig = setup.start().await;
     let workload = workload(3, 1_000, 10.0);

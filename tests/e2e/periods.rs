@@ -42,7 +42,7 @@ fn send_three_days(rig: &Rig, start_ms: u64) -> u64 {
 #[tokio::test]
 async fn every_event_is_in_exactly_one_day_when_the_clock_changes_in_either_direction() {
     let rig = Setup::new()
-        .var("EVENT_ID", "json:id")
+        .window(1)
         .var("CLOSE_AT", "00:00 Europe/Berlin")
         .var("CLOSE_TIME", "at")
         .start()
@@ -87,7 +87,7 @@ async fn every_event_is_in_exactly_one_day_when_the_clock_changes_in_either_dire
 #[tokio::test]
 async fn a_batch_of_a_period_that_goes_on_stays_open_although_no_ticket_waits_for_it() {
     let rig = Setup::new()
-        .var("EVENT_ID", "json:id")
+        .window(1)
         .var("CLOSE_AT", "00:00, 12:00 UTC")
         .var("CLOSE_AFTER_IDLE", 3)
         .var("BATCH_KEY", "key")

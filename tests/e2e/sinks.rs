@@ -1,22 +1,19 @@
-//! Bursts through the sinks other than `file:`, with kills and failing deliveries.
+//! Bursts through the sinks other than `file:`, with failing deliveries.
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::time::Duration;
 
 use loadgen::{DuplicateRule, Duplicates, Sizes, Workload, WorkloadConfig};
 use local::faults::{FaultReport, Percent};
 use local::sink::{SinkKind, SinkReport};
-use local::stack::{BATCH_QUEUE, INPUT_QUEUE};
 use protocol::batch::Status;
 use serde_json::Value;
 
 use crate::command_line::{SHORT, local};
-use crate::rig::{Setup, workload};
+use crate::rig::{Setup, cases, workload};
 
-/// The number of messages, large enough that a tenth of the deliveries includes each kind of failure.
 const BATCH_SIZE: u64 = 50;
-const MESSAGES: u64 = 3_000;
+const MESSAGES: u64 = 800;
 
 fn percent(percent: u32) -> Percent {
     percent
@@ -25,25 +22,18 @@ fn percent(percent: u32) -> Percent {
         .expect("the value is a percentage")
 }
 
-/// Sends a burst through a sink of this kind, which fails one delivery in ten, while one invocation in twenty is
-/// killed. Audits the output, and returns the attempts and the faults.
+/// Sends a burst through a sink of this kind. Audits the output, and returns the attempts and the faults.
 async fn burst_through(
     kind: SinkKind,
     change: impl FnOnce(&mut Setup),
 ) -> (SinkReport, FaultReport) {
-    let mut setup = Setup::new()
-        .var("MAX_BATCH_SIZE", BATCH_SIZE)
-        .redeliver(INPUT_QUEUE, Duration::from_secs(6), 1_000)
-        .redeliver(BATCH_QUEUE, Duration::from_secs(3), 1_000);
+    let mut setup = Setup::new().mortal().var("MAX_BATCH_SIZE", BATCH_SIZE);
     setup.options.sink = kind;
-    setup.options.batch_size = 500;
-    setup.options.faults.kills = percent(5);
-    setup.options.faults.sink_error_rate = percent(10);
     change(&mut setup);
     let rig = setup.start().await;
     let workload = workload(12, MESSAGES, 10.0);
     rig.burst(&workload).await;
-    rig.until_drained_within(Duration::from_secs(240)).await;
+    rig.until_drained().await;
     assert_eq!(
         rig.statuses().await[&Status::Error],
         0,
@@ -61,20 +51,24 @@ async fn burst_through(
         assert_eq!(deliveries.parts, audited.batches.parts, "{sink}");
     }
     assert!(sink.ok(), "content changed between attempts\n{sink}");
-    rig.stack.stop().await;
+    rig.end().await;
     (sink, faults)
 }
 
-async fn failing_deliveries_and_kills_lose_and_repeat_nothing(kind: SinkKind) {
-    let pointed_at = |setup: &mut Setup| {
+/// Sends a burst through a sink that fails one delivery in three, half of them after it has stored the part, while the
+/// functions lose replies of their services. The first deliveries of these seeds include each kind of failure.
+async fn failing_deliveries_lose_and_repeat_nothing(kind: SinkKind) {
+    let (sink, faults) = burst_through(kind, |setup| {
+        setup.options.faults.sink_error_rate = percent(30);
+        setup.options.faults.lost_replies = percent(3);
         if kind == SinkKind::States {
             // Compressed parts are stored as objects, of which executions get a reference. Functions get
             // parts in their payloads.
             let zstd = ("SINK_COMPRESSION".to_owned(), "zstd".to_owned());
             setup.options.variables.extend([zstd]);
         }
-    };
-    let (sink, faults) = burst_through(kind, pointed_at).await;
+    })
+    .await;
     let errors = faults.sink_errors.expect("the faults are on");
     assert!(errors.before > 0 && errors.after > 0, "{faults}");
     if kind == SinkKind::Postgres {
@@ -89,36 +83,33 @@ async fn failing_deliveries_and_kills_lose_and_repeat_nothing(kind: SinkKind) {
 }
 
 #[tokio::test]
-async fn a_bucket_with_failing_deliveries_and_kills_gets_everything_once() {
-    failing_deliveries_and_kills_lose_and_repeat_nothing(SinkKind::S3).await;
+async fn a_bucket_with_failing_deliveries_gets_everything_once() {
+    failing_deliveries_lose_and_repeat_nothing(SinkKind::S3).await;
 }
 
 #[tokio::test]
-async fn a_receiver_with_failing_deliveries_and_kills_gets_everything_once() {
-    failing_deliveries_and_kills_lose_and_repeat_nothing(SinkKind::Http).await;
+async fn a_receiver_with_failing_deliveries_gets_everything_once() {
+    failing_deliveries_lose_and_repeat_nothing(SinkKind::Http).await;
 }
 
 #[tokio::test]
-async fn a_table_with_failing_deliveries_and_kills_gets_everything_once() {
-    failing_deliveries_and_kills_lose_and_repeat_nothing(SinkKind::Postgres).await;
+async fn a_table_with_failing_deliveries_gets_everything_once() {
+    failing_deliveries_lose_and_repeat_nothing(SinkKind::Postgres).await;
 }
 
 #[tokio::test]
-async fn a_function_with_failing_deliveries_and_kills_gets_everything_once() {
-    failing_deliveries_and_kills_lose_and_repeat_nothing(SinkKind::Lambda).await;
+async fn a_function_with_failing_deliveries_gets_everything_once() {
+    failing_deliveries_lose_and_repeat_nothing(SinkKind::Lambda).await;
 }
 
 #[tokio::test]
-async fn a_state_machine_with_failing_deliveries_and_kills_gets_everything_once() {
-    failing_deliveries_and_kills_lose_and_repeat_nothing(SinkKind::States).await;
+async fn a_state_machine_with_failing_deliveries_gets_everything_once() {
+    failing_deliveries_lose_and_repeat_nothing(SinkKind::States).await;
 }
 
 #[tokio::test]
 async fn a_server_whose_connections_break_gets_everything_once_and_shows_no_half_file() {
-    let cut = |setup: &mut Setup| {
-        setup.options.faults.sink_error_rate = Percent::default();
-        setup.options.faults.cut_connections = percent(10);
-    };
+    let cut = |setup: &mut Setup| setup.options.faults.cut_connections = percent(20);
     let (sink, faults) = burst_through(SinkKind::Sftp, cut).await;
     assert!(
         faults.sink_cuts.is_some_and(|cuts| cuts.cut > 0),
@@ -129,35 +120,16 @@ async fn a_server_whose_connections_break_gets_everything_once_and_shows_no_half
     assert!(watched.files >= MESSAGES / BATCH_SIZE, "{watched}");
 }
 
-async fn lost_replies_lose_and_repeat_nothing(kind: SinkKind) {
-    let lossy = |setup: &mut Setup| setup.options.faults.lost_replies = percent(3);
-    let (_, faults) = burst_through(kind, lossy).await;
-    assert!(
-        faults.lost_replies.is_some_and(|lost| lost.cut > 0),
-        "{faults}"
-    );
-}
-
 #[tokio::test]
-async fn a_bucket_whose_replies_get_lost_gets_everything_once() {
-    lost_replies_lose_and_repeat_nothing(SinkKind::S3).await;
-}
-
-#[tokio::test]
-async fn a_receiver_whose_replies_get_lost_gets_everything_once() {
-    lost_replies_lose_and_repeat_nothing(SinkKind::Http).await;
-}
-
-#[tokio::test]
-async fn two_hundred_batch_keys_make_two_hundred_directories_without_mixed_keys() {
-    const KEYS: u32 = 200;
-    for kind in [SinkKind::File, SinkKind::S3] {
-        let mut setup = Setup::new().unhurried().var("BATCH_KEY", "source");
+async fn batch_keys_make_directories_without_mixed_keys() {
+    const KEYS: u32 = 60;
+    for kind in cases(&[SinkKind::S3, SinkKind::File]) {
+        let mut setup = Setup::new().var("BATCH_KEY", "source");
         setup.options.sink = kind;
         let rig = setup.start().await;
         let workload = Workload::new(WorkloadConfig {
             seed: 13,
-            messages: 4_000,
+            messages: 1_200,
             duplicates: Duplicates::any(5.0),
             sizes: Sizes::Fixed(200),
             sources: KEYS,
@@ -187,7 +159,7 @@ async fn two_hundred_batch_keys_make_two_hundred_directories_without_mixed_keys(
 
 #[tokio::test]
 async fn the_summary_of_a_burst_has_the_place_of_the_parts_and_the_attempts() {
-    for kind in ["s3", "http"] {
+    for kind in cases(&["http", "s3"]) {
         let directory = tempfile::tempdir().expect("a temporary directory can be made");
         let out = directory.path().to_str().expect("paths here are text");
         let mut arguments = vec!["--sink", kind, "--out", out, "--messages", "500", "--json"];

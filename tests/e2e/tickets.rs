@@ -82,6 +82,7 @@ async fn a_ticket_for_a_completed_batch_is_acknowledged_however_often_it_comes()
 async fn an_early_ticket_is_given_back_and_repeated_ones_deliver_once() {
     let ids = ids(30);
     let rig = Setup::new()
+        .window(15)
         .redeliver(BATCH_QUEUE, Duration::from_secs(3), 100)
         .one_aggregator_environment()
         .start()

@@ -16,7 +16,7 @@ use crate::tools::{cargo, target_dir};
 /// The arguments of `cargo xtask check-plans`.
 #[derive(clap::Args, Default)]
 pub struct CheckPlans {
-    /// Run three short settings, with the executables of the tests: the part that `cargo xtask test` runs
+    /// Run three short settings, with the executables of the tests: the part that `cargo xtask test --all` runs
     #[arg(long)]
     small: bool,
     /// Run only the settings whose name contains this text [default: all]
@@ -28,7 +28,7 @@ pub struct CheckPlans {
 }
 
 impl CheckPlans {
-    /// Returns the arguments of the part that `cargo xtask test` runs.
+    /// Returns the arguments of the part that `cargo xtask test --all` runs.
     pub fn small() -> CheckPlans {
         CheckPlans {
             small: true,

@@ -37,8 +37,12 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Check the format, run the lints and all tests, and check the templates
-    Test,
+    /// Check the format, run the lints and the tests, and check the templates
+    Test {
+        /// Run everything, as before a release: every case of a test, every wrong template, plans, 20,000 seeds; takes hours
+        #[arg(long)]
+        all: bool,
+    },
     /// Check the format, run the lints and the unit tests: two minutes after a first build
     Check,
     /// Generate docs/configuration.md from the variables that the functions declare
@@ -79,7 +83,7 @@ enum Task {
 fn main() -> ExitCode {
     let started = Instant::now();
     let result = match Cli::parse().task {
-        Task::Test => test(),
+        Task::Test { all } => test(all),
         Task::Check => check(),
         Task::Configuration => generate("configuration", "UPDATE_CONFIGURATION"),
         Task::Metrics => generate("metrics", "UPDATE_METRICS"),
@@ -126,14 +130,25 @@ fn lint() -> anyhow::Result<()> {
 }
 
 /// Runs the checks of the templates at the same time as cargo, because each of them uses little more than one core.
-fn test() -> anyhow::Result<()> {
+fn test(all: bool) -> anyhow::Result<()> {
     thread::scope(|scope| {
-        let infra = scope.spawn(|| phase("checks of the templates", infra::run_quietly));
-        let tested = phase("lints", lint).and_then(|()| test_workspace());
+        let infra = scope.spawn(|| phase("checks of the templates", || infra::run_quietly(all)));
+        let tested = phase("lints", lint).and_then(|()| test_workspace(all));
         let infra = infra
             .join()
             .map_err(|_| anyhow!("the checks of the templates panicked"))?;
         tested.and(infra)
+    })?;
+    if all { test_more() } else { Ok(()) }
+}
+
+/// Runs what only a release needs: no change of a pull request is likely to break it alone.
+fn test_more() -> anyhow::Result<()> {
+    phase("packages by themselves", lint_packages)?;
+    phase("simulation of 20,000 seeds", || sim(&[]))?;
+    // When the machine has nothing else to do: other work disturbs the bursts.
+    phase("check of plans", || {
+        check_plans::run(&check_plans::CheckPlans::small())
     })
 }
 
@@ -145,7 +160,7 @@ fn phase<T>(name: &str, run: impl FnOnce() -> T) -> T {
     result
 }
 
-fn test_workspace() -> anyhow::Result<()> {
+fn test_workspace(all: bool) -> anyhow::Result<()> {
     let programs = thread::scope(|scope| {
         let programs = scope.spawn(|| phase("programs for tests", Programs::install));
         // The end-to-end suite runs the built executables, among them an example.
@@ -158,24 +173,20 @@ fn test_workspace() -> anyhow::Result<()> {
         built.and(programs)
     })?;
     thread::scope(|scope| {
-        let simulated = scope.spawn(|| {
-            phase("simulation", simulate)
-                .and_then(|()| phase("packages by themselves", lint_packages))
-        });
-        let tested = phase("tests", || test_but_simulation(&programs));
+        let simulated = scope.spawn(|| phase("simulation", simulate));
+        let tested = phase("tests", || test_but_simulation(&programs, all));
         let simulated = simulated
             .join()
             .map_err(|_| anyhow!("the simulation panicked"))?;
         tested.and(simulated)
-    })?;
-    // Last, when the machine has nothing else to do: other work disturbs the bursts.
-    phase("check of plans", || {
-        check_plans::run(&check_plans::CheckPlans::small())
     })
 }
 
 /// The test of the simulation that takes long.
 const LONG_SIMULATION: &str = "no_promise_is_broken";
+
+/// Ignored tests that something else runs: `cargo xtask record-fixtures`, and another test.
+const NOT_BY_THEMSELVES: [&str; 2] = ["fixtures::record::", "the_child_calls_both_services"];
 
 /// Programs that tests run and that were installed for them. One that the machine has is `None`.
 struct Programs {
@@ -197,12 +208,17 @@ impl Programs {
     }
 }
 
-fn test_but_simulation(programs: &Programs) -> anyhow::Result<()> {
+fn test_but_simulation(programs: &Programs, all: bool) -> anyhow::Result<()> {
     // More threads than cores, because the longest suite mostly waits for timeouts. `--no-fail-fast` reports all failures
     // of a run.
     let mut tests = Command::new(env!("CARGO"));
     tests.args(["test", "--workspace", "--no-fail-fast"]);
-    tests.args(["--", "--test-threads", "8", "--skip", LONG_SIMULATION]);
+    tests.args(["--", "--test-threads", "12", "--skip", LONG_SIMULATION]);
+    if all {
+        tests.env("TEST_ALL", "1");
+        tests.arg("--include-ignored");
+        tests.args(NOT_BY_THEMSELVES.map(|name| format!("--skip={name}")));
+    }
     if let Some(directory) = &programs.postgres {
         tests.env("POSTGRES_BIN", directory);
     }

@@ -142,11 +142,16 @@ impl Faults {
         (!outages.is_empty()).then(start).transpose()
     }
 
-    /// Returns the outages of the sink, each with the number of requests refused in it so far.
+    /// Returns the outages of the sink as long as they really were, each with the number of requests refused in it so far.
+    /// Outages that were cancelled before they began are left out.
     pub fn outages(&self) -> Vec<(Outage, u64)> {
         let refused = self.sink_errors.outages().refused();
-        let outages = self.options.sink_outages.iter().copied();
-        outages.zip(refused).collect()
+        let outages = self.options.sink_outages.iter().zip(refused);
+        let actual = |(outage, refused): (&Outage, u64)| {
+            let outage = self.timeline.actual(*outage)?;
+            Some((outage, refused))
+        };
+        outages.filter_map(actual).collect()
     }
 
     /// Returns the credentials of environments, if any of them expire.
@@ -193,9 +198,10 @@ impl Faults {
         }
     }
 
-    /// Ends the kills, the expiries of credentials, and the limits and the lag of the tables, as somebody does who mends their
-    /// cause. All other faults go on.
+    /// Ends the kills, the expiries of credentials, the outages of the sink, and the limits and the lag of the tables, as an
+    /// operator does who removes their cause. All other faults go on.
     pub fn end(&self) {
+        self.timeline.end_outages();
         let kills = self.aggregator_kills.iter();
         kills
             .chain(&self.batch_processor_kills)

@@ -46,18 +46,25 @@ impl FromStr for Outage {
 
 /// The clock of a run. It starts when the burst begins.
 #[derive(Debug)]
-pub struct Timeline(watch::Sender<Option<(Instant, SystemTime)>>);
+pub struct Timeline {
+    begun: watch::Sender<Option<(Instant, SystemTime)>>,
+    /// When all outages ended, from the start of the burst, if they were ended before their time.
+    outages_ended: watch::Sender<Option<Duration>>,
+}
 
 impl Default for Timeline {
     fn default() -> Timeline {
-        Timeline(watch::Sender::new(None))
+        Timeline {
+            begun: watch::Sender::new(None),
+            outages_ended: watch::Sender::new(None),
+        }
     }
 }
 
 impl Timeline {
     /// Starts the clock. Later calls change nothing.
     pub fn begin(&self) {
-        self.0.send_if_modified(|begun| {
+        self.begun.send_if_modified(|begun| {
             let first = begun.is_none();
             begun.get_or_insert_with(|| (Instant::now(), SystemTime::now()));
             first
@@ -66,25 +73,49 @@ impl Timeline {
 
     /// Returns the time since the start of the burst; zero if it has not started.
     pub(super) fn elapsed(&self) -> Duration {
-        let begun = *self.0.borrow();
+        let begun = *self.begun.borrow();
         begun.map_or(Duration::ZERO, |(instant, _)| instant.elapsed())
     }
 
     /// Returns the system time `after` the start of the burst; `None` if it has not started.
     pub(crate) fn clock_at(&self, after: Duration) -> Option<SystemTime> {
-        let begun = *self.0.borrow();
+        let begun = *self.begun.borrow();
         begun.map(|(_, clock)| clock + after)
     }
 
     /// Waits until `after` the start of the burst.
     pub(crate) async fn wait_until(&self, after: Duration) {
-        let mut begun = self.0.subscribe();
+        let mut begun = self.begun.subscribe();
         // An error would mean that the sender was dropped, but `self` has it.
         let begun = begun.wait_for(Option::is_some).await.map(|begun| *begun);
         let Ok(Some((instant, _))) = begun else {
             return;
         };
         tokio::time::sleep_until((instant + after).into()).await;
+    }
+
+    /// Ends the present outage, and cancels the later ones.
+    pub(super) fn end_outages(&self) {
+        let now = self.elapsed();
+        self.outages_ended.send_modify(|ended| {
+            ended.get_or_insert(now);
+        });
+    }
+
+    /// Returns the outage with the duration that it had, or `None` if it was cancelled before it began.
+    pub(super) fn actual(&self, outage: Outage) -> Option<Outage> {
+        let Some(ended) = *self.outages_ended.borrow() else {
+            return Some(outage);
+        };
+        let duration = outage.duration.min(ended.checked_sub(outage.at)?);
+        Some(Outage { duration, ..outage })
+    }
+
+    /// Waits until all outages are ended.
+    pub(super) async fn until_outages_end(&self) {
+        let mut ended = self.outages_ended.subscribe();
+        // An error would mean that the sender was dropped, but `self` has it.
+        let _ = ended.wait_for(Option::is_some).await;
     }
 }
 
@@ -121,8 +152,11 @@ impl Outages {
 
     fn current(&self) -> Option<&(Outage, Counter)> {
         let elapsed = self.timeline.elapsed();
-        let now = |outage: &Outage| (outage.at..outage.end()).contains(&elapsed);
-        self.outages.iter().find(|(outage, _)| now(outage))
+        let now = |outage: Outage| {
+            let outage = self.timeline.actual(outage);
+            outage.is_some_and(|outage| (outage.at..outage.end()).contains(&elapsed))
+        };
+        self.outages.iter().find(|(outage, _)| now(*outage))
     }
 
     /// Returns how many requests were refused in each outage.

@@ -58,16 +58,17 @@ impl SinkGate {
         let link = sink.link.clone();
         let outages = outages.to_vec();
         let switching = tokio::spawn(async move {
-            for outage in outages {
-                for (at, down) in [(outage.at, true), (outage.end(), false)] {
-                    timeline.wait_until(at).await;
-                    if let Err(error) = sink.switch(down) {
-                        eprintln!(
-                            "error: link `{}`: not switched: {error}",
-                            sink.link.display()
-                        );
+            let switches = async {
+                for outage in outages {
+                    for (at, down) in [(outage.at, true), (outage.end(), false)] {
+                        timeline.wait_until(at).await;
+                        sink.switch_or_complain(down);
                     }
                 }
+            };
+            tokio::select! {
+                () = switches => {}
+                () = timeline.until_outages_end() => sink.switch_or_complain(false),
             }
         });
         Ok(SinkGate { link, switching })
@@ -80,6 +81,13 @@ impl SinkGate {
 }
 
 impl SinkLink {
+    fn switch_or_complain(&self, down: bool) {
+        if let Err(error) = self.switch(down) {
+            let link = self.link.display();
+            eprintln!("error: link `{link}`: not switched: {error}");
+        }
+    }
+
     /// Points the link to the obstacle if the sink is `down`, else to the directory.
     fn switch(&self, down: bool) -> std::io::Result<()> {
         let to = match down {
@@ -146,5 +154,24 @@ mod tests {
         }
         assert!(timeline.elapsed() >= outage.end());
         assert!(out.join("batch").is_dir());
+    }
+
+    #[tokio::test]
+    async fn an_outage_that_is_ended_before_its_time_lets_the_directory_be_written() {
+        let temporary = tempfile::tempdir().unwrap();
+        let timeline = Arc::new(Timeline::default());
+        let outages = ["0:3600", "7200:1"].map(|outage| outage.parse().unwrap());
+        let (out, work) = (temporary.path().join("out"), temporary.path().join("work"));
+        let gate = SinkGate::start(&out, &work, &outages, Arc::clone(&timeline)).unwrap();
+        let batch = gate.path().join("batch");
+        timeline.begin();
+        assert!(fs::create_dir_all(&batch).is_err());
+        timeline.end_outages();
+        while fs::create_dir_all(&batch).is_err() {
+            tokio::task::yield_now().await;
+        }
+        let actual = timeline.actual(outages[0]).unwrap();
+        assert!(actual.duration < outages[0].duration, "{actual:?}");
+        assert_eq!(timeline.actual(outages[1]), None);
     }
 }

@@ -10,14 +10,14 @@ use serde_json::Value;
 use super::{Batchctl, YES};
 use crate::events::body;
 use crate::output::sorted;
-use crate::rig::{Rig, Setup};
+use crate::rig::{Rig, Setup, cases};
 
 const IDS: [&str; 3] = ["a", "b", "c"];
 
 /// Returns a stack with one batch of three events in error, because a file is where the sink would have none.
 async fn with_a_batch_in_error(bodies: BodiesKind) -> (Rig, String) {
     let rig = Setup::new()
-        .unhurried()
+        .window(5)
         .bodies(bodies)
         .one_aggregator_environment()
         .start()
@@ -104,12 +104,9 @@ async fn a_batch_in_error_is_found_shown_and_delivered_after_a_retry(bodies: Bod
 
 #[tokio::test]
 async fn a_batch_in_error_is_retried() {
-    a_batch_in_error_is_found_shown_and_delivered_after_a_retry(BodiesKind::Items).await;
-}
-
-#[tokio::test]
-async fn a_batch_of_chunks_in_error_is_retried() {
-    a_batch_in_error_is_found_shown_and_delivered_after_a_retry(BodiesKind::Table).await;
+    for bodies in cases(&[BodiesKind::Items, BodiesKind::Table]) {
+        a_batch_in_error_is_found_shown_and_delivered_after_a_retry(bodies).await;
+    }
 }
 
 async fn a_discarded_batch_is_in_a_file_and_in_the_quarantine(bodies: BodiesKind) {
@@ -151,12 +148,9 @@ async fn a_discarded_batch_is_in_a_file_and_in_the_quarantine(bodies: BodiesKind
 
 #[tokio::test]
 async fn a_batch_is_discarded() {
-    a_discarded_batch_is_in_a_file_and_in_the_quarantine(BodiesKind::Items).await;
-}
-
-#[tokio::test]
-async fn a_batch_of_chunks_is_discarded() {
-    a_discarded_batch_is_in_a_file_and_in_the_quarantine(BodiesKind::S3).await;
+    for bodies in cases(&[BodiesKind::S3, BodiesKind::Items]) {
+        a_discarded_batch_is_in_a_file_and_in_the_quarantine(bodies).await;
+    }
 }
 
 async fn a_delivered_batch_is_replayed_to_another_directory(bodies: BodiesKind) {

@@ -10,16 +10,15 @@ use serde_json::Value;
 
 use super::{Batchctl, YES};
 use crate::events::{body, event, failures};
-use crate::rig::{Rig, Setup};
+use crate::rig::{Rig, Setup, cases};
 
 /// Returns a stack in which two events fill a batch, and a third one waits for a minute.
 async fn of_pairs(bodies: BodiesKind) -> Rig {
     Setup::new()
-        .unhurried()
         .bodies(bodies)
         .var("EVENT_ID_PREFIX", "{source}/")
         .var("MAX_BATCH_SIZE", 2)
-        .var("MAX_SECONDARY_BATCHING_WINDOW", 60)
+        .window(60)
         .one_aggregator_environment()
         .start()
         .await
@@ -104,18 +103,10 @@ async fn find_knows_live_delivered_forgotten_and_unknown_events(bodies: BodiesKi
 }
 
 #[tokio::test]
-async fn find_knows_events_whose_bodies_are_in_lock_items() {
-    find_knows_live_delivered_forgotten_and_unknown_events(BodiesKind::Items).await;
-}
-
-#[tokio::test]
-async fn find_knows_events_whose_bodies_are_in_chunks() {
-    find_knows_live_delivered_forgotten_and_unknown_events(BodiesKind::Table).await;
-}
-
-#[tokio::test]
-async fn find_knows_events_whose_bodies_are_in_a_bucket() {
-    find_knows_live_delivered_forgotten_and_unknown_events(BodiesKind::S3).await;
+async fn find_knows_every_state_of_an_event() {
+    for bodies in cases(&[BodiesKind::Items, BodiesKind::Table, BodiesKind::S3]) {
+        find_knows_live_delivered_forgotten_and_unknown_events(bodies).await;
+    }
 }
 
 async fn a_forgotten_event_is_delivered_again_and_a_live_one_is_not_forgotten(bodies: BodiesKind) {
@@ -156,13 +147,10 @@ async fn a_forgotten_event_is_delivered_again_and_a_live_one_is_not_forgotten(bo
 }
 
 #[tokio::test]
-async fn an_event_in_a_lock_item_can_be_forgotten() {
-    a_forgotten_event_is_delivered_again_and_a_live_one_is_not_forgotten(BodiesKind::Items).await;
-}
-
-#[tokio::test]
-async fn an_event_in_a_chunk_can_be_forgotten() {
-    a_forgotten_event_is_delivered_again_and_a_live_one_is_not_forgotten(BodiesKind::Table).await;
+async fn a_delivered_event_can_be_forgotten() {
+    for bodies in cases(&[BodiesKind::Table, BodiesKind::Items]) {
+        a_forgotten_event_is_delivered_again_and_a_live_one_is_not_forgotten(bodies).await;
+    }
 }
 
 /// Returns the outcome of the message with this body.

@@ -5,14 +5,13 @@ mod events;
 mod listing;
 
 use std::process::Stdio;
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::process::Command;
 
 use crate::executables::executable;
-use crate::rig::Rig;
+use crate::rig::{CAP, Rig};
 
 /// The arguments of a change that is carried out.
 const YES: [&str; 5] = ["--yes", "--why", "a test", "--by", "tester"];
@@ -28,7 +27,6 @@ pub struct Ran {
     pub code: Option<i32>,
     pub out: String,
     pub err: String,
-    pub took: Duration,
 }
 
 impl Batchctl {
@@ -50,19 +48,17 @@ impl Batchctl {
 
     /// Runs a command in the directory with the variables of the stack.
     pub async fn run(&self, command: &mut Command) -> Ran {
-        let began = Instant::now();
         let output = command
             .current_dir(self.directory.path())
             .stdin(Stdio::null())
             .kill_on_drop(true)
             .output();
-        let ended = tokio::time::timeout(Duration::from_secs(60), output).await;
-        let output = ended.expect("it ends within a minute").expect("it starts");
+        let ended = tokio::time::timeout(CAP, output).await;
+        let output = ended.expect("it ends").expect("it starts");
         Ran {
             code: output.status.code(),
             out: String::from_utf8_lossy(&output.stdout).into_owned(),
             err: String::from_utf8_lossy(&output.stderr).into_owned(),
-            took: began.elapsed(),
         }
     }
 

@@ -16,10 +16,11 @@ use crate::rig::{Setup, now_ms, workload};
 
 #[tokio::test]
 async fn a_batch_processor_that_is_killed_again_and_again_is_found_paused_and_mended() {
-    let mut setup =
-        Setup::new()
-            .var("MAX_BATCH_SIZE", 50)
-            .redeliver(BATCH_QUEUE, Duration::from_secs(2), 100);
+    let mut setup = Setup::new().quick().var("MAX_BATCH_SIZE", 50).redeliver(
+        BATCH_QUEUE,
+        Duration::from_secs(2),
+        100,
+    );
     setup.options.faults.kill_at = vec![KillAt {
         text: "delivering part".to_owned(),
         percent: Percent::ALL,
@@ -74,6 +75,7 @@ async fn a_batch_processor_that_is_killed_again_and_again_is_found_paused_and_me
 #[tokio::test]
 async fn expired_credentials_are_found_and_the_functions_get_new_ones() {
     let mut setup = Setup::new()
+        .quick()
         .var("MAX_BATCH_SIZE", 20)
         .redeliver(INPUT_QUEUE, Duration::from_secs(5), 1_000)
         .redeliver(BATCH_QUEUE, Duration::from_secs(5), 1_000);
@@ -110,6 +112,7 @@ async fn expired_credentials_are_found_and_the_functions_get_new_ones() {
 #[tokio::test]
 async fn a_bad_configuration_is_found_and_rolled_back_and_its_dead_letters_are_redriven() {
     let rig = Setup::new()
+        .quick()
         .redeliver(INPUT_QUEUE, Duration::from_secs(4), 2)
         .start()
         .await;

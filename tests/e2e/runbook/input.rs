@@ -33,7 +33,7 @@ async fn remove(rig: &Rig, count: usize) -> Vec<Message> {
 
 #[tokio::test]
 async fn poison_messages_are_found_in_the_quarantine_mended_and_sent_again() {
-    let rig = Setup::new().unhurried().start().await;
+    let rig = Setup::new().quick().start().await;
     let mut page = Rehearsal::of(&rig, "Poison messages");
     let good: Vec<String> = (0..20).map(|number| format!("e{number}")).collect();
     good.iter().for_each(|id| rig.send(body(id)));
@@ -88,7 +88,7 @@ fn assert_delivered_once(rig: &Rig, workload: &Workload) {
 async fn a_wrong_event_id_is_found_in_the_quarantine_and_its_events_are_redriven_after_a_rollback()
 {
     let rig = Setup::new()
-        .unhurried()
+        .quick()
         .redeliver(INPUT_QUEUE, Duration::from_secs(9), 100)
         .start()
         .await;

@@ -44,6 +44,7 @@ async fn let_notices_be_due(rig: &Rig) {
 async fn a_missing_queue_of_notices_is_found_and_the_notices_are_sent_once_it_is_there() {
     let url = format!("http://127.0.0.1:9/000000000000/{NOTICE_QUEUE}");
     let mut setup = Setup::new()
+        .quick()
         .var("MAX_BATCH_SIZE", 20)
         .var("COMPLETION", url)
         .one_aggregator_environment();

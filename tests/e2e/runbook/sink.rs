@@ -15,6 +15,7 @@ use crate::rig::{Setup, workload};
 #[tokio::test]
 async fn a_sink_that_is_down_is_found_paused_and_resumed() {
     let rig = Setup::new()
+        .quick()
         .var("MAX_BATCH_SIZE", 25)
         .redeliver(BATCH_QUEUE, Duration::from_secs(8), 100)
         .one_aggregator_environment()
@@ -55,10 +56,7 @@ async fn a_sink_that_is_down_is_found_paused_and_resumed() {
 
 #[tokio::test]
 async fn a_batch_that_the_sink_refuses_is_found_discarded_and_redriven() {
-    let mut setup = Setup::new()
-        .unhurried()
-        .var("MAX_SECONDARY_BATCHING_WINDOW", 2)
-        .one_aggregator_environment();
+    let mut setup = Setup::new().quick().window(2).one_aggregator_environment();
     setup.options.sweep_every = Some(Duration::from_millis(500));
     let rig = setup.start().await;
     let mut page = Rehearsal::of(&rig, "The sink refuses a batch for good");

@@ -33,8 +33,9 @@ async fn let_it_be_due(rig: &Rig, batch: &str) {
 #[tokio::test]
 async fn lost_tickets_are_found_when_the_sweep_has_stopped_and_are_sent_again() {
     let rig = Setup::new()
+        .quick()
         .without_sweep()
-        .var("MAX_SECONDARY_BATCHING_WINDOW", 3)
+        .window(3)
         .one_aggregator_environment()
         .start()
         .await;
@@ -77,6 +78,7 @@ async fn lost_tickets_are_found_when_the_sweep_has_stopped_and_are_sent_again() 
 #[tokio::test]
 async fn an_index_that_lags_is_told_from_a_sink_that_is_down_and_waited_for() {
     let mut setup = Setup::new()
+        .quick()
         .var("MAX_BATCH_SIZE", 25)
         .redeliver(BATCH_QUEUE, Duration::from_secs(3), 1_000)
         .one_aggregator_environment();
@@ -113,7 +115,7 @@ async fn an_index_that_lags_is_told_from_a_sink_that_is_down_and_waited_for() {
 #[tokio::test]
 async fn a_throttled_table_is_found_and_its_limit_raised() {
     // A message that keeps failing fails in each period of the alarm, as on AWS.
-    let mut setup = Setup::new().var("MAX_BATCH_SIZE", 500).redeliver(
+    let mut setup = Setup::new().quick().var("MAX_BATCH_SIZE", 500).redeliver(
         INPUT_QUEUE,
         Duration::from_secs(2),
         1_000,
