@@ -1,7 +1,6 @@
 //! Messages that can never be processed: they are quarantined with a reason, and the other messages are delivered.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use bytes::Bytes;
 use emulators::lambda::InvokeResponse;
@@ -135,7 +134,8 @@ async fn without_a_quarantine_bad_messages_end_as_dead_letters_and_their_neighbo
         .var("QUARANTINE_SQS_URL", "")
         .var("BATCH_KEY", "key")
         .var("MAX_BATCH_SIZE", GOOD.len())
-        .redeliver(INPUT_QUEUE, Duration::from_secs(4), 2)
+        .quick()
+        .redeliver(INPUT_QUEUE, 2)
         .one_aggregator_environment()
         .start()
         .await;

@@ -1,7 +1,6 @@
 //! Duplicates: with `requeue` they are delivered later, and a batch of duplicates only completes without a delivery.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use bytes::Bytes;
 use emulators::sqs::QueueAttributes;
@@ -26,7 +25,7 @@ async fn requeued_duplicates_are_delivered_in_later_batches(bodies: BodiesKind) 
         .bodies(bodies)
         .var("ON_DUPLICATE", "requeue")
         .var("MAX_BATCH_SIZE", 60)
-        .redeliver(INPUT_QUEUE, Duration::from_secs(3), 1_000)
+        .mortal()
         .one_aggregator_environment()
         .start()
         .await;
@@ -139,7 +138,7 @@ async fn dropped_duplicates_are_reported() {
     let mut setup = Setup::new()
         .var("DUPLICATES_SQS_URL", url)
         .var("MAX_BATCH_SIZE", 50)
-        .redeliver(INPUT_QUEUE, Duration::from_secs(4), 1_000);
+        .mortal();
     setup.options.faults.lost_replies = "3".parse().expect("it is a percentage");
     let rig = setup.start().await;
     let created = rig

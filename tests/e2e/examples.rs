@@ -94,11 +94,7 @@ async fn a_program_that_wants_a_part_again_gets_the_same_part() {
     let mut setup = Setup::new()
         .var("IMPORT_PROGRAM", program.display())
         .var("MAX_BATCH_SIZE", 2)
-        .redeliver(
-            local::stack::BATCH_QUEUE,
-            std::time::Duration::from_secs(2),
-            100,
-        )
+        .redeliver(local::stack::BATCH_QUEUE, 100)
         .one_aggregator_environment();
     setup.options.batch_processor = example("program");
     let rig = setup.start().await;

@@ -1,7 +1,6 @@
 //! Environments that are killed while they work: nothing is lost, and nothing is delivered twice.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use emulators::lambda::{Function, InvokeResponse};
 use loadgen::{DuplicateRule, Sizes, Workload, WorkloadConfig};
@@ -24,7 +23,7 @@ pub async fn kill(rig: &Rig, function: &Function) {
 async fn an_aggregator_killed_between_two_claims_loses_and_repeats_nothing() {
     let mut setup = Setup::new()
         .var("MAX_BATCH_SIZE", 1_000)
-        .redeliver(INPUT_QUEUE, Duration::from_secs(5), 1_000)
+        .redeliver(INPUT_QUEUE, 1_000)
         .one_aggregator_environment();
     // The claims take longer than an invocation may, until the environment is killed.
     setup.options.faults.table_limit = Some(10);

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use axum::Router;
 use axum::extract::State;
@@ -113,7 +112,7 @@ async fn log_everything(event_ids: &str) -> Vec<(String, LogOrMetrics)> {
         .var("MAX_BATCH_SIZE", 4)
         .window(600)
         .var("SINK", &receiver.url)
-        .redeliver(BATCH_QUEUE, Duration::from_secs(2), 2)
+        .redeliver(BATCH_QUEUE, 2)
         .one_aggregator_environment()
         .start()
         .await;

@@ -1,7 +1,6 @@
 //! Quotas per key: exactly as many events as a quota has are delivered, whatever is sent again or killed.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use loadgen::{DuplicateRule, Duplicates, Workload, WorkloadConfig};
 use local::bodies::BodiesKind;
@@ -90,7 +89,7 @@ async fn events_beyond_a_quota_wait_until_the_quota_has_room() {
         .var("QUOTA_MAX", 40)
         .var("QUOTA_PERIOD", "day")
         .var("QUOTA_BEYOND", "wait")
-        .redeliver(INPUT_QUEUE, Duration::from_secs(5), 1_000)
+        .redeliver(INPUT_QUEUE, 1_000)
         .start()
         .await;
     let workload = workload(62, 60, 0.0);

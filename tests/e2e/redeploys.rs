@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::time::Duration;
 
 use emulators::lambda::EnvironmentState;
 use loadgen::{DuplicateRule, Workload};
@@ -66,11 +65,9 @@ async fn begin(rig: &Rig, workload: &Workload, messages: Range<u64>) {
 
 #[tokio::test]
 async fn bodies_go_to_chunks_and_back_in_the_middle_of_a_burst_and_nothing_is_lost_or_repeated() {
-    let mut setup = Setup::new().var("MAX_BATCH_SIZE", 300).redeliver(
-        INPUT_QUEUE,
-        Duration::from_secs(9),
-        1_000,
-    );
+    let mut setup = Setup::new()
+        .var("MAX_BATCH_SIZE", 300)
+        .redeliver(INPUT_QUEUE, 1_000);
     setup.options.batch_size = 500;
     let rig = setup.start().await;
     rig.stack.s3().create_bucket("chunks");

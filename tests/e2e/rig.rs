@@ -43,7 +43,7 @@ const LOG_LINES_SHOWN: usize = 200;
 pub struct Setup {
     /// The options of the stack, which tests may change.
     pub options: StackOptions,
-    redeliver: Vec<(&'static str, Duration, u32)>,
+    redeliver: Vec<(&'static str, u32)>,
 }
 
 impl Setup {
@@ -119,8 +119,8 @@ impl Setup {
     pub fn mortal(self) -> Setup {
         self.quick()
             .var("SEAL_WHEN_DRAINED", "on")
-            .redeliver(INPUT_QUEUE, Duration::from_secs(6), 1_000)
-            .redeliver(BATCH_QUEUE, Duration::from_secs(2), 1_000)
+            .redeliver(INPUT_QUEUE, 1_000)
+            .redeliver(BATCH_QUEUE, 1_000)
     }
 
     /// Traces the functions, and writes the spans to a file.
@@ -140,15 +140,10 @@ impl Setup {
         self
     }
 
-    /// Sets the visibility timeout of `queue`, and the number of receives after which a message is a dead letter.
-    /// With the stack's default, which suits a deployment, messages would come back after half a minute.
-    pub fn redeliver(
-        mut self,
-        queue: &'static str,
-        visibility: Duration,
-        receives_max: u32,
-    ) -> Setup {
-        self.redeliver.push((queue, visibility, receives_max));
+    /// Has messages of `queue` come back as soon as no invocation can hold them any more, and sets the number of receives after
+    /// which a message is a dead letter.
+    pub fn redeliver(mut self, queue: &'static str, receives_max: u32) -> Setup {
+        self.redeliver.push((queue, receives_max));
         self
     }
 
@@ -169,7 +164,12 @@ impl Setup {
             .await
             .expect("the stack starts");
         let rig = Rig { stack, log };
-        for (queue, visibility, receives_max) in self.redeliver {
+        let timeout = self
+            .options
+            .aggregator_timeout
+            .max(self.options.batch_processor_timeout);
+        for (queue, receives_max) in self.redeliver {
+            let visibility = timeout + Duration::from_secs(1);
             rig.set_redelivery(queue, visibility, receives_max).await;
         }
         rig

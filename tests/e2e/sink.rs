@@ -1,7 +1,6 @@
 //! A directory sink that cannot be written.
 
 use std::fs;
-use std::time::Duration;
 
 use local::stack::BATCH_QUEUE;
 
@@ -27,7 +26,7 @@ async fn a_batch_waits_for_a_sink_that_cannot_be_written_and_is_then_delivered_o
     let rig = Setup::new()
         .var("SINK", format!("file://{}", out.display()))
         .var("MAX_BATCH_SIZE", ids.len())
-        .redeliver(BATCH_QUEUE, Duration::from_secs(8), 100)
+        .redeliver(BATCH_QUEUE, 100)
         .one_aggregator_environment()
         .start()
         .await;

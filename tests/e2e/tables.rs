@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{SocketAddr, TcpListener};
-use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region};
@@ -48,6 +47,18 @@ impl Rig {
         count
     }
 
+    /// Sets a number of an item, as time would.
+    pub async fn set(&self, table: &str, key: (&str, &str), attribute: &str, value: u64) {
+        let (name, key) = key;
+        let update = self.dynamodb().update_item().table_name(table);
+        let update = update
+            .key(name, AttributeValue::S(key.to_owned()))
+            .update_expression("SET #name = :value")
+            .expression_attribute_names("#name", attribute)
+            .expression_attribute_values(":value", AttributeValue::N(value.to_string()));
+        update.send().await.expect("the item can be changed");
+    }
+
     /// Returns the ids of all batches.
     pub async fn batch_ids(&self) -> Vec<String> {
         let items = self.batch_items().await;
@@ -83,7 +94,8 @@ async fn is_missing(variable: &str) {
     let rig = Setup::new()
         .without_sweep()
         .var(variable, "no-such-table")
-        .redeliver(INPUT_QUEUE, Duration::from_secs(3), 2)
+        .quick()
+        .redeliver(INPUT_QUEUE, 2)
         .start()
         .await;
     let bodies = IDS.map(body);
@@ -125,7 +137,8 @@ async fn messages_sent_before_the_tables_exist_are_delivered_once_they_do() {
     let rig = Setup::new()
         .without_sweep()
         .var("MAX_BATCH_SIZE", IDS.len())
-        .redeliver(INPUT_QUEUE, Duration::from_secs(3), 100)
+        .quick()
+        .redeliver(INPUT_QUEUE, 100)
         .one_aggregator_environment()
         .start()
         .await;

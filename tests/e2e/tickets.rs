@@ -1,7 +1,5 @@
 //! Tickets for unknown batches, and tickets that come twice, early or late.
 
-use std::time::Duration;
-
 use local::stack::{BATCH_DEAD_LETTER_QUEUE, BATCH_QUEUE};
 use protocol::batch::Status;
 
@@ -28,7 +26,8 @@ async fn useless_tickets_end_as_dead_letters_while_a_batch_is_processed() {
     let ids = ids(50);
     let rig = Setup::new()
         .var("MAX_BATCH_SIZE", ids.len())
-        .redeliver(BATCH_QUEUE, Duration::from_secs(3), 2)
+        .quick()
+        .redeliver(BATCH_QUEUE, 2)
         .one_aggregator_environment()
         .start()
         .await;
@@ -83,7 +82,7 @@ async fn an_early_ticket_is_given_back_and_repeated_ones_deliver_once() {
     let ids = ids(30);
     let rig = Setup::new()
         .window(15)
-        .redeliver(BATCH_QUEUE, Duration::from_secs(3), 100)
+        .redeliver(BATCH_QUEUE, 100)
         .one_aggregator_environment()
         .start()
         .await;

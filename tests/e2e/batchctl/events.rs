@@ -1,8 +1,5 @@
 //! Events: `find`, `forget` and `redrive`.
 
-use std::collections::HashMap;
-
-use aws_sdk_dynamodb::types::AttributeValue;
 use local::bodies::BodiesKind;
 use local::dynamodb::{BATCH_TABLE, LOCK_TABLE};
 use local::stack::{INPUT_DEAD_LETTER_QUEUE, INPUT_QUEUE, QUARANTINE_QUEUE};
@@ -28,18 +25,6 @@ async fn delivers_a_pair(rig: &Rig, ids: [&str; 2]) {
     let completed = rig.stack.function_logs.sum("BatchesCompleted");
     ids.iter().for_each(|id| rig.send(body(id)));
     rig.until_metric("BatchesCompleted", completed + 1).await;
-}
-
-/// Sets an attribute of an item, as time would.
-async fn set(rig: &Rig, table: &str, key: (&str, &str), attribute: &str, value: u64) {
-    let key = HashMap::from([(key.0.to_owned(), AttributeValue::S(key.1.to_owned()))]);
-    let call = rig.dynamodb().update_item().table_name(table);
-    let call = call
-        .set_key(Some(key))
-        .update_expression("SET #name = :value")
-        .expression_attribute_names("#name", attribute)
-        .expression_attribute_values(":value", AttributeValue::N(value.to_string()));
-    call.send().await.expect("the item can be changed");
 }
 
 async fn find_knows_live_delivered_forgotten_and_unknown_events(bodies: BodiesKind) {
@@ -76,18 +61,12 @@ async fn find_knows_live_delivered_forgotten_and_unknown_events(bodies: BodiesKi
     let forgotten = find("f1").await;
     match bodies {
         BodiesKind::Items => {
-            set(
-                &rig,
-                LOCK_TABLE,
-                ("messageId", &format!("{prefix}f1")),
-                "expiresAt",
-                5,
-            )
-            .await;
+            let key = ("messageId", &*format!("{prefix}f1"));
+            rig.set(LOCK_TABLE, key, "expiresAt", 5).await;
         }
         BodiesKind::Table | BodiesKind::S3 => {
             let batch = forgotten["batchId"].as_str().expect("a batch");
-            set(&rig, BATCH_TABLE, ("batchId", batch), "window", 0).await;
+            rig.set(BATCH_TABLE, ("batchId", batch), "window", 0).await;
         }
     }
     let forgotten = find("f1").await;

@@ -1,7 +1,5 @@
 //! Functions that fail as a whole.
 
-use std::time::Duration;
-
 use loadgen::DuplicateRule;
 use local::faults::{KillAt, Percent};
 use local::stack::{BATCH_QUEUE, INPUT_DEAD_LETTER_QUEUE, INPUT_QUEUE};
@@ -16,11 +14,10 @@ use crate::rig::{Setup, now_ms, workload};
 
 #[tokio::test]
 async fn a_batch_processor_that_is_killed_again_and_again_is_found_paused_and_mended() {
-    let mut setup = Setup::new().quick().var("MAX_BATCH_SIZE", 50).redeliver(
-        BATCH_QUEUE,
-        Duration::from_secs(2),
-        100,
-    );
+    let mut setup = Setup::new()
+        .quick()
+        .var("MAX_BATCH_SIZE", 50)
+        .redeliver(BATCH_QUEUE, 100);
     setup.options.faults.kill_at = vec![KillAt {
         text: "delivering part".to_owned(),
         percent: Percent::ALL,
@@ -77,8 +74,8 @@ async fn expired_credentials_are_found_and_the_functions_get_new_ones() {
     let mut setup = Setup::new()
         .quick()
         .var("MAX_BATCH_SIZE", 20)
-        .redeliver(INPUT_QUEUE, Duration::from_secs(5), 1_000)
-        .redeliver(BATCH_QUEUE, Duration::from_secs(5), 1_000);
+        .redeliver(INPUT_QUEUE, 1_000)
+        .redeliver(BATCH_QUEUE, 1_000);
     setup.options.faults.expired_credentials = Percent::ALL;
     let rig = setup.start().await;
     let mut page = Rehearsal::of(&rig, "Credentials have expired");
@@ -111,11 +108,7 @@ async fn expired_credentials_are_found_and_the_functions_get_new_ones() {
 
 #[tokio::test]
 async fn a_bad_configuration_is_found_and_rolled_back_and_its_dead_letters_are_redriven() {
-    let rig = Setup::new()
-        .quick()
-        .redeliver(INPUT_QUEUE, Duration::from_secs(4), 2)
-        .start()
-        .await;
+    let rig = Setup::new().quick().redeliver(INPUT_QUEUE, 2).start().await;
     let mut page = Rehearsal::of(&rig, "A bad configuration was deployed");
     let workload = workload(40, 60, 10.0);
     let half = workload.len() / 2;

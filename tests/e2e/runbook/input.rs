@@ -1,7 +1,5 @@
 //! Messages that cannot be processed.
 
-use std::time::Duration;
-
 use emulators::sqs::Message;
 use loadgen::{DuplicateRule, Workload};
 use local::stack::{INPUT_QUEUE, QUARANTINE_QUEUE};
@@ -89,7 +87,7 @@ async fn a_wrong_event_id_is_found_in_the_quarantine_and_its_events_are_redriven
 {
     let rig = Setup::new()
         .quick()
-        .redeliver(INPUT_QUEUE, Duration::from_secs(9), 100)
+        .redeliver(INPUT_QUEUE, 100)
         .start()
         .await;
     let mut page = Rehearsal::of(&rig, "A wrong event id was deployed");

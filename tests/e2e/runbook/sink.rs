@@ -17,7 +17,7 @@ async fn a_sink_that_is_down_is_found_paused_and_resumed() {
     let rig = Setup::new()
         .quick()
         .var("MAX_BATCH_SIZE", 25)
-        .redeliver(BATCH_QUEUE, Duration::from_secs(8), 100)
+        .redeliver(BATCH_QUEUE, 100)
         .one_aggregator_environment()
         .start()
         .await;
@@ -26,6 +26,8 @@ async fn a_sink_that_is_down_is_found_paused_and_resumed() {
     let mut page = Rehearsal::of(&rig, "The sink is down");
     let workload = workload(31, 120, 10.0);
     rig.burst(&workload).await;
+    rig.until("every event is claimed", async || rig.all_taken())
+        .await;
     page.until_alarm(State::Alarm).await;
 
     let listed = page.looks("list").await;

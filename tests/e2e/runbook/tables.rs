@@ -80,7 +80,7 @@ async fn an_index_that_lags_is_told_from_a_sink_that_is_down_and_waited_for() {
     let mut setup = Setup::new()
         .quick()
         .var("MAX_BATCH_SIZE", 25)
-        .redeliver(BATCH_QUEUE, Duration::from_secs(3), 1_000)
+        .redeliver(BATCH_QUEUE, 1_000)
         .one_aggregator_environment();
     setup.options.faults.index_lag = Some(Duration::from_secs(300));
     let rig = setup.start().await;
@@ -115,11 +115,10 @@ async fn an_index_that_lags_is_told_from_a_sink_that_is_down_and_waited_for() {
 #[tokio::test]
 async fn a_throttled_table_is_found_and_its_limit_raised() {
     // A message that keeps failing fails in each period of the alarm, as on AWS.
-    let mut setup = Setup::new().quick().var("MAX_BATCH_SIZE", 500).redeliver(
-        INPUT_QUEUE,
-        Duration::from_secs(2),
-        1_000,
-    );
+    let mut setup = Setup::new()
+        .quick()
+        .var("MAX_BATCH_SIZE", 500)
+        .redeliver(INPUT_QUEUE, 1_000);
     setup.options.batch_size = 500;
     setup.options.faults.table_limit = Some(10);
     let rig = setup.start().await;
