@@ -25,10 +25,11 @@ use crate::s3::read as read_object;
 const COLUMNS_BYTES_MAX: u64 = 256 * 1_024;
 /// Attempts at an object, one after the other.
 #[cfg(feature = "s3")]
-const ATTEMPTS_MAX: u32 = 5;
-/// What each of them has, and from the beginning of one to that of the next.
+const ATTEMPTS_MAX: u32 = 3;
+/// Timeout of one attempt, and the interval between attempt starts. All of them fit the 10 s that Lambda gives an environment to
+/// start.
 #[cfg(feature = "s3")]
-const ATTEMPT_TIME: Duration = Duration::from_secs(1);
+const ATTEMPT_TIME: Duration = Duration::from_secs(3);
 /// What columns may be that are elsewhere.
 const EXPECTED: &str = "expected a JSON list of columns, or `file:///path` or `s3://bucket/key` with one of at most 262144 bytes";
 /// Takes the place of columns that cannot be read, so that their absence is not a problem as well: any format has it.

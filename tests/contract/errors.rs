@@ -1,6 +1,6 @@
 //! The errors of the adapters: throttled, unknown or refused, for each item, with the message of the service.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
 use protocol::batch::{BatchWrite, Listing, Status};
@@ -137,16 +137,10 @@ async fn without_a_reply_the_result_is_unknown_when_the_attempt_ends() {
         &format!("http://{}", silent.local_addr().unwrap()),
         Duration::from_millis(50),
     );
-    let start = Instant::now();
+    // Without the timeout, the test would never end.
     for error in every_error(dynamodb, "lock-table").await {
         assert!(matches!(error, PortError::Unknown { .. }), "{error:?}");
     }
-    // 22 errors of at most 20 requests, one after the other. Without the timeout, the test would never end.
-    assert!(
-        start.elapsed() < Duration::from_secs(20),
-        "{:?}",
-        start.elapsed()
-    );
 }
 
 #[tokio::test]

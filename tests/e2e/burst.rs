@@ -67,8 +67,17 @@ async fn concurrent_invocations_of_one_environment_share_its_batches_and_fill_th
     let stats = rig.stack.aggregator.stats();
     assert_eq!(stats.cold_starts, 1, "{stats:?}");
     let sealed = sealed(&rig);
-    let is_full = |(items, uncertain): &(u64, u64)| items + uncertain == 300;
-    assert!(sealed.iter().all(is_full), "{sealed:?}");
+    assert!(
+        sealed
+            .iter()
+            .all(|(items, uncertain)| items + uncertain <= 300),
+        "{sealed:?}"
+    );
+    // A message that an invocation had no time for leaves its seat empty.
+    if rig.stack.input_mapping.stats().returned == 0 {
+        let is_full = |(items, uncertain): &(u64, u64)| items + uncertain == 300;
+        assert!(sealed.iter().all(is_full), "{sealed:?}");
+    }
     rig.end().await;
 }
 

@@ -67,7 +67,7 @@ async fn a_server_that_is_silent_or_gone_is_retryable() {
         .await
         .expect("there is a port");
     let port = listener.local_addr().expect("it has a port").port();
-    let server = SftpServer {
+    let server = || SftpServer {
         address: rig
             .server
             .url(port)
@@ -75,10 +75,12 @@ async fn a_server_that_is_silent_or_gone_is_retryable() {
             .expect("the URL is one of the sink"),
         ..rig.access()
     };
-    let sink = SftpSink::new(server, bodies(Compression::None), Duration::from_secs(1));
-    let reason = retryable(&sink, &part(&["a"])).await;
+    let sink = |timeout| SftpSink::new(server(), bodies(Compression::None), timeout);
+    let impatient = sink(Duration::from_secs(1));
+    let reason = retryable(&impatient, &part(&["a"])).await;
     assert!(reason.contains("not written within `1` s"), "{reason}");
     drop(listener);
+    let sink = sink(Duration::from_secs(60));
     let reason = retryable(&sink, &part(&["a"])).await;
     assert!(reason.contains("no connection"), "{reason}");
 }
