@@ -48,7 +48,7 @@ async fn a_burst_prints_one_json_object_and_succeeds_when_nothing_is_lost() {
     let mut arguments = vec![
         "burst",
         "--messages",
-        "3000",
+        "1000",
         "--duplicates",
         "10",
         "--json",
@@ -60,8 +60,8 @@ async fn a_burst_prints_one_json_object_and_succeeds_when_nothing_is_lost() {
     for trouble in ["lost", "repeated", "foreign", "corrupt", "mixed"] {
         assert_eq!(summary["audit"][trouble], 0, "{trouble} in {summary}");
     }
-    assert_eq!(summary["sent"]["sent"], 3_000, "{summary}");
-    assert_eq!(summary["audit"]["delivered"], 2_700, "{summary}");
+    assert_eq!(summary["sent"]["sent"], 1_000, "{summary}");
+    assert_eq!(summary["audit"]["delivered"], 900, "{summary}");
     assert_eq!(summary["batches_in_error"], 0, "{summary}");
     assert_eq!(summary["sink"]["kind"], "file", "{summary}");
     let batches = &summary["audit"]["batches"]["count"];
