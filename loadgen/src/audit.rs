@@ -44,6 +44,7 @@ use ledger::{Delivery, Ledger};
 use line::Corruption;
 use manifest::Fault;
 use pool::{End, FileContent, Found, Pool};
+use protocol::text::counted;
 pub use report::{AuditReport, Batches, Example, Examples};
 use report::{EXAMPLES_MAX, note};
 pub use rule::DuplicateRule;
@@ -430,7 +431,7 @@ impl<'a> Auditor<'a> {
             if report.examples.lost.len() < EXAMPLES_MAX {
                 report.examples.lost.push(Example {
                     id: Some(self.workload.event_id(number)),
-                    why: format!("{missing} deliveries are missing"),
+                    why: format!("missing: {}", counted(missing, "delivery")),
                     ..Example::default()
                 });
             }

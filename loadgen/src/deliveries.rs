@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use protocol::text::counted;
 use serde::Serialize;
 
 use crate::part_name::{MANIFEST, REJECTS};
@@ -84,8 +85,12 @@ impl fmt::Display for DeliveryReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "attempts    {} at {} keys, {} of them parts; {} keys more than once, {} with differing content",
-            self.attempts, self.keys, self.parts, self.attempted_again, self.differing
+            "attempts    {} at {}, {} of them parts; {} more than once, {} with differing content",
+            self.attempts,
+            counted(self.keys, "key"),
+            self.parts,
+            self.attempted_again,
+            self.differing
         )?;
         for key in &self.differing_keys {
             writeln!(f, "  differing content under `{key}`")?;

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use protocol::text::counted;
 
 /// The time between two lines.
 const LINE_EVERY: Duration = Duration::from_secs(2);
@@ -61,7 +62,7 @@ impl Progress {
             Display::Bar(bar) => {
                 bar.set_position(done);
                 if retries > 0 {
-                    bar.set_message(format!("{}, {retries} retries", self.label));
+                    bar.set_message(format!("{}, {}", self.label, counted(retries, "retry")));
                 }
             }
             Display::Lines { next_line_ms } => {
@@ -95,7 +96,7 @@ impl Progress {
         };
         let retries = match retries {
             0 => String::new(),
-            retries => format!(", {retries} retries"),
+            retries => format!(", {}", counted(retries, "retry")),
         };
         format!("{label}: {done} of {total} ({percent:.0} %), {rate:.0}/s, {left}{retries}")
     }

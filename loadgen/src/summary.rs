@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use protocol::text::counted;
 use serde::Serialize;
 
 use crate::audit::{AuditReport, DuplicateRule};
@@ -28,8 +29,10 @@ impl fmt::Display for AuditLines<'_> {
         write!(f, "{}", SentLine(sent))?;
         writeln!(
             f,
-            "delivered   {} in {} batches, {} parts",
-            audit.delivered, audit.batches.count, audit.batches.parts
+            "delivered   {} in {}, {}",
+            audit.delivered,
+            counted(audit.batches.count, "batch"),
+            counted(audit.batches.parts, "part")
         )?;
         if audit.rejected > 0 {
             writeln!(f, "rejected    {}", audit.rejected)?;
@@ -70,7 +73,9 @@ impl fmt::Display for SentLine<'_> {
         } = self.0;
         writeln!(
             f,
-            "sent        {sent} messages, {unique} unique, {duplicates} duplicates"
+            "sent        {}, {unique} unique, {}",
+            counted(sent, "message"),
+            counted(duplicates, "duplicate")
         )
     }
 }
@@ -158,7 +163,11 @@ impl BurstSummary {
         Record {
             version: RECORD_VERSION,
             kind: RecordKind::Burst,
-            title: format!("{} messages through {}", self.sent.messages, self.stack),
+            title: format!(
+                "{} through {}",
+                counted(self.sent.messages, "message"),
+                self.stack
+            ),
             began_at_ms: Some(began_at_ms),
             settings,
             outcome: Outcome {
@@ -206,16 +215,19 @@ impl fmt::Display for BurstSummary {
                 write!(f, "{}", SentLine(&self.sent))?;
                 writeln!(
                     f,
-                    "delivered   {} of {} in {} batches, by the batch records",
-                    self.delivered_by_records, self.expected, self.batches
+                    "delivered   {} of {} in {}, by the batch records",
+                    self.delivered_by_records,
+                    self.expected,
+                    counted(self.batches, "batch")
                 )?;
                 write!(f, "{sink}")?;
             }
         }
         writeln!(
             f,
-            "set aside   {} messages, {} batches in error",
-            self.set_aside, self.in_error
+            "set aside   {}, {} in error",
+            counted(self.set_aside, "message"),
+            counted(self.in_error, "batch")
         )?;
         write!(f, "time        sent after {:.1} s", self.sent_after_secs)?;
         for (what, at) in [

@@ -10,6 +10,7 @@ use clap::ValueEnum;
 use emulators::eventbridge::EventBridge;
 use emulators::lambda::ACCOUNT_ID;
 use emulators::sqs::{QueueAttributes, Sqs};
+use protocol::text::counted;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -173,7 +174,10 @@ impl fmt::Display for NoticeReport {
         } = self;
         writeln!(
             f,
-            "notices     {sent} sent: {complete} batches complete with {delivered} events, {errors} errors, {repeated} repeated, {changed} changed"
+            "notices     {sent} sent: {} complete with {}, {}, {repeated} repeated, {changed} changed",
+            counted(complete, "batch"),
+            counted(delivered, "event"),
+            counted(errors, "error")
         )
     }
 }

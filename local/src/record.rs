@@ -7,6 +7,8 @@ use loadgen::{
     LatencySummary, Outcome, RECORD_VERSION, Record, RecordKind, ReportFiles, Sample, Setting,
 };
 
+use protocol::text::counted;
+
 use crate::batch_life::BatchLife;
 use crate::faults::FaultReport;
 use crate::summary::Summary;
@@ -85,8 +87,10 @@ fn fault_notes(faults: &FaultReport) -> Vec<String> {
 
 fn title(summary: &Summary) -> String {
     format!(
-        "local burst: {} messages, {} of them duplicates, to the sink {}",
-        summary.sent.sent, summary.sent.duplicates, summary.sink.kind
+        "local burst: {}, {} of them duplicates, to the sink {}",
+        counted(summary.sent.sent, "message"),
+        summary.sent.duplicates,
+        summary.sink.kind
     )
 }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::SystemTime;
 
+use protocol::text::counted;
 use serde::Serialize;
 
 use crate::faults::Outage;
@@ -72,8 +73,11 @@ impl fmt::Display for OutageReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "outage      of the sink at {} s for {} s: {} requests refused, {} batches due at its end",
-            self.at_secs, self.for_secs, self.requests_refused, self.batches_due
+            "outage      of the sink at {} s for {} s: {} refused, {} due at its end",
+            self.at_secs,
+            self.for_secs,
+            counted(self.requests_refused, "request"),
+            counted(self.batches_due, "batch")
         )?;
         match (self.first_delivery_secs, self.all_delivered_secs) {
             (Some(first), Some(all)) => {

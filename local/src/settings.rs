@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use loadgen::{Setting, WorkloadConfig};
+use protocol::text::counted;
 use shared::config::Topic;
 
 use crate::options::StackOptions;
@@ -20,11 +21,14 @@ pub fn settings(
     let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
     let rate = rate.map_or_else(
         || "as fast as possible".to_owned(),
-        |rate| format!("{rate} messages a second"),
+        |rate| format!("{} a second", counted(rate, "message")),
     );
     let mut settings = vec![
         setting("Place", "local: stand-ins for AWS on one machine"),
-        setting("Machine", format!("{processors} processors, {arch}, {os}")),
+        setting(
+            "Machine",
+            format!("{}, {arch}, {os}", counted(processors, "processor")),
+        ),
         setting("Version", env!("CARGO_PKG_VERSION")),
         setting("Messages", workload.messages.to_string()),
         setting("Duplicates", format!("{} %", workload.duplicates)),

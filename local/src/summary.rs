@@ -6,6 +6,7 @@ use std::time::Duration;
 use emulators::lambda::FunctionStats;
 use emulators::sqs::Depth;
 use loadgen::{AuditLines, AuditReport, ReportFiles, SendReport};
+use protocol::text::counted;
 use serde::Serialize;
 
 use crate::faults::FaultReport;
@@ -192,8 +193,10 @@ impl Summary {
         {
             writeln!(
                 f,
-                "set aside   {quarantined} quarantined, {dead_letters} dead letters, {dead_tickets} dead tickets, {} batches in error",
-                self.batches_in_error
+                "set aside   {quarantined} quarantined, {}, {}, {} in error",
+                counted(dead_letters, "dead letter"),
+                counted(dead_tickets, "dead ticket"),
+                counted(self.batches_in_error, "batch")
             )?;
         }
         Ok(())
@@ -213,9 +216,9 @@ impl Summary {
         ] {
             writeln!(
                 f,
-                "{name:<11} {} invocations in {} environments ({} killed; cold start {:.0} ms), {:.1} s, CPU {:.1} s = {:.1} µs a message, peak {:.0} MB",
-                usage.invocations,
-                usage.cold_starts,
+                "{name:<11} {} in {} ({} killed; cold start {:.0} ms), {:.1} s, CPU {:.1} s = {:.1} µs a message, peak {:.0} MB",
+                counted(usage.invocations, "invocation"),
+                counted(usage.cold_starts, "environment"),
                 usage.killed,
                 usage.cold_start_ms,
                 usage.invoke_secs,

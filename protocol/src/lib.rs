@@ -21,4 +21,5 @@ pub mod retention;
 pub mod retry;
 pub mod seqs;
 pub mod sequence;
+pub mod text;
 pub mod time;

@@ -10,6 +10,8 @@ use loadgen::planner::{
     what_if,
 };
 
+use protocol::text::counted;
+
 use super::USAGE;
 
 /// The arguments of a plan.
@@ -330,17 +332,17 @@ fn found(settings: &Settings, prices: &Prices, conditions: &search::Conditions) 
     let found: Vec<&search::Found> = all.iter().filter(keeps).collect();
     let show = |each: &search::Found| {
         println!(
-            "${:.3}, drained after {}, {} batches\n  {}",
+            "${:.3}, drained after {}, {}\n  {}",
             each.dollars,
             duration(each.plan.drained_secs),
-            each.plan.batches,
+            counted(each.plan.batches, "batch"),
             each.choice
         );
     };
     if found.is_empty() {
         println!(
-            "none of {} settings keeps the conditions; the one that drains first:",
-            all.len()
+            "none of {} keeps the conditions; the one that drains first:",
+            counted(all.len(), "setting")
         );
         let first = all
             .iter()
@@ -349,9 +351,9 @@ fn found(settings: &Settings, prices: &Prices, conditions: &search::Conditions) 
         return ExitCode::FAILURE;
     }
     println!(
-        "{} of {} settings keep the conditions; the cheapest:",
+        "{} of {} keep the conditions; the cheapest:",
         found.len(),
-        all.len()
+        counted(all.len(), "setting")
     );
     found.into_iter().take(FOUND_SHOWN).for_each(show);
     println!("LockTableWarmWrites stays as given, because AWS's price for it is not known here");

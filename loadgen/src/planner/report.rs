@@ -2,6 +2,8 @@
 
 use std::fmt::{self, Write};
 
+use protocol::text::counted;
+
 use super::assumptions::assumptions;
 use super::batches::Batch;
 use super::costs::{costs, total};
@@ -119,12 +121,15 @@ impl Report<'_> {
         match plan.dead_letters {
             0 if plan.returned == 0 => "Dead letters: none; no message comes back.".to_owned(),
             0 => format!(
-                "Dead letters: none; {} messages come back ({returned:.1} %), and none is received more than {} times of {max}.",
-                plan.returned, plan.receives_most
+                "Dead letters: none; {} returned to the queue ({returned:.1} %), and none is received more than {} of {max}.",
+                counted(plan.returned, "message"),
+                counted(plan.receives_most, "time")
             ),
             dead => format!(
-                "Dead letters: {dead} messages, received {max} times each; {} messages come back ({returned:.1} %).",
-                plan.returned
+                "Dead letters: {}, received {} each; {} returned to the queue ({returned:.1} %).",
+                counted(dead, "message"),
+                counted(max, "time"),
+                counted(plan.returned, "message")
             ),
         }
     }
@@ -143,8 +148,9 @@ impl fmt::Display for Report<'_> {
         let plan = self.plan;
         writeln!(
             f,
-            "burst       {messages} messages, {unique} unique, of {} bytes",
-            self.settings.burst.size_bytes
+            "burst       {}, {unique} unique, of {}",
+            counted(messages, "message"),
+            counted(self.settings.burst.size_bytes, "byte")
         )?;
         writeln!(
             f,
@@ -164,16 +170,16 @@ impl fmt::Display for Report<'_> {
         )?;
         writeln!(
             f,
-            "concurrency {} aggregators at most, {:.0} messages an invocation; {} batch-processors; {} cold starts",
-            plan.aggregators_most,
-            plan.messages_per_invocation,
-            plan.processors_most,
-            plan.cold_starts
+            "concurrency {} at most, {} an invocation; {}; {}",
+            counted(plan.aggregators_most, "aggregator"),
+            counted(plan.messages_per_invocation.round(), "message"),
+            counted(plan.processors_most, "batch-processor"),
+            counted(plan.cold_starts, "cold start")
         )?;
         writeln!(
             f,
-            "in flight   {} messages at most, of 120000",
-            plan.in_flight_most
+            "in flight   {} at most, of 120000",
+            counted(plan.in_flight_most, "message")
         )?;
         writeln!(
             f,

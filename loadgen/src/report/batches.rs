@@ -1,5 +1,7 @@
 //! The batches of a run: on a time line, and by size.
 
+use protocol::text::counted;
+
 use super::format::count;
 use super::model::{BatchColumns, Chart, OfBatches, Section, labels};
 use crate::record::{BatchSpan, Flushed, Record};
@@ -123,9 +125,12 @@ fn missing(run: &Record, label: Option<&str>) -> Vec<String> {
     for (what, known) in times {
         let unknown = batches.iter().filter(|batch| !known(batch)).count();
         if unknown > 0 {
-            let of_all = (count(unknown as u64), count(batches.len() as u64));
+            let of_all = (
+                count(unknown as u64),
+                counted(count(batches.len() as u64), "batch"),
+            );
             sentences.push(format!(
-                "Not known of {} of {} batches{of_run}: {what}.",
+                "Not known of {} of {}{of_run}: {what}.",
                 of_all.0, of_all.1
             ));
         }

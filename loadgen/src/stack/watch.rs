@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 
 use ::stack::Connection;
 
+use protocol::text::counted;
+
 use crate::delivery_times::PartTime;
 use crate::record::{BatchSpan, Flushed, Sample};
 use crate::send::Halt;
@@ -191,12 +193,17 @@ impl<'a> Watch<'a> {
     fn stuck(&self) -> Option<String> {
         let still = self.last_change.1.elapsed();
         (still > self.options.patience).then(|| {
-            let under_way = self.batches.values().filter(|batch| batch.under_way()).count();
+            let under_way = self
+                .batches
+                .values()
+                .filter(|batch| batch.under_way())
+                .count();
             format!(
-                "no progress for {} s: input queue has {} messages and {} in flight, {under_way} batches are not complete",
+                "no progress for {} s: input queue has {} and {} in flight, {} not complete",
                 still.as_secs(),
-                self.depth.visible + self.depth.delayed,
-                self.depth.in_flight
+                counted(self.depth.visible + self.depth.delayed, "message"),
+                self.depth.in_flight,
+                counted(under_way, "batch")
             )
         })
     }

@@ -5,6 +5,7 @@ use std::fmt;
 use emulators::dynamodb::{IndexLagReport, KeyLimitReport, TableLimitUsage};
 use emulators::proxy::{ExpiredCredentialsReport, LostRepliesReport, RequestErrorsReport};
 use loadgen::Throttle;
+use protocol::text::counted;
 use serde::Serialize;
 
 /// How often each fault struck. A fault that is off is `None` or empty.
@@ -205,8 +206,11 @@ impl FaultReport {
         if let Some(limit) = self.partition_limit {
             writeln!(
                 f,
-                "  partition limit       {} writes throttled: {} by index keys, {} by items, {} by index keys of the batch table",
-                limit.by_index_key + limit.by_item + limit.by_batch_index_key,
+                "  partition limit       {} throttled: {} by index keys, {} by items, {} by index keys of the batch table",
+                counted(
+                    limit.by_index_key + limit.by_item + limit.by_batch_index_key,
+                    "write"
+                ),
                 limit.by_index_key,
                 limit.by_item,
                 limit.by_batch_index_key
@@ -232,10 +236,10 @@ impl FaultReport {
         if let Some(errors) = self.request_errors {
             writeln!(
                 f,
-                "  errors                {}: {} server errors, {} throttles",
+                "  errors                {}: {}, {}",
                 errors.server_errors + errors.throttled,
-                errors.server_errors,
-                errors.throttled
+                counted(errors.server_errors, "server error"),
+                counted(errors.throttled, "throttle")
             )?;
         }
         Ok(())
@@ -243,23 +247,29 @@ impl FaultReport {
 
     fn environments(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(repeated) = self.deliveries_repeated {
-            writeln!(f, "  duplicate deliveries  {repeated} messages")?;
+            let repeated = counted(repeated, "message");
+            writeln!(f, "  duplicate deliveries  {repeated}")?;
         }
         if let Some(killed) = self.killed_at_random {
-            writeln!(f, "  kills                 {killed} environments")?;
+            let killed = counted(killed, "environment");
+            writeln!(f, "  kills                 {killed}")?;
         }
         for at in &self.kill_at {
             writeln!(
                 f,
-                "  kill at `{}`  {} environments at {} lines",
-                at.text, at.killed, at.lines
+                "  kill at `{}`  {} at {}",
+                at.text,
+                counted(at.killed, "environment"),
+                counted(at.lines, "line")
             )?;
         }
         if let Some(expired) = self.expired_credentials {
             writeln!(
                 f,
-                "  expired credentials   {} environments, {} of them ended themselves; {} requests refused",
-                expired.environments, expired.ended_themselves, expired.requests_refused
+                "  expired credentials   {}, {} of them ended themselves; {} refused",
+                counted(expired.environments, "environment"),
+                expired.ended_themselves,
+                counted(expired.requests_refused, "request")
             )?;
         }
         Ok(())
@@ -269,14 +279,15 @@ impl FaultReport {
         if let Some(refused) = self.tickets_refused_by_sink {
             writeln!(
                 f,
-                "  sink down             {refused} tickets given back meanwhile"
+                "  sink down             {} given back meanwhile",
+                counted(refused, "ticket")
             )?;
         }
         if let Some(errors) = self.sink_errors {
             writeln!(
                 f,
-                "  sink errors           {} deliveries: {} refused, {} stored and reported as failed",
-                errors.before + errors.after,
+                "  sink errors           {}: {} refused, {} stored and reported as failed",
+                counted(errors.before + errors.after, "delivery"),
                 errors.before,
                 errors.after
             )?;
@@ -284,15 +295,17 @@ impl FaultReport {
         if let Some(cuts) = self.sink_cuts {
             writeln!(
                 f,
-                "  cut connections       {} of {} connections to the sink",
-                cuts.cut, cuts.connections
+                "  cut connections       {} of {} to the sink",
+                cuts.cut,
+                counted(cuts.connections, "connection")
             )?;
         }
         for redeploy in &self.redeploys {
             write!(
                 f,
-                "  redeploy at {:.1} s     {} environments replaced",
-                redeploy.at_secs, redeploy.environments_replaced
+                "  redeploy at {:.1} s     {} replaced",
+                redeploy.at_secs,
+                counted(redeploy.environments_replaced, "environment")
             )?;
             if let Some(function) = &redeploy.code {
                 write!(f, ", another executable: {function}")?;
@@ -312,9 +325,9 @@ impl fmt::Display for TableLimitReport {
         let throttled = self.throttled_by_items + self.throttled_by_index;
         writeln!(
             f,
-            "  table limit           {} units/s; {throttled} of {} writes to the lock table throttled: {} by the table, {} by its index; {} to the batch table",
+            "  table limit           {} units/s; {throttled} of {} to the lock table throttled: {} by the table, {} by its index; {} to the batch table",
             self.units_per_second,
-            self.writes,
+            counted(self.writes, "write"),
             self.throttled_by_items,
             self.throttled_by_index,
             self.batch_table_throttled

@@ -2,6 +2,8 @@
 
 use loadgen::Cost;
 
+use protocol::text::counted;
+
 use super::Ledger;
 use super::prices::MILLION;
 
@@ -17,22 +19,22 @@ impl Ledger {
         let costs = [
             (
                 "table writes",
-                format!("{} write units", whole(share.write_units)),
+                counted(whole(share.write_units), "write unit"),
                 dollars.write_units,
             ),
             (
                 "table reads",
-                format!("{} read units", whole(share.read_units)),
+                counted(whole(share.read_units), "read unit"),
                 dollars.read_units,
             ),
             (
                 "queues",
-                format!("{} requests", whole(share.sqs_requests)),
+                counted(whole(share.sqs_requests), "request"),
                 dollars.sqs_requests,
             ),
             (
                 "invocations",
-                format!("{invocations} invocations"),
+                counted(invocations, "invocation"),
                 dollars.lambda_requests,
             ),
             (
@@ -42,7 +44,7 @@ impl Ledger {
             ),
             (
                 "S3 requests",
-                format!("{s3} requests, those to the sink included"),
+                format!("{}, those to the sink included", counted(s3, "request")),
                 dollars.s3_requests,
             ),
             (

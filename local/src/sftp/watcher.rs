@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use protocol::text::counted;
 use serde::{Deserialize, Serialize};
 
 /// The pause between two looks.
@@ -208,8 +209,10 @@ impl fmt::Display for WatchReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "  watched   {} files in {} looks: {} half, changed or gone under a final name",
-            self.files, self.looks, self.violations
+            "  watched   {} in {}: {} half, changed or gone under a final name",
+            counted(self.files, "file"),
+            counted(self.looks, "look"),
+            self.violations
         )?;
         self.examples
             .iter()
