@@ -54,7 +54,8 @@ pub(crate) const EVENT_ID: Variable<Text> = Variable {
         allowed: "`message-id`, `body-hash`, `attribute:NAME` or `json:EXPRESSION`",
     },
     meaning: "What makes two messages the same event: the SQS message id, the hash of the body, a message attribute, or what \
-              a JMESPath finds in the body (a list joins to one id). Take `json:` if you can; docs/deploying.md#choices says why.",
+              a JMESPath finds in the body: a string, a boolean, a whole number of 64 bits, or a list of these, which joins to one id. A \
+              body that is nested in more than 127 levels cannot be read. Take `json:` if you can; docs/deploying.md#choices says why.",
 };
 const EVENT_ID_PREFIX: Variable<Text> = Variable {
     name: "EVENT_ID_PREFIX",

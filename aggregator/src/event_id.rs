@@ -8,19 +8,30 @@ use shared::expression::Expression;
 /// Why an expression finds no event id or batch key in a body.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExpressionError {
-    /// The result is null, an empty text, or an empty list.
+    /// The result is null.
     #[error(
         "`{expression}`: found nothing, expected a string, a whole number, a boolean, or a list of these"
     )]
     Nothing { expression: String },
-    /// The result is an object, a list in a list, or a number that is not whole or does not fit 64 bits.
+    /// The result is an empty text or list, an object, or a list in a list.
     #[error(
         "`{expression}`: found {found}, expected a string, a whole number, a boolean, or a list of these"
     )]
     NoText {
         expression: String,
-        /// The kind of the result, with its value if it is a number.
-        found: String,
+        /// The kind of the result.
+        found: &'static str,
+    },
+    /// The result is a number that is not whole or does not fit 64 bits.
+    #[error(
+        "`{expression}`: found the number «{number}», expected a whole number from {} to {}, or a string",
+        i64::MIN,
+        u64::MAX
+    )]
+    NotWhole {
+        expression: String,
+        /// The number, as it was parsed: its last digits may be lost.
+        number: String,
     },
     /// The evaluation failed on this body.
     #[error("`{expression}`: cannot be evaluated: {message}")]
@@ -35,9 +46,15 @@ pub enum ExpressionError {
 pub fn find_text(expression: &Expression, body: &Rcvar) -> Result<String, ExpressionError> {
     let name = || expression.as_str().to_owned();
     let nothing = || ExpressionError::Nothing { expression: name() };
-    let no_text = |value: &Variable| ExpressionError::NoText {
-        expression: name(),
-        found: describe(value),
+    let no_text = |value: &Variable| match value {
+        Variable::Number(number) => ExpressionError::NotWhole {
+            expression: name(),
+            number: number.to_string(),
+        },
+        value => ExpressionError::NoText {
+            expression: name(),
+            found: describe(value),
+        },
     };
     let found = expression
         .find(body)
@@ -47,7 +64,7 @@ pub fn find_text(expression: &Expression, body: &Rcvar) -> Result<String, Expres
         })?;
     match found.as_ref() {
         Variable::Null => Err(nothing()),
-        Variable::Array(members) if members.is_empty() => Err(nothing()),
+        Variable::Array(members) if members.is_empty() => Err(no_text(&found)),
         Variable::Array(members) => {
             let texts: Result<Vec<String>, _> = members
                 .iter()
@@ -56,7 +73,7 @@ pub fn find_text(expression: &Expression, body: &Rcvar) -> Result<String, Expres
             Ok(join(&texts?))
         }
         value => match scalar(value) {
-            Some(text) if text.is_empty() => Err(nothing()),
+            Some(text) if text.is_empty() => Err(no_text(value)),
             Some(text) => Ok(text),
             None => Err(no_text(value)),
         },
@@ -84,15 +101,14 @@ fn scalar(value: &Variable) -> Option<String> {
     }
 }
 
-fn describe(value: &Variable) -> String {
+fn describe(value: &Variable) -> &'static str {
     match value {
-        Variable::Number(number) => format!("the number «{number}»"),
-        Variable::Null => "a null inside a list".to_owned(),
-        Variable::Array(_) => "a list inside a list".to_owned(),
-        Variable::Object(_) => "an object".to_owned(),
-        Variable::String(_) | Variable::Bool(_) | Variable::Expref(_) => {
-            "something else".to_owned()
-        }
+        Variable::String(_) => "an empty text",
+        Variable::Null => "a null inside a list",
+        Variable::Array(members) if members.is_empty() => "an empty list",
+        Variable::Array(_) => "a list inside a list",
+        Variable::Object(_) => "an object",
+        Variable::Number(_) | Variable::Bool(_) | Variable::Expref(_) => "something else",
     }
 }
 
@@ -167,13 +183,20 @@ mod tests {
         for (expression, body, words) in [
             ("id", "{}", "`id`: found nothing"),
             ("id", r#"{"id":null}"#, "`id`: found nothing"),
-            ("id", r#"{"id":""}"#, "`id`: found nothing"),
+            ("id", r#"{"id":""}"#, "`id`: found an empty text, expected"),
+            ("id", r#"{"id":[]}"#, "`id`: found an empty list, expected"),
+            (
+                "[id]",
+                r#"{"id":[]}"#,
+                "`[id]`: found an empty list, expected",
+            ),
             ("id", r#"{"id":{}}"#, "`id`: found an object"),
             ("id", r#"{"id":1.5}"#, "the number «1.5»"),
             (
                 "id",
-                r#"{"id":123456789012345678901234567890}"#,
-                "expected a string, a whole number",
+                r#"{"id":12345678901234567890123}"#,
+                "`id`: found the number «1.2345678901234568e22», \
+                 expected a whole number from -9223372036854775808 to 18446744073709551615, or a string",
             ),
             ("[id, other]", r#"{"id":"a"}"#, "a null inside a list"),
             ("abs(id)", r#"{"id":"a"}"#, "cannot be evaluated"),

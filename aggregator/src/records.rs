@@ -61,6 +61,10 @@ enum BadRecord {
         needed_by: &'static str,
         message: String,
     },
+    #[error(
+        "body: nested too deeply for `{needed_by}`: got more than {JSON_LEVELS_MAX} levels of lists and objects, expected at most {JSON_LEVELS_MAX}"
+    )]
+    TooDeep { needed_by: &'static str },
     #[error("message attribute `{name}`: missing, expected a string value, which `EVENT_ID` needs")]
     NoAttribute { name: String },
     #[error("`{needed_by}`: {source}")]
@@ -107,6 +111,12 @@ enum BadRecord {
 /// The reason of a message in the quarantine whose event id another message has with another body.
 pub const CONFLICT: &str =
     "event id: conflict: another message has the same event id and another body";
+
+/// Levels of lists and objects within each other that the parser takes; it must not overflow its stack.
+/// Source: <https://docs.rs/serde_json/1/serde_json/struct.Deserializer.html#method.disable_recursion_limit> (2026-11).
+const JSON_LEVELS_MAX: usize = 127;
+/// What the error of the parser begins with if a body has more levels. Its type does not say so.
+const TOO_DEEP: &str = "recursion limit exceeded";
 
 /// A body as JSON, or the error of the parser.
 type Json = Result<Rcvar, String>;
@@ -335,10 +345,14 @@ fn find(
 
 /// Returns the body as JSON, which `needed_by` needs.
 fn parsed<'j>(json: &'j Json, needed_by: &'static str) -> Result<&'j Rcvar, BadRecord> {
-    json.as_ref().map_err(|message| BadRecord::NotJson {
-        needed_by,
-        message: message.clone(),
-    })
+    json.as_ref()
+        .map_err(|message| match message.starts_with(TOO_DEEP) {
+            true => BadRecord::TooDeep { needed_by },
+            false => BadRecord::NotJson {
+                needed_by,
+                message: message.clone(),
+            },
+        })
 }
 
 /// Returns the attributes as JSON, sorted by name, so that a message is stored as the same bytes every time; `None` if

@@ -57,6 +57,23 @@ fn a_bad_message_is_named_and_leaves_its_neighbours_alone() {
 }
 
 #[test]
+fn a_body_may_be_nested_in_127_levels_and_the_reason_of_a_deeper_one_says_so() {
+    let config = config(&[("EVENT_ID", "json:id")]);
+    let nested = |levels: usize| {
+        // The object is a level too.
+        let (open, close) = ("[".repeat(levels - 1), "]".repeat(levels - 1));
+        let body = format!(r#"{{"id":"e0","deep":{open}{close}}}"#);
+        let message = serde_json::json!([{ "messageId": "m0", "body": body }]);
+        read_bodies(&config, message).remove(0)
+    };
+    assert!(nested(127).is_ok());
+    assert_eq!(
+        reason(&nested(128)),
+        "body: nested too deeply for `EVENT_ID`: got more than 127 levels of lists and objects, expected at most 127"
+    );
+}
+
+#[test]
 fn a_chunk_takes_a_body_that_no_item_takes() {
     let large = noise(1_000_000);
     for (bodies, fits) in [("items", false), ("table", true)] {
