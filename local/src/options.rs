@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use emulators::lambda::Bootstrap;
+use emulators::lambda::{Bootstrap, MAPPING_CONCURRENCY};
 use emulators::sam::Template;
 
 use crate::bodies::{self, BodiesKind};
@@ -88,11 +88,11 @@ pub struct StackArgs {
     /// Maximum number of records in one aggregator event; choose it so that the aggregator handles them within its timeout
     #[arg(long, value_name = "N", default_value_t = 5_000)]
     batch_size: usize,
-    /// Maximum number of aggregator environments (MaximumConcurrency)
-    #[arg(long, value_name = "N", default_value_t = 2)]
+    /// Maximum number of aggregator environments (MaximumConcurrency, 2 to 1000)
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = mapping_concurrency)]
     aggregators: u32,
-    /// Maximum number of batch-processor environments (MaximumConcurrency)
-    #[arg(long, value_name = "N", default_value_t = 2)]
+    /// Maximum number of batch-processor environments (MaximumConcurrency, 2 to 1000)
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = mapping_concurrency)]
     batch_processors: u32,
     /// Maximum number of concurrent invocations in one aggregator environment (AWS_LAMBDA_MAX_CONCURRENCY)
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -261,6 +261,20 @@ impl StackArgs {
             faults,
         })
     }
+}
+
+/// Reads the value of `MaximumConcurrency`.
+fn mapping_concurrency(text: &str) -> Result<u32, String> {
+    let number = text.parse().ok();
+    number
+        .filter(|number| MAPPING_CONCURRENCY.contains(number))
+        .ok_or_else(|| {
+            format!(
+                "expected {} to {}, as Lambda allows for `MaximumConcurrency`",
+                MAPPING_CONCURRENCY.start(),
+                MAPPING_CONCURRENCY.end()
+            )
+        })
 }
 
 fn read_template(path: Option<&PathBuf>) -> anyhow::Result<Template> {

@@ -220,7 +220,10 @@ async fn a_wrong_command_line_is_refused_with_a_reason() {
         (&["--duplicates", "100"], "100"),
         (&["--env", "NAME"], "NAME=VALUE"),
         (&["--aggregator", "/no/such/file"], "/no/such/file"),
-        (&["--aggregators", "1"], "concurrency: got `1`"),
+        (
+            &["--aggregators", "1"],
+            "invalid value '1' for '--aggregators <N>': expected 2 to 1000",
+        ),
         (&["--out", taken], "`--out`: not empty"),
         (&["--template", "/no/such/file"], "--template /no/such/file"),
         (&["--template", template], "`Resources`: missing"),

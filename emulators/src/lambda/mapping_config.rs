@@ -17,7 +17,7 @@ pub const WINDOW_MAX: Duration = Duration::from_secs(300);
 pub const WINDOW_OF_LARGE_BATCH_MIN: Duration = Duration::from_secs(1);
 
 /// Allowed values of `MaximumConcurrency`. Source: <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html>
-pub const CONCURRENCY: RangeInclusive<u32> = 2..=1000;
+pub const MAPPING_CONCURRENCY: RangeInclusive<u32> = 2..=1000;
 
 /// The configuration of an event source mapping.
 #[derive(Clone, Debug)]
@@ -112,8 +112,8 @@ impl fmt::Display for MappingProblem {
                 write!(
                     f,
                     "concurrency: got `{concurrency}`, expected {} to {}",
-                    CONCURRENCY.start(),
-                    CONCURRENCY.end()
+                    MAPPING_CONCURRENCY.start(),
+                    MAPPING_CONCURRENCY.end()
                 )
             }
             MappingProblem::TimeoutOverVisibility {
@@ -152,7 +152,7 @@ impl MappingConfig {
             let (batch_size, window) = (self.batch_size, self.window);
             problems.push(MappingProblem::LargeBatchNeedsWindow { batch_size, window });
         }
-        if !CONCURRENCY.contains(&self.concurrency_max) {
+        if !MAPPING_CONCURRENCY.contains(&self.concurrency_max) {
             problems.push(MappingProblem::ConcurrencyOutOfRange(self.concurrency_max));
         }
         match visibility_timeout {

@@ -41,7 +41,7 @@ pub use limits::{
     ACCOUNT_ID, INIT_TIME_MAX, REGION, REQUEST_BYTES_MAX, RESPONSE_BYTES_MAX, SHUTDOWN_GRACE,
 };
 pub use logs::{LogLine, LogSink, LogStream, print_logs};
-pub use mapping_config::{MappingConfig, MappingError, MappingProblem};
+pub use mapping_config::{MAPPING_CONCURRENCY, MappingConfig, MappingError, MappingProblem};
 pub use partial_batch_response::{BatchOutcome, OutcomeReason, partial_batch_response};
 pub use process::process_variables;
 pub use schedule::Schedule;
