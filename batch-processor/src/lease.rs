@@ -1,12 +1,13 @@
 //! The lease on a batch, and every write to the record of a leased batch.
 
 use protocol::batch::{
-    BatchRecord, BatchWrite, Lease, LeaseVerdict, Notice, OperatorDecision, PartRecord, may_lease,
+    BatchRecord, BatchWrite, Failure, Lease, LeaseVerdict, Notice, OperatorDecision, PartRecord,
+    may_lease,
 };
 use protocol::ids::{BatchId, LeaseOwner};
 use protocol::limits::{
-    BATCH_LIFE_MAX, BATCH_RECORD_RETENTION, DUE_GRACE, RECEIPT_BYTES_MAX, RECORD_TEXT_BYTES_MAX,
-    TICKET_AWAY_MAX,
+    BATCH_LIFE_MAX, BATCH_RECORD_RETENTION, DUE_GRACE, FAILURE_BYTES_MAX, RECEIPT_BYTES_MAX,
+    RECORD_TEXT_BYTES_MAX, TICKET_AWAY_MAX,
 };
 use protocol::planted::{Bug, planted};
 use protocol::retry::RetryPolicy;
@@ -155,9 +156,21 @@ async fn give_up(
         due_at,
         verify_at: None,
         turn_at,
+        failure: Some(failure(batch, reason, now)),
     };
     if let Err(error) = budgets.wrap_up.write(batch_store, batch, &write).await {
         warn!(batch_id = %batch, %error, "lease not given up");
+    }
+}
+
+/// Returns the failure for the record, which names the batch itself.
+fn failure(batch: BatchId, reason: &RetryTicket, at: Timestamp) -> Failure {
+    let text = reason.to_string();
+    let of_batch = format!("batch {batch}: ");
+    let text = text.strip_prefix(&of_batch).unwrap_or(&text).to_owned();
+    Failure {
+        at,
+        text: cut(text, FAILURE_BYTES_MAX),
     }
 }
 
@@ -308,6 +321,7 @@ impl LeasedBatch<'_> {
             },
             verify_at: None,
             turn_at: None,
+            failure: None,
         };
         self.write(&write, self.budgets.wrap_up).await
     }
@@ -328,6 +342,7 @@ impl LeasedBatch<'_> {
             },
             verify_at: None,
             turn_at,
+            failure: None,
         };
         self.write(&write, self.budgets.wrap_up).await
     }
@@ -339,6 +354,7 @@ impl LeasedBatch<'_> {
             due_at: at + DUE_GRACE,
             verify_at: Some(at),
             turn_at: None,
+            failure: None,
         };
         self.write(&write, self.budgets.wrap_up).await
     }

@@ -28,7 +28,7 @@ pub use lease::{LeaseVerdict, OperatorDecision, may_lease};
 pub use note::{OperatorNote, with_note};
 pub use notice::{Notice, NoticeCounts, NoticeKind};
 pub use proof::{EmptyIndex, Lag, Role, empty_index, lag, nothing_to_deliver, proven, role};
-pub use record::{BatchRecord, Lease, Listing, PartRecord, PartState, Status};
+pub use record::{BatchRecord, Failure, Lease, Listing, PartRecord, PartState, Status};
 pub use write::{BatchCounts, BatchWrite, NO_ERROR, already_applied, apply};
 
 #[cfg(test)]

@@ -92,6 +92,8 @@ pub const BATCH_ITEMS_MAX: u64 = 500_000;
 pub const KNOWN_CLAIMS_MAX: usize = 200_000;
 /// Bytes of an error text in a batch record.
 pub const RECORD_TEXT_BYTES_MAX: usize = 1_024;
+/// Bytes of the last failure in a batch record; a longer one is cut.
+pub const FAILURE_BYTES_MAX: usize = 512;
 /// Notes about operators that a batch record keeps: the last ones.
 pub const NOTES_MAX: usize = 8;
 /// Bytes of the name of an operator in a note.
@@ -260,6 +262,7 @@ const fn record_bytes_max(sets: usize, set_bytes_max: usize) -> usize {
         + NOTICES_MAX * NOTICE_ERROR_BYTES_MAX
         + FINGERPRINT_BYTES_MAX
         + 2 * RECORD_TEXT_BYTES_MAX
+        + FAILURE_BYTES_MAX
         + 3 * 2_048
 }
 

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use protocol::batch::{
-    BatchCounts, BatchRecord, BatchWrite, Lease, Listing, Notice, OperatorDecision, OperatorNote,
-    PartRecord, PartState, Status, apply, with_note,
+    BatchCounts, BatchRecord, BatchWrite, Failure, Lease, Listing, Notice, OperatorDecision,
+    OperatorNote, PartRecord, PartState, Status, apply, with_note,
 };
 use protocol::bodies::Bodies;
 use protocol::ids::{LeaseOwner, Seq};
@@ -178,6 +178,10 @@ impl Draw {
                 due_at: self.edge(),
                 verify_at: self.chance(50).then(|| self.edge()),
                 turn_at: self.chance(50).then(|| self.edge()),
+                failure: self.chance(50).then(|| Failure {
+                    at: self.edge(),
+                    text: format!("failure {}", self.below(9)),
+                }),
             },
             18 => self.note(record),
             19 | 20 => self.notices_sent(record),

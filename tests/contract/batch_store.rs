@@ -160,6 +160,7 @@ fn processing() -> Vec<BatchWrite> {
             due_at: ms(0),
             verify_at: None,
             turn_at: None,
+            failure: None,
         },
         BatchWrite::Fail {
             owner: owner(),

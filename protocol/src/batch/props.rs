@@ -255,6 +255,7 @@ impl World {
                 due_at,
                 verify_at,
                 turn_at: None,
+                failure: None,
             })?;
             return Ok(());
         }
@@ -282,6 +283,7 @@ impl World {
                 due_at: self.now,
                 verify_at: (choice > 127).then_some(self.now),
                 turn_at: None,
+                failure: None,
             },
             (1, _) => BatchWrite::Fail {
                 owner,

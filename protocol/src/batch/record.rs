@@ -135,6 +135,13 @@ pub struct Lease {
     pub until: Timestamp,
 }
 
+/// Why an attempt at a batch ended, and will be made again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    pub at: Timestamp,
+    pub text: String,
+}
+
 /// One item of the batch table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BatchRecord {
@@ -193,6 +200,8 @@ pub struct BatchRecord {
     pub verify_at: Option<Timestamp>,
     /// When the next part may go to the sink, if deliveries have a rate and the part had to wait for its turn.
     pub turn_at: Option<Timestamp>,
+    /// The last failure since a part was delivered. No decision depends on it.
+    pub last_failure: Option<Failure>,
     pub completed_at: Option<Timestamp>,
     /// Why the batch is in error.
     pub error: Option<String>,
@@ -260,6 +269,7 @@ impl BatchRecord {
             quarantine: None,
             verify_at: None,
             turn_at: None,
+            last_failure: None,
             completed_at: None,
             error: None,
             expires_at: None,
@@ -422,6 +432,7 @@ impl BatchRecord {
         }
         let texts = [
             self.error.as_ref().map(String::len),
+            self.last_failure.as_ref().map(|failure| failure.text.len()),
             self.quarantine.as_ref().map(String::len),
             self.batch_key.as_ref().map(|key| key.as_str().len()),
             self.lease.as_ref().map(|lease| lease.owner.as_str().len()),

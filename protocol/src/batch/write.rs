@@ -3,7 +3,7 @@
 use super::lease::{LeaseVerdict, OperatorDecision, may_lease};
 use super::note::OperatorNote;
 use super::notice::Notice;
-use super::record::{BatchRecord, Lease, PartRecord, PartState, Status};
+use super::record::{BatchRecord, Failure, Lease, PartRecord, PartState, Status};
 use crate::ids::LeaseOwner;
 use crate::limits::DUE_GRACE;
 use crate::planted::{Bug, planted};
@@ -114,6 +114,8 @@ pub enum BatchWrite {
         verify_at: Option<Timestamp>,
         /// When the next part may go to the sink; `None` if no turn is kept.
         turn_at: Option<Timestamp>,
+        /// Why the attempt failed; `None` keeps the failure of the record.
+        failure: Option<Failure>,
     },
     /// Puts the batch in error. Needs: the lease.
     Fail {
@@ -206,6 +208,7 @@ pub fn apply(record: &BatchRecord, write: &BatchWrite) -> Option<BatchRecord> {
             next.deliver(owner, *index, receipt, *at, delivered.as_ref())?;
             next.parts[*index].rejected = *rejected;
             next.turn_at = None;
+            next.last_failure = None;
         }
         BatchWrite::SetAside {
             owner,
@@ -224,9 +227,11 @@ pub fn apply(record: &BatchRecord, write: &BatchWrite) -> Option<BatchRecord> {
             due_at,
             verify_at,
             turn_at,
+            failure,
         } => {
             next.give_up(owner, *due_at, *verify_at)?;
             next.turn_at = *turn_at;
+            next.last_failure = failure.clone().or(next.last_failure.take());
         }
         BatchWrite::Fail {
             owner,

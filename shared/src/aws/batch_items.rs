@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use protocol::batch::{BatchRecord, Lease, Listing, OperatorNote, PartRecord, PartState, Status};
+use protocol::batch::{
+    BatchRecord, Failure, Lease, Listing, OperatorNote, PartRecord, PartState, Status,
+};
 use protocol::bodies::Bodies;
 use protocol::ids::{BatchId, SourceArn};
 use protocol::limits::STATUS_SHARDS;
@@ -82,6 +84,7 @@ pub(super) fn record_item(record: &BatchRecord) -> Item {
             AttributeValue::L(record.parts.iter().map(part_value).collect()),
         );
     }
+    let failure = record.last_failure.as_ref();
     let optional = [
         ("status", record.status.map(|status| s(status.as_str()))),
         (
@@ -114,6 +117,8 @@ pub(super) fn record_item(record: &BatchRecord) -> Item {
         ("sealedAt", record.sealed_at.map(ms)),
         ("verifyAt", record.verify_at.map(ms)),
         ("turnAt", record.turn_at.map(ms)),
+        ("lastFailure", failure.map(|failure| s(&failure.text))),
+        ("lastFailureAt", failure.map(|failure| ms(failure.at))),
         ("completedAt", record.completed_at.map(ms)),
         ("error", record.error.as_deref().map(s)),
         ("expiresAt", record.expires_at.map(ttl)),
@@ -235,6 +240,7 @@ pub(super) fn read_record(table: &str, item: Item) -> Result<BatchRecord, Malfor
         parts: parts(&mut item)?,
         verify_at: item.time_ms("verifyAt")?,
         turn_at: item.time_ms("turnAt")?,
+        last_failure: last_failure(&mut item)?,
         completed_at: item.time_ms("completedAt")?,
         error: item.string("error")?,
         expires_at: item.time_secs("expiresAt")?,
@@ -287,6 +293,11 @@ fn bodies(item: &mut StoredItem<'_>) -> Result<Bodies, MalformedItem> {
             item.malformed(BODIES, format_args!("unknown: got `{text}`, {error}"))
         }),
     }
+}
+
+fn last_failure(item: &mut StoredItem<'_>) -> Result<Option<Failure>, MalformedItem> {
+    let (at, text) = (item.time_ms("lastFailureAt")?, item.string("lastFailure")?);
+    Ok(at.zip(text).map(|(at, text)| Failure { at, text }))
 }
 
 fn lease(item: &mut StoredItem<'_>) -> Result<Option<Lease>, MalformedItem> {

@@ -3,7 +3,8 @@
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use protocol::batch::{
-    BatchCounts, BatchWrite, Lease, NO_ERROR, OperatorDecision, OperatorNote, PartRecord, Status,
+    BatchCounts, BatchWrite, Failure, Lease, NO_ERROR, OperatorDecision, OperatorNote, PartRecord,
+    Status,
 };
 use protocol::format_version::{FORMAT_VERSION, FORMAT_VERSION_FIELD};
 use protocol::ids::{BatchId, LeaseOwner};
@@ -82,7 +83,8 @@ fn update_of(batch: BatchId, write: &BatchWrite) -> Update {
             due_at,
             verify_at,
             turn_at,
-        } => give_up(owner, *due_at, *verify_at, *turn_at),
+            failure,
+        } => give_up(owner, *due_at, *verify_at, *turn_at, failure.as_ref()),
         BatchWrite::Fail {
             owner,
             error,
@@ -297,6 +299,9 @@ fn set_number(owner: &LeaseOwner, index: usize, number: u64) -> Update {
     )
 }
 
+/// What a record loses when its next part is delivered.
+const ENDED_WITH_PART: &str = "#turnAt, #lastFailure, #lastFailureAt";
+
 /// Marks part `index` as delivered, by the holder of the lease, while it is frozen. With `delivered`, the members of
 /// the part move into that set.
 fn mark_delivered(
@@ -323,13 +328,13 @@ fn mark_delivered(
     let update = match delivered {
         None => Update::new(
             frozen(index),
-            format!("{set} REMOVE #turnAt, #parts[{index}].#sink"),
+            format!("{set} REMOVE {ENDED_WITH_PART}, #parts[{index}].#sink"),
             values,
         ),
         Some(all) => Update::new(
             frozen(index),
             format!(
-                "{set}, #delivered = :all REMOVE #turnAt, #parts[{index}].#sink, #parts[{index}].#members"
+                "{set}, #delivered = :all REMOVE {ENDED_WITH_PART}, #parts[{index}].#sink, #parts[{index}].#members"
             ),
             values,
         )
@@ -393,15 +398,20 @@ fn reminded(was_due_at: Timestamp, due_at: Timestamp) -> Update {
     )
 }
 
-/// Gives the lease up, by its holder. Keeps the `verifyAt` of the record if no new one is given.
+/// Gives the lease up, by its holder. Keeps the `verifyAt` and the failure of the record if no new ones are given.
 fn give_up(
     owner: &LeaseOwner,
     due_at: Timestamp,
     verify_at: Option<Timestamp>,
     turn_at: Option<Timestamp>,
+    failure: Option<&Failure>,
 ) -> Update {
     let mut set = "SET #dueAt = :dueAt".to_owned();
     set += verify_at.map_or("", |_| ", #verifyAt = :verifyAt");
+    set += failure.map_or(
+        "",
+        |_| ", #lastFailure = :lastFailure, #lastFailureAt = :lastFailureAt",
+    );
     let (turn, no_turn) = match turn_at {
         Some(_) => (", #turnAt = :turnAt", ""),
         None => ("", ", #turnAt"),
@@ -418,6 +428,11 @@ fn give_up(
     }
     if let Some(turn_at) = turn_at {
         update = update.with(":turnAt", ms(turn_at));
+    }
+    if let Some(failure) = failure {
+        update = update
+            .with(":lastFailure", s(&failure.text))
+            .with(":lastFailureAt", ms(failure.at));
     }
     update
 }

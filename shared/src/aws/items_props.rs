@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use proptest::prelude::*;
-use protocol::batch::{BatchRecord, Lease, OperatorNote, PartRecord, PartState, Status};
+use protocol::batch::{BatchRecord, Failure, Lease, OperatorNote, PartRecord, PartState, Status};
 use protocol::bodies::{Bodies, S3Prefix};
 use protocol::claim::{Candidate, Claim, LockItem, LockState, Overflow};
 use protocol::ids::{BatchId, BodyHash, ChunkSeat, Seat, Seq};
-use protocol::limits::NOTES_MAX;
+use protocol::limits::{FAILURE_BYTES_MAX, NOTES_MAX};
 use protocol::period::Period;
 use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
@@ -221,6 +221,10 @@ fn records() -> impl Strategy<Value = BatchRecord> {
                     sealed_at: times[0],
                     verify_at: times[1],
                     turn_at: times[2],
+                    last_failure: times[0].map(|at| Failure {
+                        at,
+                        text: "f".repeat(FAILURE_BYTES_MAX),
+                    }),
                     completed_at: times[2],
                     error: end.0,
                     expires_at: end.1,

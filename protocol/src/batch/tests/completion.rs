@@ -101,6 +101,7 @@ fn an_unproven_batch_is_verified_before_it_completes() {
         due_at: at(200),
         verify_at: Some(at(91)),
         turn_at: None,
+        failure: None,
     };
     let again = must(&must(&record, &given), &lease("q", 50, 80));
     assert_eq!(
@@ -140,6 +141,7 @@ fn repro_a_late_lease_and_a_late_completion_ended_a_batch_with_a_frozen_part() {
             due_at: at(50),
             verify_at: None,
             turn_at: None,
+            failure: None,
         },
     );
     // q finds a claim, freezes it, and gives up before the sink has it.
@@ -158,6 +160,7 @@ fn repro_a_late_lease_and_a_late_completion_ended_a_batch_with_a_frozen_part() {
             due_at: at(50),
             verify_at: None,
             turn_at: None,
+            failure: None,
         },
     );
     // Now p's retry of its lease arrives, and then its completion.

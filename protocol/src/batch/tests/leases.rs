@@ -52,6 +52,7 @@ fn a_processor_waits_for_the_window_the_seal_or_the_end_of_the_lease() {
         due_at: at(90),
         verify_at: None,
         turn_at: None,
+        failure: None,
     };
     assert_eq!(
         may_lease(&must(&leased, &given), at(2), None),
@@ -113,6 +114,7 @@ fn a_processor_that_lost_its_lease_can_change_nothing() {
             due_at: at(0),
             verify_at: None,
             turn_at: None,
+            failure: None,
         },
         BatchWrite::Fail {
             owner: p.clone(),

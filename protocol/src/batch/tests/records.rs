@@ -134,7 +134,11 @@ fn a_record_counts_every_byte_that_grows() {
         owner: owner("seven77"),
         until: at(1),
     });
-    expected += 2 + 3 + 5 + 7;
+    record.last_failure = Some(Failure {
+        at: at(1),
+        text: "eleven 1111".to_owned(),
+    });
+    expected += 2 + 3 + 5 + 7 + 11;
     assert_eq!(record.bytes(), expected);
     let set: SeqSet = (0..100).collect();
     for grows in [

@@ -189,12 +189,49 @@ fn giving_up_is_recognised_by_the_owner_of_the_lease() {
         due_at: at(90),
         verify_at: None,
         turn_at: None,
+        failure: None,
     };
     assert!(!already_applied(&leased, &give_up("p")));
     assert!(already_applied(&leased, &give_up("q")));
     let given_up = must(&leased, &give_up("p"));
     assert_eq!((&given_up.lease, given_up.due_at), (&None, at(90)));
     assert!(already_applied(&given_up, &give_up("p")));
+}
+
+#[test]
+fn the_last_failure_stays_until_a_part_is_delivered() {
+    let leased = must(&opened(), &lease("p", 30, 60));
+    let give_up = |name, failure: Option<&str>| BatchWrite::GiveUp {
+        owner: owner(name),
+        due_at: at(90),
+        verify_at: None,
+        turn_at: None,
+        failure: failure.map(|text| Failure {
+            at: at(35),
+            text: text.to_owned(),
+        }),
+    };
+    let text = |record: &BatchRecord| record.last_failure.clone().map(|failure| failure.text);
+    let failed = must(&leased, &give_up("p", Some("HTTP 503")));
+    assert_eq!(text(&failed).as_deref(), Some("HTTP 503"));
+    let again = must(&failed, &lease("q", 40, 60));
+    let paused = must(&again, &give_up("q", None));
+    assert_eq!(text(&paused).as_deref(), Some("HTTP 503"));
+    let again = must(&paused, &lease("r", 50, 70));
+    let frozen = BatchWrite::Freeze {
+        owner: owner("r"),
+        index: 0,
+        part: PartRecord::frozen((0..1).collect(), [7; 32], None),
+    };
+    let delivered = BatchWrite::Delivered {
+        owner: owner("r"),
+        index: 0,
+        receipt: "r".to_owned(),
+        at: at(55),
+        rejected: 0,
+        delivered: None,
+    };
+    assert_eq!(text(&must(&must(&again, &frozen), &delivered)), None);
 }
 
 #[test]

@@ -66,6 +66,7 @@ fn leases() -> Vec<BatchWrite> {
         due_at: AT,
         verify_at,
         turn_at: None,
+        failure: None,
     };
     vec![
         lease(None),
