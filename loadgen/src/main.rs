@@ -8,6 +8,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use loadgen::{ResumeFileError, ScheduleError, SendError, WorkloadError};
+use stack::{OpenError, SettingsError};
 
 use commands::{FAILED, USAGE, audit, burst, deliver, plan, report, send};
 
@@ -28,7 +29,7 @@ enum Command {
     ///
     /// Region, credentials and endpoints are those of `--env-file`, or are found as the AWS CLI does. Ctrl-C ends the burst with a
     /// summary, and with a file to continue from. Exit codes: 0 if everything was delivered once; 1 if not, or if the stack
-    /// cannot be reached; 2 if the options are wrong; 130 if it was stopped before everything was sent.
+    /// cannot be reached; 2 if the options are wrong; 130 or 143 if Ctrl-C or SIGTERM ended it before everything was delivered.
     Burst(Box<burst::BurstArgs>),
     /// Send a burst; prints one JSON object when all messages are in the queue.
     ///
@@ -40,7 +41,7 @@ enum Command {
     /// Ctrl-C ends the burst with a summary of what was sent, and leaves a file that --resume continues from.
     ///
     /// Exit codes: 0 if the queue acknowledged every message; 1 if a message could not be sent; 2 if the options are wrong;
-    /// 130 if the burst was stopped.
+    /// 130 or 143 if Ctrl-C or SIGTERM stopped the burst.
     Send(send::SendArgs),
     /// Compare delivered files, <dir>/<batchId>/<part>.<ext>, with the burst; prints one JSON object.
     ///
@@ -90,5 +91,12 @@ fn is_usage(error: &anyhow::Error) -> bool {
         Some(ResumeFileError::Write { .. }) | None => false,
         Some(_) => true,
     };
-    of_send || of_file || error.is::<WorkloadError>() || error.is::<ScheduleError>()
+    let of_stack = error
+        .downcast_ref::<OpenError>()
+        .is_some_and(OpenError::is_usage)
+        || error
+            .downcast_ref::<SettingsError>()
+            .is_some_and(SettingsError::is_usage);
+    let of_options = error.is::<WorkloadError>() || error.is::<ScheduleError>();
+    of_send || of_file || of_stack || of_options
 }

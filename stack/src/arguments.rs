@@ -29,6 +29,17 @@ pub enum OpenError {
     Connection(#[from] ConnectionError),
 }
 
+impl OpenError {
+    /// Returns whether the arguments or the environment are wrong, and no service refused a request.
+    pub fn is_usage(&self) -> bool {
+        match self {
+            OpenError::Settings(error) => error.is_usage(),
+            OpenError::Connection(ConnectionError::NoRegion) => true,
+            OpenError::Connection(ConnectionError::Credentials(_)) => false,
+        }
+    }
+}
+
 impl StackArgs {
     /// Returns the settings of the stack, and clients of its services. Region, credentials and endpoints are those of the
     /// file; those that it does not have are found as the AWS CLI does.

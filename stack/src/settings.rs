@@ -55,6 +55,16 @@ pub enum SettingsError {
     Incomplete { name: String, problems: Vec<String> },
 }
 
+impl SettingsError {
+    /// Returns whether the settings themselves are wrong, and no service refused a request.
+    pub fn is_usage(&self) -> bool {
+        match self {
+            SettingsError::File { .. } | SettingsError::Incomplete { .. } => true,
+            SettingsError::CloudFormation { .. } => false,
+        }
+    }
+}
+
 impl Settings {
     /// Returns settings from variables.
     pub(crate) fn of_variables(name: String, values: BTreeMap<String, String>) -> Settings {

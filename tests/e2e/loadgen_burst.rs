@@ -138,11 +138,11 @@ async fn a_burst_that_was_stopped_is_continued_and_audited_as_one() {
     let pid = first.id().expect("it runs").to_string();
     rig.until("a batch has claims", async || rig.under_way().await > 0)
         .await;
-    let killed = Command::new("kill").args(["-INT", &pid]).status().await;
+    let killed = Command::new("kill").args(["-TERM", &pid]).status().await;
     assert!(killed.expect("`kill` runs").success());
     let first = first.wait_with_output().await.expect("it ends");
     let sent = summary(&first)["sent"]["sent"].as_u64();
-    assert_eq!(first.status.code(), Some(130));
+    assert_eq!(first.status.code(), Some(143));
     assert!((1..600).contains(&sent.unwrap_or_default()), "{sent:?}");
 
     let rest = ["--resume", "loadgen-1.resume.json"];

@@ -11,9 +11,9 @@ use loadgen::{Halt, Progress, ReportFiles, ResumeFile, SendError, SendState, Wor
 use stack::StackArgs;
 
 use super::pace::{PaceArgs, messages_of};
-use super::signals::halt_on_signals;
+use super::signals::Signals;
 use super::workload::{WORKLOAD_ARGS, WorkloadArgs};
-use super::{FAILED, STOPPED, print};
+use super::{FAILED, print};
 
 #[derive(Args)]
 pub struct BurstArgs {
@@ -79,9 +79,9 @@ pub async fn run(args: &BurstArgs) -> anyhow::Result<ExitCode> {
         sink: args.sink.clone(),
     };
     let halt = Halt::new();
-    let signals = tokio::spawn(halt_on_signals(halt.clone()));
+    let signals = Signals::halt(halt.clone())?;
     let ended = run_with_progress(run, workload.len(), burst.state.acknowledged(), &halt).await;
-    signals.abort();
+    let signal = signals.code();
     if let Err(RunError::Send(SendError::Unsent { state, .. })) = &ended {
         write((**state).clone())?;
         eprintln!("to continue: add --resume {}", file.display());
@@ -101,6 +101,7 @@ pub async fn run(args: &BurstArgs) -> anyhow::Result<ExitCode> {
         &ended,
         &report_files(args, seed),
         stopped.then_some(&*file),
+        signal,
     )
 }
 
@@ -160,6 +161,7 @@ fn show(
     ended: &Ended,
     files: &ReportFiles,
     resume: Option<&Path>,
+    signal: Option<u8>,
 ) -> anyhow::Result<ExitCode> {
     files.write(&ended.record)?;
     match args.json {
@@ -171,9 +173,8 @@ fn show(
     if let Some(resume) = resume {
         eprintln!("to continue: add --resume {}", resume.display());
     }
-    Ok(ExitCode::from(match (ended.summary.ok(), resume) {
-        (true, _) => 0,
-        (false, Some(_)) if ended.rest.is_some() => STOPPED,
-        (false, _) => FAILED,
+    Ok(ExitCode::from(match ended.summary.ok() {
+        true => 0,
+        false => signal.unwrap_or(FAILED),
     }))
 }

@@ -18,9 +18,6 @@ pub const FAILED: u8 = 1;
 /// The exit code of wrong options, and of an audit that could not read its files.
 pub const USAGE: u8 = 2;
 
-/// The exit code of a burst that was stopped by Ctrl-C or SIGTERM.
-pub const STOPPED: u8 = 130;
-
 /// Writes one JSON object to standard output.
 fn print(report: &impl serde::Serialize) -> anyhow::Result<()> {
     use std::io::Write;

@@ -11,9 +11,9 @@ use serde::Serialize;
 
 use super::connect::connect;
 use super::pace::{PaceArgs, messages_of};
-use super::signals::halt_on_signals;
+use super::print;
+use super::signals::Signals;
 use super::workload::{WORKLOAD_ARGS, WorkloadArgs};
-use super::{STOPPED, print};
 
 #[derive(Args)]
 pub struct SendArgs {
@@ -70,10 +70,10 @@ pub async fn run(args: &SendArgs) -> anyhow::Result<ExitCode> {
     };
     let progress = Progress::after("send", workload.len(), burst.state.acknowledged());
     let halt = Halt::new();
-    let signals = tokio::spawn(halt_on_signals(halt.clone()));
+    let signals = Signals::halt(halt.clone())?;
     let set = |done: SendProgress| progress.set_with_retries(done.acknowledged, done.retries);
     let sent = loadgen::send_until(&client, &workload, &options, &halt, &set).await;
-    signals.abort();
+    let signal = signals.code();
     progress.finish();
     let sent = match sent {
         Ok(sent) => sent,
@@ -111,7 +111,7 @@ pub async fn run(args: &SendArgs) -> anyhow::Result<ExitCode> {
         report: &sent.report,
         resume_file: stopped.then_some(&file),
     })?;
-    Ok(ExitCode::from(if stopped { STOPPED } else { 0 }))
+    Ok(ExitCode::from(signal.filter(|_| stopped).unwrap_or(0)))
 }
 
 /// Returns the burst of the arguments, or that of the resume file.

@@ -34,7 +34,7 @@ impl Halt {
         self.raise(Going::Aborting);
     }
 
-    pub(super) fn is_stopped(&self) -> bool {
+    pub(crate) fn is_stopped(&self) -> bool {
         *self.0.borrow() >= Going::Stopping
     }
 
@@ -44,7 +44,7 @@ impl Halt {
     }
 
     /// Waits until the burst is aborted.
-    pub(super) async fn aborted(&self) {
+    pub(crate) async fn aborted(&self) {
         self.reached(Going::Aborting).await;
     }
 

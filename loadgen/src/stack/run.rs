@@ -127,19 +127,35 @@ impl Run<'_> {
         let watching = watch(self.connection, self.stack, options, halt, &so_far, &look);
         let (sent, seen) = tokio::join!(sending, watching);
         let ((sent, sent_after_secs), seen) = (sent?, seen?);
-        self.finish(sent, sent_after_secs, seen, &times).await
+        self.finish(sent, sent_after_secs, seen, &times, halt).await
     }
 
     async fn finish(
         self,
         sent: Sent,
         sent_after_secs: f64,
-        seen: Seen,
+        mut seen: Seen,
         times: &SentTimes,
+        halt: &Halt,
     ) -> Result<Ended, RunError> {
         let sent_times = times.of_events(self.workload, &self.send.schedule);
         let mut deliveries = DeliveryTimes::new(seen.parts.iter().cloned(), sent_times);
-        let (audit, sink) = self.audit(&seen, &mut deliveries).await?;
+        // A burst that was stopped earlier is audited all the same, unless that is stopped too.
+        let was_stopped = halt.is_stopped();
+        let stopped = async {
+            match was_stopped {
+                true => halt.aborted().await,
+                false => halt.stopped().await,
+            }
+        };
+        let (audit, sink) = tokio::select! {
+            audited = self.audit(&seen, &mut deliveries) => audited?,
+            () = stopped => {
+                let early = seen.ended_early.take();
+                seen.ended_early = early.or(Some("stopped before the audit".to_owned()));
+                (None, "not read: stopped before the audit".to_owned())
+            }
+        };
         let latency = self.latency(audit.is_some(), &sent, &deliveries);
         let delivered = seen
             .batches
