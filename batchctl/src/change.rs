@@ -2,6 +2,8 @@
 
 use clap::Args;
 use protocol::batch::{BatchWrite, OperatorNote, with_note};
+use protocol::ids::BatchId;
+use protocol::text::counted;
 use shared::aws::BatchSummary;
 use shared::retry::Written;
 
@@ -13,6 +15,9 @@ use crate::service::Service;
 
 /// The most batches that one command changes.
 const BATCHES_MAX: usize = 10_000;
+
+/// Attempts to replace a note.
+const NOTE_ATTEMPTS_MAX: usize = 5;
 
 /// The options of every command that changes something.
 #[derive(Args, Clone, Debug)]
@@ -36,6 +41,23 @@ pub struct Operator {
 }
 
 impl ChangeArgs {
+    /// Returns the options that a command which only showed what it would do must be given to do it.
+    pub fn hint(&self) -> String {
+        let mut hint = "--yes".to_owned();
+        if given(self.why.as_deref()).is_none() {
+            hint += " --why TEXT";
+        }
+        if self.name().is_none() {
+            hint += " --by NAME";
+        }
+        hint
+    }
+
+    /// Returns who changes something; `None` if nobody says so.
+    fn name(&self) -> Option<String> {
+        given(self.by.as_deref()).or_else(|| given(std::env::var("USER").ok().as_deref()))
+    }
+
     /// Returns who changes something; `None` if the command only shows what it would do.
     ///
     /// # Errors
@@ -44,18 +66,22 @@ impl ChangeArgs {
         if !self.yes {
             return Ok(None);
         }
-        let given = |value: &Option<String>| value.clone().filter(|text| !text.trim().is_empty());
-        let why = given(&self.why).ok_or_else(|| {
+        let why = given(self.why.as_deref()).ok_or_else(|| {
             Failure::Usage(
                 "`--why`: missing: with `--yes`, expected the reason of the change".into(),
             )
         })?;
-        let user = || std::env::var("USER").ok().filter(|name| !name.is_empty());
-        let by = given(&self.by).or_else(user).ok_or_else(|| {
+        let by = self.name().ok_or_else(|| {
             Failure::Usage("`--by`: missing: expected your name, because `USER` is not set".into())
         })?;
         Ok(Some(Operator { by, why }))
     }
+}
+
+fn given(value: Option<&str>) -> Option<String> {
+    value
+        .filter(|text| !text.trim().is_empty())
+        .map(str::to_owned)
 }
 
 /// The batches that a command changes: by id, or by a filter.
@@ -120,7 +146,7 @@ impl Selection {
     }
 }
 
-/// Writes a note about what is about to be done to a batch, on condition that the batch is as it was read.
+/// Writes a note about what is about to be done to a batch, on condition that the batch is as it was read. Returns the note.
 ///
 /// # Errors
 /// [`Failure::Refused`] if the batch changed since; nothing was written then.
@@ -129,27 +155,63 @@ pub async fn note(
     batch: &BatchSummary,
     operator: &Operator,
     action: &str,
-) -> Result<(), Failure> {
+) -> Result<OperatorNote, Failure> {
     let note = OperatorNote::new(service.now(), &operator.by, action, &operator.why);
     let write = BatchWrite::Note {
         status: batch.status,
         attempts: batch.attempts,
         notes_count: batch.notes_count,
-        notes: with_note(&batch.notes, note),
+        notes: with_note(&batch.notes, note.clone()),
     };
     let budget = service.budget();
     let id = batch.batch_id;
     match budget.write(&service.batch_store, id, &write).await? {
-        Written::Applied(_) => Ok(()),
+        Written::Applied(_) => Ok(note),
         Written::Refused(None) => Err(Failure::NotFound(format!("batch `{id}`: not found"))),
         Written::Refused(Some(record)) => {
             let (was, is) = (status_word(batch.status), status_word(record.status));
             Err(Failure::Refused(format!(
-                "batch `{id}`: changed since it was read: got status `{is}`, {} leases and {} notes, expected `{was}`, {} and {}",
-                record.attempts, record.notes_count, batch.attempts, batch.notes_count
+                "batch `{id}`: changed since it was read: got status `{is}`, {} and {}, expected `{was}`, {} and {}",
+                counted(record.attempts, "lease"),
+                counted(record.notes_count, "note"),
+                batch.attempts,
+                batch.notes_count
             )))
         }
     }
+}
+
+/// Puts a note about the outcome in the place of the note `began`, whatever has become of the batch since.
+///
+/// # Errors
+/// The record is gone, or changes all the time.
+pub async fn note_outcome(
+    service: &Service,
+    id: BatchId,
+    began: &OperatorNote,
+    action: &str,
+) -> Result<(), Failure> {
+    let gone = || Failure::NotFound(format!("batch `{id}`: not found"));
+    let mut record = service.record(id).await?.ok_or_else(gone)?;
+    for _ in 0..NOTE_ATTEMPTS_MAX {
+        let outcome = OperatorNote::new(service.now(), &began.by, action, &began.why);
+        record.notes.retain(|note| note != began);
+        let write = BatchWrite::Note {
+            status: record.status,
+            attempts: record.attempts,
+            notes_count: record.notes_count,
+            notes: with_note(&record.notes, outcome),
+        };
+        let budget = service.budget();
+        match budget.write(&service.batch_store, id, &write).await? {
+            Written::Applied(_) => return Ok(()),
+            Written::Refused(changed) => record = *changed.ok_or_else(gone)?,
+        }
+    }
+    Err(Failure::Refused(format!(
+        "batch `{id}`: the note `{}` stays, because the record changed at each of {NOTE_ATTEMPTS_MAX} attempts to replace it by `{action}`",
+        began.action
+    )))
 }
 
 #[cfg(test)]
@@ -162,6 +224,17 @@ mod tests {
             why: why.map(str::to_owned),
             by: by.map(str::to_owned),
         }
+    }
+
+    #[test]
+    fn the_hint_names_each_option_that_is_missing() {
+        let user = std::env::var("USER").is_ok_and(|name| !name.is_empty());
+        let by = if user { "" } else { " --by NAME" };
+        assert_eq!(
+            args(false, None, None).hint(),
+            format!("--yes --why TEXT{by}")
+        );
+        assert_eq!(args(false, Some("why"), Some("me")).hint(), "--yes");
     }
 
     #[test]

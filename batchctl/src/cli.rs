@@ -16,6 +16,7 @@ use crate::commands::retry::{self, RetryArgs};
 use crate::commands::show::{self, ShowArgs};
 use crate::commands::watch::{self, WatchArgs};
 use crate::failure::{Done, Failure, exit_code};
+use crate::interrupt::Interrupt;
 use crate::outcome::Output;
 use crate::service::Service;
 
@@ -25,7 +26,8 @@ use crate::service::Service;
 /// found as the AWS CLI does. Commands that change something only show what they would do, unless `--yes` is given.
 ///
 /// Exit codes: 0 done; 1 a service failed, or some of several changes did; 2 wrong options; 3 what was named does not exist;
-/// 4 only shown, because `--yes` is missing; 5 refused, because the state does not allow it or has changed.
+/// 4 only shown, because `--yes` is missing; 5 refused, because the state does not allow it or has changed; 130 and 143 ended by
+/// Ctrl-C or SIGTERM.
 #[derive(Parser)]
 #[command(name = "batchctl", version)]
 struct Cli {
@@ -87,19 +89,20 @@ pub async fn main() -> ExitCode {
 async fn run(cli: Cli) -> Result<Done, Failure> {
     let service = Service::open(&cli.stack).await?;
     let (service, output) = (&service, Output { json: cli.json });
+    let interrupt = || Interrupt::listen().map_err(Failure::Signals);
     match &cli.command {
         Command::List(args) => list::run(service, args, output).await,
         Command::Show(args) => show::run(service, args, output).await,
         Command::Find(args) => find::run(service, args, output).await,
         Command::Watch(args) => watch::run(service, args, output).await,
-        Command::Retry(args) => retry::run(service, args, output).await,
-        Command::Discard(args) => discard::run(service, args, output).await,
+        Command::Retry(args) => retry::run(service, args, &interrupt()?, output).await,
+        Command::Discard(args) => discard::run(service, args, &interrupt()?, output).await,
         Command::Forget(args) => forget::run(service, args, output).await,
         Command::Pause(args) => pause::pause(service, args, output).await,
-        Command::Resume(args) => pause::resume(service, args, output).await,
+        Command::Resume(args) => pause::resume(service, args, &interrupt()?, output).await,
         Command::Pauses => pause::list(service, output).await,
-        Command::Replay(args) => replay::run(service, args, output).await,
-        Command::Redrive(args) => redrive::run(service, args, output).await,
+        Command::Replay(args) => replay::run(service, args, &interrupt()?, output).await,
+        Command::Redrive(args) => redrive::run(service, args, &interrupt()?, output).await,
     }
 }
 
@@ -112,11 +115,31 @@ mod tests {
         command().debug_assert();
     }
 
+    fn error_of(words: &[&str]) -> Option<String> {
+        let parsed = Cli::try_parse_from(["batchctl"].iter().chain(words));
+        parsed.err().map(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_must_be_selected_is_named_with_the_word_for_all() {
+        let error = error_of(&["redrive", "--from", "dead-letters"]).unwrap();
+        assert!(error.contains("<--where <JMESPATH>|--all>"), "{error}");
+        for verb in [&["pause", "--for", "1h"][..], &["resume"]] {
+            let error = error_of(verb).unwrap();
+            assert!(
+                error.contains("<--source <ARN>|--key <KEY>|--all>"),
+                "{error}"
+            );
+            let parsed = |more: &[&str]| error_of(&[verb, more].concat()).is_none();
+            assert!(parsed(&["--source", "arn:q", "--key", "k"]) && parsed(&["--all"]));
+            assert!(!parsed(&["--all", "--key", "k"]));
+        }
+    }
+
     #[test]
     fn a_redrive_needs_a_filter_or_the_word_all() {
         let parsed = |more: &[&str]| {
-            let words = ["batchctl", "redrive", "--from", "dead-letters"];
-            Cli::try_parse_from(words.iter().chain(more)).is_ok()
+            error_of(&[&["redrive", "--from", "dead-letters"], more].concat()).is_none()
         };
         assert!(!parsed(&[]));
         assert!(parsed(&["--all"]));

@@ -6,6 +6,8 @@ use protocol::ids::IdError;
 use shared::ports::PortError;
 use stack::{OpenError, SettingsError};
 
+use crate::interrupt::Signal;
+
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
@@ -28,6 +30,12 @@ pub enum Failure {
         #[source]
         source: std::io::Error,
     },
+    /// The system refuses handlers of signals.
+    #[error("signals: {0}")]
+    Signals(#[source] std::io::Error),
+    /// A second signal came while this was under way.
+    #[error("given up: it may have been done")]
+    GivenUp,
     /// There is no connection to the stack.
     #[error(transparent)]
     Open(#[from] OpenError),
@@ -59,6 +67,8 @@ pub enum Done {
     NotFound,
     /// The command only showed what it would do, because `--yes` was not given.
     OnlyShown,
+    /// A signal ended the command; the output says how far it got.
+    Stopped(Signal),
 }
 
 /// Exit code of a command that did what it was asked to.
@@ -77,8 +87,10 @@ impl Failure {
             | Failure::Sink(_)
             | Failure::Some { .. }
             | Failure::File { .. }
-            | Failure::Open(_) => FAILED,
-            Failure::Settings(_) | Failure::Usage(_) => USAGE,
+            | Failure::Signals(_)
+            | Failure::GivenUp => FAILED,
+            Failure::Open(error) if !error.is_usage() => FAILED,
+            Failure::Open(_) | Failure::Settings(_) | Failure::Usage(_) => USAGE,
             Failure::NotFound(_) => NOT_FOUND,
             Failure::Refused(_) => REFUSED,
         }
@@ -91,6 +103,7 @@ pub fn exit_code(result: Result<Done, Failure>) -> ExitCode {
         Ok(Done::Yes) => OK,
         Ok(Done::NotFound) => NOT_FOUND,
         Ok(Done::OnlyShown) => ONLY_SHOWN,
+        Ok(Done::Stopped(signal)) => signal.code(),
         Err(failure) => {
             eprintln!("batchctl: {failure}");
             failure.code()

@@ -103,6 +103,11 @@ pub async fn resolve(service: &Service, text: &str) -> Result<BatchId, Failure> 
     if let Ok(id) = text.parse() {
         return Ok(id);
     }
+    if text.is_empty() {
+        return Err(Failure::Usage(
+            "batch id: empty: expected a UUID, or its first characters".to_owned(),
+        ));
+    }
     let is_prefix =
         text.len() >= PREFIX_CHARS_MIN && text.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
     if !is_prefix {

@@ -9,7 +9,7 @@ use protocol::retry::RetryPolicy;
 use protocol::time::Timestamp;
 use shared::aws::{
     AwsOverflowStore, DynamoBatchCatalogue, DynamoBatchStore, DynamoChunkStore, DynamoLockStore,
-    DynamoPauseStore, S3ChunkStore, SqsBatchQueue, SystemClock, SystemEntropy,
+    DynamoPauseStore, DynamoSequenceStore, S3ChunkStore, SqsBatchQueue, SystemClock, SystemEntropy,
 };
 use shared::config::WriteMode;
 use shared::ports::{BatchStore, Clock, LockStore, PauseStore, Pauses, PortError};
@@ -38,6 +38,7 @@ pub struct Service {
     pub catalogue: DynamoBatchCatalogue,
     pub chunk_store: S3ChunkStore,
     pub pause_store: DynamoPauseStore,
+    pub sequence_store: DynamoSequenceStore,
     pub overflow_store: AwsOverflowStore,
     pub permits: RequestPermits,
     /// `DEDUP_WINDOW`.
@@ -68,6 +69,7 @@ impl Service {
             batch_store: DynamoBatchStore::new(dynamodb.clone(), &batch_table),
             catalogue: DynamoBatchCatalogue::new(dynamodb.clone(), &batch_table),
             pause_store: DynamoPauseStore::new(dynamodb.clone(), &batch_table),
+            sequence_store: DynamoSequenceStore::new(dynamodb.clone(), &batch_table),
             chunk_store: S3ChunkStore::of(connection.s3.clone(), chunk_table),
             overflow_store: AwsOverflowStore::of(connection.s3.clone()),
             permits: RequestPermits::new(REQUESTS_MAX),

@@ -3,10 +3,11 @@
 use std::fmt;
 use std::time::Duration;
 
-use futures::{StreamExt, stream};
+use futures::{StreamExt, future, stream};
 use protocol::batch::Status;
 use protocol::limits::BATCH_LIFE_MAX;
 use protocol::retry::RetryPolicy;
+use protocol::text::counted;
 use protocol::time::Timestamp;
 use serde::Serialize;
 use shared::aws::BatchSummary;
@@ -17,6 +18,7 @@ use crate::change::{Operator, note};
 use crate::commands::views::status_word;
 use crate::failure::{Done, Failure};
 use crate::filter::{is_overdue, is_unnoticed};
+use crate::interrupt::{Interrupt, Signal};
 use crate::outcome::Output;
 use crate::service::Service;
 use crate::table::{Table, cut};
@@ -36,8 +38,19 @@ pub struct Action<'a, F> {
     /// Why a batch is left out; `None` if it gets a ticket.
     pub leave: &'a dyn Fn(&BatchSummary) -> Option<String>,
     pub ticket: &'a dyn Fn(&BatchSummary) -> Ticket,
-    /// What is done first. Returns a text for people.
+    /// What is done first.
     pub before: F,
+    /// The options that the command needs to do it.
+    pub hint: String,
+}
+
+/// What was done before the note.
+#[derive(Default)]
+pub struct Before {
+    /// For people.
+    pub detail: Option<String>,
+    /// What is done between the note and the ticket. Without it, what was done before the note must leave no trace.
+    pub keep: Option<Box<dyn FnOnce() -> Result<(), Failure>>>,
 }
 
 /// What the command did, or would do.
@@ -48,8 +61,13 @@ struct Report {
     /// Whether it was done, and not only shown.
     done: bool,
     batches: Vec<Line>,
+    /// How many batches a signal left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    not_reached: Option<usize>,
     #[serde(skip)]
     now: Timestamp,
+    #[serde(skip)]
+    hint: String,
 }
 
 /// What became of one batch.
@@ -78,36 +96,47 @@ pub async fn send<F>(
     batches: Vec<BatchSummary>,
     action: Action<'_, F>,
     operator: Option<&Operator>,
+    interrupt: &Interrupt,
     output: Output,
 ) -> Result<Done, Failure>
 where
-    F: AsyncFn(&BatchSummary) -> Result<Option<String>, Failure>,
+    F: AsyncFn(&BatchSummary) -> Result<Before, Failure>,
 {
     let queue = match operator {
         Some(_) => Some(service.batch_queue()?),
         None => None,
     };
     let (action, queue) = (&action, queue.as_ref());
-    let lines = stream::iter(&batches).map(|batch| async move {
+    let goes_on = |_: &&BatchSummary| future::ready(interrupt.signal().is_none());
+    let lines = stream::iter(&batches).take_while(goes_on);
+    let lines = lines.map(|batch| async move {
         if let Some(reason) = (action.leave)(batch) {
             return Line::of(batch, "left", Some(reason));
         }
         let (Some(operator), Some(queue)) = (operator, queue) else {
             return Line::of(batch, "would", None);
         };
-        match one(service, batch, action, operator, queue).await {
+        let ended = tokio::select! {
+            ended = one(service, batch, action, operator, queue) => ended,
+            () = interrupt.given_up() => Err(Failure::GivenUp),
+        };
+        match ended {
             Ok(detail) => Line::of(batch, "sent", detail),
             Err(failure) => Line::of(batch, "failed", Some(failure.to_string())),
         }
     });
+    let lines: Vec<Line> = lines.buffered(BATCHES_AT_ONCE).collect().await;
+    let not_reached = batches.len() - lines.len();
     let report = Report {
         verb: action.name,
         done: operator.is_some(),
-        batches: lines.buffered(BATCHES_AT_ONCE).collect().await,
+        batches: lines,
+        not_reached: Some(not_reached).filter(|count| *count > 0),
         now: service.now(),
+        hint: action.hint.clone(),
     };
     output.print(&report, &report);
-    report.ended()
+    report.ended(interrupt.signal())
 }
 
 /// Does the action to one batch.
@@ -119,16 +148,19 @@ async fn one<F>(
     queue: &dyn BatchQueue,
 ) -> Result<Option<String>, Failure>
 where
-    F: AsyncFn(&BatchSummary) -> Result<Option<String>, Failure>,
+    F: AsyncFn(&BatchSummary) -> Result<Before, Failure>,
 {
-    let detail = (action.before)(batch).await?;
+    let before = (action.before)(batch).await?;
     // The note comes first: its condition makes sure that the batch is still as it was shown. A ticket that is not sent after
     // it does no harm, since the batch stays as it is.
     note(service, batch, operator, &action.note).await?;
+    if let Some(keep) = before.keep {
+        keep()?;
+    }
     let ticket = (action.ticket)(batch);
     let send = || queue.send(&ticket, Duration::ZERO);
     service.budget().call(RetryPolicy::CONTROL, send).await?;
-    Ok(detail)
+    Ok(before.detail)
 }
 
 /// Returns why a batch is left out that is not in error.
@@ -182,8 +214,11 @@ impl Report {
         lines.filter(|line| line.outcome == outcome).count()
     }
 
-    fn ended(&self) -> Result<Done, Failure> {
+    fn ended(&self, signal: Option<Signal>) -> Result<Done, Failure> {
         let (failed, all) = (self.count("failed"), self.batches.len());
+        if let Some(signal) = signal.filter(|_| self.not_reached.is_some() || failed > 0) {
+            return Ok(Done::Stopped(signal));
+        }
         match (failed, self.count("sent") + self.count("would")) {
             (0, 0) => Ok(Done::NotFound),
             (0, _) if self.done => Ok(Done::Yes),
@@ -195,7 +230,7 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.batches.is_empty() {
+        if self.batches.is_empty() && self.not_reached.is_none() {
             return writeln!(f, "no batch is selected");
         }
         let mut table = Table::new(&["BATCH", "AGE", "EVENTS", "DELIVERED", "OUTCOME", "ERROR"]);
@@ -214,15 +249,20 @@ impl fmt::Display for Report {
                 cut(line.error.as_deref().unwrap_or("-"), ERROR_CHARS_MAX),
             ]);
         }
-        write!(f, "{table}")?;
+        if !self.batches.is_empty() {
+            write!(f, "{table}")?;
+        }
         match (self.done, self.count("would")) {
-            (true, _) => writeln!(f, "{} tickets sent", self.count("sent")),
-            (false, 0) => writeln!(f, "nothing to {}", self.verb),
-            (false, count) => writeln!(
-                f,
-                "{count} batches; to {} them, add --yes --why TEXT",
-                self.verb
-            ),
+            (true, _) => writeln!(f, "{} sent", counted(self.count("sent"), "ticket"))?,
+            (false, 0) => writeln!(f, "nothing to {}", self.verb)?,
+            (false, count) => {
+                let (count, verb) = (counted(count, "batch"), self.verb);
+                writeln!(f, "{count} to {verb}: add {}", self.hint)?;
+            }
+        }
+        match self.not_reached {
+            Some(count) => writeln!(f, "stopped: {} not reached", counted(count, "batch")),
+            None => Ok(()),
         }
     }
 }

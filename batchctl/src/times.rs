@@ -24,6 +24,17 @@ pub fn short(duration: Duration) -> String {
     }
 }
 
+/// Returns a duration in its largest unit: `2 d`, `3 h`, `4 min`, `6 s`.
+pub fn brief(duration: Duration) -> String {
+    let secs = duration.as_secs();
+    match (secs / 86_400, secs / 3_600, secs / 60) {
+        (0, 0, 0) => format!("{secs} s"),
+        (0, 0, minutes) => format!("{minutes} min"),
+        (0, hours, _) => format!("{hours} h"),
+        (days, _, _) => format!("{days} d"),
+    }
+}
+
 /// Returns a time with its distance from `now`: `2026-11-25 09:30:00Z (5 min 0 s ago)`.
 pub fn with_distance(time: Timestamp, now: Timestamp) -> String {
     let at = utc(time);
@@ -75,6 +86,18 @@ mod tests {
             (183_600, "2 d 3 h"),
         ] {
             assert_eq!(short(Duration::from_secs(secs)), text);
+        }
+    }
+
+    #[test]
+    fn a_brief_duration_has_its_largest_unit() {
+        for (secs, text) in [
+            (6, "6 s"),
+            (3_599, "59 min"),
+            (7_265, "2 h"),
+            (183_600, "2 d"),
+        ] {
+            assert_eq!(brief(Duration::from_secs(secs)), text);
         }
     }
 

@@ -8,6 +8,7 @@ use protocol::ids::{BatchShard, BodyHash};
 use protocol::limits::BATCH_GET_KEYS_MAX;
 use protocol::retry::RetryPolicy;
 use protocol::seqs::SeqSet;
+use protocol::text::counted;
 use serde::Serialize;
 use shared::chunk::decode;
 use shared::ports::{IndexEntry, LockStore, OverflowStore, StoredEvent};
@@ -22,6 +23,13 @@ pub struct Saved {
     pub events: u64,
     /// Why events could not be read, for each chunk or body that is lost.
     pub lost: Vec<String>,
+}
+
+/// The file for the events.
+pub struct EventFile<'a> {
+    pub file: &'a mut (dyn Write + 'a),
+    /// Called after each event.
+    pub written: &'a dyn Fn(),
 }
 
 /// An event as a line of JSON: the fields of the sinks' format `envelope`, without a part.
@@ -44,7 +52,7 @@ struct Line<'a> {
 pub async fn save(
     service: &Service,
     record: &BatchRecord,
-    file: &mut (dyn Write + '_),
+    file: &mut EventFile<'_>,
 ) -> Result<Saved, Failure> {
     match record.bodies.in_chunks() {
         true => save_chunks(service, record, file).await,
@@ -55,7 +63,7 @@ pub async fn save(
 async fn save_items(
     service: &Service,
     record: &BatchRecord,
-    file: &mut (dyn Write + '_),
+    file: &mut EventFile<'_>,
 ) -> Result<Saved, Failure> {
     let mut saved = Saved::default();
     let mut seqs = SeqSet::new();
@@ -100,7 +108,7 @@ async fn save_items(
 async fn save_chunks(
     service: &Service,
     record: &BatchRecord,
-    file: &mut (dyn Write + '_),
+    file: &mut EventFile<'_>,
 ) -> Result<Saved, Failure> {
     let mut saved = Saved::default();
     let mut seqs = record.undelivered();
@@ -116,8 +124,9 @@ async fn save_chunks(
         let Some(bytes) = read.await? else {
             let count = wanted.len();
             let lost = format!(
-                "chunk `{chunk}`: missing in `{}`, with {count} events",
-                record.bodies
+                "chunk `{chunk}`: missing in `{}`, with {}",
+                record.bodies,
+                counted(count, "event")
             );
             saved.lost.push(lost);
             continue;
@@ -136,7 +145,7 @@ async fn save_chunks(
 async fn write(
     service: &Service,
     mut event: StoredEvent,
-    file: &mut (dyn Write + '_),
+    file: &mut EventFile<'_>,
     saved: &mut Saved,
 ) -> Result<(), Failure> {
     if let Some(object) = event.overflow.take() {
@@ -164,10 +173,11 @@ async fn write(
     };
     let mut text = serde_json::to_vec(&line).expect("texts and numbers are JSON");
     text.push(b'\n');
-    file.write_all(&text).map_err(|source| Failure::File {
+    file.file.write_all(&text).map_err(|source| Failure::File {
         path: "the file of events".to_owned(),
         source,
     })?;
     saved.events += 1;
+    (file.written)();
     Ok(())
 }

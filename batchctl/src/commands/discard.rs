@@ -1,25 +1,34 @@
 //! `batchctl discard`.
 
-use std::fs::OpenOptions;
-use std::io::{BufWriter, Write};
+use std::cell::Cell;
+use std::fs::{self, Permissions};
+use std::io::BufWriter;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use protocol::text::counted;
 use shared::aws::BatchSummary;
 use shared::wire::{Ticket, TicketReason};
+use tempfile::NamedTempFile;
 
 use crate::change::{ChangeArgs, Selection};
 use crate::failure::{Done, Failure};
+use crate::interrupt::Interrupt;
 use crate::outcome::Output;
+use crate::progress::Progress;
 use crate::service::Service;
-use crate::tickets::{Action, not_in_error, send};
-use crate::undelivered::save;
+use crate::tickets::{Action, Before, not_in_error, send};
+use crate::undelivered::{EventFile, save};
+
+/// The permissions of a file before the umask, as of any file that is created.
+const FILE_MODE: u32 = 0o666;
 
 #[derive(Args)]
 pub struct DiscardArgs {
     #[command(flatten)]
     pub selection: Selection,
-    /// Directory for the files with the undelivered events, one for each batch
+    /// Directory for the files with the undelivered events, one for each batch; made if it is missing
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub dir: PathBuf,
     #[command(flatten)]
@@ -27,52 +36,101 @@ pub struct DiscardArgs {
 }
 
 /// Has batches in error set aside, after their undelivered events were written to files.
-pub async fn run(service: &Service, args: &DiscardArgs, output: Output) -> Result<Done, Failure> {
+pub async fn run(
+    service: &Service,
+    args: &DiscardArgs,
+    interrupt: &Interrupt,
+    output: Output,
+) -> Result<Done, Failure> {
     let operator = args.change.operator()?;
     service.required(
         "QUARANTINE_SQS_URL",
         "the URL of the quarantine queue, to which the events of a discarded batch go",
     )?;
     let batches = args.selection.batches(service).await?;
+    let is_new = !args.dir.exists();
+    let (progress, written) = (Progress::new(), Cell::new(0_u64));
+    let count = || {
+        written.set(written.get() + 1);
+        progress.show(|| format!("discard: {} written", counted(written.get(), "event")));
+    };
     let action = Action {
         name: "discard",
         note: "discard".to_owned(),
         leave: &not_in_error,
         ticket: &|batch| Ticket::new(batch.batch_id, TicketReason::Quarantine),
-        before: async |batch: &BatchSummary| save_to(service, batch, &args.dir).await.map(Some),
+        before: async |batch: &BatchSummary| save_to(service, batch, &args.dir, &count).await,
+        hint: args.change.hint(),
     };
-    send(service, batches, action, operator.as_ref(), output).await
+    let ended = send(
+        service,
+        batches,
+        action,
+        operator.as_ref(),
+        interrupt,
+        output,
+    )
+    .await;
+    if is_new {
+        // Succeeds only if no file was kept.
+        let _ = fs::remove_dir(&args.dir);
+    }
+    ended
 }
 
-/// Writes the undelivered events of a batch to a new file. Returns what was written, for people.
+/// Writes the undelivered events of a batch to a new file. The file is removed unless it is kept, which gives it its name.
 async fn save_to(
     service: &Service,
     batch: &BatchSummary,
     directory: &Path,
-) -> Result<String, Failure> {
+    written: &dyn Fn(),
+) -> Result<Before, Failure> {
     let id = batch.batch_id;
     let record = service.record(id).await?;
     let record = record.ok_or_else(|| Failure::NotFound(format!("batch `{id}`: not found")))?;
     // Never the name of an earlier file: that one may have events that are in the quarantine since.
     let path = directory.join(format!("{id}-{}.jsonl", service.now()));
-    let failed = |source| Failure::File {
-        path: path.display().to_string(),
-        source,
+    let failed = {
+        let path = path.display().to_string();
+        move |source| Failure::File { path, source }
     };
-    let file = OpenOptions::new().write(true).create_new(true).open(&path);
-    let mut file = BufWriter::new(file.map_err(failed)?);
-    let saved = save(service, &record, &mut file).await?;
-    file.flush().map_err(failed)?;
-    // The batch ends after this, so the file must outlast a crash of this machine.
-    file.get_ref().sync_all().map_err(failed)?;
+    fs::create_dir_all(directory).map_err(failed.clone())?;
+    let file = tempfile::Builder::new()
+        .prefix(".discard-")
+        .permissions(Permissions::from_mode(FILE_MODE))
+        .tempfile_in(directory);
+    let mut file = BufWriter::new(file.map_err(failed.clone())?);
+    let saved = save(
+        service,
+        &record,
+        &mut EventFile {
+            file: &mut file,
+            written,
+        },
+    )
+    .await?;
+    let file = file
+        .into_inner()
+        .map_err(|error| failed.clone()(error.into_error()))?;
     let lost: String = saved
         .lost
         .iter()
         .map(|lost| format!("; lost: {lost}"))
         .collect();
-    Ok(format!(
-        "{} events in {}{lost}",
-        saved.events,
-        path.display()
-    ))
+    let events = counted(saved.events, "event");
+    let detail = Some(format!("{events} in {}{lost}", path.display()));
+    Ok(Before {
+        detail,
+        keep: Some(Box::new(move || keep(file, &path).map_err(failed))),
+    })
+}
+
+/// Gives a file its name. The batch ends after this, so the file must outlast a crash of this machine.
+fn keep(file: NamedTempFile, path: &Path) -> std::io::Result<()> {
+    file.as_file().sync_all()?;
+    file.persist_noclobber(path)?;
+    let directory = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty());
+    fs::File::open(directory.unwrap_or(Path::new(".")))?.sync_all()
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use clap::Args;
 use protocol::claim::LockState;
 use protocol::ids::EventId;
+use protocol::text::counted;
 use protocol::time::Timestamp;
 use serde::Serialize;
 
@@ -135,7 +136,8 @@ impl fmt::Display for Found {
             0 => Ok(()),
             count => writeln!(
                 f,
-                "earlier     {count} deliveries of other messages are remembered"
+                "earlier     {} of other messages, remembered too",
+                counted(count, "delivery")
             ),
         }
     }

@@ -35,6 +35,8 @@ struct Forgotten {
     #[serde(skip_serializing_if = "Option::is_none")]
     batch_id: Option<String>,
     done: bool,
+    #[serde(skip)]
+    hint: String,
 }
 
 /// Deletes the lock item of an event, so that any message of it is claimed and delivered again.
@@ -54,6 +56,7 @@ pub async fn run(service: &Service, args: &ForgetArgs, output: Output) -> Result
         state: found.verdict.state,
         batch_id: found.verdict.seat.map(|(batch, _)| batch.to_string()),
         done: false,
+        hint: args.change.hint(),
     };
     let Some(operator) = operator else {
         output.print(&forgotten, &forgotten);
@@ -103,7 +106,8 @@ impl fmt::Display for Forgotten {
             ),
             false => writeln!(
                 f,
-                "to have any message of it delivered again, add --yes --why TEXT"
+                "to have any message of it delivered again, add {}",
+                self.hint
             ),
         }
     }

@@ -3,20 +3,29 @@
 use std::fmt;
 
 use clap::Args;
+use futures::{StreamExt, TryStreamExt, stream};
+use protocol::batch::Status;
+use protocol::text::counted;
 use protocol::time::Timestamp;
 use serde::Serialize;
+use shared::aws::BatchSummary;
+use shared::ports::PortError;
 
-use super::views::BatchView;
+use super::views::{BatchView, FailureView};
 use crate::failure::{Done, Failure};
 use crate::filter::Filter;
 use crate::listing::{Listed, list};
 use crate::outcome::Output;
-use crate::service::Service;
+use crate::service::{REQUESTS_MAX, Service};
 use crate::table::{Table, cut};
-use crate::times::short;
+use crate::times::{brief, short};
+use crate::waiting::{Waiting, Waits};
 
-/// Characters of an error in the table; `show` prints all of it.
-const ERROR_CHARS_MAX: usize = 60;
+/// Characters of a line below a row; `show` prints all of it.
+const LINE_CHARS_MAX: usize = 118;
+/// Characters of the name of a queue, and of a batch key, in the table.
+const SOURCE_CHARS_MAX: usize = 15;
+const KEY_CHARS_MAX: usize = 10;
 
 #[derive(Args)]
 pub struct ListArgs {
@@ -32,58 +41,118 @@ pub struct ListArgs {
 pub struct Batches {
     /// How many batches are selected.
     pub matching: usize,
-    pub batches: Vec<BatchView>,
+    pub batches: Vec<ListedBatch>,
     /// Errors about records that cannot be read.
     pub malformed: Vec<String>,
     #[serde(skip)]
     pub now: Timestamp,
 }
 
+/// A batch of the list.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ListedBatch {
+    #[serde(flatten)]
+    batch: BatchView,
+    #[serde(flatten)]
+    state: BatchState,
+}
+
+/// What only the whole record of a batch says.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct BatchState {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waits: Option<Waiting>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_failure: Option<FailureView>,
+}
+
 /// Prints the selected batches.
 pub async fn run(service: &Service, args: &ListArgs, output: Output) -> Result<Done, Failure> {
     let listing = list(service, &args.filter, args.limit).await?;
-    let batches = Batches::of(&listing, service.now());
+    let batches = Batches::read(service, &listing).await?;
     output.print(&batches, &batches);
     Ok(Done::Yes)
 }
 
 impl Batches {
-    pub fn of(listing: &Listed, now: Timestamp) -> Batches {
+    /// Reads what the batches of a listing wait for.
+    pub async fn read(service: &Service, listing: &Listed) -> Result<Batches, Failure> {
+        let waits = Waits::of(service).await?;
         let batches = listing.batches.iter();
+        let states = stream::iter(batches.map(|batch| batch_state(service, &waits, batch)));
+        let states = states.buffered(REQUESTS_MAX).try_collect().await?;
+        Ok(Batches::of(listing, states, service.now()))
+    }
+
+    fn of(listing: &Listed, states: Vec<BatchState>, now: Timestamp) -> Batches {
+        let batches = listing.batches.iter().zip(states);
+        let batches = batches.map(|(batch, state)| ListedBatch {
+            batch: BatchView::of(batch, now),
+            state,
+        });
         Batches {
             matching: listing.matching,
-            batches: batches.map(|batch| BatchView::of(batch, now)).collect(),
+            batches: batches.collect(),
             malformed: listing.malformed.clone(),
             now,
         }
     }
 }
 
+async fn batch_state(
+    service: &Service,
+    waits: &Waits,
+    batch: &BatchSummary,
+) -> Result<BatchState, Failure> {
+    // The others wait for nothing by themselves.
+    if matches!(batch.status, None | Some(Status::Error)) {
+        return Ok(BatchState::default());
+    }
+    let record = match service.record(batch.batch_id).await {
+        Ok(Some(record)) => record,
+        // It has expired since, or a part of it that the list does not need is malformed: `show` says which.
+        Ok(None) | Err(PortError::Refused { .. }) => return Ok(BatchState::default()),
+        Err(error) => return Err(error.into()),
+    };
+    Ok(BatchState {
+        waits: waits.waiting(service, &record).await?,
+        last_failure: FailureView::of(&record),
+    })
+}
+
 impl fmt::Display for Batches {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if !self.batches.is_empty() {
-            let columns = [
-                "BATCH",
-                "STATUS",
-                "AGE",
-                "DUE",
-                "SOURCE",
-                "KEY",
-                "EVENTS",
-                "DELIVERED",
-                "PARTS",
-                "TRIES",
-                "ERROR",
-            ];
-            let mut table = Table::new(&columns);
-            for batch in &self.batches {
-                table.row(row(batch, self.now));
-            }
-            write!(f, "{table}")?;
+        let columns = [
+            "BATCH",
+            "STATUS",
+            "AGE",
+            "DUE",
+            "SOURCE",
+            "KEY",
+            "DELIVERED",
+            "TRIES",
+        ];
+        let mut table = Table::new(&columns);
+        for listed in &self.batches {
+            table.row(row(&listed.batch, self.now));
         }
+        let table = table.to_string();
+        let mut rows = table.lines();
+        if let Some(head) = rows.next().filter(|_| !self.batches.is_empty()) {
+            writeln!(f, "{head}")?;
+        }
+        for (row, listed) in rows.zip(&self.batches) {
+            writeln!(f, "{row}")?;
+            for line in listed.lines(self.now) {
+                writeln!(f, "  {}", cut(&line.replace('\n', " "), LINE_CHARS_MAX))?;
+            }
+        }
+        let all = counted(self.matching, "batch");
         match self.matching - self.batches.len().min(self.matching) {
-            0 => writeln!(f, "{} batches", self.matching)?,
-            more => writeln!(f, "{} batches, {more} of them not shown", self.matching)?,
+            0 => writeln!(f, "{all}")?,
+            more => writeln!(f, "{all}, {more} of them not shown")?,
         }
         let malformed = &self.malformed;
         malformed
@@ -92,40 +161,53 @@ impl fmt::Display for Batches {
     }
 }
 
+impl ListedBatch {
+    /// Returns the lines below the row: why the batch makes no progress.
+    fn lines(&self, now: Timestamp) -> Vec<String> {
+        let error = self.batch.error.as_ref();
+        let reason = self.batch.quarantine.as_ref();
+        let waits = self.state.waits.as_ref();
+        let failure = self.state.last_failure.as_ref();
+        let lines = [
+            error.map(|error| format!("error: {error}")),
+            reason.map(|reason| format!("being set aside: {reason}")),
+            waits.map(|waits| format!("waits {}: {waits}", short(now.until(waits.until)))),
+            failure.map(|FailureView { at, text }| {
+                format!("failed {} ago: {text}", short(at.until(now)))
+            }),
+        ];
+        lines.into_iter().flatten().collect()
+    }
+}
+
 fn row(batch: &BatchView, now: Timestamp) -> Vec<String> {
     let due = match batch.status {
         "error" | "complete" => "-".to_owned(),
-        _ if batch.due_at < now => format!("{} ago", short(batch.due_at.until(now))),
-        _ => format!("in {}", short(now.until(batch.due_at))),
+        _ if batch.due_at < now => format!("{} ago", brief(batch.due_at.until(now))),
+        _ => format!("in {}", brief(now.until(batch.due_at))),
     };
     let source = batch.source.rsplit(':').next().unwrap_or_default();
-    let error = batch.error.as_ref().or(batch.quarantine.as_ref());
     vec![
         batch.batch_id.clone(),
-        match batch.overdue {
-            true => format!("{}, overdue", batch.status),
-            false => batch.status.to_owned(),
-        },
-        short(batch.created_at.until(now)),
+        batch.status.to_owned(),
+        brief(batch.created_at.until(now)),
         due,
-        source.to_owned(),
-        batch.batch_key.clone().unwrap_or_else(|| "-".to_owned()),
-        batch.confirmed.to_string(),
-        batch.delivered.to_string(),
-        batch.parts.to_string(),
+        cut(source, SOURCE_CHARS_MAX),
+        cut(batch.batch_key.as_deref().unwrap_or("-"), KEY_CHARS_MAX),
+        format!("{} of {}", batch.delivered, batch.confirmed),
         batch.attempts.to_string(),
-        error
-            .map(|error| cut(error, ERROR_CHARS_MAX))
-            .unwrap_or_default(),
     ]
 }
 
 #[cfg(test)]
 mod tests {
-    use protocol::batch::Status;
+    use std::time::Duration;
 
     use super::*;
     use crate::filter::summary;
+    use crate::waiting::Reason;
+
+    const NOW: Timestamp = Timestamp::from_ms(70_000);
 
     #[test]
     fn a_table_has_a_row_for_each_batch_and_says_how_many_are_not_shown() {
@@ -136,14 +218,56 @@ mod tests {
             matching: 7,
             malformed: vec!["table `b`".to_owned()],
         };
-        let text = Batches::of(&listing, Timestamp::from_ms(70_000)).to_string();
+        let text = Batches::of(&listing, vec![BatchState::default()], NOW).to_string();
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[0].starts_with("BATCH "), "{text}");
+        assert!(lines[1].contains("error   1 min  -"), "{text}");
+        assert_eq!(lines[2], "  error: sink refused the part");
+        assert_eq!(lines[3], "7 batches, 6 of them not shown");
+        assert_eq!(lines[4], "not readable: table `b`");
+    }
+
+    #[test]
+    fn what_a_batch_waits_for_and_its_last_failure_are_below_its_row_in_120_columns() {
+        let mut batch = summary(Some(Status::Processing));
+        batch.source = format!("arn:aws:sqs:eu-west-1:1:{}", "q".repeat(80))
+            .parse()
+            .unwrap();
+        batch.batch_key = Some("k".repeat(50).parse().unwrap());
+        (batch.confirmed, batch.delivered, batch.attempts) = (500_000, 500_000, 99);
+        batch.due_at = NOW + Duration::from_secs(3_599);
+        let listing = Listed {
+            batches: vec![batch],
+            matching: 1,
+            malformed: Vec::new(),
+        };
+        let state = BatchState {
+            waits: Some(Waiting {
+                reason: Reason::Retry,
+                until: NOW + Duration::from_secs(12),
+                behind: None,
+            }),
+            last_failure: Some(FailureView {
+                at: Timestamp::from_ms(65_000),
+                text: format!("HTTP 503\n{}", "x".repeat(200)),
+            }),
+        };
+        let listed = Batches::of(&listing, vec![state], NOW);
+        let text = listed.to_string();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[2], "  waits 12 s: its next try");
         assert!(
-            lines[1].contains("error   1 min 0 s") && lines[1].ends_with("sink refused the part"),
+            lines[3].starts_with("  failed 5 s ago: HTTP 503 xxx"),
             "{text}"
         );
-        assert_eq!(lines[2], "7 batches, 6 of them not shown");
-        assert_eq!(lines[3], "not readable: table `b`");
+        assert_eq!(lines[4], "1 batch");
+        assert!(
+            lines.iter().all(|line| line.chars().count() <= 120),
+            "{text}"
+        );
+        let json = serde_json::to_value(&listed).unwrap();
+        let batch = &json["batches"][0];
+        assert_eq!(batch["waits"]["for"], "retry", "{json}");
+        assert_eq!(batch["lastFailure"]["at"], 65_000, "{json}");
     }
 }

@@ -3,13 +3,14 @@
 use std::fmt;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 use futures::future::try_join_all;
 use protocol::batch::{Listing, OperatorNote, Status};
 use protocol::ids::{BatchId, BatchKey, SourceArn};
 use protocol::limits::{PAUSE_TIME_MAX, PAUSES_MAX};
 use protocol::pause::Pause;
 use protocol::retry::RetryPolicy;
+use protocol::text::counted;
 use protocol::time::Timestamp;
 use serde::Serialize;
 use shared::aws::BatchSummary;
@@ -19,6 +20,7 @@ use shared::wire::{Ticket, TicketReason};
 use super::views::LeaseView;
 use crate::change::ChangeArgs;
 use crate::failure::{Done, Failure};
+use crate::interrupt::Interrupt;
 use crate::outcome::Output;
 use crate::service::Service;
 use crate::table::Table;
@@ -26,9 +28,10 @@ use crate::times::{duration, with_distance};
 
 /// What is paused.
 #[derive(Args, Clone, Debug)]
+#[command(group = ArgGroup::new("scope").required(true).multiple(true).args(["source", "key", "all"]))]
 pub struct ScopeArgs {
     /// Batches of this source
-    #[arg(long, value_name = "ARN", required_unless_present_any = ["key", "all"])]
+    #[arg(long, value_name = "ARN")]
     pub source: Option<SourceArn>,
     /// Batches with this batch key
     #[arg(long, value_name = "KEY")]
@@ -69,8 +72,13 @@ struct Report {
     /// Tickets that were sent to batches whose pause has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     tickets: Option<usize>,
+    /// How many batches get no ticket because of a signal. The sweep sends them one when the pause would have ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    not_reached: Option<usize>,
     #[serde(skip)]
     now: Timestamp,
+    #[serde(skip)]
+    hint: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -126,7 +134,9 @@ pub async fn pause(service: &Service, args: &PauseArgs, output: Output) -> Resul
         under_way: under_way(service, &next.pauses).await?,
         pauses: next.pauses.iter().map(PauseView::of).collect(),
         tickets: None,
+        not_reached: None,
         now,
+        hint: args.change.hint(),
     };
     output.print(&report, &report);
     Ok(if report.done {
@@ -137,7 +147,12 @@ pub async fn pause(service: &Service, args: &PauseArgs, output: Output) -> Resul
 }
 
 /// Ends a pause, and has the batches delivered that waited for its end.
-pub async fn resume(service: &Service, args: &ResumeArgs, output: Output) -> Result<Done, Failure> {
+pub async fn resume(
+    service: &Service,
+    args: &ResumeArgs,
+    interrupt: &Interrupt,
+    output: Output,
+) -> Result<Done, Failure> {
     let operator = args.change.operator()?;
     let mut pauses = service.pauses().await?;
     let now = service.now();
@@ -156,21 +171,25 @@ pub async fn resume(service: &Service, args: &ResumeArgs, output: Output) -> Res
     }
     // Only now: a processor that saw the pause may have given its lease up until this moment.
     let waiting = waiting(service, scope).await?;
-    if operator.is_some() {
-        wake(service, &waiting).await?;
-    }
+    let tickets = match &operator {
+        Some(_) => wake(service, &waiting, interrupt).await?,
+        None => waiting.len(),
+    };
+    let not_reached = waiting.len() - tickets;
     let report = Report {
         done: operator.is_some(),
         pauses: pauses.pauses.iter().map(PauseView::of).collect(),
         under_way: Vec::new(),
-        tickets: Some(waiting.len()),
+        tickets: Some(tickets),
+        not_reached: Some(not_reached).filter(|count| *count > 0),
         now,
+        hint: args.change.hint(),
     };
     output.print(&report, &report);
-    Ok(if report.done {
-        Done::Yes
-    } else {
-        Done::OnlyShown
+    Ok(match (report.done, interrupt.signal()) {
+        (true, Some(signal)) if not_reached > 0 => Done::Stopped(signal),
+        (true, _) => Done::Yes,
+        (false, _) => Done::OnlyShown,
     })
 }
 
@@ -188,7 +207,9 @@ pub async fn list(service: &Service, output: Output) -> Result<Done, Failure> {
         under_way: under_way(service, &current).await?,
         pauses: current.iter().map(PauseView::of).collect(),
         tickets: None,
+        not_reached: None,
         now,
+        hint: String::new(),
     };
     output.print(&report, &report);
     Ok(Done::Yes)
@@ -263,16 +284,25 @@ async fn waiting(
     Ok(waits.map(|batch| batch.batch_id).collect())
 }
 
-/// Sends a ticket to each batch. One that is not sent costs time only: the sweep sends it when the pause would have ended.
-async fn wake(service: &Service, batches: &[BatchId]) -> Result<(), Failure> {
+/// Sends a ticket to each batch, until a signal ends it. Returns how many. A ticket that is not sent costs time only: the sweep sends
+/// it when the pause would have ended.
+async fn wake(
+    service: &Service,
+    batches: &[BatchId],
+    interrupt: &Interrupt,
+) -> Result<usize, Failure> {
     let queue = service.batch_queue()?;
+    let mut tickets = 0;
     for batches in batches.chunks(crate::service::REQUESTS_MAX) {
         let sent = batches
             .iter()
             .map(|batch| wake_one(service, &queue, *batch));
-        try_join_all(sent).await?;
+        if interrupt.signal().is_some() {
+            break;
+        }
+        tickets += try_join_all(sent).await?.len();
     }
-    Ok(())
+    Ok(tickets)
 }
 
 async fn wake_one(
@@ -325,13 +355,16 @@ impl fmt::Display for Report {
             )?;
         }
         match (self.tickets, self.done) {
-            (Some(count), true) => writeln!(f, "{count} tickets sent")?,
-            (Some(count), false) => writeln!(f, "{count} batches would get a ticket")?,
+            (Some(count), true) => writeln!(f, "{} sent", counted(count, "ticket"))?,
+            (Some(count), false) => writeln!(f, "{} would get a ticket", counted(count, "batch"))?,
             (None, _) => {}
+        }
+        if let Some(count) = self.not_reached {
+            writeln!(f, "stopped: {} not reached", counted(count, "batch"))?;
         }
         match self.done {
             true => Ok(()),
-            false => writeln!(f, "nothing is changed; to do it, add --yes --why TEXT"),
+            false => writeln!(f, "nothing is changed; to do it, add {}", self.hint),
         }
     }
 }

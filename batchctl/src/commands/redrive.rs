@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use aggregator::records::CONFLICT;
 use aws_sdk_sqs::types::MessageAttributeValue;
-use clap::{Args, ValueEnum};
+use clap::{ArgGroup, Args, ValueEnum};
 use jmespath::{Rcvar, Variable};
 use protocol::ids::EventId;
+use protocol::text::counted;
 use protocol::time::Timestamp;
 use serde::Serialize;
 use shared::expression::Expression;
@@ -17,7 +18,9 @@ use crate::dead_letter::{Fate, Origin, age, decide};
 use crate::event_ids::EventIds;
 use crate::events::look_up;
 use crate::failure::{Done, Failure};
+use crate::interrupt::Interrupt;
 use crate::outcome::Output;
+use crate::progress::Progress;
 use crate::receive::{Queue, Received, Sent};
 use crate::service::Service;
 use crate::table::{Table, cut};
@@ -34,19 +37,22 @@ const REASON_CHARS_MAX: usize = 100;
 const LINES_MAX: usize = 200;
 /// What becomes of a message that arrived in its queue while the command ran.
 const ARRIVED_MEANWHILE: &str = "left: it arrived after this command began";
+/// What became of a message that was redriven.
+const REDRIVEN: &str = "redriven";
 /// How often a queue must return nothing before it counts as empty.
 const EMPTY_RECEIVES: u32 = 3;
 
 #[derive(Args)]
+#[command(group = ArgGroup::new("messages").required(true).args(["where", "all"]))]
 pub struct RedriveArgs {
     /// The queue to take messages from
     #[arg(long, value_enum, value_name = "QUEUE")]
     pub from: FromQueue,
     /// Messages for which this JMESPath is true, over {body, attributes, messageId, reason, sentAt}
-    #[arg(long, value_name = "JMESPATH", required_unless_present = "all")]
+    #[arg(long, value_name = "JMESPATH")]
     pub r#where: Option<Expression>,
     /// All messages of the queue
-    #[arg(long, conflicts_with = "where")]
+    #[arg(long)]
     pub all: bool,
     /// Messages a second, at most
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -74,6 +80,8 @@ struct Report {
     /// How many messages were looked at, by what becomes of them.
     counts: BTreeMap<String, usize>,
     failed: usize,
+    /// Whether a signal ended the command before it had looked at every message.
+    stopped: bool,
     /// The first messages.
     messages: Vec<Line>,
 }
@@ -94,6 +102,7 @@ struct Line {
 struct Run<'a> {
     service: &'a Service,
     args: &'a RedriveArgs,
+    interrupt: &'a Interrupt,
     from: Queue,
     to: Queue,
     ids: EventIds,
@@ -103,7 +112,12 @@ struct Run<'a> {
 }
 
 /// Sends messages of the dead-letter queue or the quarantine to the input queue, except those whose events were delivered.
-pub async fn run(service: &Service, args: &RedriveArgs, output: Output) -> Result<Done, Failure> {
+pub async fn run(
+    service: &Service,
+    args: &RedriveArgs,
+    interrupt: &Interrupt,
+    output: Output,
+) -> Result<Done, Failure> {
     let sqs = &service.connection.sqs;
     let (variable, what) = match args.from {
         FromQueue::DeadLetters => (
@@ -116,6 +130,7 @@ pub async fn run(service: &Service, args: &RedriveArgs, output: Output) -> Resul
     let mut run = Run {
         service,
         args,
+        interrupt,
         from: Queue::new(sqs, service.required(variable, what)?),
         to: Queue::new(sqs, input),
         ids: EventIds::of(&service.settings)?,
@@ -124,6 +139,9 @@ pub async fn run(service: &Service, args: &RedriveArgs, output: Output) -> Resul
     };
     let report = run.all().await?;
     output.print(&report, &report);
+    if let Some(signal) = interrupt.signal().filter(|_| report.stopped) {
+        return Ok(Done::Stopped(signal));
+    }
     match (report.failed, report.done) {
         (0, _) if !report.has_work() => Ok(Done::NotFound),
         (0, true) => Ok(Done::Yes),
@@ -146,7 +164,12 @@ impl Run<'_> {
         let mut left = Vec::new();
         let began: Timestamp = self.service.now();
         let mut empty = 0;
+        let progress = Progress::new();
         while empty < EMPTY_RECEIVES && seen.len() < MESSAGES_MAX {
+            report.stopped = self.interrupt.signal().is_some();
+            if report.stopped {
+                break;
+            }
             let messages = self.from.receive().await?;
             let is_new = |message: &Received| seen.insert(message.message_id.clone());
             let messages: Vec<Received> = messages.into_iter().filter(is_new).collect();
@@ -159,7 +182,8 @@ impl Run<'_> {
                 empty + 1
             };
             for message in messages {
-                if !self.is_wanted(&message) {
+                // What was received must be given back.
+                if !self.is_wanted(&message) || self.interrupt.signal().is_some() {
                     left.push(message.receipt);
                     continue;
                 }
@@ -170,13 +194,20 @@ impl Run<'_> {
                 }
                 let (line, is_gone) = self.one(&message).await?;
                 report.add(line);
+                progress.show(|| report.progress());
                 if !is_gone {
                     left.push(message.receipt);
                 }
             }
         }
-        for receipt in left {
-            self.from.give_back(&receipt).await;
+        let given_back = async {
+            for receipt in &left {
+                self.from.give_back(receipt).await;
+            }
+        };
+        tokio::select! {
+            () = given_back => {}
+            () = self.interrupt.given_up() => {}
         }
         Ok(report)
     }
@@ -201,10 +232,15 @@ impl Run<'_> {
             return Ok((line(fate.words().to_owned()), false));
         }
         tokio::time::sleep(Duration::from_secs(1) / self.args.rate).await;
-        let outcome = self.move_one(message).await;
+        let outcome = tokio::select! {
+            outcome = self.move_one(message) => outcome,
+            () = self.interrupt.given_up() => {
+                Err("given up: it may be in the input queue, and may still be here".to_owned())
+            }
+        };
         self.redriven.extend(id.clone());
         Ok(match outcome {
-            Ok(()) => (line("redriven".to_owned()), true),
+            Ok(()) => (line(REDRIVEN.to_owned()), true),
             Err(problem) => (line(format!("failed: {problem}")), false),
         })
     }
@@ -351,6 +387,16 @@ impl Report {
         }
     }
 
+    /// Returns how far the command is.
+    fn progress(&self) -> String {
+        let all = counted(self.counts.values().sum::<usize>(), "message");
+        let redriven = self.counts.get(REDRIVEN).copied().unwrap_or_default();
+        format!(
+            "redrive: {all} looked at, {redriven} redriven, {} failed",
+            self.failed
+        )
+    }
+
     fn has_work(&self) -> bool {
         let work = |outcome: &String| outcome.starts_with("redrive");
         self.counts.keys().any(work)
@@ -360,7 +406,12 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.messages.is_empty() {
-            return writeln!(f, "no message is selected");
+            let stopped = if self.stopped {
+                " before the signal"
+            } else {
+                ""
+            };
+            return writeln!(f, "no message is selected{stopped}");
         }
         let mut table = Table::new(&["MESSAGE", "EVENT", "OUTCOME", "REASON"]);
         for line in &self.messages {
@@ -375,8 +426,11 @@ impl fmt::Display for Report {
         for (outcome, count) in &self.counts {
             writeln!(f, "{count} {outcome}")?;
         }
-        match !self.done && self.has_work() {
-            true => writeln!(f, "to redrive them, add --yes"),
+        if !self.done && self.has_work() {
+            writeln!(f, "to redrive them, add --yes")?;
+        }
+        match self.stopped {
+            true => writeln!(f, "stopped before every message was looked at"),
             false => Ok(()),
         }
     }

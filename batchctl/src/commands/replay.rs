@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use protocol::batch::BatchRecord;
 use protocol::seqs::SeqSet;
+use protocol::text::counted;
 use serde::Serialize;
 use shared::aws::{BatchSummary, Sdk};
 use shared::chunk::decode;
@@ -15,8 +16,9 @@ use shared::retry::read_chunk;
 use sinks::columns_source::with_columns;
 use sinks::{BuiltInSink, Part, Sink, SinkConfig, SinkError, content_hash};
 
-use crate::change::{ChangeArgs, note};
+use crate::change::{ChangeArgs, note, note_outcome};
 use crate::failure::{Done, Failure};
+use crate::interrupt::Interrupt;
 use crate::listing::resolve;
 use crate::outcome::Output;
 use crate::replayed::{DeliveredPart, delivered_parts};
@@ -60,6 +62,11 @@ struct Report {
     parts: Vec<PartReport>,
     /// Events that are in no delivered part, and are not replayed.
     left: u64,
+    /// Why the replay ended before its last part.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    #[serde(skip)]
+    hint: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -72,14 +79,19 @@ struct PartReport {
 }
 
 /// Delivers the delivered parts of a batch to another sink, with the same keys and the same content.
-pub async fn run(service: &Service, args: &ReplayArgs, output: Output) -> Result<Done, Failure> {
+pub async fn run(
+    service: &Service,
+    args: &ReplayArgs,
+    interrupt: &Interrupt,
+    output: Output,
+) -> Result<Done, Failure> {
     let operator = args.change.operator()?;
     let id = resolve(service, &args.batch).await?;
     let record = service.record(id).await?;
     let record = record.ok_or_else(|| Failure::NotFound(format!("batch `{id}`: not found")))?;
     let sink = sink(service, args).await?;
     let parts = delivered_parts(&record);
-    if let Some(reason) = refusal(&record, &parts) {
+    if let Some(reason) = refusal(&record, &parts, &sink) {
         return Err(Failure::Refused(format!("batch `{id}`: {reason}")));
     }
     let mut report = Report {
@@ -88,36 +100,81 @@ pub async fn run(service: &Service, args: &ReplayArgs, output: Output) -> Result
         done: operator.is_some(),
         parts: Vec::new(),
         left: left(&record, &parts),
+        error: None,
+        hint: args.change.hint(),
     };
-    if let Some(operator) = &operator {
-        let batch = BatchSummary::of(record.clone());
-        note(service, &batch, operator, &format!("replay to {}", args.to)).await?;
-    }
-    for part in parts {
-        let mut receipt = None;
-        let events = part.members.len();
-        if operator.is_some() {
-            receipt = Some(replay(service, &record, &part, &sink).await?);
-        }
-        report.parts.push(PartReport {
-            part: part.number,
-            events,
-            receipt,
-        });
-    }
+    let Some(operator) = &operator else {
+        report.parts = parts
+            .iter()
+            .map(|part| PartReport::of(part, None))
+            .collect();
+        output.print(&report, &report);
+        return Ok(Done::OnlyShown);
+    };
+    let batch = BatchSummary::of(record.clone());
+    let began = format!("replay began, to {}", args.to);
+    let began = note(service, &batch, operator, &began).await?;
+    let all = parts.len();
+    let ended = replay_all(service, &record, parts, &sink, interrupt, &mut report).await;
+    let action = report.action(all);
+    report.done = report.parts.len() == all;
+    let noted = note_outcome(service, id, &began, &action).await;
     output.print(&report, &report);
-    Ok(if report.done {
-        Done::Yes
-    } else {
-        Done::OnlyShown
-    })
+    let done = ended?;
+    noted.map(|()| done)
+}
+
+/// Replays one part after the other, and adds each to the report. Ends at the first failure, or at a signal.
+async fn replay_all(
+    service: &Service,
+    record: &BatchRecord,
+    parts: Vec<DeliveredPart>,
+    sink: &BuiltInSink,
+    interrupt: &Interrupt,
+    report: &mut Report,
+) -> Result<Done, Failure> {
+    for part in parts {
+        if let Some(signal) = interrupt.signal() {
+            report.error = Some("stopped by a signal".to_owned());
+            return Ok(Done::Stopped(signal));
+        }
+        let replayed = tokio::select! {
+            replayed = replay(service, record, &part, sink) => replayed,
+            () = interrupt.given_up() => Err(Failure::GivenUp),
+        };
+        match replayed {
+            Ok(receipt) => report.parts.push(PartReport::of(&part, Some(receipt))),
+            Err(failure) => {
+                report.error = Some(failure.to_string());
+                return interrupt
+                    .signal()
+                    .map_or(Err(failure), |signal| Ok(Done::Stopped(signal)));
+            }
+        }
+    }
+    Ok(Done::Yes)
+}
+
+impl PartReport {
+    fn of(part: &DeliveredPart, receipt: Option<String>) -> PartReport {
+        PartReport {
+            part: part.number,
+            events: part.members.len(),
+            receipt,
+        }
+    }
 }
 
 /// Returns why nothing of a batch can be replayed.
-fn refusal(record: &BatchRecord, parts: &[DeliveredPart]) -> Option<String> {
+fn refusal(record: &BatchRecord, parts: &[DeliveredPart], sink: &BuiltInSink) -> Option<String> {
     if !record.bodies.in_chunks() {
         return Some(
             "its bodies were in lock items, which keep them until the delivery only".to_owned(),
+        );
+    }
+    if sink.needs_sequence() {
+        return Some(
+            "the sink needs the numbers of parts, which only the batch-processor takes".to_owned(),
         );
     }
     parts
@@ -173,11 +230,6 @@ async fn replay(
     if content_hash(&events) != part.hash {
         return Err(Failure::Refused(format!(
             "{name}: its content is not what was delivered; the record does not say which events the part had"
-        )));
-    }
-    if sink.needs_sequence() {
-        return Err(Failure::Refused(format!(
-            "{name}: the sink needs the numbers of parts, which only the batch-processor takes"
         )));
     }
     let part = Part {
@@ -240,6 +292,20 @@ async fn read(
     Ok(events)
 }
 
+impl Report {
+    /// Returns what was done, for the note, which has room for the beginning of the sink only. `all` is the number of parts.
+    fn action(&self, all: usize) -> String {
+        let replayed = self.parts.len();
+        match replayed == all {
+            true => format!("replayed {} to {}", counted(all, "part"), self.sink),
+            false => format!(
+                "replay ended early, {replayed} of {all} parts, to {}",
+                self.sink
+            ),
+        }
+    }
+}
+
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut table = Table::new(&["PART", "EVENTS", "RECEIPT"]);
@@ -254,13 +320,14 @@ impl fmt::Display for Report {
         if self.left > 0 {
             writeln!(
                 f,
-                "{} events are in no delivered part, and are left",
-                self.left
+                "left, in no delivered part: {}",
+                counted(self.left, "event")
             )?;
         }
-        match self.done {
-            true => writeln!(f, "replayed to {}", self.sink),
-            false => writeln!(f, "to replay them to {}, add --yes --why TEXT", self.sink),
+        match (self.done, &self.error) {
+            (true, _) => writeln!(f, "replayed to {}", self.sink),
+            (false, Some(error)) => writeln!(f, "not all replayed to {}: {error}", self.sink),
+            (false, None) => writeln!(f, "to replay them to {}, add {}", self.sink, self.hint),
         }
     }
 }

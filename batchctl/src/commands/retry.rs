@@ -7,9 +7,10 @@ use shared::wire::{Accepted, Ticket, TicketReason};
 
 use crate::change::{ChangeArgs, Selection};
 use crate::failure::{Done, Failure};
+use crate::interrupt::Interrupt;
 use crate::outcome::Output;
 use crate::service::Service;
-use crate::tickets::{Action, not_waiting, send, too_old};
+use crate::tickets::{Action, Before, not_waiting, send, too_old};
 
 #[derive(Args)]
 pub struct RetryArgs {
@@ -23,7 +24,12 @@ pub struct RetryArgs {
 }
 
 /// Has batches tried again: those in error, overdue, or given up by their last processor.
-pub async fn run(service: &Service, args: &RetryArgs, output: Output) -> Result<Done, Failure> {
+pub async fn run(
+    service: &Service,
+    args: &RetryArgs,
+    interrupt: &Interrupt,
+    output: Output,
+) -> Result<Done, Failure> {
     let operator = args.change.operator()?;
     let batches = args.selection.batches(service).await?;
     let now = service.now();
@@ -48,7 +54,16 @@ pub async fn run(service: &Service, args: &RetryArgs, output: Output) -> Result<
                 ..Ticket::new(batch.batch_id, TicketReason::Operator)
             },
         },
-        before: async |_: &BatchSummary| Ok(None),
+        before: async |_: &BatchSummary| Ok(Before::default()),
+        hint: args.change.hint(),
     };
-    send(service, batches, action, operator.as_ref(), output).await
+    send(
+        service,
+        batches,
+        action,
+        operator.as_ref(),
+        interrupt,
+        output,
+    )
+    .await
 }

@@ -4,21 +4,20 @@ use std::fmt;
 
 use clap::Args;
 use protocol::batch::{BatchRecord, PartState, lag};
-use protocol::pause::Pause;
 use protocol::seqs::SeqSet;
+use protocol::text::counted;
 use protocol::time::Timestamp;
 use serde::Serialize;
 use shared::aws::BatchSummary;
-use shared::delivery_hours::DeliveryHours;
 
-use super::views::BatchView;
+use super::views::{BatchView, FailureView};
 use crate::failure::{Done, Failure};
 use crate::listing::resolve;
 use crate::outcome::Output;
 use crate::service::Service;
 use crate::table::Table;
 use crate::times::{short, utc, with_distance};
-use crate::waiting::{Waiting, waiting};
+use crate::waiting::{Waiting, Waits};
 
 #[derive(Args)]
 pub struct ShowArgs {
@@ -41,6 +40,8 @@ struct Shown {
     expires_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
     waits: Option<Waiting>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_failure: Option<FailureView>,
     counts: Counts,
     part_list: Vec<PartView>,
     #[serde(skip)]
@@ -88,22 +89,15 @@ pub async fn run(service: &Service, args: &ShowArgs, output: Output) -> Result<D
             "batch `{id}`: not found: it never existed, or its record has expired"
         ))
     })?;
-    let pauses = service.pauses().await?;
-    // A wrong value stops the functions at their cold start. This command must tell what it can all the same.
-    let hours = service.settings.value("DELIVERY_HOURS");
-    let hours = hours.and_then(|text| text.parse().ok());
-    let shown = Shown::of(record, &pauses.pauses, hours.as_ref(), service.now());
+    let waits = Waits::of(service).await?;
+    let waits = waits.waiting(service, &record).await?;
+    let shown = Shown::of(record, waits, service.now());
     output.print(&shown, &shown);
     Ok(Done::Yes)
 }
 
 impl Shown {
-    fn of(
-        record: BatchRecord,
-        pauses: &[Pause],
-        hours: Option<&DeliveryHours>,
-        now: Timestamp,
-    ) -> Shown {
+    fn of(record: BatchRecord, waits: Option<Waiting>, now: Timestamp) -> Shown {
         let missing = lag(&record, &SeqSet::new()).map_or(0, |lag| {
             lag.confirmed.saturating_sub(lag.found) + lag.witnessed_missing
         });
@@ -113,7 +107,8 @@ impl Shown {
             sealed_at: record.sealed_at,
             verify_at: record.verify_at,
             expires_at: record.expires_at,
-            waits: waiting(&record, pauses, hours, now),
+            waits,
+            last_failure: FailureView::of(&record),
             counts: Counts {
                 confirmed: record.confirmed,
                 uncertain: record.uncertain,
@@ -175,7 +170,12 @@ impl fmt::Display for Shown {
         writeln!(f, "; {uncertain} uncertain, {witnessed} witnessed")?;
         match chunks {
             0 => writeln!(f, "bodies     {}", self.batch.bodies)?,
-            count => writeln!(f, "bodies     {}, {count} chunks", self.batch.bodies)?,
+            count => writeln!(
+                f,
+                "bodies     {}, {}",
+                self.batch.bodies,
+                counted(count, "chunk")
+            )?,
         }
         if let Some(error) = &self.batch.error {
             writeln!(f, "error      {error}")?;
@@ -220,8 +220,12 @@ impl Shown {
         if batch.completed_at.is_none() && batch.status != "error" {
             writeln!(f, "due        {}", with_distance(batch.due_at, now))?;
         }
-        if let Some(Waiting { reason, until }) = &self.waits {
-            writeln!(f, "waits for  {reason}: {}", with_distance(*until, now))?;
+        if let Some(waiting) = &self.waits {
+            let until = with_distance(waiting.until, now);
+            writeln!(f, "waits for  {waiting}: {until}")?;
+        }
+        if let Some(FailureView { at, text }) = &self.last_failure {
+            writeln!(f, "failed     {}: {text}", with_distance(*at, now))?;
         }
         write!(f, "lease      ")?;
         match &batch.lease {

@@ -1,6 +1,6 @@
 //! Batches as JSON. Times are epoch milliseconds.
 
-use protocol::batch::{Lease, Notice, OperatorNote, Status};
+use protocol::batch::{BatchRecord, Lease, Notice, OperatorNote, Status};
 use protocol::ids::BatchId;
 use protocol::period::Period;
 use protocol::time::Timestamp;
@@ -46,6 +46,13 @@ pub struct BatchView {
     /// Notices that may not have been sent.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<NoticeView>,
+}
+
+/// Why the last attempt at a batch failed.
+#[derive(Clone, Debug, Serialize)]
+pub struct FailureView {
+    pub at: Timestamp,
+    pub text: String,
 }
 
 /// A lease.
@@ -102,6 +109,18 @@ impl BatchView {
                 .map(|notice| NoticeView::of(notice, batch.batch_id))
                 .collect(),
         }
+    }
+}
+
+impl FailureView {
+    /// Returns the last failure of a batch that is tried again.
+    pub fn of(record: &BatchRecord) -> Option<FailureView> {
+        let retried = matches!(record.status, Some(status) if status != Status::Error);
+        let failure = record.last_failure.as_ref().filter(|_| retried)?;
+        Some(FailureView {
+            at: failure.at,
+            text: failure.text.clone(),
+        })
     }
 }
 

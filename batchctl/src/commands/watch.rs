@@ -96,7 +96,7 @@ async fn look(service: &Service, args: &WatchArgs, clears: bool) -> Result<Look,
         error: count(Status::Error),
         overdue: overdue.len(),
         overdue_since: overdue.into_iter().min(),
-        batches: Batches::of(&listing, now),
+        batches: Batches::read(service, &listing).await?,
         clears,
     })
 }

@@ -72,6 +72,9 @@ async fn a_batch_in_error_is_found_shown_and_delivered_after_a_retry(bodies: Bod
     let would = batchctl.json(4, &retry).await;
     assert_eq!(would["batches"][0]["outcome"], "would", "{would}");
     assert_eq!(rig.statuses().await[&Status::Error], 1, "only shown");
+    let text = batchctl.text(&retry).await;
+    let hint = "1 batch to retry: add --yes --why TEXT --by NAME\n";
+    assert!(text.out.ends_with(hint), "{text:?}");
 
     fs::remove_file(obstacle(&rig, &batch)).expect("it is there");
     let done = batchctl.change(&retry).await;
@@ -112,12 +115,16 @@ async fn a_batch_in_error_is_retried() {
 async fn a_discarded_batch_is_in_a_file_and_in_the_quarantine(bodies: BodiesKind) {
     let (rig, batch) = with_a_batch_in_error(bodies).await;
     let batchctl = Batchctl::of(&rig);
-    let done = batchctl.change(&["discard", &batch]).await;
+    let made = batchctl.directory.path().join("made/here");
+    let discard = ["discard", &batch, "--dir", "made/here"];
+    batchctl.json(4, &discard).await;
+    assert!(!made.exists(), "only shown");
+    let done = batchctl.change(&discard).await;
     let detail = done["batches"][0]["detail"].as_str().unwrap_or_default();
     assert!(detail.starts_with("3 events in "), "{done}");
     rig.until_depth(QUARANTINE_QUEUE, 3).await;
     rig.until_metric("BatchesCompleted", 1).await;
-    let files = fs::read_dir(batchctl.directory.path()).expect("the directory is there");
+    let files = fs::read_dir(made).expect("the directory was made");
     let files = files.map(|entry| entry.expect("it can be read").path());
     let file = files.filter(|path| path.extension().is_some_and(|ending| ending == "jsonl"));
     let text = fs::read_to_string(file.last().expect("a file")).expect("it can be read");
@@ -177,6 +184,20 @@ async fn a_delivered_batch_is_replayed_to_another_directory(bodies: BodiesKind) 
         let would = batchctl.json(4, &["replay", batch, "--to", &to]).await;
         let parts = would["parts"].as_array().map(Vec::len);
         assert!(parts >= Some(2), "large parts share a set: {would}");
+        let taken = batchctl.directory.path().join("taken");
+        fs::write(&taken, "a file, where the directory should be").expect("it can be written");
+        let wrong = format!("file://{}", taken.display());
+        let replay = ["replay", batch, "--to", &wrong];
+        let failed = batchctl.json(1, &[&replay[..], &YES].concat()).await;
+        assert_eq!(failed["done"], false, "{failed}");
+        let shown = batchctl.json(0, &["show", batch]).await;
+        let action = shown["notes"][0]["action"].as_str().unwrap_or_default();
+        let expected = format!(
+            "replay ended early, 0 of {} parts",
+            parts.unwrap_or_default()
+        );
+        assert!(action.starts_with(&expected), "{shown}");
+
         let done = batchctl.change(&["replay", batch, "--to", &to]).await;
         assert_eq!(
             (&done["done"], &done["left"]),
@@ -185,10 +206,12 @@ async fn a_delivered_batch_is_replayed_to_another_directory(bodies: BodiesKind) 
         );
         let shown = batchctl.json(0, &["show", batch]).await;
         assert!(
-            shown["notes"][0]["action"]
-                .as_str()
-                .is_some_and(|did| did.starts_with("replay to file:"))
+            shown["notes"][1]["action"].as_str().is_some_and(|did| {
+                did.starts_with("replayed ") && did.contains(" parts to file:")
+            }),
+            "{shown}"
         );
+        assert_eq!(shown["notes"].as_array().map(Vec::len), Some(2), "{shown}");
     }
     assert_eq!(crate::output::delivered(&other), rig.delivered());
     rig.end().await;

@@ -8,14 +8,16 @@ use protocol::batch::{BatchRecord, Status};
 use protocol::time::Timestamp;
 use shared::aws::{DynamoBatchStore, SystemClock, SystemEntropy};
 use shared::ports::{BatchStore, Clock, Entropy};
+use tokio::process::Command;
 
 use super::{Batchctl, YES};
+use crate::executables::executable;
 use crate::rig::{Rig, Setup};
 
 const BATCHES: u64 = 4_000;
 
 /// Writes records of `count` batches: every fourth in error, the others open; every tenth has the key `rare`.
-async fn write_batches(rig: &Rig, count: u64) {
+pub async fn write_batches(rig: &Rig, count: u64) {
     let store = DynamoBatchStore::new(rig.dynamodb(), BATCH_TABLE);
     let now = SystemClock.now();
     let records = (0..count).map(|number| {
@@ -99,6 +101,18 @@ async fn exit_codes_tell_scripts_what_happened() {
             &["pause", "--all", "--for", "9d"],
             "`--for`: out of range",
         ),
+        (
+            2,
+            &["pause", "--for", "1h"],
+            "<--source <ARN>|--key <KEY>|--all>",
+        ),
+        (
+            2,
+            &["redrive", "--from", "quarantine"],
+            "<--where <JMESPATH>|--all>",
+        ),
+        (2, &["find", ""], "event id: empty"),
+        (2, &["show", ""], "batch id: empty"),
         (3, &["show", nobody], "not found"),
         (
             3,
@@ -118,6 +132,12 @@ async fn exit_codes_tell_scripts_what_happened() {
     let ran = batchctl.text(&["list"]).await;
     assert_eq!((ran.code, ran.out.as_str()), (Some(0), "0 batches\n"));
     rig.stack.stop().await;
+}
+
+#[tokio::test]
+async fn a_stack_that_cannot_be_opened_ends_a_command_with_2() {
+    let directory = tempfile::tempdir().expect("a temporary directory can be made");
+    let batchctl = Batchctl { directory };
     std::fs::write(
         batchctl.directory.path().join("env"),
         "export AWS_REGION=us-east-1\nexport AWS_ACCESS_KEY_ID=a\nexport AWS_SECRET_ACCESS_KEY=b\n",
@@ -126,4 +146,19 @@ async fn exit_codes_tell_scripts_what_happened() {
     let ran = batchctl.text(&["list"]).await;
     assert_eq!(ran.code, Some(2), "{ran:?}");
     assert!(ran.err.contains("`DDB_LOCK_TABLE`: missing"), "{ran:?}");
+    let path = batchctl.directory.path().join("env");
+    let credentials = "export AWS_ACCESS_KEY_ID=a\nexport AWS_SECRET_ACCESS_KEY=b\n";
+    std::fs::write(&path, credentials).expect("the directory takes a file");
+    let mut list = Command::new(executable("batchctl"));
+    list.env_clear()
+        // A machine in AWS has a region of its own.
+        .env("AWS_EC2_METADATA_DISABLED", "true")
+        .args(["--env-file", "env", "list"]);
+    let no_region = batchctl.run(&mut list).await;
+    assert_eq!(no_region.code, Some(2), "{no_region:?}");
+    assert!(no_region.err.contains("region: not set"), "{no_region:?}");
+    std::fs::remove_file(path).expect("it is there");
+    let no_file = batchctl.text(&["list"]).await;
+    assert_eq!(no_file.code, Some(2), "{no_file:?}");
+    assert!(no_file.err.contains("`env`: "), "{no_file:?}");
 }

@@ -2,6 +2,7 @@
 
 mod changes;
 mod events;
+mod interrupts;
 mod listing;
 
 use std::process::Stdio;

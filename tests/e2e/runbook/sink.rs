@@ -39,6 +39,11 @@ async fn a_sink_that_is_down_is_found_paused_and_resumed() {
         batches.iter().all(|batch| batch["error"].is_null()),
         "{listed}"
     );
+    let failed = |batch: &serde_json::Value| {
+        let text = batch["lastFailure"]["text"].as_str();
+        text.is_some_and(|text| !text.is_empty())
+    };
+    assert!(batches.iter().any(failed), "{listed}");
     let paused = page.changes("pause").await;
     assert_eq!(paused["pauses"][0]["by"], "on-call", "{paused}");
     rig.until("deliveries are paused", async || {

@@ -1,0 +1,64 @@
+//! Ends a command early on Ctrl-C or SIGTERM, so that it can say how far it got.
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+/// A signal that ends a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// SIGINT: Ctrl-C.
+    Interrupt,
+    /// SIGTERM.
+    Terminate,
+}
+
+impl Signal {
+    /// Returns the exit code, as a shell reports a process that the signal ended.
+    pub fn code(self) -> u8 {
+        match self {
+            Signal::Interrupt => 130,
+            Signal::Terminate => 143,
+        }
+    }
+}
+
+/// Whether a command must end early. The first signal begins nothing further, the second one gives up what is under way.
+#[derive(Clone, Debug)]
+pub struct Interrupt(watch::Receiver<Vec<Signal>>);
+
+impl Interrupt {
+    /// Listens to the signals from now on. They no longer end the process by themselves.
+    ///
+    /// # Errors
+    /// The system refuses handlers of signals.
+    pub fn listen() -> std::io::Result<Interrupt> {
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut terminate = signal(SignalKind::terminate())?;
+        let (sender, receiver) = watch::channel(Vec::new());
+        tokio::spawn(async move {
+            loop {
+                let signal = tokio::select! {
+                    _ = interrupt.recv() => Signal::Interrupt,
+                    _ = terminate.recv() => Signal::Terminate,
+                };
+                sender.send_modify(|signals| signals.push(signal));
+                eprintln!("stopping: waiting for what is under way; again to give it up");
+            }
+        });
+        Ok(Interrupt(receiver))
+    }
+
+    /// Returns the first signal, if there was one.
+    pub fn signal(&self) -> Option<Signal> {
+        self.0.borrow().first().copied()
+    }
+
+    /// Waits for the second signal.
+    pub async fn given_up(&self) {
+        let mut signals = self.0.clone();
+        if signals.wait_for(|all| all.len() > 1).await.is_err() {
+            // Without a listener there will be no signal.
+            std::future::pending::<()>().await;
+        }
+    }
+}

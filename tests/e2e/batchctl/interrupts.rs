@@ -1,0 +1,188 @@
+//! Commands that a signal ends, and commands that show their progress.
+
+use std::process::{Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use local::stack::QUARANTINE_QUEUE;
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
+use tokio::net::TcpListener;
+use tokio::process::{Child, ChildStderr, Command};
+
+use super::listing::write_batches;
+use super::{Batchctl, YES};
+use crate::executables::executable;
+use crate::rig::{Rig, Setup};
+
+/// Batches that `batchctl` works on at once.
+const AT_ONCE: usize = 8;
+
+/// A command that runs, and the lines that it wrote to standard error.
+struct Running {
+    child: Child,
+    errors: BufReader<ChildStderr>,
+}
+
+impl Running {
+    fn start(batchctl: &Batchctl, arguments: &[&str]) -> Running {
+        let mut child = Command::new(executable("batchctl"))
+            .env_clear()
+            .args(["--env-file", "env", "--json"])
+            .args(arguments)
+            .current_dir(batchctl.directory.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .expect("it starts");
+        let errors = BufReader::new(child.stderr.take().expect("it is piped"));
+        Running { child, errors }
+    }
+
+    async fn signal(&self, name: &str) {
+        let pid = self.child.id().expect("it runs").to_string();
+        let killed = Command::new("kill").args([name, &pid]).status().await;
+        assert!(killed.expect("`kill` runs").success());
+    }
+
+    /// Reads standard error up to a line that begins so.
+    async fn until_line(&mut self, beginning: &str) {
+        let mut line = String::new();
+        while !line.starts_with(beginning) {
+            line.clear();
+            let read = self.errors.read_line(&mut line).await;
+            assert!(read.is_ok_and(|bytes| bytes > 0), "no line `{beginning}`");
+        }
+    }
+
+    async fn end(mut self) -> (Option<i32>, Value) {
+        let mut errors = String::new();
+        let read = self.errors.read_to_string(&mut errors).await;
+        read.expect("it is text");
+        let Output { status, stdout, .. } = self.child.wait_with_output().await.expect("it ends");
+        let value = serde_json::from_slice(&stdout);
+        let value = value.unwrap_or_else(|error| panic!("{error}: {stdout:?}, {errors}"));
+        (status.code(), value)
+    }
+}
+
+/// Adds an SQS to the variables of the stack that takes connections and never replies. Returns how many it took.
+async fn with_silent_sqs(batchctl: &Batchctl) -> Arc<AtomicUsize> {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = listener.local_addr().expect("it is bound");
+    let path = batchctl.directory.path().join("env");
+    let variables = std::fs::read_to_string(&path).expect("it can be read");
+    let changed: String = variables
+        .lines()
+        .map(
+            |line| match line.starts_with("export AWS_ENDPOINT_URL_SQS=") {
+                true => format!("export AWS_ENDPOINT_URL_SQS=http://{address}\n"),
+                false => format!("{line}\n"),
+            },
+        )
+        .collect();
+    assert_ne!(changed, variables);
+    std::fs::write(path, changed).expect("it can be written");
+    let taken = Arc::new(AtomicUsize::new(0));
+    let count = taken.clone();
+    tokio::spawn(async move {
+        let mut connections = Vec::new();
+        while let Ok((connection, _)) = listener.accept().await {
+            connections.push(connection);
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    taken
+}
+
+async fn hanging(rig: &Rig, batchctl: &Batchctl, arguments: &[&str]) -> Running {
+    let taken = with_silent_sqs(batchctl).await;
+    let running = Running::start(batchctl, &[arguments, &YES[..]].concat());
+    rig.until("every batch that is under way waits for SQS", async || {
+        taken.load(Ordering::Relaxed) >= AT_ONCE
+    })
+    .await;
+    running
+}
+
+#[tokio::test]
+async fn a_discard_that_is_terminated_says_what_it_reached_and_leaves_no_unfinished_file() {
+    let rig = Setup::new().without_sweep().start().await;
+    // Every fourth is in error.
+    write_batches(&rig, 80).await;
+    let batchctl = Batchctl::of(&rig);
+    let discard = ["discard", "--status", "error", "--dir", "made/here"];
+    let mut running = hanging(&rig, &batchctl, &discard).await;
+    running.signal("-TERM").await;
+    running.until_line("stopping: ").await;
+    running.signal("-TERM").await;
+    let (code, report) = running.end().await;
+    assert_eq!(code, Some(143), "{report}");
+    let batches = report["batches"].as_array().expect("a list");
+    assert!(
+        batches.iter().all(|batch| batch["outcome"] == "failed"),
+        "{report}"
+    );
+    assert_eq!(
+        (batches.len(), &report["notReached"]),
+        (AT_ONCE, &12.into()),
+        "{report}"
+    );
+    let directory = batchctl.directory.path().join("made/here");
+    let files = std::fs::read_dir(directory).expect("it was made");
+    let names = files.map(|file| file.expect("a file").file_name());
+    let names: Vec<String> = names.filter_map(|name| name.into_string().ok()).collect();
+    assert_eq!(names.len(), AT_ONCE, "their tickets may be sent: {names:?}");
+    assert!(
+        names.iter().all(|name| name.ends_with(".jsonl")),
+        "{names:?}"
+    );
+    rig.stack.stop().await;
+}
+
+#[tokio::test]
+async fn a_retry_that_is_interrupted_ends_with_130() {
+    let rig = Setup::new().without_sweep().start().await;
+    write_batches(&rig, 40).await;
+    let batchctl = Batchctl::of(&rig);
+    let mut running = hanging(&rig, &batchctl, &["retry", "--status", "error"]).await;
+    running.signal("-INT").await;
+    running.until_line("stopping: ").await;
+    running.signal("-INT").await;
+    let (code, report) = running.end().await;
+    assert_eq!(code, Some(130), "{report}");
+    assert_eq!(report["notReached"], 2, "{report}");
+    rig.stack.stop().await;
+}
+
+#[tokio::test]
+async fn a_redrive_shows_its_progress_and_gives_back_what_it_received_when_it_is_terminated() {
+    const MESSAGES: usize = 20;
+    let rig = Setup::new().start().await;
+    let batchctl = Batchctl::of(&rig);
+    (0..MESSAGES).for_each(|number| rig.send(format!("not JSON {number}")));
+    rig.until_depth(QUARANTINE_QUEUE, MESSAGES).await;
+    let redrive = ["redrive", "--from", "quarantine", "--all"];
+    let slow = [&redrive[..], &["--yes", "--rate", "1"]].concat();
+    let mut running = Running::start(&batchctl, &slow);
+    running.until_line("redrive: ").await;
+    running.signal("-TERM").await;
+    let (code, report) = running.end().await;
+    assert_eq!(
+        (code, &report["stopped"]),
+        (Some(143), &true.into()),
+        "{report}"
+    );
+    let redriven = report["counts"]["redriven"].as_u64().unwrap_or_default();
+    assert!((1..MESSAGES as u64).contains(&redriven), "{report}");
+    // What was redriven is no better than before, and is back.
+    rig.until_depth(QUARANTINE_QUEUE, MESSAGES).await;
+    let would = batchctl.json(4, &redrive).await;
+    assert_eq!(
+        would["counts"]["redrive"], MESSAGES,
+        "none is hidden: {would}"
+    );
+    rig.stack.stop().await;
+}
