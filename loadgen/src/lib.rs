@@ -55,6 +55,7 @@ mod shape;
 pub mod stack;
 mod summary;
 mod workload;
+mod writable;
 
 pub use arrivals::{Arrivals, ArrivalsError, LineError};
 pub use audit::{
@@ -85,3 +86,4 @@ pub use workload::{
     BODY_BYTES_MAX, Duplicates, DuplicatesError, MESSAGES_MAX, NEAR_MESSAGES, NEXT_MESSAGES,
     SKEW_MAX, Sizes, SizesError, Workload, WorkloadConfig, WorkloadError, WorkloadMessage,
 };
+pub use writable::{NotWritable, check_directory, check_file};

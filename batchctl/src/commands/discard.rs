@@ -33,6 +33,7 @@ pub async fn run(service: &Service, args: &DiscardArgs, output: Output) -> Resul
         "QUARANTINE_SQS_URL",
         "the URL of the quarantine queue, to which the events of a discarded batch go",
     )?;
+    check_writable(&args.dir)?;
     let batches = args.selection.batches(service).await?;
     let action = Action {
         name: "discard",
@@ -42,6 +43,19 @@ pub async fn run(service: &Service, args: &DiscardArgs, output: Output) -> Resul
         before: async |batch: &BatchSummary| save_to(service, batch, &args.dir).await.map(Some),
     };
     send(service, batches, action, operator.as_ref(), output).await
+}
+
+/// Checks that files can be written into a directory.
+fn check_writable(directory: &Path) -> Result<(), Failure> {
+    let file = directory.join(format!(".writable-{}", std::process::id()));
+    let opened = OpenOptions::new().append(true).create(true).open(&file);
+    let checked = opened.and_then(|_| std::fs::remove_file(&file));
+    checked.map_err(|error| {
+        let directory = directory.display();
+        Failure::Usage(format!(
+            "`--dir`: cannot be written: got `{directory}`: {error}, expected a directory that is there"
+        ))
+    })
 }
 
 /// Writes the undelivered events of a batch to a new file. Returns what was written, for people.
