@@ -37,6 +37,7 @@ mod body;
 mod deliveries;
 mod delivery_times;
 mod latency;
+mod minutes;
 mod mix;
 mod part_name;
 pub mod planner;
