@@ -18,10 +18,11 @@ Every variable of the two functions. They are read from the environment once, at
 of them ends the cold start, and is told in one error. An empty variable counts as one that is not set. A value that is too
 small, too large or not understood is an error, never replaced by the default.
 
-So is a variable that no function reads, but that was meant for one: its name is one character off that of a variable (one too
-many, missing, wrong, in the other case, or swapped with the next), or it begins with {prefixes}. Variables of the other function
-are allowed, and so are all others: those of Lambda, the SDKs, OpenTelemetry and your own. A [sink of your
-own](sinks.md#a-sink-of-your-own) may have variables that begin with `SINK`.
+A variable that no function reads, but that was meant for one, is an error too: its name is one character off that of a
+variable (one too many, missing, wrong, in the other case, or swapped with the next), or it begins with
+{prefixes}.
+Variables of the other function are allowed, and so are all others: those of Lambda, the SDKs, OpenTelemetry and your own. A [sink of
+your own](sinks.md#a-sink-of-your-own) may have variables that begin with `SINK_`.
 
 The SAM template and the CDK construct set every variable from a parameter of its name (`MAX_BATCH_SIZE` is `MaxBatchSize` in
 SAM, `maxBatchSize` in CDK), whose bounds may be narrower: see [infra/README.md](../infra/README.md).
