@@ -174,15 +174,15 @@ fn a_run_of_minutes_is_drawn_with_minutes() {
         }
     }
     long.outcome.drained_after_secs = long.outcome.drained_after_secs.map(slower);
-    is_drawn_well("long", &report(&long), 9);
+    let file = write("long", &report(&long));
     let mut browser = Browser::start();
-    let look = Look {
-        width: WIDE,
-        dark: false,
-    };
-    let mut page = browser.open(&write("long", &report(&long)), look);
-    let legend = page.evaluate("document.querySelector('#totals .u-legend').innerText");
-    assert!(legend.as_str().unwrap().contains("47 min 38 s"), "{legend}");
+    for width in [WIDE, PHONE] {
+        let mut page = browser.open(&file, Look { width, dark: false });
+        let legend = page.evaluate("document.querySelector('#totals .u-legend').innerText");
+        assert!(legend.as_str().unwrap().contains("47 min 38 s"), "{legend}");
+        assert_eq!(page.evaluate(CLIPPED), serde_json::json!([]));
+        page.screenshot(&folder().join(format!("long-{width}-light.png")));
+    }
 }
 
 #[test]
