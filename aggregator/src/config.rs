@@ -15,7 +15,7 @@ use protocol::limits::{
 use shared::close_at::CloseAt;
 use shared::config::{
     BUCKET_NAME, BatchBytes, Common, ConfigError, Declarations, Number, QUARANTINE_SQS_URL,
-    QUEUE_URL, Reader, Text, Topic, Unset, Variable, Word, bucket_name, queue_url,
+    QUEUE_URL, Reader, Text, Topic, Unset, Variable, Word, bucket_name, not_built, queue_url,
 };
 use shared::expression::Expression;
 
@@ -324,15 +324,17 @@ impl Config {
         );
         reader.rule(
             "`BODIES` in S3 needs a build with the cargo feature `s3`.",
-            (bucket.is_some() && !cfg!(feature = "s3")).then(|| {
-                format!("`{BODIES}`: not available: in S3, but the executable was built without the cargo feature `s3`")
-            }),
+            (bucket.is_some() && !cfg!(feature = "s3"))
+                .then(|| format!("`{BODIES}`: not available: in S3, but {}", not_built("s3"))),
         );
         let without_s3 = overflow_bucket.is_some() && !cfg!(feature = "s3");
         reader.rule(
             "`OVERFLOW_BUCKET` needs a build with the cargo feature `s3`.",
             without_s3.then(|| {
-                format!("`{OVERFLOW_BUCKET}`: not available: set, but the executable was built without the cargo feature `s3`")
+                format!(
+                    "`{OVERFLOW_BUCKET}`: not available: set, but {}",
+                    not_built("s3")
+                )
             }),
         );
         Some(Config {

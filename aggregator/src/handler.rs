@@ -11,7 +11,7 @@ use protocol::planted::{Bug, planted};
 use protocol::time::Timestamp;
 use shared::metrics::{About, Count, write_line};
 use shared::ports::{Ports, Quarantined, SourceQueues};
-use shared::retry::{BulkWriter, RequestPermits};
+use shared::retry::{BulkWriter, NoTime, RequestPermits};
 use shared::traces;
 use shared::traces::names::FAILED_COUNT;
 use tracing::{error, info};
@@ -33,10 +33,35 @@ use crate::quotas::Quotas;
 use crate::records::{self, CONFLICT, NoMessageId, Record};
 use crate::shared_allocator::SharedAllocator;
 
-impl From<NoMessageId> for Diagnostic {
-    fn from(error: NoMessageId) -> Diagnostic {
+/// Why an event fails as a whole, before anything is claimed. SQS then delivers all of it again.
+#[derive(Debug, thiserror::Error)]
+pub enum HandlerError {
+    /// A message without an id, which the response cannot name.
+    #[error(transparent)]
+    NoMessageId(#[from] NoMessageId),
+    /// `DEADLINE_MARGIN_MS` leaves no time.
+    #[error(transparent)]
+    NoTime(#[from] NoTime),
+}
+
+impl HandlerError {
+    /// Returns the kind of the error, for traces.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            HandlerError::NoMessageId(_) => "no_message_id",
+            HandlerError::NoTime(_) => "no_time",
+        }
+    }
+}
+
+impl From<HandlerError> for Diagnostic {
+    fn from(error: HandlerError) -> Diagnostic {
+        let error_type = match error {
+            HandlerError::NoMessageId(_) => "NoMessageId",
+            HandlerError::NoTime(_) => "NoTime",
+        };
         Diagnostic {
-            error_type: "NoMessageId".to_owned(),
+            error_type: error_type.to_owned(),
             error_message: error.to_string(),
         }
     }
@@ -91,23 +116,18 @@ impl Handler {
     /// Handles one event. Returns the ids of the messages that failed, which SQS delivers again.
     ///
     /// # Errors
-    /// [`NoMessageId`], before anything is claimed. SQS then delivers the whole event again.
+    /// [`HandlerError`], before anything is claimed.
     pub async fn handle(
         &self,
         event: SqsEvent,
         invocation: &Invocation,
-    ) -> Result<SqsBatchResponse, NoMessageId> {
+    ) -> Result<SqsBatchResponse, HandlerError> {
         let started = self.ports.clock.now();
         let records = records::read(event, &self.config, started)?;
         let margin = self.config.common.deadline_margin;
         let budgets = Budgets::new(invocation.deadline, margin, &self.ports);
-        if !budgets.claims.has_time() {
-            let margin_ms = margin.as_millis() as u64;
-            error!(
-                margin_ms,
-                "deadline too near: got less than `DEADLINE_MARGIN_MS`; nothing is claimed"
-            );
-        }
+        let has_time = budgets.claims.check_time(invocation.deadline, margin);
+        has_time.inspect_err(|error| error!(%error, "no time to claim"))?;
         let counts = InvocationCounts::default();
         let judged = self.claim(&records, &budgets, &counts).await;
         let in_quarantine = self.send_to_quarantine(&records, &judged, &budgets).await;

@@ -12,6 +12,7 @@ use shared::aws::{
     Sdk, TracedInvocation, TracedMessages, Traces, aws_duplicates_queue, aws_ports,
     aws_source_queues, init_logs,
 };
+use shared::config::{ConfigError, UnknownVariable, names_in_environment, unknown_variables};
 use shared::traces;
 use tracing::info;
 
@@ -34,7 +35,9 @@ const UNUSED_INDEX: &str = "batchId-index";
 pub async fn run() -> Result<(), lambda_runtime::Error> {
     let lookup = |name: &str| std::env::var(name).ok();
     init_logs(&lookup);
-    let config = Config::read(&lookup)?;
+    let unknown = unknown_variables(names_in_environment());
+    let unknown = unknown.iter().map(UnknownVariable::to_string);
+    let config = ConfigError::unless(Config::read(&lookup), unknown)?;
     info!(?config, "configuration");
     let sdk = Sdk::from_env(config.common.write_concurrency);
     #[cfg(feature = "s3")]
@@ -62,7 +65,7 @@ pub async fn run() -> Result<(), lambda_runtime::Error> {
             let span = traces.invocation(|| described(&event));
             let handle = async {
                 let handled = handler.handle(event.payload, &invocation).await;
-                handled.inspect_err(|_| traces::failed("no_message_id"))
+                handled.inspect_err(|error| traces::failed(error.kind()))
             };
             let handled = span.run(handle).await;
             traces.export(invocation.deadline).await;

@@ -10,6 +10,7 @@ use protocol::retry::RetryPolicy;
 use protocol::time::Timestamp;
 use shared::metrics::{About, Count, write_line};
 use shared::ports::{PortError, Ports};
+use shared::retry::{Budget, NoTime};
 use shared::traces;
 use shared::traces::names::FAILED_COUNT;
 use shared::wire::{Ticket, TicketError};
@@ -37,6 +38,9 @@ pub enum HandlerError {
         /// The position of the message in the event, from 0.
         index: usize,
     },
+    /// `DEADLINE_MARGIN_MS` leaves no time.
+    #[error(transparent)]
+    NoTime(#[from] NoTime),
     /// The sweep could not read the batch table in time.
     #[error("sweep: {0}")]
     Sweep(#[from] PortError),
@@ -46,6 +50,7 @@ impl From<HandlerError> for Diagnostic {
     fn from(error: HandlerError) -> Diagnostic {
         let error_type = match error {
             HandlerError::NoMessageId { .. } => "NoMessageId",
+            HandlerError::NoTime(_) => "NoTime",
             HandlerError::Sweep(_) => "Sweep",
         };
         Diagnostic {
@@ -94,6 +99,10 @@ impl Handler {
         event: Event,
         invocation: &Invocation,
     ) -> Result<Response, HandlerError> {
+        let margin = self.config.common.deadline_margin;
+        let work = Budget::new(&self.ports, invocation.deadline.saturating_sub(margin));
+        let has_time = work.check_time(invocation.deadline, margin);
+        has_time.inspect_err(|error| error!(%error, "no time to deliver"))?;
         Ok(match event {
             Event::Tickets(event) => Response::Tickets(self.tickets(event, invocation).await?),
             Event::Sweep => {

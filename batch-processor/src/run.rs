@@ -8,6 +8,7 @@ use protocol::time::Timestamp;
 use shared::aws::{
     Sdk, TracedInvocation, TracedMessages, Traces, aws_notice_target, aws_ports, init_logs,
 };
+use shared::config::{ConfigError, UnknownVariable, names_in_environment, unknown_variables};
 use shared::traces;
 use shared::wire::Ticket;
 use sinks::columns_source::with_columns;
@@ -38,33 +39,45 @@ const BUILT_IN: [&str; 7] = [
 /// # Errors
 /// A wrong configuration, with all its problems; or a failure of the Runtime API.
 pub async fn run() -> Result<(), lambda_runtime::Error> {
-    let config = start(&|name| std::env::var(name).ok()).await?;
+    let unknown = unknown_variables(names_in_environment());
+    let config = start(&|name| std::env::var(name).ok(), &unknown).await?;
     let sdk = sdk(&config);
     let sink = BuiltInSink::new(&config.sink, &sdk)?;
     serve(config, &sdk, sink).await
 }
 
 /// Runs the function with a sink of your own, until Lambda ends the process. It does not read `SINK`, `SINK_REJECTS`,
-/// `SINK_PAYLOADS`, `SINK_SECRET`, `SINK_SECRET_HEADER`, `SINK_TABLE` and `SINK_PASSWORD`.
+/// `SINK_PAYLOADS`, `SINK_SECRET`, `SINK_SECRET_HEADER`, `SINK_TABLE` and `SINK_PASSWORD`. The sink may have variables whose
+/// names begin with `SINK_`.
 ///
 /// # Errors
 /// As [`run`].
 pub async fn run_with<S: Sink>(sink: S) -> Result<(), lambda_runtime::Error> {
-    let config = start(&|name| {
-        if BUILT_IN.contains(&name) {
-            None
-        } else {
-            std::env::var(name).ok()
-        }
-    })
-    .await?;
+    let lookup = |name: &str| {
+        let is_read = !BUILT_IN.contains(&name);
+        is_read.then(|| std::env::var(name).ok()).flatten()
+    };
+    let mut unknown = unknown_variables(names_in_environment());
+    unknown.retain(|one| !is_of_own_sink(one));
+    let config = start(&lookup, &unknown).await?;
     let sdk = sdk(&config);
     serve(config, &sdk, sink).await
 }
 
-async fn start(lookup: &dyn Fn(&str) -> Option<String>) -> Result<Config, lambda_runtime::Error> {
+/// Returns whether the variable may be one of a sink that is not built in.
+fn is_of_own_sink(variable: &UnknownVariable) -> bool {
+    let is_of_sink = |name: &str| name.starts_with(SINK.name);
+    is_of_sink(&variable.name) || variable.meant.is_some_and(is_of_sink)
+}
+
+async fn start(
+    lookup: &dyn Fn(&str) -> Option<String>,
+    unknown: &[UnknownVariable],
+) -> Result<Config, lambda_runtime::Error> {
     init_logs(lookup);
-    let config = with_columns(lookup, |lookup| Config::read(lookup)).await?;
+    let config = with_columns(lookup, |lookup| Config::read(lookup)).await;
+    let unknown = unknown.iter().map(UnknownVariable::to_string);
+    let config = ConfigError::unless(config, unknown)?;
     info!(?config, "configuration");
     Ok(config)
 }

@@ -128,9 +128,10 @@ impl Reading {
                 part,
                 rejected,
             };
-            let files = files
-                .iter()
-                .map(|(part, path)| pool.read(path, place(*part)));
+            let files = files.iter().map(|(part, path)| {
+                let sha256 = !rejected && batch.manifests.contains_key(part);
+                pool.read(path, place(*part), sha256)
+            });
             files.collect::<Vec<_>>()
         };
         let (parts, rejects) = (read(&batch.parts, false), read(&batch.rejects, true));
@@ -263,7 +264,13 @@ impl<'a> Auditor<'a> {
             }
             return Ok(());
         };
-        let Some(FileContent { lines, bytes, hash }) = content else {
+        let Some(FileContent {
+            lines,
+            bytes,
+            hash,
+            sha256,
+        }) = content
+        else {
             return Ok(());
         };
         let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -273,6 +280,7 @@ impl<'a> Auditor<'a> {
             rejected,
             bytes,
             hash,
+            sha256: sha256.as_deref(),
         };
         let text = fs::read(manifest).map_err(|source| read_error(manifest, source))?;
         if let Some(fault) = manifest::difference(&text, &batch.id, part, &content) {

@@ -37,6 +37,7 @@ mod body;
 mod deliveries;
 mod delivery_times;
 mod latency;
+mod minutes;
 mod mix;
 mod part_name;
 pub mod planner;
@@ -55,6 +56,7 @@ mod shape;
 pub mod stack;
 mod summary;
 mod workload;
+mod writable;
 
 pub use arrivals::{Arrivals, ArrivalsError, LineError};
 pub use audit::{
@@ -85,3 +87,4 @@ pub use workload::{
     BODY_BYTES_MAX, Duplicates, DuplicatesError, MESSAGES_MAX, NEAR_MESSAGES, NEXT_MESSAGES,
     SKEW_MAX, Sizes, SizesError, Workload, WorkloadConfig, WorkloadError, WorkloadMessage,
 };
+pub use writable::{NotWritable, check_directory, check_file};

@@ -3,7 +3,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `model` | what a report shows: charts, tables and sentences |
-//! | `figures` | the table of figures, the verdict, and the table of settings |
+//! | `figures` | the verdict, the table of figures, and the table of settings |
 //! | `over_time` | the charts of the samples |
 //! | `batches` | the batches on a time line, and their sizes |
 //! | `totals` | latencies, throttles and costs |
@@ -38,19 +38,20 @@ pub fn compare(a: &Record, b: &Record) -> String {
 }
 
 fn of_runs(runs: &[&Record]) -> Report {
-    let mut sections = over_time::sections(runs);
-    sections.extend(batches::sections(runs));
-    sections.extend(totals::sections(runs));
+    let mut charts = over_time::sections(runs);
+    charts.extend(batches::sections(runs));
+    charts.push(totals::latencies(runs));
+    let mut tables = vec![figures::section(runs)];
+    tables.extend([totals::throttles(runs), totals::costs(runs)]);
+    tables.push(figures::settings_section(runs));
     Report {
         title: figures::title(runs),
         runs: figures::runs(runs),
-        figures: figures::figures(runs),
-        settings: figures::settings(runs),
         data: Data {
             end_secs: runs.iter().map(|run| end_secs(run)).fold(0.0, f64::max),
             batches: runs.iter().map(|run| batches::columns(run)).collect(),
         },
-        sections,
+        sections: charts.into_iter().chain(tables).collect(),
     }
 }
 

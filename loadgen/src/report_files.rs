@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::record::Record;
 use crate::report::report;
+use crate::writable::{NotWritable, check_file};
 
 /// Where the record of a run is, and the report of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -30,6 +31,15 @@ impl ReportFiles {
             report: file.with_extension("html"),
             record: file,
         }
+    }
+
+    /// Checks that both files can be written, which the option names.
+    ///
+    /// # Errors
+    /// [`NotWritable`]
+    pub fn check(&self, option: &'static str) -> Result<(), NotWritable> {
+        check_file(option, &self.record)?;
+        check_file(option, &self.report)
     }
 
     /// Writes a record and its report.

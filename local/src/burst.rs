@@ -7,8 +7,8 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::bail;
 use clap::Args;
 use loadgen::{
-    AuditReport, DeliveryTimes, DuplicateRule, Duplicates, Progress, Schedule, SendOptions,
-    SendProgress, SendReport, SentTimes, Shape, Sizes, Workload, WorkloadConfig,
+    AuditReport, DeliveryTimes, DuplicateRule, Duplicates, Progress, ReportFiles, Schedule,
+    SendOptions, SendProgress, SendReport, SentTimes, Shape, Sizes, Workload, WorkloadConfig,
 };
 use protocol::batch::Status;
 
@@ -86,6 +86,9 @@ pub async fn run(args: BurstArgs, stack_args: StackArgs) -> anyhow::Result<ExitC
         sources: args.sources,
         skew: 0,
     })?;
+    if let Some(file) = &args.record {
+        ReportFiles::beside(file.clone()).check("--record")?;
+    }
     let mut options = stack_args.resolve()?;
     let window_secs = if args.messages > LONG_BURST_MESSAGES {
         60

@@ -2,11 +2,14 @@
 //! those that the user set. Also checks whether the functions can start with it.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use emulators::lambda::{ACCOUNT_ID, Bootstrap, FunctionConfig, process_variables};
 use emulators::sam::Resources;
-use shared::config::ConfigError;
+use shared::config::{
+    Common, ConfigError, UnknownVariable, names_in_environment, unknown_variables,
+};
 
 use crate::faults::FunctionName;
 use crate::notices;
@@ -117,11 +120,11 @@ fn overrides(
     variables
 }
 
-/// Checks that both functions can start with the variables that they will get, at first and after each redeploy. Starts
-/// nothing.
+/// Checks that both functions can start with the variables that they will get, at first and after each redeploy, and that
+/// their timeouts leave them time. Starts nothing.
 ///
 /// # Errors
-/// All problems of all variables of both functions, or a problem of the template.
+/// All problems of all variables of both functions and of this process, or a problem of the template.
 pub fn check_variables(options: &StackOptions) -> anyhow::Result<()> {
     let resources = resources(options, PLACEHOLDER_ENDPOINT)?;
     let placeholder = || PLACEHOLDER_ENDPOINT.to_owned();
@@ -136,7 +139,8 @@ pub fn check_variables(options: &StackOptions) -> anyhow::Result<()> {
         sink.extend(notices::variables(kind, PLACEHOLDER_ENDPOINT));
     }
     let mut functions = functions(options, &resources, &endpoints, &sink)?;
-    let mut problems = Vec::new();
+    let unknown = unknown_variables(names_in_environment());
+    let mut problems = Vec::from_iter(unknown.iter().map(UnknownVariable::to_string));
     let mut known = Vec::new();
     let mut when = String::new();
     for redeploy in std::iter::once(None).chain(options.faults.redeploys.iter().map(Some)) {
@@ -174,10 +178,10 @@ impl Functions {
     /// Returns the problems of the variables of both functions, each with the name of its function.
     fn problems(&self) -> Vec<(&'static str, String)> {
         let aggregator = problems(&self.aggregator, |lookup| {
-            aggregator::config::Config::read(lookup).err()
+            aggregator::config::Config::read(lookup).map(|config| config.common)
         });
         let batch_processor = problems(&self.batch_processor, |lookup| {
-            batch_processor::Config::read(lookup).err()
+            batch_processor::Config::read(lookup).map(|config| config.common)
         });
         let aggregator = aggregator.into_iter().map(|problem| (AGGREGATOR, problem));
         let batch_processor = batch_processor
@@ -189,17 +193,38 @@ impl Functions {
 
 fn problems(
     function: &FunctionConfig,
-    read: impl FnOnce(&dyn Fn(&str) -> Option<String>) -> Option<ConfigError>,
+    read: impl FnOnce(&dyn Fn(&str) -> Option<String>) -> Result<Common, ConfigError>,
 ) -> Vec<String> {
     let variables = process_variables(function, 1, PLACEHOLDER_ENDPOINT);
-    let error = read(&|name| variables.get(name).cloned());
-    let problems = error.map(|error| error.problems).unwrap_or_default();
-    // An executable that the user named may have cargo features that this one lacks.
+    let common = read(&|name| variables.get(name).cloned());
+    let mut problems = match common {
+        Ok(common) => Vec::from_iter(margin_problem(function, common.deadline_margin)),
+        Err(error) => error.problems,
+    };
+    // An executable that the user named may have cargo features that this one lacks, and variables of its own.
     let own = std::env::current_exe().is_ok_and(|own| own == function.bootstrap.program);
+    if !own {
+        problems.retain(|problem| !problem.contains(NOT_IN_THIS_BUILD));
+        return problems;
+    }
+    let set = variables.into_iter();
+    let set = set.filter(|(_, value)| !value.trim().is_empty());
+    let unknown = unknown_variables(set.map(|(name, _)| name));
+    problems.extend(unknown.iter().map(UnknownVariable::to_string));
     problems
-        .into_iter()
-        .filter(|problem| own || !problem.contains(NOT_IN_THIS_BUILD))
-        .collect()
+}
+
+/// Returns that an invocation would have no time to start anything, if that is so.
+fn margin_problem(function: &FunctionConfig, margin: Duration) -> Option<String> {
+    let FunctionConfig { name, timeout, .. } = function;
+    (margin >= *timeout).then(|| {
+        format!(
+            "`DEADLINE_MARGIN_MS`: as long as the timeout, or longer: got `{}`, expected less than {}, which `--{name}-timeout` is in \
+             milliseconds",
+            margin.as_millis(),
+            timeout.as_millis()
+        )
+    })
 }
 
 /// Returns a variable as a number.

@@ -196,7 +196,8 @@ impl StackArgs {
     /// # Errors
     /// A malformed `--env`, both `--sink` and `SINK`, both `--bodies` and `BODIES`, both `--completion` and `COMPLETION`,
     /// bodies in S3 in a build without the cargo feature `s3`, `--traces` in one without `otel`, a template that cannot be
-    /// read, a missing executable, or an output directory that is not empty.
+    /// read, a missing executable, an output directory that is not empty, or an output that cannot be
+    /// written.
     pub fn resolve(&self) -> anyhow::Result<StackOptions> {
         let mut variables: BTreeMap<String, String> = DEFAULTS
             .iter()
@@ -239,6 +240,10 @@ impl StackArgs {
                     out.display()
                 );
             }
+            loadgen::check_directory("--out", out)?;
+        }
+        if let Some(traces) = &self.traces {
+            loadgen::check_file("--traces", traces)?;
         }
         Ok(StackOptions {
             aggregator: bootstrap(self.aggregator.as_ref(), "aggregator")?,

@@ -13,14 +13,20 @@ use protocol::limits::{
 };
 
 mod completion;
+mod feature;
 mod logs;
 mod reader;
+mod unknown;
 mod variable;
 mod without_password;
 
 pub use completion::{COMPLETION, Completion, completion};
+pub use feature::not_built;
 pub use logs::{LogFormat, LogSettings};
 pub use reader::{ConfigError, Declarations, Reader};
+pub use unknown::{
+    OWN_PREFIXES, UnknownVariable, VARIABLE_NAMES, names_in_environment, unknown_variables,
+};
 pub use variable::{Declared, Description, Number, Text, Topic, Unset, Variable, Word};
 
 const DDB_LOCK_TABLE: Variable<Text> = Variable {
@@ -140,7 +146,8 @@ const DEADLINE_MARGIN_MS: Variable<Number<u64>> = Variable {
         min: 100,
         max: 60_000,
     },
-    meaning: "An invocation starts no new request within this time before its deadline.",
+    meaning: "An invocation starts no new request within this time before its deadline. Below the timeout of the function: otherwise every \
+              invocation fails, with an error that names both.",
 };
 
 /// Returns `url` if it may be the URL of a queue.

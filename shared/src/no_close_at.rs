@@ -5,6 +5,8 @@ use std::str::FromStr;
 use protocol::period::Period;
 use protocol::time::Timestamp;
 
+use crate::config::not_built;
+
 /// Times of the day at which one period ends and the next begins, which this build cannot have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CloseAt {}
@@ -20,6 +22,6 @@ impl FromStr for CloseAt {
     type Err = String;
 
     fn from_str(_text: &str) -> Result<CloseAt, String> {
-        Err("the executable was built without the cargo feature `time-zones`".to_owned())
+        Err(not_built("time-zones"))
     }
 }

@@ -4,6 +4,8 @@ use std::str::FromStr;
 
 use protocol::time::Timestamp;
 
+use crate::config::not_built;
+
 /// Hours of the week, which this build cannot have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeliveryHours {}
@@ -29,6 +31,6 @@ impl FromStr for DeliveryHours {
     type Err = String;
 
     fn from_str(_text: &str) -> Result<DeliveryHours, String> {
-        Err("the executable was built without the cargo feature `time-zones`".to_owned())
+        Err(not_built("time-zones"))
     }
 }

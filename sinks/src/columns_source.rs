@@ -82,16 +82,7 @@ fn in_place<C>(
         name if name == SINK_COLUMNS.name => Some(text.clone()),
         _ => lookup(name),
     });
-    match (config, problem) {
-        (config, None) => config,
-        (Ok(_), Some(problem)) => Err(ConfigError {
-            problems: vec![problem],
-        }),
-        (Err(mut error), Some(problem)) => {
-            error.problems.push(problem);
-            Err(error)
-        }
-    }
+    ConfigError::unless(config, problem)
 }
 
 /// The columns in the file of what follows `file:`.
@@ -126,7 +117,7 @@ async fn in_s3(rest: &str) -> Result<String, String> {
 
 #[cfg(not(feature = "s3"))]
 async fn in_s3(_: &str) -> Result<String, String> {
-    Err("the executable was built without the cargo feature `s3`".to_owned())
+    Err(shared::config::not_built("s3"))
 }
 
 /// The columns in an object, which is asked for every so often.

@@ -19,9 +19,9 @@ impl Default for Zone {
 }
 
 impl FromStr for Zone {
-    type Err = &'static str;
+    type Err = String;
 
-    fn from_str(name: &str) -> Result<Zone, &'static str> {
+    fn from_str(name: &str) -> Result<Zone, String> {
         if name == "UTC" {
             return Ok(Zone::default());
         }
@@ -29,10 +29,14 @@ impl FromStr for Zone {
         let zone = jiff::tz::TimeZoneDatabase::bundled()
             .get(name)
             .map(Zone)
-            .map_err(|_| "expected `UTC` or the name of a time zone, such as `Europe/Zurich`");
+            .map_err(|_| {
+                "expected `UTC` or the name of a time zone, such as `Europe/Zurich`".to_owned()
+            });
         #[cfg(not(feature = "time-zones"))]
-        let zone =
-            Err("expected `UTC`: other time zones need a build with the feature `time-zones`");
+        let zone = Err(format!(
+            "expected `UTC`: {}",
+            shared::config::not_built("time-zones")
+        ));
         zone
     }
 }
@@ -169,6 +173,6 @@ mod tests {
     #[test]
     fn other_zones_than_utc_need_the_feature() {
         let error = "Europe/Zurich".parse::<Zone>().unwrap_err();
-        assert!(error.contains("the feature `time-zones`"), "{error}");
+        assert!(error.contains("cargo feature `time-zones`"), "{error}");
     }
 }

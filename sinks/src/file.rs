@@ -73,7 +73,9 @@ impl FileSink {
             self.files.make(parent, sync)?;
         }
         let temporary = Temporary::beside_file(&path);
-        let (file, content) = self.rendering.write(part, File::create(&temporary.0)?)?;
+        let (file, content) = self
+            .rendering
+            .write_for_manifest(part, File::create(&temporary.0)?)?;
         file.sync_all()?;
         let rejects = directory.join(rejects_name(part));
         match content.rejects.is_empty() {

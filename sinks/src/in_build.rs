@@ -22,6 +22,6 @@ impl InBuild {
         #[cfg(feature = "layouts")]
         return Ok(InBuild);
         #[cfg(not(feature = "layouts"))]
-        Err("the executable was built without the cargo feature `layouts`".to_owned())
+        Err(shared::config::not_built("layouts"))
     }
 }

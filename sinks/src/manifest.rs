@@ -42,12 +42,16 @@ struct Manifest<'p> {
     period: Option<Period>,
     format: &'static str,
     compression: &'static str,
-    /// The number of records of the part, including the rejected ones.
+    /// The number of events of the part: those with a record in the file, and the rejected ones.
     count: usize,
+    /// The number of events of the part that are only in the reject list.
     rejected: usize,
     /// The length of the content before compression.
     bytes: u64,
-    /// The blake3 hash of the content before compression, in hexadecimal.
+    /// The SHA-256 of the content before compression, in hexadecimal. It identifies nothing: manifests before 0.3.0 lack it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sha256: Option<&'p str>,
+    /// The BLAKE3 hash of the content before compression, in hexadecimal.
     hash: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     first_sent_at: Option<u64>,
@@ -93,6 +97,7 @@ pub(crate) fn render(
         count: part.items.len(),
         rejected: content.rejects.len(),
         bytes: content.bytes,
+        sha256: content.sha256.as_deref(),
         hash: content.hash.to_string(),
         first_sent_at: sent().min(),
         last_sent_at: sent().max(),
@@ -102,7 +107,8 @@ pub(crate) fn render(
     Ok(bytes)
 }
 
-/// Returns the hash, length and rejects that a part has when it is written; writes nothing.
+/// Returns the hash, length and rejects that a part has when it is written, without the SHA-256, which is not compared; writes
+/// nothing.
 pub(crate) fn content(part: &Part, rendering: &Rendering) -> io::Result<Content> {
     let plain = Rendering {
         // Hash and length are of the content before compression.
@@ -180,7 +186,8 @@ mod tests {
     }
 
     fn rendered(part: &Part) -> String {
-        let content = content(part, &plain()).unwrap();
+        let written = plain().write_for_manifest(part, io::sink());
+        let (_, content) = written.unwrap();
         String::from_utf8(render(part, "key", &plain(), &content).unwrap()).unwrap()
     }
 
@@ -216,6 +223,36 @@ mod tests {
         let found = rendered(&part).replace("\"none\",", "\"zstd\",\"fresh\":{\"x\":[1]},");
         assert!(found.contains("zstd"), "{found}");
         compared(&found, &part).unwrap();
+    }
+
+    #[test]
+    fn a_manifest_has_the_sha256_of_the_content_before_compression() {
+        for compression in [Compression::None, Compression::Gzip, Compression::Zstd] {
+            let rendering = Rendering {
+                compression,
+                ..plain()
+            };
+            let part = part(0, &["a", "b"]);
+            let (_, content) = rendering.write_for_manifest(&part, io::sink()).unwrap();
+            let manifest = render(&part, "key", &rendering, &content).unwrap();
+            let manifest: serde_json::Value = serde_json::from_slice(&manifest).unwrap();
+            // By `printf 'a\nb\n' | sha256sum`.
+            let expected = "911169ddaaf146aff539f58c26c489af3b892dff0fe283c1c264c65ae5aa59a2";
+            assert_eq!(manifest["sha256"], expected);
+        }
+    }
+
+    #[test]
+    fn a_manifest_of_the_version_before_sha256_is_of_the_same_content() {
+        let part = part(0, &["a"]);
+        let now = rendered(&part);
+        let mut former: serde_json::Value = serde_json::from_str(&now).unwrap();
+        let sha256 = former.as_object_mut().unwrap().remove("sha256");
+        assert!(sha256.is_some(), "{now}");
+        compared(&former.to_string(), &part).unwrap();
+        // What the former version reads of a manifest of this one: `Identity` is as it was.
+        let identity: Identity = serde_json::from_str(&now).unwrap();
+        assert_eq!(identity, serde_json::from_value(former).unwrap());
     }
 
     #[test]

@@ -57,7 +57,7 @@ impl ParquetFormat {
     /// # Errors
     /// Always: the build does not have the cargo feature `parquet`.
     pub fn new(_: Arc<[Column]>, _: Compression) -> Result<ParquetFormat, String> {
-        Err("the executable was built without the cargo feature `parquet`".to_owned())
+        Err(shared::config::not_built("parquet"))
     }
 
     pub(crate) fn columns(&self) -> &[Column] {

@@ -1,5 +1,7 @@
 use std::io::{self, BufWriter, Write};
 
+use sha2::{Digest, Sha256};
+
 use crate::compression::Compression;
 #[cfg(any(feature = "lambda", feature = "states"))]
 use crate::encoding::Encoding;
@@ -24,6 +26,8 @@ pub struct Rendering {
 pub(crate) struct Content {
     /// Hash of the bytes before compression: another version of the compressor may compress the same content differently.
     pub(crate) hash: blake3::Hash,
+    /// SHA-256 of the same bytes, in hexadecimal; [`None`] if the writer did not ask for it.
+    pub(crate) sha256: Option<String>,
     /// Number of bytes before compression.
     pub(crate) bytes: u64,
     /// The records that the format cannot carry.
@@ -59,23 +63,48 @@ impl Rendering {
             .map(|(_, content)| content.hash)
     }
 
-    /// Writes a part; returns the writer and facts about the content. The same part gives the same bytes at every attempt.
+    /// Writes a part; returns the writer and facts about the content, without its SHA-256. The same part gives the same bytes at
+    /// every attempt.
     ///
     /// # Errors
     /// The writer failed.
     pub(crate) fn write<W: Write>(&self, part: &Part, to: W) -> io::Result<(W, Content)> {
+        self.write_hashed(part, to, None)
+    }
+
+    /// Writes a part as [`write`](Self::write) does; returns the SHA-256 of the content too, which only a manifest has.
+    ///
+    /// # Errors
+    /// The writer failed.
+    pub(crate) fn write_for_manifest<W: Write>(
+        &self,
+        part: &Part,
+        to: W,
+    ) -> io::Result<(W, Content)> {
+        self.write_hashed(part, to, Some(Sha256::new()))
+    }
+
+    fn write_hashed<W: Write>(
+        &self,
+        part: &Part,
+        to: W,
+        sha256: Option<Sha256>,
+    ) -> io::Result<(W, Content)> {
         // The buffer is in front of the hash, because blake3 is several times as fast over large pieces.
         let mut to = BufWriter::with_capacity(
             1 << 18,
             Hashing {
                 to: self.compression.writer(to)?,
                 hasher: blake3::Hasher::new(),
+                sha256,
             },
         );
         let rejects = self.format.write_as(&self.layout, part, &mut to)?;
-        let Hashing { to, hasher } = to.into_inner().map_err(io::IntoInnerError::into_error)?;
+        let Hashing { to, hasher, sha256 } =
+            to.into_inner().map_err(io::IntoInnerError::into_error)?;
         let content = Content {
             hash: hasher.finalize(),
+            sha256: sha256.map(|hasher| hex::encode(hasher.finalize())),
             bytes: hasher.count(),
             rejects,
         };
@@ -87,12 +116,16 @@ impl Rendering {
 struct Hashing<W> {
     to: W,
     hasher: blake3::Hasher,
+    sha256: Option<Sha256>,
 }
 
 impl<W: Write> Write for Hashing<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let count = self.to.write(bytes)?;
         self.hasher.update(&bytes[..count]);
+        if let Some(sha256) = &mut self.sha256 {
+            sha256.update(&bytes[..count]);
+        }
         Ok(count)
     }
 

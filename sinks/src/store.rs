@@ -88,7 +88,9 @@ async fn put_all(
     part: &Part,
     rendering: &Rendering,
 ) -> Result<(Content, bool), SinkError> {
-    let (bytes, content) = rendering.write(part, Vec::new()).map_err(render_failed)?;
+    let (bytes, content) = rendering
+        .write_for_manifest(part, Vec::new())
+        .map_err(render_failed)?;
     let name = records_name(part, rendering)?;
     let repeated = put_records(store, &name, rendering, bytes, &content).await?;
     if !content.rejects.is_empty() {

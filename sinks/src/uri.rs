@@ -231,9 +231,7 @@ fn states_uri(_: &str) -> Result<SinkUri, String> {
     feature = "states"
 )))]
 fn not_built(feature: &str) -> Result<SinkUri, String> {
-    Err(format!(
-        "the executable was built without the cargo feature `{feature}`"
-    ))
+    Err(shared::config::not_built(feature))
 }
 
 impl fmt::Display for SinkUri {

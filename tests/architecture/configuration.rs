@@ -1,10 +1,10 @@
 //! Checks that `docs/configuration.md` is what the declarations of the variables generate. `cargo xtask configuration`
 //! writes the file. The checks of the templates read it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use shared::config::{Declarations, Description, Topic};
+use shared::config::{Declarations, Description, OWN_PREFIXES, Topic, VARIABLE_NAMES};
 
 use crate::files::assert_generated;
 
@@ -17,6 +17,12 @@ sinks/src/config.rs by `cargo xtask configuration`. Edits here are lost. -->
 Every variable of the two functions. They are read from the environment once, at the cold start; all that is wrong with any
 of them ends the cold start, and is told in one error. An empty variable counts as one that is not set. A value that is too
 small, too large or not understood is an error, never replaced by the default.
+
+A variable that no function reads, but that was meant for one, is an error too: its name is one character off that of a
+variable (one too many, missing, wrong, in the other case, or swapped with the next), or it begins with
+{prefixes}.
+Variables of the other function are allowed, and so are all others: those of Lambda, the SDKs, OpenTelemetry and your own. A [sink of
+your own](sinks.md#a-sink-of-your-own) may have variables that begin with `SINK_`.
 
 The SAM template and the CDK construct set every variable from a parameter of its name (`MAX_BATCH_SIZE` is `MaxBatchSize` in
 SAM, `maxBatchSize` in CDK), whose bounds may be narrower: see [infra/README.md](../infra/README.md).
@@ -44,6 +50,25 @@ fn the_configuration_document_lists_exactly_what_the_functions_read() {
     );
 }
 
+#[test]
+fn the_known_names_are_those_of_the_declarations() {
+    let functions = [
+        aggregator::config::Config::declarations(),
+        batch_processor::Config::declarations(),
+    ];
+    let variables = functions.iter().flat_map(|each| &each.variables);
+    let declared = BTreeSet::from_iter(variables.map(|each| each.name));
+    assert_eq!(Vec::from_iter(declared), VARIABLE_NAMES);
+    for prefix in OWN_PREFIXES {
+        assert!(
+            VARIABLE_NAMES
+                .iter()
+                .any(|name| name.starts_with(prefix.trim_end_matches('_'))),
+            "no variable begins as `{prefix}`"
+        );
+    }
+}
+
 fn document(aggregator: &Declarations, batch_processor: &Declarations) -> String {
     let mut variables: BTreeMap<&str, (&Description, [bool; 2])> = BTreeMap::new();
     let mut order = Vec::new();
@@ -66,7 +91,10 @@ fn document(aggregator: &Declarations, batch_processor: &Declarations) -> String
             }
         }
     }
-    let mut text = HEAD.to_owned();
+    let prefixes = OWN_PREFIXES.map(|prefix| format!("`{prefix}`"));
+    let (last, others) = prefixes.split_last().expect("there are prefixes");
+    let prefixes = format!("{} or {last}", others.join(", "));
+    let mut text = HEAD.replace("{prefixes}", &prefixes);
     for (title, by_aggregator, by_batch_processor) in READERS {
         let readers = [by_aggregator, by_batch_processor];
         let mut topics: BTreeMap<Topic, Vec<&Description>> = BTreeMap::new();

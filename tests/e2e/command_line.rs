@@ -212,7 +212,9 @@ async fn a_wrong_command_line_is_refused_with_a_reason() {
     let template = directory.path().join("template.yaml");
     std::fs::write(&template, "Description: nothing").expect("it can be written");
     let template = template.to_str().expect("paths here are text");
-    let cases: [(&[&str], &str); 19] = [
+    let below = directory.path().join("file").join("out");
+    let below = below.to_str().expect("paths here are text");
+    let cases: [(&[&str], &str); 24] = [
         (&["--no-such-flag"], "--no-such-flag"),
         (&["no-such-command"], "no-such-command"),
         (&["--messages", "some"], "some"),
@@ -225,6 +227,21 @@ async fn a_wrong_command_line_is_refused_with_a_reason() {
             "invalid value '1' for '--aggregators <N>': expected 2 to 1000",
         ),
         (&["--out", taken], "`--out`: not empty"),
+        (&["--out", below], "`--out`: cannot be written"),
+        (&["--record", below], "`--record`: cannot be written"),
+        (
+            &["--env", "MAX_BATCH_SIZ=5"],
+            "`MAX_BATCH_SIZ`: unknown variable: expected `MAX_BATCH_SIZE`",
+        ),
+        (
+            &["--env", "QUOTA_PER_DAY=5"],
+            "`QUOTA_PER_DAY`: unknown variable: expected",
+        ),
+        (
+            &["--env", "DEADLINE_MARGIN_MS=10000"],
+            "`DEADLINE_MARGIN_MS`: as long as the timeout, or longer: got `10000`, expected less than 10000, which \
+             `--aggregator-timeout` is",
+        ),
         (&["--template", "/no/such/file"], "--template /no/such/file"),
         (&["--template", template], "`Resources`: missing"),
         (&["--sink", "tape"], "tape"),

@@ -64,6 +64,11 @@ const CASES: [Case; 2] = [
                 "`DEADLINE_MARGIN_MS`: wrong value: got `0`",
             ),
             (
+                "MAX_BATCH_BYTE",
+                "1000000",
+                "`MAX_BATCH_BYTE`: unknown variable: expected `MAX_BATCH_BYTES`",
+            ),
+            (
                 "DEDUP_WINDOW",
                 "-1",
                 "`DEDUP_WINDOW`: wrong value: got `-1`",
@@ -100,6 +105,7 @@ const CASES: [Case; 2] = [
                 "xml",
                 "`SINK_FORMAT`: wrong value: got `xml`",
             ),
+            ("SNIK", "log:", "`SNIK`: unknown variable: expected `SINK`"),
             (
                 "SINK_COLUMNS",
                 "file:///nonexistent",

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Output;
 use std::time::Duration;
 
 use aws_sdk_s3::config::{BehaviorVersion, Credentials, Region};
@@ -10,9 +11,17 @@ use local::faults::KillAt;
 use local::sink::{BUCKET, SinkKind};
 use protocol::batch::Status;
 use serde_json::Value;
+use tokio::process::Command;
 
 use crate::output::{Line, lines};
 use crate::rig::{Rig, Setup, cases, workload};
+
+/// The consumer in docs/sinks.md.
+const CONSUME: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/examples/consume.py");
+
+/// Prints what the consumer has stored.
+const STORED: &str = "import sqlite3, sys; [print(line.decode()) for (line,) in \
+                      sqlite3.connect(sys.argv[1]).execute('SELECT line FROM lines')]";
 
 /// Time between two looks for manifests.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
@@ -115,4 +124,60 @@ async fn parts_that_a_consumer_takes_away_do_not_come_again() {
     for kind in cases(&[SinkKind::File, SinkKind::S3]) {
         every_part_is_taken_once(kind).await;
     }
+}
+
+/// Runs Python with these arguments.
+async fn python(arguments: &[&str]) -> Output {
+    let output = Command::new("python3").args(arguments).output().await;
+    output.expect("there is a Python 3")
+}
+
+#[tokio::test]
+async fn the_documented_consumer_takes_each_part_once_and_refuses_one_that_was_changed() {
+    let document = include_str!("../../docs/sinks.md");
+    let consumer = fs::read_to_string(CONSUME).expect("it can be read");
+    assert!(
+        document.contains(&format!("```python\n{consumer}```\n")),
+        "docs/sinks.md has another consumer than docs/examples/consume.py"
+    );
+    let setup = Setup::new()
+        .var("MAX_BATCH_SIZE", 100)
+        .var("SINK_COMPRESSION", "gzip");
+    let rig = setup.start().await;
+    let workload = workload(15, 1_000, 10.0);
+    rig.burst(&workload).await;
+    rig.until_drained_within(Duration::from_secs(120)).await;
+    rig.stack.stop().await;
+
+    let text = |path: &Path| path.to_str().expect("paths here are text").to_owned();
+    let directory = tempfile::tempdir().expect("a temporary directory can be made");
+    let database = |name: &str| text(&directory.path().join(name));
+    let out = text(&rig.stack.out);
+    let first = python(&[CONSUME, &out, &database("first")]).await;
+    assert!(first.status.success(), "{first:?}");
+    let parts = manifests(&rig.stack.out);
+    let printed = String::from_utf8_lossy(&first.stdout).lines().count();
+    assert_eq!(printed, parts.len(), "{first:?}");
+    let again = python(&[CONSUME, &out, &database("first")]).await;
+    assert_eq!((again.status.code(), &*again.stdout), (Some(0), &b""[..]));
+    let stored = python(&["-c", STORED, &database("first")]).await;
+    let stored = String::from_utf8(stored.stdout).expect("lines are text");
+    let stored = Vec::from_iter(lines(&stored));
+    let ids: BTreeSet<&str> = stored.iter().map(|line| line.event_id.as_str()).collect();
+    assert_eq!(ids.len() as u64, workload.unique());
+    assert_eq!(stored.len(), ids.len());
+
+    let manifest = fs::read_to_string(&parts[0]).expect("a manifest stays where it is");
+    let zeros = format!("\"sha256\":\"{}", "0".repeat(64));
+    let start = manifest.find("\"sha256\":\"").expect("it has the hash");
+    let changed = format!(
+        "{}{zeros}{}",
+        &manifest[..start],
+        &manifest[start + zeros.len()..]
+    );
+    fs::write(&parts[0], changed).expect("the directory takes a file");
+    let refused = python(&[CONSUME, &out, &database("second")]).await;
+    let error = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1), "{error}");
+    assert!(error.contains("'sha256': False, 'count': True"), "{error}");
 }

@@ -62,6 +62,16 @@ async fn invoke_until(
     messages: &[(&str, &str, &str)],
     deadline: Timestamp,
 ) -> Vec<String> {
+    try_invoke_until(aggregator, messages, deadline)
+        .await
+        .unwrap()
+}
+
+async fn try_invoke_until(
+    aggregator: &Aggregator,
+    messages: &[(&str, &str, &str)],
+    deadline: Timestamp,
+) -> Result<Vec<String>, HandlerError> {
     let records: Vec<Value> = messages
         .iter()
         .map(|(message, event, content)| {
@@ -77,12 +87,9 @@ async fn invoke_until(
         function: "aggregator".to_owned(),
         deadline,
     };
-    let response = aggregator.handler.handle(event, &invocation).await.unwrap();
-    response
-        .batch_item_failures
-        .into_iter()
-        .map(|failure| failure.item_identifier)
-        .collect()
+    let response = aggregator.handler.handle(event, &invocation).await?;
+    let failures = response.batch_item_failures.into_iter();
+    Ok(failures.map(|failure| failure.item_identifier).collect())
 }
 
 fn only_batch(aggregator: &Aggregator) -> BatchRecord {

@@ -58,6 +58,28 @@ async fn two_tickets_in_one_event_have_separate_results() {
 }
 
 #[tokio::test]
+async fn an_invocation_that_begins_within_the_margin_fails_with_both_times() {
+    let processor = a_processor();
+    opened(&processor, &[0], 0).await;
+    seal(&processor, 1).await;
+    let ticket = Ticket::new(batch(), TicketReason::Sealed).to_body();
+    let event = json!({ "Records": [{ "messageId": "t1", "body": ticket }] });
+    let invocation = Invocation {
+        function: "batch-processor".to_owned(),
+        request_id: "r".to_owned(),
+        deadline: processor.fakes.clock.now() + Duration::from_secs(3),
+    };
+    for event in [serde_json::from_value(event).unwrap(), Event::Sweep] {
+        let handled = processor.handler.handle(event, &invocation).await;
+        let error = handled.unwrap_err().to_string();
+        let words = "`DEADLINE_MARGIN_MS`: as long as the timeout, or longer: got `3000`, expected less than 3000, ";
+        assert!(error.starts_with(words), "{error}");
+    }
+    assert_eq!(delivered(&processor), []);
+    assert_eq!(record(&processor).status, Some(Status::Sealed));
+}
+
+#[tokio::test]
 async fn a_given_back_ticket_comes_back_after_a_growing_backoff() {
     let processor = a_processor();
     let later = START + Duration::from_secs(10);

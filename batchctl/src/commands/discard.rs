@@ -47,6 +47,7 @@ pub async fn run(
         "QUARANTINE_SQS_URL",
         "the URL of the quarantine queue, to which the events of a discarded batch go",
     )?;
+    check_writable(&args.dir)?;
     let batches = args.selection.batches(service).await?;
     let is_new = !args.dir.exists();
     let (progress, written) = (Progress::new(), Cell::new(0_u64));
@@ -76,6 +77,20 @@ pub async fn run(
         let _ = fs::remove_dir(&args.dir);
     }
     ended
+}
+
+/// Checks that files can be written into a directory, if it is there.
+fn check_writable(directory: &Path) -> Result<(), Failure> {
+    if !directory.exists() {
+        return Ok(());
+    }
+    let checked = tempfile::tempfile_in(directory);
+    checked.map(drop).map_err(|error| {
+        let directory = directory.display();
+        Failure::Usage(format!(
+            "`--dir`: cannot be written: got `{directory}`: {error}, expected a directory for new files"
+        ))
+    })
 }
 
 /// Writes the undelivered events of a batch to a new file. The file is removed unless it is kept, which gives it its name.

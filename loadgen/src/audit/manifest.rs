@@ -16,6 +16,8 @@ pub(super) struct Content<'a> {
     pub bytes: u64,
     /// The blake3 hash of the decompressed part.
     pub hash: blake3::Hash,
+    /// The SHA-256 of the decompressed part.
+    pub sha256: Option<&'a str>,
 }
 
 /// What is wrong with a manifest.
@@ -48,6 +50,8 @@ struct Manifest<'a> {
     bytes: u64,
     #[serde(borrow)]
     hash: Cow<'a, str>,
+    /// Manifests before 0.3.0 lack it.
+    sha256: Option<String>,
 }
 
 /// Returns the path of the part that a manifest names; `None` if it is not a manifest.
@@ -73,6 +77,8 @@ pub(super) fn difference(
     };
     let name = found.key.rsplit('/').next().unwrap_or_default();
     let count = content.lines + content.rejected;
+    let sha256 = found.sha256.zip(content.sha256);
+    let sha256 = sha256.map(|(found, expected)| ("sha256", found, expected.to_owned()));
     let fields = [
         ("batch", found.batch_id.to_string(), batch_id.to_owned()),
         ("part", found.part.to_string(), part.to_string()),
@@ -88,6 +94,7 @@ pub(super) fn difference(
     ];
     let differing = fields
         .into_iter()
+        .chain(sha256)
         .find(|(_, found, expected)| found != expected);
     differing.map(|(field, found, expected)| Fault::Differs {
         field,
@@ -110,10 +117,11 @@ mod tests {
             rejected: 1,
             bytes: 30,
             hash: blake3::hash(b"content"),
+            sha256: Some("12ab"),
         };
         let sound = json!({
             "batchId": "b", "part": 1, "key": "out/b/1.jsonl.gz", "source": "arn:q", "format": "envelope",
-            "count": 3, "rejected": 1, "bytes": 30, "hash": content.hash.to_string(),
+            "count": 3, "rejected": 1, "bytes": 30, "hash": content.hash.to_string(), "sha256": "12ab",
         });
         let found = |manifest: &Value| {
             let text = manifest.to_string();
@@ -128,6 +136,7 @@ mod tests {
             ("rejected", json!(0), "rejected"),
             ("bytes", json!(31), "bytes"),
             ("hash", json!("0"), "hash"),
+            ("sha256", json!("34cd"), "sha256"),
         ] {
             let mut manifest = sound.clone();
             manifest[name] = value;
@@ -136,6 +145,9 @@ mod tests {
             };
             assert_eq!(named, field);
         }
+        let mut former = sound.clone();
+        former.as_object_mut().unwrap().remove("sha256");
+        assert_eq!(found(&former), None);
         assert!(matches!(found(&json!({})), Some(Fault::Unreadable(_))));
     }
 }

@@ -7,6 +7,7 @@ use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
 use std::sync::{Mutex, PoisonError};
 
 use flate2::read::MultiGzDecoder;
+use sha2::{Digest, Sha256};
 
 use super::check::{Checker, Finding, Place};
 use super::line::Corruption;
@@ -30,6 +31,8 @@ const THREADS_MAX: usize = 4;
 struct Job {
     path: PathBuf,
     place: Place,
+    /// Whether the SHA-256 of the file is needed.
+    sha256: bool,
     found: SyncSender<Found>,
 }
 
@@ -52,6 +55,8 @@ pub(super) struct FileContent {
     pub lines: u64,
     pub bytes: u64,
     pub hash: blake3::Hash,
+    /// The SHA-256, in hexadecimal, if it was needed.
+    pub sha256: Option<String>,
 }
 
 /// The threads that read.
@@ -71,12 +76,17 @@ impl Pool {
         })
     }
 
-    /// Reads a file, once the files before it are read or being read.
-    pub fn read(&self, path: &Path, place: Place) -> Receiver<Found> {
+    /// Reads a file, once the files before it are read or being read. `sha256` is whether its SHA-256 is needed.
+    pub fn read(&self, path: &Path, place: Place, sha256: bool) -> Receiver<Found> {
         let (found, receiver) = mpsc::sync_channel(CHUNKS_AHEAD_MAX);
         let path = path.to_owned();
         // The threads end only after the pool. If one has panicked, the scope passes that on.
-        let _ = self.0.send(Job { path, place, found });
+        let _ = self.0.send(Job {
+            path,
+            place,
+            sha256,
+            found,
+        });
         receiver
     }
 }
@@ -84,20 +94,21 @@ impl Pool {
 fn work(queue: &Mutex<Receiver<Job>>, workload: &Workload) {
     loop {
         let job = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(Job { path, place, found }) = job else {
+        let Ok(job) = job else {
             return;
         };
-        let mut checker = Checker::new(workload, &place);
-        let end = read(&path, &mut checker, &found);
+        let mut checker = Checker::new(workload, &job.place);
+        let end = read(&job, &mut checker);
         // Nobody receives any more if the audit has failed.
-        let _ = found.send(Found::End(end));
+        let _ = job.found.send(Found::End(end));
     }
 }
 
-fn read(path: &Path, checker: &mut Checker<'_>, found: &SyncSender<Found>) -> io::Result<End> {
-    let (plain, compressed) = reader(path)?;
+fn read(job: &Job, checker: &mut Checker<'_>) -> io::Result<End> {
+    let (plain, compressed) = reader(&job.path)?;
     let mut reader = BufReader::with_capacity(READ_BUFFER_BYTES, plain);
     let mut hasher = blake3::Hasher::new();
+    let mut sha256 = job.sha256.then(Sha256::new);
     let (mut text, mut chunk) = (Vec::new(), Vec::new());
     let mut lines = 0;
     let mut cut = None;
@@ -113,22 +124,26 @@ fn read(path: &Path, checker: &mut Checker<'_>, found: &SyncSender<Found>) -> io
             Err(error) => return Err(error),
         }
         hasher.update(&text);
+        if let Some(sha256) = &mut sha256 {
+            sha256.update(&text);
+        }
         lines += 1;
         chunk.push(checker.line(text.strip_suffix(b"\n").unwrap_or(&text)));
         if chunk.len() == CHUNK_LINES {
             let full = std::mem::replace(&mut chunk, Vec::with_capacity(CHUNK_LINES));
-            if found.send(Found::Lines(full)).is_err() {
+            if job.found.send(Found::Lines(full)).is_err() {
                 break;
             }
         }
     }
-    let _ = found.send(Found::Lines(chunk));
+    let _ = job.found.send(Found::Lines(chunk));
     Ok(match cut {
         Some(corruption) => End::Cut(corruption),
         None => End::Whole(FileContent {
             lines,
             bytes: hasher.count(),
             hash: hasher.finalize(),
+            sha256: sha256.map(|hasher| hex::encode(hasher.finalize())),
         }),
     })
 }

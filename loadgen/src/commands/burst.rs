@@ -60,6 +60,8 @@ pub async fn run(args: &BurstArgs) -> anyhow::Result<ExitCode> {
     let seed = burst.workload.seed;
     let file = args.resume.clone().or(args.resume_file.clone());
     let file = file.unwrap_or_else(|| format!("loadgen-{seed}.resume.json").into());
+    loadgen::check_file("--resume-file", &file)?;
+    report_files(args, seed).check("--record")?;
     let write = |state: SendState| {
         let mut burst = burst.clone();
         burst.state = state;

@@ -107,6 +107,9 @@ const FOUND_SHOWN: usize = 5;
 
 /// Plans, and prints the plan.
 pub fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
+    if let Some(record) = &args.record {
+        loadgen::check_file("--record", record)?;
+    }
     let prices = match &args.prices {
         Some(path) => Prices::from_json(&read(path)?)?,
         None => Prices::us_east_1(),

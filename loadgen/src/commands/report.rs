@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Args;
-use loadgen::Record;
+use loadgen::{Record, check_file};
 
 use super::print;
 
@@ -29,16 +29,20 @@ struct Written {
 
 /// Reads the records, and writes the report.
 pub fn run(args: &ReportArgs) -> anyhow::Result<ExitCode> {
-    let first = read(&args.record)?;
-    let (html, default) = match &args.other {
-        None => (loadgen::report(&first), args.record.with_extension("html")),
-        Some(other) => (
-            loadgen::compare(&first, &read(other)?),
-            args.record
-                .with_file_name(name_of_both(&args.record, other)),
-        ),
+    let default = match &args.other {
+        None => args.record.with_extension("html"),
+        Some(other) => args
+            .record
+            .with_file_name(name_of_both(&args.record, other)),
     };
     let out = args.out.clone().unwrap_or(default);
+    let first = read(&args.record)?;
+    let other = args.other.as_deref().map(read).transpose()?;
+    check_file("--out", &out)?;
+    let html = match &other {
+        None => loadgen::report(&first),
+        Some(other) => loadgen::compare(&first, other),
+    };
     std::fs::write(&out, html).with_context(|| format!("write the report `{}`", out.display()))?;
     print(&Written { report: out })?;
     Ok(ExitCode::SUCCESS)

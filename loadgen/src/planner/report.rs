@@ -11,6 +11,7 @@ use super::plan::Plan;
 use super::prices::Prices;
 use super::settings::{Bodies, Scaling, Settings};
 use super::shape::Shape;
+use crate::minutes::minutes;
 use crate::record::{
     BatchSpan, Cost, Outcome, RECORD_VERSION, Record, RecordKind, Sample, Setting, Throttle,
 };
@@ -253,16 +254,9 @@ impl Report<'_> {
     }
 }
 
-/// Returns a time for people: `12.3 s` or `21 min 4 s`.
+/// Returns a time for people: `12.3 s` or `21 min 04 s`.
 pub fn duration(secs: f64) -> String {
-    match secs {
-        ..100.0 => format!("{secs:.1} s"),
-        _ => format!(
-            "{:.0} min {:02.0} s",
-            (secs / 60.0).floor(),
-            secs % 60.0 - 0.001
-        ),
-    }
+    minutes(secs).unwrap_or_else(|| format!("{secs:.1} s"))
 }
 
 /// Rounds a time to milliseconds: the model knows no more.

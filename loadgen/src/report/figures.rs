@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use aws_sdk_sqs::primitives::{DateTime, DateTimeFormat};
 
 use super::format::{count, dollars, secs};
-use super::model::{Cell, Column, RunHead, Table, Tone, Verdict, labels};
+use super::model::{Cell, Column, RunHead, Section, Table, Tone, Verdict, labels};
 use crate::record::{Flushed, Record, RecordKind, Sample};
 
 /// Returns the title of a report.
@@ -42,24 +42,30 @@ fn origin(run: &Record) -> String {
 }
 
 fn verdict(run: &Record) -> Verdict {
-    let outcome = &run.outcome;
-    let (tone, text) = match (run.kind, outcome.ok) {
-        (RecordKind::Plan, Some(true)) => (Tone::Neutral, "Planned: nothing would be lost.".into()),
-        (RecordKind::Plan, Some(false)) => (Tone::Bad, format!("Planned: not OK{}.", faults(run))),
-        (RecordKind::Plan, None) => (Tone::Neutral, "Planned: no verdict.".into()),
-        (RecordKind::Burst, Some(true)) => {
-            (Tone::Good, "OK: nothing lost, nothing repeated.".into())
+    let (tone, word, reason) = match (run.kind, run.outcome.ok) {
+        (RecordKind::Plan, Some(true)) => {
+            (Tone::Neutral, "PLANNED", "nothing would be lost".into())
         }
-        (RecordKind::Burst, Some(false)) => (Tone::Bad, format!("FAILED{}.", faults(run))),
+        (RecordKind::Plan, Some(false)) => (Tone::Bad, "PLANNED: NOT OK", faults(run)),
+        (RecordKind::Plan, None) => (Tone::Neutral, "PLANNED", "no verdict".into()),
+        (RecordKind::Burst, Some(true)) => {
+            (Tone::Good, "OK", "nothing lost, nothing repeated".into())
+        }
+        (RecordKind::Burst, Some(false)) => (Tone::Bad, "FAILED", faults(run)),
         (RecordKind::Burst, None) => {
-            let text = "Not audited: whether anything was lost or repeated is not known.";
-            (Tone::Neutral, text.into())
+            let reason = "whether anything was lost or repeated is not known";
+            (Tone::Neutral, "NOT AUDITED", reason.into())
         }
     };
-    Verdict { tone, text }
+    Verdict {
+        tone,
+        word,
+        reason,
+        counts: counts(run),
+    }
 }
 
-/// Returns what went wrong, after a colon; nothing if no count says.
+/// Returns what went wrong, by the counts that are not 0.
 fn faults(run: &Record) -> String {
     let outcome = &run.outcome;
     let counts = [
@@ -72,10 +78,53 @@ fn faults(run: &Record) -> String {
         Some(format!("{} {what}", count(number)))
     });
     let some = Vec::from_iter(some).join(", ");
-    if some.is_empty() {
-        some
-    } else {
-        format!(": {some}")
+    match some.is_empty() {
+        true => "none of the counts says why".into(),
+        false => some,
+    }
+}
+
+/// Returns the counts of a run in one sentence, and how long it took.
+fn counts(run: &Record) -> String {
+    let outcome = &run.outcome;
+    let counts = [
+        (Some(outcome.sent), "messages"),
+        (Some(outcome.unique), "unique events"),
+        (outcome.delivered, "delivered"),
+        (outcome.lost, "lost"),
+        (outcome.repeated, "repeated"),
+        (outcome.set_aside, "set aside"),
+    ];
+    let known = counts.into_iter().filter_map(|(number, what)| {
+        let number = number?;
+        Some(format!("{} {what}", count(number)))
+    });
+    let counts = Vec::from_iter(known).join(", ");
+    match outcome.drained_after_secs {
+        Some(after) => format!("{counts}; the last batch complete after {}.", secs(after)),
+        None => format!("{counts}."),
+    }
+}
+
+/// Returns the section with the figures.
+pub(super) fn section(runs: &[&Record]) -> Section {
+    Section {
+        id: "figures",
+        heading: "Figures",
+        tables: vec![figures(runs)],
+        wide: runs.len() > 1,
+        ..Section::default()
+    }
+}
+
+/// Returns the section with the settings.
+pub(super) fn settings_section(runs: &[&Record]) -> Section {
+    Section {
+        id: "settings",
+        heading: "Environment and configuration",
+        tables: vec![settings(runs)],
+        wide: runs.len() > 1,
+        ..Section::default()
     }
 }
 
@@ -114,7 +163,7 @@ impl Form {
 }
 
 /// Returns the figures of the runs, side by side, with the differences of two. A figure that no run has is left out.
-pub(super) fn figures(runs: &[&Record]) -> Table {
+fn figures(runs: &[&Record]) -> Table {
     let of_runs: Vec<Vec<(String, Form, f64)>> = runs.iter().map(|run| of_run(run)).collect();
     let mut names: Vec<(&str, Form)> = Vec::new();
     for (name, form, _) in of_runs.iter().flatten() {
@@ -290,7 +339,7 @@ fn of_samples(run: &Record) -> Vec<(&'static str, Form, Option<f64>)> {
 }
 
 /// Returns the settings of the runs side by side, those of the first run in its order. Two values that differ are marked.
-pub(super) fn settings(runs: &[&Record]) -> Table {
+fn settings(runs: &[&Record]) -> Table {
     let maps: Vec<BTreeMap<&str, &str>> = runs
         .iter()
         .map(|run| {

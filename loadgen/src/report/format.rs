@@ -1,12 +1,18 @@
 //! Numbers as texts.
 
+use crate::minutes::minutes;
+
 /// Returns a count with commas: `1,234,567`.
 pub(super) fn count(count: u64) -> String {
     grouped(&count.to_string())
 }
 
-/// Returns a time in a unit that suits it: `12.3 ms`, `4.56 s`, `1,234 s`.
+/// Returns a time in a unit that suits it: `12.3 ms`, `4.56 s`, `20 min 34 s`.
 pub(super) fn secs(secs: f64) -> String {
+    if let Some(minutes) = minutes(secs.abs()) {
+        let sign = if secs < 0.0 { "−" } else { "" };
+        return format!("{sign}{minutes}");
+    }
     match secs.abs() {
         // Also 0.9996 s, which would read `1000 ms`.
         magnitude if magnitude > 0.0 && magnitude < 0.9995 => {
@@ -73,7 +79,10 @@ mod tests {
 
     #[test]
     fn times_have_three_digits_and_a_unit_that_suits_them() {
-        let texts = [0.0, 0.001_23, 0.45, 0.9999, 4.564, 33.33, 1_234.5, -2.5].map(secs);
+        let texts = [
+            0.0, 0.001_23, 0.45, 0.9999, 4.564, 33.33, 756.2, -2.5, -125.0,
+        ]
+        .map(secs);
         let expected = [
             "0.00 s",
             "1.23 ms",
@@ -81,8 +90,9 @@ mod tests {
             "1.00 s",
             "4.56 s",
             "33.3 s",
-            "1,234 s",
+            "12 min 36 s",
             "−2.50 s",
+            "−2 min 05 s",
         ];
         assert_eq!(texts, expected);
     }

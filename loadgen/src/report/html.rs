@@ -75,7 +75,10 @@ fn body_row(table: &Table, row: &[Cell]) -> String {
 }
 
 fn class_of(column: &Column) -> &'static str {
-    if column.number {
+    if column.name.is_empty() {
+        // The column of the bars.
+        " class=\"bar\""
+    } else if column.number {
         " class=\"number\""
     } else {
         ""

@@ -6,8 +6,7 @@ use serde::Serialize;
 pub(super) struct Report {
     pub title: String,
     pub runs: Vec<RunHead>,
-    pub figures: Table,
-    pub settings: Table,
+    /// Those with charts come first.
     pub sections: Vec<Section>,
     pub data: Data,
 }
@@ -26,7 +25,12 @@ pub(super) struct RunHead {
 /// Whether a run was good.
 pub(super) struct Verdict {
     pub tone: Tone,
-    pub text: String,
+    /// One word, or two.
+    pub word: &'static str,
+    /// Why.
+    pub reason: String,
+    /// The counts that the verdict goes by.
+    pub counts: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -34,8 +34,6 @@ pub(super) fn html(report: &Report) -> String {
             ("uplot style", UPLOT_STYLE),
             ("style", STYLE),
             ("runs", &runs),
-            ("figures", &table(&report.figures)),
-            ("settings", &table(&report.settings)),
             ("sections", &sections(&report.sections)),
             ("data", &json_in_script(&data.to_string())),
             ("uplot licence", UPLOT_LICENCE),
@@ -93,9 +91,12 @@ fn run_head(run: &RunHead) -> String {
         false => format!("<h3>Notes</h3>{}", list("notes", &run.notes)),
     };
     format!(
-        "<section class=\"run\">{}<p class=\"verdict {tone}\">{}</p><p class=\"origin\">{}</p>{notes}</section>",
+        "<section class=\"run\">{}<div class=\"verdict {tone}\"><p><strong>{}</strong> {}</p><p>{}</p></div><p class=\"origin\">{}</p>\
+         {notes}</section>",
         heading.unwrap_or_default(),
-        escape(&run.verdict.text),
+        escape(run.verdict.word),
+        escape(&run.verdict.reason),
+        escape(&run.verdict.counts),
         escape(&run.origin)
     )
 }

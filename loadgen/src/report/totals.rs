@@ -7,12 +7,8 @@ use crate::record::{Cost, LatencySummary, Record, Throttle};
 /// A logarithmic axis is used if the largest value is this many times the smallest.
 const LOGARITHMIC_FROM: f64 = 50.0;
 
-/// Returns the sections about whole runs.
-pub(super) fn sections(runs: &[&Record]) -> Vec<Section> {
-    vec![throttles(runs), latencies(runs), costs(runs)]
-}
-
-fn latencies(runs: &[&Record]) -> Section {
+/// Returns the section with the percentiles of latencies: a chart, and its numbers.
+pub(super) fn latencies(runs: &[&Record]) -> Section {
     let mut lines = Vec::new();
     let mut rows = Vec::new();
     let mut names: Vec<&str> = Vec::new();
@@ -101,11 +97,13 @@ fn spread(lines: &[PercentileLine]) -> f64 {
     if least > 0.0 { most / least } else { 0.0 }
 }
 
-fn throttles(runs: &[&Record]) -> Section {
+/// Returns the section with the throttled requests.
+pub(super) fn throttles(runs: &[&Record]) -> Section {
     let mut section = Section {
         id: "throttles",
         heading: "Throttled requests",
         sentences: missing(runs, "throttled requests", |run| run.throttles.is_empty()),
+        wide: runs.len() > 1,
         ..Section::default()
     };
     let mut keys: Vec<(&str, &str)> = Vec::new();
@@ -139,7 +137,8 @@ fn throttles(runs: &[&Record]) -> Section {
     section
 }
 
-fn costs(runs: &[&Record]) -> Section {
+/// Returns the section with the costs by purpose.
+pub(super) fn costs(runs: &[&Record]) -> Section {
     let mut section = Section {
         id: "costs",
         heading: "Cost",

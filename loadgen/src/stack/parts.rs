@@ -80,7 +80,7 @@ pub(super) async fn fetch_parts(
         {
             let table = table.unwrap_or("events");
             return Ok(Parts::Unreadable(format!(
-                "this executable was built without `--features postgres`, which reads the table `{table}`"
+                "this executable was built without the cargo feature `postgres`, which reads the table `{table}`: expected one of `cargo build --release -p loadgen --features postgres`"
             )));
         }
     } else {

@@ -49,6 +49,23 @@ fn a_report_is_written_beside_its_record_or_where_it_is_asked_for() {
 }
 
 #[test]
+fn a_report_that_cannot_be_written_is_refused_and_ends_with_2() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("one.json");
+    fs::write(&file, record("one").to_json()).unwrap();
+    let below = file.join("out.html");
+    let [file, below] = [&file, &below].map(|path| path.to_str().unwrap());
+    let output = loadgen(&["report", file, "--out", below]);
+    assert_eq!(output.status.code(), Some(2));
+    let words = format!("`--out`: cannot be written: got `{below}`: ");
+    assert!(stderr(&output).contains(&words), "{}", stderr(&output));
+    let output = loadgen(&["plan", "--record", below]);
+    assert_eq!(output.status.code(), Some(2));
+    let words = format!("`--record`: cannot be written: got `{below}`: ");
+    assert!(stderr(&output).contains(&words), "{}", stderr(&output));
+}
+
+#[test]
 fn a_file_that_is_no_record_and_one_of_another_version_are_named_and_end_with_2() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();

@@ -7,7 +7,8 @@ use loadgen::{Record, compare, report};
 use crate::browser::{Browser, Look, Page};
 use crate::records::{self, FEW, LARGE, SLOW};
 
-const PHONE: u32 = 400;
+const PHONE: u32 = 360;
+const TABLET: u32 = 800;
 const WIDE: u32 = 1_400;
 
 /// Finds the lines and bars that a reader does not see: for each chart, the colours of its legend that are not in its picture.
@@ -44,6 +45,25 @@ const CLIPPED: &str = r"
   })
   .map(element => `${element.tagName} ${element.className}: ${element.textContent.slice(0, 60)}`)";
 
+/// Finds tables that are cut: those that are wider than their box, which cannot scroll; and those wider than their box although
+/// their cells could wrap.
+const CUT: &str = r"
+[...document.querySelectorAll('table:not(.u-legend)')].filter(table => {
+  const box = table.closest('.scroll');
+  const section = table.closest('section').id;
+  const wraps = innerWidth > 600 || section === 'figures' || section === 'settings' || section === 'throttles';
+  const scrolls = getComputedStyle(box).overflowX === 'auto' && box.getBoundingClientRect().right <= innerWidth;
+  return box.scrollWidth > box.clientWidth + 1 && (wraps || !scrolls);
+}).map(table => `${table.closest('section').id}: ${table.scrollWidth} of ${table.closest('.scroll').clientWidth}`)";
+
+/// Returns the colour of each verdict's edge, and that of its word, whose background is the edge's colour.
+const VERDICTS: &str = r"
+[...document.querySelectorAll('.verdict')].map(verdict => {
+  const word = verdict.querySelector('strong');
+  return [word.textContent, getComputedStyle(verdict).borderLeftColor === getComputedStyle(word).backgroundColor,
+    getComputedStyle(verdict).borderLeftColor !== getComputedStyle(document.querySelector('.origin')).color];
+})";
+
 /// Opens the tables of numbers; returns how many rows each has.
 const ROWS: &str = r"
 (async () => {
@@ -55,7 +75,7 @@ const ROWS: &str = r"
 })()";
 
 fn looks() -> impl Iterator<Item = Look> {
-    let widths = [WIDE, PHONE].into_iter();
+    let widths = [WIDE, TABLET, PHONE].into_iter();
     widths.flat_map(|width| [false, true].map(|dark| Look { width, dark }))
 }
 
@@ -97,6 +117,12 @@ fn is_drawn_well(name: &str, html: &str, charts: u64) {
             "{}",
             of("texts")
         );
+        assert_eq!(
+            page.evaluate(CUT),
+            serde_json::json!([]),
+            "{}",
+            of("tables")
+        );
         let scheme = if look.dark { "dark" } else { "light" };
         page.screenshot(&folder().join(format!("{name}-{}-{scheme}.png", look.width)));
         assert_eq!(page.problems(), Vec::<String>::new(), "{}", of("problems"));
@@ -114,6 +140,49 @@ fn slow() -> Record {
 #[test]
 fn a_report_draws_all_charts_without_errors_or_requests_on_phones_and_wide_screens() {
     is_drawn_well("one", &report(&few()), 9);
+}
+
+#[test]
+fn a_verdict_is_in_words_and_colour() {
+    let mut failed = few();
+    failed.outcome.ok = Some(false);
+    let file = write("verdicts", &compare(&few(), &failed));
+    let mut browser = Browser::start();
+    for dark in [false, true] {
+        let look = Look { width: WIDE, dark };
+        let verdicts = browser.open(&file, look).evaluate(VERDICTS);
+        let expected = serde_json::json!([["OK", true, true], ["FAILED", true, true]]);
+        assert_eq!(verdicts, expected);
+    }
+}
+
+#[test]
+fn a_run_of_minutes_is_drawn_with_minutes() {
+    let mut long = records::full("a run of an hour", FEW);
+    let slower = |secs: f64| secs * 100.0;
+    long.samples
+        .iter_mut()
+        .for_each(|sample| sample.at_secs = slower(sample.at_secs));
+    for batch in &mut long.batches {
+        batch.opened_secs = slower(batch.opened_secs);
+        for time in [
+            &mut batch.sealed_secs,
+            &mut batch.leased_secs,
+            &mut batch.delivered_secs,
+        ] {
+            *time = time.map(slower);
+        }
+    }
+    long.outcome.drained_after_secs = long.outcome.drained_after_secs.map(slower);
+    let file = write("long", &report(&long));
+    let mut browser = Browser::start();
+    for width in [WIDE, PHONE] {
+        let mut page = browser.open(&file, Look { width, dark: false });
+        let legend = page.evaluate("document.querySelector('#totals .u-legend').innerText");
+        assert!(legend.as_str().unwrap().contains("47 min 38 s"), "{legend}");
+        assert_eq!(page.evaluate(CLIPPED), serde_json::json!([]));
+        page.screenshot(&folder().join(format!("long-{width}-light.png")));
+    }
 }
 
 #[test]

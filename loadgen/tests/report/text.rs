@@ -58,7 +58,7 @@ fn what_was_not_observed_is_left_out_with_a_sentence() {
         let section = section(&html, id);
         assert!(section.contains(sentence), "{section}");
     }
-    assert!(html.contains("Not audited: "));
+    assert!(html.contains("<strong>NOT AUDITED</strong> whether"));
     assert!(!section(&html, "figures").contains("Lost"));
 }
 
@@ -106,18 +106,45 @@ fn batches_of_which_something_is_not_known_are_counted() {
 }
 
 #[test]
+fn all_charts_come_before_the_tables_of_figures_costs_and_settings() {
+    let html = report(&records::full("a run", FEW));
+    let last_chart = html.rfind("<figure>").expect("there are charts");
+    for id in ["figures", "throttles", "costs", "settings"] {
+        let table = html.find(&format!("<section id=\"{id}\""));
+        assert!(table > Some(last_chart), "{id}");
+    }
+}
+
+#[test]
+fn minutes_are_written_as_in_the_terminal() {
+    let mut record = records::full("a run", FEW);
+    record.outcome.drained_after_secs = Some(756.4);
+    record.latencies[0].max_secs = 125.0;
+    let html = report(&record);
+    assert!(section(&html, "figures").contains(">12 min 36 s<"));
+    assert!(html.contains("the last batch complete after 12 min 36 s."));
+    assert!(section(&html, "latencies").contains(">2 min 05 s<"));
+}
+
+#[test]
 fn the_verdict_says_what_is_wrong() {
     let mut record = records::full("a run", FEW);
     assert!(
-        report(&record)
-            .contains("<p class=\"verdict good\">OK: nothing lost, nothing repeated.</p>")
+        report(&record).contains(
+            "<div class=\"verdict good\"><p><strong>OK</strong> nothing lost, nothing repeated</p>\
+             <p>100,000 messages, 95,000 unique events, 95,000 delivered, 0 lost, 0 repeated, 0 set aside; \
+             the last batch complete after 28.6 s.</p></div>"
+        )
     );
     record.outcome.ok = Some(false);
     record.outcome.lost = Some(1_200);
     record.outcome.set_aside = Some(3);
-    assert!(
-        report(&record).contains("<p class=\"verdict bad\">FAILED: 1,200 lost, 3 set aside.</p>")
-    );
+    let verdict =
+        "<div class=\"verdict bad\"><p><strong>FAILED</strong> 1,200 lost, 3 set aside</p>";
+    assert!(report(&record).contains(verdict));
+    record.outcome.lost = Some(0);
+    record.outcome.set_aside = Some(0);
+    assert!(report(&record).contains("<strong>FAILED</strong> none of the counts says why</p>"));
     record.kind = RecordKind::Plan;
     assert!(report(&record).contains("A plan, computed by a model: nothing was sent"));
 }

@@ -121,7 +121,8 @@ fn not_built(S3Prefix { bucket, prefix }: &S3Prefix, id: PieceId) -> PortError {
     PortError::Refused {
         service: "S3",
         message: format!(
-            "chunk `{id}`: in `s3://{bucket}/{prefix}`: expected a build with the cargo feature `s3`"
+            "chunk `{id}`: in `s3://{bucket}/{prefix}`: {}",
+            crate::config::not_built("s3")
         ),
     }
 }

@@ -6,6 +6,7 @@ use protocol::claim::Overflow;
 
 use super::errors::S3;
 use super::sdk::Sdk;
+use crate::config::not_built;
 use crate::ports::{OverflowStore, PortError};
 
 /// The store of an executable that was built without the cargo feature `s3`. It refuses every request.
@@ -22,9 +23,7 @@ impl NoOverflowStore {
 fn refused(object: &Overflow) -> PortError {
     PortError::Refused {
         service: S3,
-        message: format!(
-            "{object}: not available: the executable was built without the cargo feature `s3`"
-        ),
+        message: format!("{object}: not available: {}", not_built("s3")),
     }
 }
 

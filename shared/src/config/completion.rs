@@ -1,5 +1,6 @@
 //! `COMPLETION`: where notices go.
 
+use super::feature::not_built;
 use super::variable::{Text, Topic, Unset, Variable};
 
 pub const COMPLETION: Variable<Text> = Variable {
@@ -60,7 +61,7 @@ pub fn completion(text: &str) -> Result<Completion, String> {
         return Err(format!("expected {allowed}"));
     }
     if !cfg!(feature = "eventbridge") {
-        return Err("the executable was built without the cargo feature `eventbridge`".to_owned());
+        return Err(not_built("eventbridge"));
     }
     Ok(Completion::EventBus {
         arn: text.to_owned(),

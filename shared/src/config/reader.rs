@@ -12,6 +12,25 @@ pub struct ConfigError {
     pub problems: Vec<String>,
 }
 
+impl ConfigError {
+    /// Returns `config` if there are no other problems either.
+    ///
+    /// # Errors
+    /// [`ConfigError`] with the problems of `config`, followed by the others.
+    pub fn unless<C>(
+        config: Result<C, ConfigError>,
+        others: impl IntoIterator<Item = String>,
+    ) -> Result<C, ConfigError> {
+        let mut others = others.into_iter().peekable();
+        if others.peek().is_none() {
+            return config;
+        }
+        let mut problems = config.err().map(|error| error.problems).unwrap_or_default();
+        problems.extend(others);
+        Err(ConfigError { problems })
+    }
+}
+
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "configuration has {} problem(s)", self.problems.len())?;

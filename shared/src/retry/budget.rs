@@ -22,6 +22,19 @@ pub struct Budget<'a> {
     pub stop_at: Timestamp,
 }
 
+/// An invocation that began within `DEADLINE_MARGIN_MS` of its deadline, so that it can start no request at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`DEADLINE_MARGIN_MS`: as long as the timeout, or longer: got `{margin_ms}`, expected less than {left_ms}, the milliseconds \
+     that the invocation had; nothing was started"
+)]
+pub struct NoTime {
+    /// `DEADLINE_MARGIN_MS`.
+    pub margin_ms: u64,
+    /// The time from the start of the invocation to its deadline: the timeout of the function, as a rule.
+    pub left_ms: u64,
+}
+
 impl<'a> Budget<'a> {
     /// Returns a budget with the clock and the entropy of `ports`.
     pub fn new(ports: &'a Ports, stop_at: Timestamp) -> Budget<'a> {
@@ -35,6 +48,20 @@ impl<'a> Budget<'a> {
     /// Returns whether a new request may be started.
     pub fn has_time(&self) -> bool {
         self.clock.now() < self.stop_at || planted(Bug::DeadlineIgnored)
+    }
+
+    /// Checks that an invocation has time for requests. It ends at `deadline`, and this budget `margin` before that.
+    ///
+    /// # Errors
+    /// [`NoTime`]. A retry fails too if the margin is not below the timeout of the function.
+    pub fn check_time(&self, deadline: Timestamp, margin: Duration) -> Result<(), NoTime> {
+        if self.has_time() {
+            return Ok(());
+        }
+        Err(NoTime {
+            margin_ms: margin.as_millis() as u64,
+            left_ms: self.clock.now().until(deadline).as_millis() as u64,
+        })
     }
 
     /// Returns the budget with a `stop_at` that is later by `by`.

@@ -10,7 +10,7 @@ mod quarantine;
 mod reads;
 mod write_queue;
 
-pub use budget::{Budget, Written, attempt_timeout, bounded, joined};
+pub use budget::{Budget, NoTime, Written, attempt_timeout, bounded, joined};
 pub use chunks::read_chunk;
 pub use permits::RequestPermits;
 pub use quarantine::{Unsent, send_to_quarantine};

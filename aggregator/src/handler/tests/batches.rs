@@ -91,13 +91,14 @@ async fn each_batch_key_has_a_batch_of_its_own_up_to_the_cap() {
 }
 
 #[tokio::test]
-async fn nothing_is_started_within_the_margin_of_the_deadline() {
+async fn an_invocation_that_begins_within_the_margin_fails_with_both_times_and_starts_nothing() {
     let aggregator = aggregator_with(&[]);
     let deadline = aggregator.fakes.clock.now() + Duration::from_millis(2_999);
-    assert_eq!(
-        invoke_until(&aggregator, &[("m1", "e1", ""), ("m2", "e2", "")], deadline).await,
-        ["m1", "m2"]
-    );
+    let messages = [("m1", "e1", ""), ("m2", "e2", "")];
+    let error = try_invoke_until(&aggregator, &messages, deadline).await;
+    let error = error.unwrap_err().to_string();
+    let words = "`DEADLINE_MARGIN_MS`: as long as the timeout, or longer: got `3000`, expected less than 2999, ";
+    assert!(error.starts_with(words), "{error}");
     assert!(
         aggregator.fakes.batch_store.records().is_empty()
             && aggregator.fakes.lock_store.items().is_empty()

@@ -136,7 +136,8 @@ async fn nobody_is_asked_within_the_margin_of_the_deadline() {
     invoke(&aggregator, &[("m1", "e1", "")]).await;
     source_is(&aggregator, DRAINED);
     let deadline = aggregator.fakes.clock.now() + Duration::from_millis(2_999);
-    invoke_until(&aggregator, &[("m2", "e2", "")], deadline).await;
+    let failed = try_invoke_until(&aggregator, &[("m2", "e2", "")], deadline).await;
+    failed.unwrap_err();
     assert_eq!(statuses(&aggregator), [Some(Status::Open)]);
 }
 

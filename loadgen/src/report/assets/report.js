@@ -27,8 +27,13 @@
   const fixed = new Intl.NumberFormat('en', { minimumFractionDigits: 2, maximumFractionDigits: 2 });
 
   const large = value => Math.abs(value) >= 100 ? whole.format(value) : precise.format(value);
-  const duration = secs => secs > 0 && secs < 0.9995 ? `${large(secs * 1e3)} ms` : `${large(secs)} s`;
-  const at = secs => secs == null ? '–' : `${fixed.format(secs)} s`;
+  // Minutes are written as in the text of the page.
+  const minutes = secs => {
+    const rounded = Math.round(secs);
+    return `${Math.floor(rounded / 60)} min ${String(rounded % 60).padStart(2, '0')} s`;
+  };
+  const duration = secs => secs >= 99.95 ? minutes(secs) : secs > 0 && secs < 0.9995 ? `${large(secs * 1e3)} ms` : `${large(secs)} s`;
+  const at = secs => secs == null ? '–' : secs >= 99.95 ? minutes(secs) : `${fixed.format(secs)} s`;
   const FORMS = {
     messages: value => whole.format(value),
     messages_a_second: value => large(value),
@@ -82,7 +87,12 @@
     ticks: { stroke: colour('--grid'), width: 1, size: 5 },
     ...more,
   });
-  const secsAxis = () => axis({ space: 60, size: 34, values: (u, splits) => splits.map(secs => `${precise.format(secs)} s`) });
+  // Ticks of an axis of time are at whole minutes if it is long.
+  const TIMES = [...[-3, -2, -1].flatMap(zeros => [1, 2, 5].map(digit => digit * 10 ** zeros)),
+    1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 18000, 36000];
+  const tick = secs => secs >= 60 && secs % 60 === 0 ? `${whole.format(secs / 60)} min` : duration(secs);
+  const ticks = (u, splits) => splits.map(secs => secs == null ? '' : tick(secs));
+  const secsAxis = () => axis({ space: 66, size: 34, incrs: TIMES, values: ticks });
   const valueAxis = (form, more) => axis({ size: 58, space: 32, values: (u, splits) => splits.map(value => value == null ? '' : form(value)), ...more });
   const WHOLE = [1, 2, 5].flatMap(digit => [...Array(12).keys()].map(zeros => digit * 10 ** zeros)).sort((a, b) => a - b);
   const axisForm = unit => unit === 'secs' ? duration : value => Math.abs(value) >= 10000 ? short.format(value) : large(value);
@@ -142,7 +152,7 @@
       options: {
         scales: { x: timeScale(), y: { range: fromZero } },
         series: [{ label: 'at', value: (u, value) => at(value) }, ...series],
-        axes: [secsAxis(), valueAxis(axisForm(chart.unit), chart.unit === 'secs' ? {} : { incrs: WHOLE })],
+        axes: [secsAxis(), valueAxis(axisForm(chart.unit), chart.unit === 'secs' ? { incrs: TIMES, values: ticks, size: 74 } : { incrs: WHOLE })],
         cursor: timeCursor(),
         legend: legend(),
         hooks: { setScale: [zoomAll], ready: [showLast], setCursor: [showLast] },
@@ -171,7 +181,7 @@
       ],
       axes: [
         axis({ size: 34, splits: () => chart.names.map((name, index) => index), values: () => chart.names }),
-        valueAxis(duration),
+        valueAxis(duration, { size: 74 }),
       ],
       cursor: { y: false, drag: { x: false, y: false } },
       legend: legend(),
@@ -344,10 +354,10 @@
       whole.format(batches.events[batch]),
       whole.format(batches.parts[batch]),
       FLUSHES.find(([reason]) => reason === batches.flushed[batch])[1],
-      ...['opened', 'sealed', 'leased', 'delivered'].map(name => at(batches[name][batch])),
+      ...['opened', 'sealed', 'leased', 'delivered'].map(name => written(fixed.format, batches[name][batch])),
     ]);
     const columns = [['no.', true], ['batch', false], ...(keyed ? [['key', false]] : []), ['events', true], ['parts', true], ['closed', false],
-      ['opened', true], ['sealed', true], ['leased', true], ['delivered', true]];
+      ['opened, s', true], ['sealed, s', true], ['leased, s', true], ['delivered, s', true]];
     return [table(chart.name, columns, rows)];
   };
 

@@ -1,0 +1,218 @@
+//! Finds variables of the environment that no function reads, but whose name says that they were meant for one. Without
+//! this, a mistyped name would leave its variable at the default.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+/// The name of every variable of both functions, because both may have the same environment. A test compares the names with the
+/// declarations.
+pub const VARIABLE_NAMES: [&str; 60] = [
+    "BATCH_KEY",
+    "BATCH_KEYS_MAX",
+    "BATCH_QUEUE_URL",
+    "BODIES",
+    "BYPASS",
+    "CLOSE_AFTER_IDLE",
+    "CLOSE_AT",
+    "CLOSE_TIME",
+    "COMPLETION",
+    "DDB_BATCH_INDEX",
+    "DDB_BATCH_TABLE",
+    "DDB_LOCK_TABLE",
+    "DEADLINE_MARGIN_MS",
+    "DEDUP_WINDOW",
+    "DELIVERY_HOURS",
+    "DELIVERY_MAX_PER_SECOND",
+    "DUPLICATES_SQS_URL",
+    "EVENT_ID",
+    "EVENT_ID_PREFIX",
+    "INDEX_SHARDS",
+    "LOG_EVENT_IDS",
+    "LOG_FORMAT",
+    "LOG_LEVEL",
+    "MAX_BATCH_BYTES",
+    "MAX_BATCH_SIZE",
+    "MAX_PART_BYTES",
+    "MAX_SECONDARY_BATCHING_WINDOW",
+    "ON_DUPLICATE",
+    "OVERFLOW_BUCKET",
+    "PARAMETERS_SECRETS_EXTENSION_HTTP_PORT",
+    "QUARANTINE_SQS_URL",
+    "QUOTA",
+    "QUOTA_BEYOND",
+    "QUOTA_MAX",
+    "QUOTA_PERIOD",
+    "QUOTA_TIME",
+    "SEAL_WHEN_DRAINED",
+    "SINK",
+    "SINK_COLUMNS",
+    "SINK_COMPRESSION",
+    "SINK_ENCODING",
+    "SINK_FORMAT",
+    "SINK_HEADER",
+    "SINK_HEADER_RECORD",
+    "SINK_HOST_KEY",
+    "SINK_LINE_END",
+    "SINK_PASSWORD",
+    "SINK_PATH",
+    "SINK_PAYLOADS",
+    "SINK_REJECTS",
+    "SINK_REJECTS_MAX",
+    "SINK_SECRET",
+    "SINK_SECRET_HEADER",
+    "SINK_TABLE",
+    "SINK_TIMEOUT",
+    "SINK_TIME_ZONE",
+    "SINK_TRAILER_RECORD",
+    "VERIFY_DELAY",
+    "WRITE_CONCURRENCY",
+    "WRITE_MODE",
+];
+
+/// The beginnings of names that belong to the service. Names that begin as those of Lambda, of the SDKs or of OpenTelemetry do
+/// are not among them.
+pub const OWN_PREFIXES: [&str; 11] = [
+    "BATCH_KEY_",
+    "BODIES_",
+    "CLOSE_AT_",
+    "COMPLETION_",
+    "DEDUP_",
+    "DELIVERY_",
+    "DUPLICATES_",
+    "EVENT_ID_",
+    "MAX_BATCH_",
+    "QUOTA_",
+    "SINK_",
+];
+
+/// A variable that no function reads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownVariable {
+    pub name: String,
+    /// The variable whose name is one edit away; [`None`] if only the beginning of the name belongs to the service.
+    pub meant: Option<&'static str>,
+}
+
+impl fmt::Display for UnknownVariable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let UnknownVariable { name, meant } = self;
+        match meant {
+            Some(meant) => write!(f, "`{name}`: unknown variable: expected `{meant}`"),
+            None => write!(
+                f,
+                "`{name}`: unknown variable: expected a name from docs/configuration.md, or one that does not begin as they do"
+            ),
+        }
+    }
+}
+
+/// Returns those of `names` that no function reads, and that were meant for one: upper and lower case apart, they are one edit
+/// away from the name of a variable (a character too many, missing, wrong, or swapped with the next), or begin with one of
+/// [`OWN_PREFIXES`].
+pub fn unknown_variables(names: impl IntoIterator<Item = String>) -> Vec<UnknownVariable> {
+    let names = BTreeSet::from_iter(names);
+    names.into_iter().filter_map(unknown).collect()
+}
+
+fn unknown(name: String) -> Option<UnknownVariable> {
+    if VARIABLE_NAMES.contains(&name.as_str()) {
+        return None;
+    }
+    let upper = name.to_ascii_uppercase();
+    let is_near = |known: &&&str| strsim::osa_distance(&upper, known) <= 1;
+    let meant = VARIABLE_NAMES.iter().find(is_near).copied();
+    let is_own = OWN_PREFIXES.iter().any(|own| upper.starts_with(own));
+    (meant.is_some() || is_own).then_some(UnknownVariable { name, meant })
+}
+
+/// Returns the names of the variables of this process that have a value. An empty variable counts as one that is not set.
+pub fn names_in_environment() -> impl Iterator<Item = String> {
+    let set = std::env::vars_os().filter(|(_, value)| !value.to_string_lossy().trim().is_empty());
+    set.filter_map(|(name, _)| name.into_string().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problems(names: &[&str]) -> Vec<String> {
+        let names = names.iter().map(|name| (*name).to_owned());
+        let unknown = unknown_variables(names);
+        unknown.iter().map(UnknownVariable::to_string).collect()
+    }
+
+    #[test]
+    fn a_name_one_edit_away_is_refused_with_the_name_that_was_meant() {
+        for (wrong, meant) in [
+            ("MAX_BATCH_SIZ", "MAX_BATCH_SIZE"),
+            ("MAX_BATCH_SIZES", "MAX_BATCH_SIZE"),
+            ("MAX_BATCH_SIYE", "MAX_BATCH_SIZE"),
+            ("MAX_BATCH_SZIE", "MAX_BATCH_SIZE"),
+            ("max_batch_size", "MAX_BATCH_SIZE"),
+            ("SNIK", "SINK"),
+            ("DDB_BATCH_TABEL", "DDB_BATCH_TABLE"),
+            ("WRITE_CONCURENCY", "WRITE_CONCURRENCY"),
+        ] {
+            let expected = format!("`{wrong}`: unknown variable: expected `{meant}`");
+            assert_eq!(problems(&[wrong]), [expected]);
+        }
+    }
+
+    #[test]
+    fn a_name_that_only_begins_as_the_own_ones_is_refused_too() {
+        for wrong in ["SINK_FORMAT_VERSION", "MAX_BATCH_ITEMS", "QUOTA_PER_DAY"] {
+            let problem = problems(&[wrong]).concat();
+            let words = format!("`{wrong}`: unknown variable: expected a name from docs/");
+            assert!(problem.starts_with(&words), "{problem}");
+        }
+    }
+
+    #[test]
+    fn variables_of_both_functions_and_of_others_are_not_refused() {
+        assert_eq!(problems(&VARIABLE_NAMES), [""; 0]);
+        let others = [
+            // Lambda.
+            "_HANDLER",
+            "_X_AMZN_TRACE_ID",
+            "AWS_DEFAULT_REGION",
+            "AWS_EXECUTION_ENV",
+            "AWS_LAMBDA_FUNCTION_MEMORY_SIZE",
+            "AWS_LAMBDA_FUNCTION_NAME",
+            "AWS_LAMBDA_INITIALIZATION_TYPE",
+            "AWS_LAMBDA_LOG_FORMAT",
+            "AWS_LAMBDA_LOG_GROUP_NAME",
+            "AWS_LAMBDA_LOG_LEVEL",
+            "AWS_LAMBDA_MAX_CONCURRENCY",
+            "AWS_LAMBDA_RUNTIME_API",
+            "AWS_XRAY_DAEMON_ADDRESS",
+            "LAMBDA_RUNTIME_DIR",
+            "LAMBDA_TASK_ROOT",
+            "LANG",
+            "LD_LIBRARY_PATH",
+            "PATH",
+            "TZ",
+            // The SDKs, the extension for secrets, OpenTelemetry, Rust.
+            "AWS_ENDPOINT_URL_SQS",
+            "AWS_MAX_ATTEMPTS",
+            "OTEL_EXPORTER_OTLP_ENDPOINT",
+            "OTEL_LOG_LEVEL",
+            "OTEL_SERVICE_NAME",
+            "PARAMETERS_SECRETS_EXTENSION_CACHE_ENABLED",
+            "RUST_BACKTRACE",
+            "RUST_LOG",
+            // Printed by `local serve`, and read by examples and by `local`.
+            "BATCH_DEAD_LETTER_QUEUE_URL",
+            "IMPORT_PROGRAM",
+            "INPUT_QUEUE_URL",
+            "NIGHTLY_DIRECTORY",
+            "POSTGRES_BIN",
+            "SSHD_BIN",
+            // A user's own.
+            "CUSTOMER_TABLE",
+            "LOG_GROUP",
+            "MAX_RETRIES",
+            "WRITE_TIMEOUT",
+        ];
+        assert_eq!(problems(&others), [""; 0]);
+    }
+}
