@@ -71,6 +71,7 @@ impl fmt::Display for Batches {
                 "KEY",
                 "EVENTS",
                 "DELIVERED",
+                "REJECTED",
                 "PARTS",
                 "TRIES",
                 "ERROR",
@@ -112,6 +113,7 @@ fn row(batch: &BatchView, now: Timestamp) -> Vec<String> {
         batch.batch_key.clone().unwrap_or_else(|| "-".to_owned()),
         batch.confirmed.to_string(),
         batch.delivered.to_string(),
+        batch.rejected.to_string(),
         batch.parts.to_string(),
         batch.attempts.to_string(),
         error

@@ -3,6 +3,7 @@
 mod changes;
 mod events;
 mod listing;
+mod rejects;
 
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -13,6 +14,8 @@ use tokio::process::Command;
 
 use crate::executables::executable;
 use crate::rig::Rig;
+
+pub use self::rejects::bodies_at_sink;
 
 /// The arguments of a change that is carried out.
 const YES: [&str; 5] = ["--yes", "--why", "a test", "--by", "tester"];
