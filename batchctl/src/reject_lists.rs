@@ -41,7 +41,7 @@ impl RejectLists {
         let (scheme, _) = sink.split_once(':').unwrap_or_default();
         let uri = match scheme {
             "file" | "s3" => Some(sink),
-            "postgres" => {
+            "postgres" | "postgresql" => {
                 return RejectLists::Elsewhere(
                     "in the table of rejects: write its column `record` to a file, for `--list FILE`",
                 );
@@ -133,9 +133,12 @@ mod tests {
         let of = |sink, rejects| RejectLists::of(&sdk, Some(sink), rejects);
         for (sink, rejects) in [
             ("file:///out", None),
-            ("s3://b/p", Some("file:///other")),
+            ("s3://bucket/p", Some("file:///other")),
             ("https://h/p", Some("file:///out")),
-            ("arn:aws:lambda:eu-west-1:1:function:f", Some("s3://b/p")),
+            (
+                "arn:aws:lambda:eu-west-1:1:function:f",
+                Some("s3://bucket/p"),
+            ),
         ] {
             let lists = of(sink, rejects);
             assert!(matches!(lists, RejectLists::Stored(_)), "{sink}: {lists:?}");
