@@ -16,7 +16,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use batch_processor::{Error, Part, Receipt, Sink, SinkError, async_trait, run_with};
-use sinks::{Columns, Format, write_rejects};
+use sinks::{Columns, Format, Reject, write_rejects};
 
 /// The columns of a record of type `D`.
 const LAYOUT: &str = r#"[
@@ -33,7 +33,7 @@ struct NightlyFile {
 }
 
 impl NightlyFile {
-    fn write(&self, part: &Part) -> io::Result<u64> {
+    fn write(&self, part: &Part) -> io::Result<Vec<Reject>> {
         let sent = part.items.iter().map(|item| item.sent_at).min();
         let (year, month, day) = sent.unwrap_or_default().date();
         let day = format!("{year:04}{month:02}{day:02}");
@@ -52,7 +52,7 @@ impl NightlyFile {
         }
         // The data file is written last, because the job may start as soon as it finds the file.
         put(&directory.join(format!("{name}.dat")), &records)?;
-        Ok(rejects.len() as u64)
+        Ok(rejects)
     }
 }
 
@@ -68,10 +68,10 @@ fn put(path: &Path, bytes: &[u8]) -> io::Result<()> {
 impl Sink for NightlyFile {
     async fn deliver(&self, part: &Part) -> Result<Receipt, SinkError> {
         match self.write(part) {
-            Ok(rejected) => Ok(Receipt {
-                text: format!("{} of {}", part.key(), self.directory.display()),
-                rejected,
-            }),
+            Ok(rejects) => {
+                let text = format!("{} of {}", part.key(), self.directory.display());
+                Ok(Receipt::with_rejects(text, &rejects))
+            }
             Err(error) => Err(SinkError::Retryable {
                 reason: format!("`{}`: {error}", self.directory.display()),
             }),

@@ -110,6 +110,7 @@ pub(crate) fn report_delivered(
     metrics: &mut BatchProcessorMetrics,
 ) {
     let items_count = part.items.len();
+    let rejected_count = receipt.rejected.len();
     let body_bytes: usize = part.items.iter().map(|item| item.body.len()).sum();
     let oldest = part.items.iter().map(|item| item.sent_at).min();
     let since_sent = oldest.map(|sent_at| delivered_at - sent_at);
@@ -123,14 +124,15 @@ pub(crate) fn report_delivered(
         "part delivered"
     );
     metrics.parts_delivered.add(1);
-    metrics.batch_items.add(items_count as u64);
+    metrics
+        .batch_items
+        .add((items_count as u64).saturating_sub(rejected_count));
     metrics.delivered_bytes.add(body_bytes as u64);
     metrics.deliver_time.measured(elapsed);
     if let Some(time) = since_sent {
         metrics.send_to_deliver_time.measured(time);
     }
-    if receipt.rejected > 0 {
-        let rejected_count = receipt.rejected;
+    if rejected_count > 0 {
         warn!(
             part_key = part.key(),
             rejected_count, "records of a part were rejected"

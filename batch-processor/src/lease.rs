@@ -275,7 +275,7 @@ impl LeasedBatch<'_> {
             owner: self.owner.clone(),
             index,
             receipt: cut(receipt.text, RECEIPT_BYTES_MAX),
-            rejected: receipt.rejected,
+            rejects: self.record.rejects_with(index, &receipt.rejected),
             at: budget.clock.now(),
             delivered: self.record.delivered_with(index),
         };

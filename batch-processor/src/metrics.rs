@@ -12,9 +12,9 @@ pub struct BatchProcessorMetrics {
     pub flushed_window: Count,
     /// Parts that the sink has taken.
     pub parts_delivered: Count,
-    /// Events in these parts.
+    /// Events in these parts, without the rejected ones.
     pub batch_items: Count,
-    /// Bodies of these events.
+    /// Bodies of the events in these parts.
     pub delivered_bytes: Bytes,
     /// Records of these parts that are only in a reject list.
     pub rejected: Count,

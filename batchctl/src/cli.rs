@@ -11,6 +11,7 @@ use crate::commands::forget::{self, ForgetArgs};
 use crate::commands::list::{self, ListArgs};
 use crate::commands::pause::{self, PauseArgs, ResumeArgs};
 use crate::commands::redrive::{self, RedriveArgs};
+use crate::commands::rejects::{self, RejectsArgs};
 use crate::commands::replay::{self, ReplayArgs};
 use crate::commands::retry::{self, RetryArgs};
 use crate::commands::show::{self, ShowArgs};
@@ -66,6 +67,8 @@ enum Command {
     Replay(ReplayArgs),
     /// Send dead letters, or messages of the quarantine, to the input queue, except those that were delivered after all
     Redrive(RedriveArgs),
+    /// List rejected events with their reasons, and send those that were not claimed since to the input queue
+    Rejects(RejectsArgs),
 }
 
 /// Returns the definition of the command line, against which the documents are checked.
@@ -103,6 +106,7 @@ async fn run(cli: Cli) -> Result<Done, Failure> {
         Command::Pauses => pause::list(service, output).await,
         Command::Replay(args) => replay::run(service, args, &interrupt()?, output).await,
         Command::Redrive(args) => redrive::run(service, args, &interrupt()?, output).await,
+        Command::Rejects(args) => rejects::run(service, args, output).await,
     }
 }
 

@@ -20,8 +20,12 @@ pub enum Origin {
 pub enum Fate {
     /// Send it to the input queue, and delete it here.
     Redrive,
-    /// Its event was delivered after all.
+    /// Its event was delivered after all, with this body.
     Delivered,
+    /// Another message with its event id, and another body, was delivered.
+    OtherDelivered,
+    /// The sink rejected its event, with this body.
+    Rejected,
     /// Its event is claimed, and its batch is under way or in error. Look again later.
     Live,
     /// Its event may have been delivered. Only a look at the sink can tell.
@@ -38,6 +42,12 @@ impl Fate {
         match self {
             Fate::Redrive => "redrive",
             Fate::Delivered => "left: delivered after all",
+            Fate::OtherDelivered => {
+                "left: another body of this id was delivered, and this one was not"
+            }
+            Fate::Rejected => {
+                "left: rejected by the sink with this body; `batchctl rejects` lists and redrives it"
+            }
             Fate::Live => "left: claimed, its batch is not complete",
             Fate::Unclear => "left: it may have been delivered; look for it at the sink",
             Fate::Repeated => "left: the same event is redriven already",
@@ -46,10 +56,12 @@ impl Fate {
     }
 }
 
-/// Returns what to do with a message whose event is in this state. `age` is the time since it was first received.
+/// Returns what to do with a message whose event is in this state. `same_body` says whether the event was claimed with the body of
+/// the message. `age` is the time since it was first received.
 pub fn decide(
     origin: Origin,
     state: EventState,
+    same_body: bool,
     age: Option<Duration>,
     dedup_window: Duration,
     although_unclear: bool,
@@ -59,7 +71,11 @@ pub fn decide(
         false => Fate::Unclear,
     };
     match (state, origin) {
-        (EventState::Delivered, _) => Fate::Delivered,
+        (EventState::Delivered, _) if same_body => Fate::Delivered,
+        (EventState::Delivered, _) => Fate::OtherDelivered,
+        // Sent again as it is, it would be rejected again, unless the sink was changed. The reject list has it.
+        (EventState::Rejected, _) if same_body => Fate::Rejected,
+        (EventState::Rejected, _) => Fate::Redrive,
         (EventState::Live, _) => Fate::Live,
         // Its claim has ended without a delivery.
         (EventState::Orphan, _) => Fate::Redrive,
@@ -90,7 +106,24 @@ mod tests {
 
     fn fate(origin: Origin, state: EventState, age_secs: u64) -> Fate {
         let age = Some(Duration::from_secs(age_secs));
-        decide(origin, state, age, WINDOW, false)
+        decide(origin, state, true, age, WINDOW, false)
+    }
+
+    #[test]
+    fn another_body_of_a_delivered_id_is_told_from_the_delivered_one_and_of_a_rejected_one_redriven()
+     {
+        let fate = |state, same_body| {
+            [Origin::DeadLetter, Origin::Quarantine]
+                .map(|origin| decide(origin, state, same_body, None, WINDOW, false))
+        };
+        assert_eq!(fate(EventState::Delivered, true), [Fate::Delivered; 2]);
+        assert_eq!(
+            fate(EventState::Delivered, false),
+            [Fate::OtherDelivered; 2]
+        );
+        assert_ne!(Fate::Delivered.words(), Fate::OtherDelivered.words());
+        assert_eq!(fate(EventState::Rejected, true), [Fate::Rejected; 2]);
+        assert_eq!(fate(EventState::Rejected, false), [Fate::Redrive; 2]);
     }
 
     #[test]
@@ -99,7 +132,7 @@ mod tests {
             assert_eq!(fate(origin, EventState::Delivered, 5), Fate::Delivered);
             assert_eq!(fate(origin, EventState::Live, 5), Fate::Live);
             for although in [false, true] {
-                let fate = decide(origin, EventState::Delivered, None, WINDOW, although);
+                let fate = decide(origin, EventState::Delivered, true, None, WINDOW, although);
                 assert_eq!(fate, Fate::Delivered, "on demand neither");
             }
         }
@@ -110,9 +143,23 @@ mod tests {
         let fate = |secs| fate(Origin::DeadLetter, EventState::Unknown, secs);
         assert_eq!(fate(3_599), Fate::Redrive);
         assert_eq!(fate(3_600), Fate::Unclear);
-        let unknown = decide(Origin::DeadLetter, EventState::Unknown, None, WINDOW, false);
+        let unknown = decide(
+            Origin::DeadLetter,
+            EventState::Unknown,
+            true,
+            None,
+            WINDOW,
+            false,
+        );
         assert_eq!(unknown, Fate::Unclear);
-        let demanded = decide(Origin::DeadLetter, EventState::Unknown, None, WINDOW, true);
+        let demanded = decide(
+            Origin::DeadLetter,
+            EventState::Unknown,
+            true,
+            None,
+            WINDOW,
+            true,
+        );
         assert_eq!(demanded, Fate::Redrive);
     }
 

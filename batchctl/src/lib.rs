@@ -5,6 +5,7 @@
 //! condition that the batch is as it was read, and then by a ticket. docs/batchctl.md describes it.
 
 mod change;
+mod chunk_events;
 pub mod cli;
 mod commands;
 mod dead_letter;
@@ -17,6 +18,8 @@ mod listing;
 mod outcome;
 mod progress;
 mod receive;
+mod reject_lists;
+mod rejected;
 mod replayed;
 mod service;
 mod table;

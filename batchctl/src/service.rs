@@ -9,7 +9,8 @@ use protocol::retry::RetryPolicy;
 use protocol::time::Timestamp;
 use shared::aws::{
     AwsOverflowStore, DynamoBatchCatalogue, DynamoBatchStore, DynamoChunkStore, DynamoLockStore,
-    DynamoPauseStore, DynamoSequenceStore, S3ChunkStore, SqsBatchQueue, SystemClock, SystemEntropy,
+    DynamoPauseStore, DynamoSequenceStore, S3ChunkStore, Sdk, SqsBatchQueue, SystemClock,
+    SystemEntropy,
 };
 use shared::config::WriteMode;
 use shared::ports::{BatchStore, Clock, LockStore, PauseStore, Pauses, PortError};
@@ -90,6 +91,15 @@ impl Service {
             entropy: &SystemEntropy,
             stop_at: self.now() + PATIENCE,
         }
+    }
+
+    /// Returns an SDK for the adapters of sinks, with the region, credentials and endpoints of the stack.
+    pub fn sdk(&self) -> Sdk {
+        let variables = self.settings.clone();
+        Sdk::with_config(&self.connection.config, move |name| {
+            let of_stack = variables.value(name).map(str::to_owned);
+            of_stack.or_else(|| std::env::var(name).ok())
+        })
     }
 
     /// Returns the batch queue.

@@ -20,6 +20,8 @@ pub enum EventState {
     Delivered,
     /// It was delivered, and its id is no longer remembered: another message of it will be claimed.
     Forgotten,
+    /// Its record is only in a reject list: the sink did not take it. Another message of it will be claimed.
+    Rejected,
     /// It is in the quarantine. Another message of it will be claimed.
     SetAside,
     /// Its batch is complete without it, or gone: it was never delivered, and any message of it will be claimed.
@@ -37,6 +39,7 @@ impl EventState {
             EventState::Live => "live: claimed, and its batch will deliver it",
             EventState::Delivered => "delivered",
             EventState::Forgotten => "delivered, and no longer remembered",
+            EventState::Rejected => "rejected: in the reject list of its part, not delivered",
             EventState::SetAside => "set aside: in the quarantine, not delivered",
             EventState::Orphan => {
                 "orphan: claimed, and never delivered by its batch, which has ended"
@@ -55,7 +58,7 @@ pub struct Verdict {
     pub state: EventState,
     /// The batch and the seat of its claim. A tombstone of an earlier version does not name them.
     pub seat: Option<(BatchId, Seq)>,
-    /// The part that has the event, or several of which one has it.
+    /// The part that has the event or its reject, or several of which one has it.
     pub parts: Vec<usize>,
     /// When the sink had it, as exactly as the tables say.
     pub delivered_at: Option<Timestamp>,
@@ -92,22 +95,21 @@ pub fn judge(
     let delivery = record.map(|record| delivery(record, seq));
     let (parts, delivered_at) = delivery.unwrap_or_default();
     // While a batch is not complete, a claim with its body counts as alive until it is released. Its seat may have ended.
-    let ended = record.filter(|record| role(record, seq) == Role::Leftover);
-    let is_set_aside = ended.is_some_and(|record| record.set_aside.contains(seq));
+    let ended = record.is_some_and(|record| role(record, seq) == Role::Leftover);
     let (state, until) = match fate {
-        SeatFate::Alive if is_set_aside => (EventState::SetAside, None),
-        SeatFate::Alive if ended.is_some() => (EventState::Delivered, None),
+        SeatFate::Alive if ended => (EventState::Delivered, None),
         SeatFate::Alive => (EventState::Live, None),
         SeatFate::Delivered { until } => (remembered(until, now), Some(until)),
-        SeatFate::SetAside { until } => (EventState::SetAside, Some(until)),
+        SeatFate::SetAside { until } => (not_delivered(record, seq), Some(until)),
         SeatFate::Orphan => (EventState::Orphan, None),
         SeatFate::Unknown => (EventState::Unclear, item.expires_at()),
     };
     let was_delivered = matches!(state, EventState::Delivered | EventState::Forgotten);
+    let is_in_part = was_delivered || state == EventState::Rejected;
     Verdict {
         state,
         seat: Some((batch, seq)),
-        parts: if was_delivered { parts } else { Vec::new() },
+        parts: if is_in_part { parts } else { Vec::new() },
         delivered_at: delivered_at.filter(|_| was_delivered),
         until,
     }
@@ -129,14 +131,23 @@ fn of_tombstone(
     // A tombstone is written right after the delivery.
     let at = at.unwrap_or_else(|| expires_at.saturating_sub(dedup_window));
     Verdict {
-        state: match set_aside {
-            true => EventState::SetAside,
-            false => remembered(expires_at, now),
+        state: match (set_aside, seat) {
+            (false, _) => remembered(expires_at, now),
+            (true, Some((_, seq))) => not_delivered(record, seq),
+            (true, None) => EventState::SetAside,
         },
         seat,
         parts,
         delivered_at: (!set_aside).then_some(at),
         until: Some(expires_at),
+    }
+}
+
+/// Returns the state of an event that has ended without a delivery.
+fn not_delivered(record: Option<&BatchRecord>, seq: Seq) -> EventState {
+    match record.is_some_and(|record| record.rejected().contains(seq)) {
+        true => EventState::Rejected,
+        false => EventState::SetAside,
     }
 }
 
@@ -291,6 +302,40 @@ mod tests {
         let verdict = judged(&tombstone, None);
         assert_eq!(verdict.state, EventState::SetAside);
         assert_eq!(verdict.delivered_at, None);
+    }
+
+    #[test]
+    fn a_rejected_event_was_not_delivered_before_and_after_its_release_in_both_layouts() {
+        let rejects = |bodies, status| {
+            let mut rejects = record(bodies, status);
+            rejects.parts[0].rejected = 1;
+            rejects.set_aside = [1].into_iter().collect();
+            rejects
+        };
+        let mut tombstone = item(LockState::Tombstone {
+            expires_at: at(1_050),
+        });
+        tombstone.set_aside = true;
+        let seat = Some((batch(), 1));
+        let complete = rejects(Bodies::Items, None);
+        let verdicts = [
+            judged(
+                &live(1),
+                Some(&rejects(Bodies::Items, Some(Status::Processing))),
+            ),
+            judged(
+                &in_chunk(1),
+                Some(&rejects(Bodies::Table, Some(Status::Processing))),
+            ),
+            judged(&in_chunk(1), Some(&rejects(Bodies::Table, None))),
+            judge(Some(&tombstone), seat, Some(&complete), WINDOW, NOW),
+        ];
+        for verdict in verdicts {
+            assert_eq!(verdict.state, EventState::Rejected);
+            assert_eq!((verdict.parts, verdict.delivered_at), (vec![0], None));
+        }
+        let neighbour = judged(&in_chunk(2), Some(&rejects(Bodies::Table, None)));
+        assert_eq!(neighbour.state, EventState::Delivered);
     }
 
     #[test]

@@ -21,6 +21,7 @@ mod notice;
 mod noticed;
 mod proof;
 mod record;
+mod rejects;
 mod write;
 
 pub use closing::{Closing, NoWindow};
@@ -29,6 +30,7 @@ pub use note::{OperatorNote, with_note};
 pub use notice::{Notice, NoticeCounts, NoticeKind};
 pub use proof::{EmptyIndex, Lag, Role, empty_index, lag, nothing_to_deliver, proven, role};
 pub use record::{BatchRecord, Failure, Lease, Listing, PartRecord, PartState, Status};
+pub use rejects::Rejects;
 pub use write::{BatchCounts, BatchWrite, NO_ERROR, already_applied, apply};
 
 #[cfg(test)]

@@ -173,7 +173,7 @@ pub fn classify(
             if item.set_aside {
                 return match same_message {
                     true => Verdict::Done(Outcome::RedeliveredLate),
-                    false => after_set_aside(item, expires_at, rules, now),
+                    false => after_set_aside(candidate, item, expires_at, rules, now),
                 };
             }
             if same_message {
@@ -199,9 +199,9 @@ pub fn settle_live(
         // The claim is judged as the tombstone that a release makes, or would have made.
         SeatFate::Delivered { until } if same_message => Verdict::Done(redelivered(until, now)),
         SeatFate::Delivered { until } => against_tombstone(candidate, item, until, rules, now),
-        // The event is in the quarantine. Its message is done, and another message may claim the event.
+        // The event is in the quarantine or in a reject list. Its message is done, and another message may claim the event.
         SeatFate::SetAside { .. } if same_message => Verdict::Done(Outcome::RedeliveredLate),
-        SeatFate::SetAside { until } => after_set_aside(item, until, rules, now),
+        SeatFate::SetAside { until } => after_set_aside(candidate, item, until, rules, now),
         // The claim was not delivered and never will be, so any candidate may replace it.
         SeatFate::Orphan => Verdict::Replace {
             past: match planted(Bug::OrphansPastDropped) {
@@ -271,14 +271,18 @@ fn against_tombstone(
     }
 }
 
-/// Judges another message of an event that was set aside. It may claim the event. The message that was set
-/// aside may not, so the new claim remembers it as a past delivery.
+/// Judges another message of an event that was set aside or rejected. It may claim the event, whatever its content. The message
+/// that was set aside or rejected may not, so the new claim remembers it as a past delivery.
 fn after_set_aside(
+    candidate: &Candidate,
     item: &LockItem,
     expires_at: Timestamp,
     rules: &ClaimRules,
     now: Timestamp,
 ) -> Verdict {
+    if item.body_hash != candidate.body_hash && planted(Bug::CorrectedTakenForConflict) {
+        return Verdict::Done(Outcome::Conflict);
+    }
     let mut past = still_remembered(&item.past, now);
     if expires_at <= now || planted(Bug::SetAsideMessageForgotten) {
         return Verdict::Replace { past };

@@ -48,16 +48,17 @@ pub fn hold(name: &'static str, holds: bool, found: impl FnOnce() -> String) -> 
     }
 }
 
-/// INV-1: no seq is in two parts of a batch, and none is in a part and set aside. Only of a frozen part in a batch that is
-/// being set aside, some seats may be set aside already.
+/// INV-1: no seq is in two parts of a batch, and none is in a part and set aside, except the rejected ones of a delivered part.
+/// Of a frozen part in a batch that is being set aside, some seats may be set aside already.
 pub fn parts_are_disjoint(record: &BatchRecord) -> Check {
-    let mut seen = record.delivered.clone();
+    let rejected = record.parts.iter().map(|part| part.rejected);
     hold(
         "INV-1 parts_are_disjoint",
-        record.set_aside.is_disjoint(&seen),
+        record.rejected().len() <= rejected.sum(),
         || format!("batch {} set aside what it had delivered", record.batch_id),
     )?;
-    seen.extend_from(&record.set_aside);
+    let mut seen = record.delivered.clone();
+    seen.extend_from(&record.quarantined());
     for (index, part) in record.parts.iter().enumerate() {
         let mut members = part.members.clone();
         if part.state == PartState::Frozen && record.quarantine.is_some() {

@@ -142,6 +142,10 @@ pub enum Bug {
     SetAsideForgotten,
     /// A message whose event was set aside is forgotten once another message claims the event.
     SetAsideMessageForgotten,
+    /// A rejected event counts as delivered.
+    RejectedCountedAsDelivered,
+    /// Another body of an event that was rejected is called a conflict.
+    CorrectedTakenForConflict,
     /// The sweep finds nothing.
     SweepBlind,
     /// Only the first attempt of a batch looks at the pauses.
@@ -258,6 +262,8 @@ impl Bug {
         Bug::SetAsideRemembered,
         Bug::SetAsideForgotten,
         Bug::SetAsideMessageForgotten,
+        Bug::RejectedCountedAsDelivered,
+        Bug::CorrectedTakenForConflict,
         Bug::SweepBlind,
         Bug::PauseOverlooked,
         Bug::PausedForEver,

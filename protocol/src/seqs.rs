@@ -50,6 +50,12 @@ impl SeqSet {
         self.0 |= &other.0;
     }
 
+    /// Returns the seqs that are in both sets.
+    #[must_use]
+    pub fn intersection(&self, other: &SeqSet) -> SeqSet {
+        SeqSet(&self.0 & &other.0)
+    }
+
     pub fn intersection_len(&self, other: &SeqSet) -> u64 {
         self.0.intersection_len(&other.0)
     }
@@ -170,6 +176,7 @@ mod tests {
                 prop_assert_eq!(a.contains(*seq), left.contains(seq));
             }
             prop_assert_eq!(a.intersection_len(&b), left.intersection(&right).count() as u64);
+            prop_assert_eq!(a.intersection(&b), left.intersection(&right).copied().collect());
             prop_assert_eq!(a.difference_len(&b), left.difference(&right).count() as u64);
             prop_assert_eq!(a.is_subset(&b), left.is_subset(&right));
             prop_assert_eq!(a.is_disjoint(&b), left.is_disjoint(&right));

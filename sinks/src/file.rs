@@ -77,7 +77,7 @@ impl FileSink {
             .rendering
             .write_for_manifest(part, File::create(&temporary.0)?)?;
         file.sync_all()?;
-        let rejects = directory.join(rejects_name(part));
+        let rejects = directory.join(rejects_name(part.number));
         match content.rejects.is_empty() {
             false => {
                 let mut list = Vec::new();
@@ -120,9 +120,9 @@ impl Sink for FileSink {
     }
 }
 
-/// Returns the name of a part's reject list.
-pub(crate) fn rejects_name(part: &Part) -> String {
-    format!("{}.rejects", part.number)
+/// Returns the name of the reject list of a part, by the number of the part in its batch.
+pub(crate) fn rejects_name(part: usize) -> String {
+    format!("{part}.rejects")
 }
 
 /// A manifest that exists on disk.
@@ -215,10 +215,23 @@ impl Files {
         let directory = self.batch_directory(part);
         let write = || -> Result<(), FileError> {
             self.make(&directory, sync)?;
-            put_small_file(&directory.join(rejects_name(part)), list)?;
+            put_small_file(&directory.join(rejects_name(part.number)), list)?;
             Ok(sync(&directory)?)
         };
         write().map_err(|error| self.error(error))
+    }
+
+    /// Reads a file of a batch; returns `None` if there is none.
+    #[cfg_attr(
+        not(feature = "http"),
+        expect(dead_code, reason = "only reject lists of other sinks are read")
+    )]
+    pub(crate) fn read(&self, name: &str) -> Result<Option<Vec<u8>>, SinkError> {
+        match fs::read(self.directory.join(name)) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(self.error(error.into())),
+        }
     }
 
     fn error(&self, error: FileError) -> SinkError {

@@ -102,7 +102,7 @@ async fn rejected_records_are_in_the_list_beside_the_part() {
     let sink = plain(&directory, Format::Body);
     for _ in 0..2 {
         let receipt = sink.deliver(&part(0, &["a", "b\n", "c"])).await.unwrap();
-        assert_eq!(receipt.rejected, 1);
+        assert_eq!(receipt.rejected.len(), 1);
         assert_eq!(names(&batch(&directory)), FILES);
         let read = |name| fs::read_to_string(batch(&directory).join(name)).unwrap();
         assert_eq!(read("0.txt"), "a\nc\n");

@@ -156,10 +156,8 @@ impl Sink for HttpSink {
         };
         let items = part.items.len();
         info!(part_key = part.key(), items_count = items, rejected_count = rejected, content_hash = %hash, status, "part posted");
-        Ok(Receipt {
-            text: format!("HTTP {status}, blake3:{hash}"),
-            rejected: rejected as u64,
-        })
+        let text = format!("HTTP {status}, blake3:{hash}");
+        Ok(Receipt::with_rejects(text, &content.rejects))
     }
 }
 
@@ -394,7 +392,7 @@ mod tests {
         sink.rejects = Some(RejectStore::below(directory.path()));
         for _ in 0..2 {
             let receipt = sink.deliver(&part(0, &["a\n", "b"])).await.unwrap();
-            assert_eq!(receipt.rejected, 1);
+            assert_eq!(receipt.rejected.len(), 1);
         }
         assert_eq!(endpoint.requests().pop().unwrap().body, "b\n");
         let list = directory

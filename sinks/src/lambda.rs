@@ -140,10 +140,7 @@ impl Sink for LambdaSink {
         self.payloads.store_rejects(part, &rejects).await?;
         let (items, rejected) = (part.items.len(), rejects.len());
         info!(part_key = part.key(), items_count = items, rejected_count = rejected, content_hash = %hash, "function invoked");
-        Ok(Receipt {
-            text: format!("blake3:{hash}"),
-            rejected: rejected as u64,
-        })
+        Ok(Receipt::with_rejects(format!("blake3:{hash}"), &rejects))
     }
 }
 
@@ -302,7 +299,7 @@ mod tests {
         ] {
             lambda.answer(200, answer);
             let receipt = envelopes(&lambda).deliver(&part(0, &["a"])).await;
-            assert_eq!(receipt.unwrap().rejected, 0, "{answer}");
+            assert_eq!(receipt.unwrap().rejected.len(), 0, "{answer}");
         }
     }
 
@@ -315,7 +312,7 @@ mod tests {
         for _ in 0..2 {
             let answer = r#"{"rejects":[{"seq":3,"reason":"no \"d\""},{"seq":0,"reason":"no a"}]}"#;
             lambda.answer(200, answer);
-            assert_eq!(sink.deliver(&part).await.unwrap().rejected, 3);
+            assert_eq!(sink.deliver(&part).await.unwrap().rejected.len(), 3);
         }
         let list = directory.path().join(format!("{BATCH}/0.rejects"));
         let list = std::fs::read_to_string(list).unwrap();

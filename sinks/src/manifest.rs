@@ -147,10 +147,7 @@ pub(crate) fn compare(found: &[u8], part: &Part, content: &Content) -> Result<()
 
 /// Returns the receipt of a part with this content. It is the same for the attempt that wrote the part and for later ones.
 pub(crate) fn receipt(content: &Content) -> Receipt {
-    Receipt {
-        text: format!("blake3:{}", content.hash),
-        rejected: content.rejects.len() as u64,
-    }
+    Receipt::with_rejects(format!("blake3:{}", content.hash), &content.rejects)
 }
 
 impl fmt::Display for Identity {

@@ -1,9 +1,11 @@
 use std::path::Path;
 
+use protocol::ids::{BatchId, BatchKey};
 use shared::aws::Sdk;
 
 use crate::config::SINK_REJECTS;
-use crate::file::Files;
+use crate::directory::directory_of;
+use crate::file::{Files, rejects_name};
 use crate::format::write_rejects;
 use crate::part::Part;
 use crate::reject::Reject;
@@ -49,6 +51,31 @@ impl RejectStore {
             location: Location::Files(Files {
                 directory: directory.to_owned(),
             }),
+        }
+    }
+}
+
+impl RejectStore {
+    /// Returns the reject list of part `part` of a batch, or `None` if there is none: no record was rejected, or the list was removed.
+    /// Also reads the lists of a sink of files or objects, if the store is that sink's directory or prefix.
+    ///
+    /// # Errors
+    /// The list cannot be read.
+    pub async fn read(
+        &self,
+        batch_id: BatchId,
+        batch_key: Option<&BatchKey>,
+        part: usize,
+    ) -> Result<Option<Vec<u8>>, SinkError> {
+        let name = format!(
+            "{}/{}",
+            directory_of(batch_id, batch_key),
+            rejects_name(part)
+        );
+        match &self.location {
+            Location::Files(files) => files.read(&name),
+            #[cfg(feature = "s3")]
+            Location::Objects(objects) => objects.read(&name).await,
         }
     }
 }

@@ -28,6 +28,9 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(600);
 const USER_METADATA_BYTES_MAX: usize = 2_048;
 /// The longest percent_encoded batch key that is put into the metadata. The manifest contains every batch key.
 const BATCH_KEY_BYTES_MAX: usize = USER_METADATA_BYTES_MAX - 256;
+/// The longest reject list that is read: that of a part of which nothing was taken.
+#[cfg(any(feature = "http", feature = "lambda", feature = "states"))]
+const REJECTS_BYTES_MAX: u64 = 1 << 30;
 /// The media type of a reject list.
 const REJECTS_TYPE: &str = "application/x-ndjson";
 /// The user metadata with the hash of the content before compression.
@@ -126,6 +129,14 @@ impl Objects {
         let name = store::records_name(part, rendering)?;
         let repeated = store::put_records(&objects, &name, rendering, bytes, content).await?;
         Ok((objects.path(&name), repeated))
+    }
+
+    /// Reads an object below the prefix; returns `None` if there is none.
+    #[cfg(any(feature = "http", feature = "lambda", feature = "states"))]
+    pub(crate) async fn read(&self, path: &str) -> Result<Option<Vec<u8>>, SinkError> {
+        let key = self.below_prefix(path);
+        let found = read(&self.client, &self.bucket, &key, REJECTS_BYTES_MAX).await;
+        found.map_err(SinkError::from)
     }
 
     /// Writes the reject list of a part that another sink delivers.

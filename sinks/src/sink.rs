@@ -3,18 +3,21 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use protocol::seqs::SeqSet;
 
 #[cfg(any(feature = "http", feature = "s3"))]
 use crate::layout::LayoutFailed;
 use crate::part::Part;
+use crate::reject::Reject;
 
 /// What a sink returns for a part that it has stored.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Receipt {
     /// A text of the sink about the part, for example a hash. The batch record keeps it.
     pub text: String,
-    /// How many of the part's records are only in the reject list.
-    pub rejected: u64,
+    /// The seqs of the records that are only in a reject list. They must be the same at every attempt. Their events do not count
+    /// as delivered.
+    pub rejected: SeqSet,
 }
 
 impl Receipt {
@@ -22,7 +25,15 @@ impl Receipt {
     pub fn new(text: impl Into<String>) -> Receipt {
         Receipt {
             text: text.into(),
-            rejected: 0,
+            rejected: SeqSet::new(),
+        }
+    }
+
+    /// Returns the receipt of a part whose `rejects` are only in a reject list.
+    pub fn with_rejects(text: impl Into<String>, rejects: &[Reject]) -> Receipt {
+        Receipt {
+            text: text.into(),
+            rejected: rejects.iter().map(|reject| reject.seq).collect(),
         }
     }
 }

@@ -78,10 +78,8 @@ impl Sink for StatesSink {
         let repeated = self.start(&name, input).await?;
         let (items, rejected) = (part.items.len(), rejects.len());
         info!(part_key = part.key(), items_count = items, rejected_count = rejected, content_hash = %hash, repeated, "execution started");
-        Ok(Receipt {
-            text: format!("execution {name}, blake3:{hash}"),
-            rejected: rejected as u64,
-        })
+        let text = format!("execution {name}, blake3:{hash}");
+        Ok(Receipt::with_rejects(text, &rejects))
     }
 }
 
@@ -204,7 +202,7 @@ mod tests {
         sink.payloads.rejects = Some(RejectStore::below(directory.path()));
         states.answer(200, STARTED);
         let receipt = sink.deliver(&part(0, &["a\n", "b"])).await.unwrap();
-        assert_eq!(receipt.rejected, 1);
+        assert_eq!(receipt.rejected.len(), 1);
         assert!(directory.path().join(format!("{BATCH}/0.rejects")).exists());
         sink.deliver(&part(0, &["c\n"])).await.unwrap_err();
         let requests = states.requests().len();

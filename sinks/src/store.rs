@@ -137,7 +137,7 @@ pub(crate) async fn put_rejects(
     part: &Part,
     list: Vec<u8>,
 ) -> Result<(), SinkError> {
-    let name = rejects_name(part);
+    let name = rejects_name(part.number);
     let file = small_file(&name, &list, FileKind::Rejects);
     put(store, &file, list).await.map(|_| ())
 }

@@ -273,6 +273,7 @@ fn alarms_and_dashboard_name_only_metrics_that_are_measured() {
     let alarms = [
         "BatchesOverdue",
         "BatchesInError",
+        "Rejected",
         "Failed",
         "Duplicates",
         "Conflicts",

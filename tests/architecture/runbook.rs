@@ -14,7 +14,7 @@ const NOT_AN_ALARM: &str = "Before an incident";
 /// Headings below alarms that are no incidents: they explain an error of a batch.
 const NO_INCIDENTS: [&str; 2] = ["A batch that is too old", "A lost chunk"];
 /// The number of incidents.
-const INCIDENTS: usize = 11;
+const INCIDENTS: usize = 12;
 
 /// Returns the files of a folder whose names end in `ending`, each with its text.
 fn files(folder: &str, ending: &str) -> Vec<(String, String)> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use protocol::batch::{
     BatchCounts, BatchRecord, BatchWrite, Failure, Lease, Listing, Notice, OperatorDecision,
-    OperatorNote, PartRecord, PartState, Status, apply, with_note,
+    OperatorNote, PartRecord, PartState, Rejects, Status, apply, with_note,
 };
 use protocol::bodies::Bodies;
 use protocol::ids::{LeaseOwner, Seq};
@@ -284,7 +284,21 @@ impl Draw {
                 delivered
             }),
             at: self.edge(),
-            rejected: self.below(2),
+            rejects: self.chance(50).then(|| self.rejects(record, index)),
+        }
+    }
+
+    /// Draws rejected records of a part.
+    fn rejects(&self, record: &BatchRecord, index: usize) -> Rejects {
+        let members = record.parts.get(index).map(|part| &part.members);
+        let members = members.into_iter().flat_map(SeqSet::iter);
+        let rejected: SeqSet = members.filter(|_| self.chance(30)).collect();
+        let mut set_aside = record.set_aside.clone();
+        set_aside.extend_from(&rejected);
+        Rejects {
+            count: rejected.len() + self.below(2),
+            set_aside,
+            set_asides: self.near(record.set_asides),
         }
     }
 

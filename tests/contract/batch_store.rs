@@ -153,7 +153,7 @@ fn processing() -> Vec<BatchWrite> {
             receipt: "r".to_owned(),
             delivered: None,
             at: Timestamp::EPOCH,
-            rejected: 0,
+            rejects: None,
         },
         BatchWrite::GiveUp {
             owner: owner(),
@@ -269,7 +269,7 @@ async fn a_batch_lives_from_open_to_complete<S: BatchStore>(store: &S) {
         receipt: receipt.clone(),
         delivered: None,
         at,
-        rejected: 0,
+        rejects: None,
     };
     let delivered = applied(store, delivered).await;
     assert_eq!(

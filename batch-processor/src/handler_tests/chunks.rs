@@ -19,7 +19,7 @@ fn chunk(first: u32) -> ChunkId {
 
 /// Opens a batch that is past its window, with the seats 0 and 1 in one chunk and 2 and 3 in another. The seats `claimed`
 /// are counted.
-async fn opened_in_chunks(processor: &Processor, claimed: &[u32]) {
+pub(super) async fn opened_in_chunks(processor: &Processor, claimed: &[u32]) {
     let at = START.saturating_sub(Duration::from_secs(60));
     let world = &processor.fakes;
     let record = BatchRecord::open(batch(), "arn:q".parse().unwrap(), None, 3, at, START)

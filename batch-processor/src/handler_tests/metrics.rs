@@ -43,6 +43,21 @@ async fn a_delivered_batch_is_measured_from_the_sending_of_its_oldest_message() 
 }
 
 #[tokio::test]
+async fn rejected_records_are_not_measured_as_delivered() {
+    let processor = processor_of(config_of_batches(4), MemoryBatchStore::new());
+    *processor.sink.rejects.lock().unwrap() = vec![1];
+    opened(&processor, &[0, 1, 2], 0).await;
+    seal(&processor, 3).await;
+    assert!(!ticket(&processor).await);
+    let line = measured(&processor).remove(0);
+    assert_eq!(
+        (&line["BatchItems"], &line["Rejected"]),
+        (&json!(2), &json!(1))
+    );
+    assert_eq!(line["FillRatio"], 50, "{line}");
+}
+
+#[tokio::test]
 async fn a_batch_that_the_ticket_of_its_window_finds_open_is_flushed_by_its_window_once() {
     let processor = a_processor();
     opened(&processor, &[0], 1).await;

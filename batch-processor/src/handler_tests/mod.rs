@@ -24,6 +24,7 @@ mod overflow;
 mod parts;
 mod pauses;
 mod quarantine;
+mod rejects;
 mod sequences;
 mod sink;
 mod sweep;
@@ -39,6 +40,8 @@ struct TestSink {
     failures: Mutex<Vec<SinkError>>,
     fingerprint: Mutex<String>,
     needs_sequence: Mutex<bool>,
+    /// The seqs that the sink rejects, of any part.
+    rejects: Mutex<Vec<u32>>,
     numbers: Mutex<Vec<Option<u64>>>,
 }
 
@@ -74,7 +77,10 @@ impl Sink for TestSink {
         self.bodies.lock().unwrap().extend(bodies);
         match self.failures.lock().unwrap().pop() {
             Some(error) => Err(error),
-            None => Ok(Receipt::new("ok")),
+            None => Ok(Receipt {
+                rejected: self.rejects.lock().unwrap().iter().copied().collect(),
+                ..Receipt::new("ok")
+            }),
         }
     }
 }

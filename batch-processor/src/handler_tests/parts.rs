@@ -149,7 +149,7 @@ async fn leftovers_of_a_release_are_released_and_never_delivered_again() {
             receipt: "r".to_owned(),
             delivered: None,
             at: Timestamp::EPOCH,
-            rejected: 0,
+            rejects: None,
         },
     )
     .await;

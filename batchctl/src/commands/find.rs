@@ -1,10 +1,11 @@
 //! `batchctl find`.
 
 use std::fmt;
+use std::path::PathBuf;
 
 use clap::Args;
 use protocol::claim::LockState;
-use protocol::ids::EventId;
+use protocol::ids::{BodyHash, EventId};
 use protocol::text::counted;
 use protocol::time::Timestamp;
 use serde::Serialize;
@@ -18,10 +19,17 @@ use crate::service::Service;
 use crate::times::with_distance;
 use crate::verdict::EventState;
 
+/// The state of an event that was delivered, for a message with another body.
+const OTHER_DELIVERED: &str =
+    "another body of this id was delivered, and the one in the file was not";
+
 #[derive(Args)]
 pub struct FindArgs {
     #[command(flatten)]
     pub event: EventArgs,
+    /// Compare the body in this file with the one that was claimed
+    #[arg(long, value_name = "FILE")]
+    pub body: Option<PathBuf>,
 }
 
 /// What `find` prints.
@@ -30,6 +38,9 @@ pub struct FindArgs {
 struct Found {
     event_id: EventId,
     state: EventState,
+    /// Whether the event was claimed with the body of `--body`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    same_body: Option<bool>,
     /// The message that made the claim.
     #[serde(skip_serializing_if = "Option::is_none")]
     sqs_message_id: Option<String>,
@@ -60,13 +71,21 @@ struct Found {
 pub async fn run(service: &Service, args: &FindArgs, output: Output) -> Result<Done, Failure> {
     let id = args.event.id(service).await?;
     let looked_up = look_up(service, &id).await?;
-    let found = Found::of(id, &looked_up, service.now());
+    let mut found = Found::of(id, &looked_up, service.now());
+    if let (Some(path), Some(item)) = (&args.body, &looked_up.item) {
+        let body = std::fs::read(path).map_err(|source| Failure::File {
+            path: path.display().to_string(),
+            source,
+        })?;
+        found.same_body = Some(BodyHash::of(&body) == item.body_hash);
+    }
     output.print(&found, &found);
     Ok(match found.state {
         EventState::Unknown => Done::NotFound,
         EventState::Live
         | EventState::Delivered
         | EventState::Forgotten
+        | EventState::Rejected
         | EventState::SetAside
         | EventState::Orphan
         | EventState::Unclear => Done::Yes,
@@ -87,6 +106,7 @@ impl Found {
         Found {
             event_id,
             state: verdict.state,
+            same_body: None,
             sqs_message_id: item.as_ref().map(|item| item.sqs_message_id.to_string()),
             batch_id: verdict.seat.map(|(batch, _)| batch.to_string()),
             batch_status: record.as_ref().map(|record| status_word(record.status)),
@@ -105,7 +125,16 @@ impl Found {
 impl fmt::Display for Found {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "event       {}", self.event_id)?;
-        writeln!(f, "state       {}", self.state.words())?;
+        let words = match (self.state, self.same_body) {
+            (EventState::Delivered, Some(false)) => OTHER_DELIVERED,
+            (state, _) => state.words(),
+        };
+        writeln!(f, "state       {words}")?;
+        match self.same_body {
+            Some(true) => writeln!(f, "body        the claimed one is the same as in the file")?,
+            Some(false) => writeln!(f, "body        the claimed one is not the one in the file")?,
+            None => {}
+        }
         if let Some(message) = &self.sqs_message_id {
             writeln!(f, "claimed by  message {message}")?;
         }

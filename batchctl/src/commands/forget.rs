@@ -89,6 +89,7 @@ fn refusal(state: EventState, although_unclear: bool) -> Option<&'static str> {
         EventState::Unclear
         | EventState::Delivered
         | EventState::Forgotten
+        | EventState::Rejected
         | EventState::SetAside
         | EventState::Orphan
         | EventState::Unknown => None,

@@ -168,7 +168,9 @@ impl ListedBatch {
         let reason = self.batch.quarantine.as_ref();
         let waits = self.state.waits.as_ref();
         let failure = self.state.last_failure.as_ref();
+        let rejected = Some(self.batch.rejected).filter(|count| *count > 0);
         let lines = [
+            rejected.map(|count| format!("rejected {}", counted(count, "event"))),
             error.map(|error| format!("error: {error}")),
             reason.map(|reason| format!("being set aside: {reason}")),
             waits.map(|waits| format!("waits {}: {waits}", short(now.until(waits.until)))),

@@ -6,6 +6,7 @@ pub mod forget;
 pub mod list;
 pub mod pause;
 pub mod redrive;
+pub mod rejects;
 pub mod replay;
 pub mod retry;
 pub mod show;

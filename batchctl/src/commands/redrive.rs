@@ -8,7 +8,7 @@ use aggregator::records::CONFLICT;
 use aws_sdk_sqs::types::MessageAttributeValue;
 use clap::{ArgGroup, Args, ValueEnum};
 use jmespath::{Rcvar, Variable};
-use protocol::ids::EventId;
+use protocol::ids::{BodyHash, EventId};
 use protocol::text::counted;
 use protocol::time::Timestamp;
 use serde::Serialize;
@@ -293,10 +293,16 @@ impl Run<'_> {
             return Ok((Some(id), Fate::Repeated));
         }
         let found = look_up(self.service, &id).await?;
+        let hash = BodyHash::of(message.body.as_bytes());
+        let same_body = found
+            .item
+            .as_ref()
+            .is_none_or(|item| item.body_hash == hash);
         let now: Timestamp = self.service.now();
         let fate = decide(
             origin,
             found.verdict.state,
+            same_body,
             age(message.first_received_at, now),
             self.service.dedup_window,
             self.args.although_unclear,

@@ -8,15 +8,13 @@ use protocol::batch::BatchRecord;
 use protocol::seqs::SeqSet;
 use protocol::text::counted;
 use serde::Serialize;
-use shared::aws::{BatchSummary, Sdk};
-use shared::chunk::decode;
+use shared::aws::BatchSummary;
 use shared::config::{ConfigError, Reader};
-use shared::ports::StoredEvent;
-use shared::retry::read_chunk;
 use sinks::columns_source::with_columns;
 use sinks::{BuiltInSink, Part, Sink, SinkConfig, SinkError, content_hash};
 
 use crate::change::{ChangeArgs, note, note_outcome};
+use crate::chunk_events::events_of;
 use crate::failure::{Done, Failure};
 use crate::interrupt::Interrupt;
 use crate::listing::resolve;
@@ -210,12 +208,7 @@ async fn sink(service: &Service, args: &ReplayArgs) -> Result<BuiltInSink, Failu
     let config = config
         .await
         .map_err(|error: ConfigError| Failure::Usage(error.to_string()))?;
-    let variables = settings.clone();
-    let sdk = Sdk::with_config(&service.connection.config, move |name| {
-        let of_stack = variables.value(name).map(str::to_owned);
-        of_stack.or_else(|| std::env::var(name).ok())
-    });
-    BuiltInSink::new(&config, &sdk).map_err(Failure::Usage)
+    BuiltInSink::new(&config, &service.sdk()).map_err(Failure::Usage)
 }
 
 /// Reads a part, compares it with what was delivered, and delivers it. Returns the receipt.
@@ -225,7 +218,7 @@ async fn replay(
     part: &DeliveredPart,
     sink: &BuiltInSink,
 ) -> Result<String, Failure> {
-    let events = read(service, record, part).await?;
+    let events = events_of(service, record, &part.members).await?;
     let name = format!("part `{}/{}`", record.batch_id, part.number);
     if content_hash(&events) != part.hash {
         return Err(Failure::Refused(format!(
@@ -259,37 +252,6 @@ async fn replay(
         }
         attempt += 1;
     }
-}
-
-/// Reads the events of a part, in seq order.
-async fn read(
-    service: &Service,
-    record: &BatchRecord,
-    part: &DeliveredPart,
-) -> Result<Vec<StoredEvent>, Failure> {
-    let chunks = record.chunks_of(&part.members).map_err(|seq| {
-        let id = record.batch_id;
-        Failure::Refused(format!("batch `{id}`: seat {seq} is in no chunk"))
-    })?;
-    let mut events = Vec::with_capacity(part.members.len() as usize);
-    for (chunk, wanted) in chunks {
-        let budget = service.budget();
-        let store = &service.chunk_store;
-        let bytes = read_chunk(store, &record.bodies, chunk, &service.permits, &budget).await?;
-        let bytes = bytes.ok_or_else(|| {
-            let place = &record.bodies;
-            Failure::Refused(format!(
-                "chunk `{chunk}`: missing in `{place}`; chunks are kept for 30 days"
-            ))
-        })?;
-        let decoded = decode(chunk, &bytes, &wanted);
-        if let Some(problem) = decoded.problem {
-            return Err(Failure::Refused(problem.to_string()));
-        }
-        events.extend(decoded.events);
-    }
-    events.sort_unstable_by_key(|event| event.seq);
-    Ok(events)
 }
 
 impl Report {

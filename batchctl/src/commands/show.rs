@@ -54,8 +54,9 @@ struct Counts {
     confirmed: u64,
     uncertain: u64,
     witnessed: u64,
-    /// Seats in parts, frozen ones included.
+    /// Seats in parts, frozen ones and rejected records included.
     in_parts: u64,
+    /// Seats whose events are in the quarantine.
     set_aside: u64,
     /// Counted claims in no part yet, and witnessed ones.
     missing: u64,
@@ -70,6 +71,8 @@ struct PartView {
     /// `frozen`, `delivered` or `setAside`.
     state: &'static str,
     events: u64,
+    /// Of them, those that are only in a reject list.
+    rejected: u64,
     /// The content hash, in hexadecimal.
     hash: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -101,8 +104,9 @@ impl Shown {
         let missing = lag(&record, &SeqSet::new()).map_or(0, |lag| {
             lag.confirmed.saturating_sub(lag.found) + lag.witnessed_missing
         });
+        let quarantined = record.quarantined();
         let mut members = record.members();
-        members.remove_from(&record.set_aside);
+        members.remove_from(&quarantined);
         Shown {
             sealed_at: record.sealed_at,
             verify_at: record.verify_at,
@@ -114,7 +118,7 @@ impl Shown {
                 uncertain: record.uncertain,
                 witnessed: record.witnessed.len(),
                 in_parts: members.len(),
-                set_aside: record.set_aside.len(),
+                set_aside: quarantined.len(),
                 missing,
                 chunks: record.chunks.len(),
             },
@@ -137,6 +141,7 @@ fn parts(record: &BatchRecord) -> Vec<PartView> {
             part,
             state,
             events: record.count,
+            rejected: record.rejected,
             hash: record
                 .hash
                 .iter()
@@ -164,8 +169,8 @@ impl fmt::Display for Shown {
         } = &self.counts;
         write!(
             f,
-            "events     {confirmed} claimed, {in_parts} in parts, {} delivered, {set_aside} set aside, {missing} in no part",
-            self.batch.delivered
+            "events     {confirmed} claimed, {in_parts} in parts, {} delivered, {} rejected, {set_aside} set aside, {missing} in no part",
+            self.batch.delivered, self.batch.rejected
         )?;
         writeln!(f, "; {uncertain} uncertain, {witnessed} witnessed")?;
         match chunks {
@@ -248,13 +253,21 @@ impl Shown {
     fn tables(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let or_dash = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
         if !self.part_list.is_empty() {
-            let mut table =
-                Table::new(&["PART", "STATE", "EVENTS", "DELIVERED", "SINK", "RECEIPT"]);
+            let mut table = Table::new(&[
+                "PART",
+                "STATE",
+                "EVENTS",
+                "REJECTED",
+                "DELIVERED",
+                "SINK",
+                "RECEIPT",
+            ]);
             for part in &self.part_list {
                 table.row(vec![
                     part.part.to_string(),
                     part.state.to_owned(),
                     part.events.to_string(),
+                    part.rejected.to_string(),
                     part.delivered_at.map_or_else(|| "-".to_owned(), utc),
                     or_dash(&part.sink),
                     or_dash(&part.receipt),

@@ -29,8 +29,10 @@ pub struct BatchView {
     pub bodies: String,
     /// Claims that were counted.
     pub confirmed: u64,
-    /// Events in delivered parts.
+    /// Events of delivered parts that the sink has.
     pub delivered: u64,
+    /// Events of delivered parts that are only in a reject list.
+    pub rejected: u64,
     pub parts: usize,
     pub attempts: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -96,6 +98,7 @@ impl BatchView {
             bodies: batch.bodies.to_string(),
             confirmed: batch.confirmed,
             delivered: batch.delivered,
+            rejected: batch.rejected,
             parts: batch.parts,
             attempts: batch.attempts,
             lease: batch.lease.as_ref().map(LeaseView::of),

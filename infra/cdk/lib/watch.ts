@@ -172,6 +172,15 @@ export function alarms(scope: WatchedService, values: Values): void {
     treatMissingData: 'ignore',
   });
 
+  alarm('RecordsRejected', 'The sink rejected records of delivered parts; they are only in the reject list.', {
+    namespace: NAMESPACE,
+    metricName: 'Rejected',
+    dimensions: { function: scope.batchProcessor.functionName, source: scope.inputQueue.queueArn },
+    statistic: 'Sum',
+    period: 900,
+    evaluationPeriods: 1,
+  });
+
   if (values.completion) {
     alarm('NoticesWaiting', 'Notices of complete batches or of errors cannot be sent; they are lost when the records expire after 14 days.', {
       namespace: NAMESPACE,

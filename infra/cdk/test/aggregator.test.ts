@@ -45,7 +45,7 @@ describe('the stack', () => {
       'AWS::Lambda::EventInvokeConfig': 1,
       'AWS::Lambda::Permission': 1,
       'AWS::Events::Rule': 1,
-      'AWS::CloudWatch::Alarm': 16,
+      'AWS::CloudWatch::Alarm': 17,
       'AWS::CloudWatch::Dashboard': 1,
     });
   });

@@ -26,6 +26,7 @@ ALARMS = {
     ("AWS/Lambda", "Throttles", "FunctionName", "<BatchProcessor>"),
     ("UniqueEventBatchAggregator", "BatchesOverdue", "function", "<BatchProcessor>", "source", "all"),
     ("UniqueEventBatchAggregator", "BatchesInError", "function", "<BatchProcessor>", "source", "all"),
+    ("UniqueEventBatchAggregator", "Rejected", "function", "<BatchProcessor>", "source", "<InputQueue.Arn>"),
     ("UniqueEventBatchAggregator", "Failed", "function", "<Aggregator>", "source", "<InputQueue.Arn>"),
 }
 

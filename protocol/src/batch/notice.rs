@@ -62,9 +62,9 @@ impl Notice {
 /// Events of a batch, by what became of them when a notice was written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NoticeCounts {
-    /// Events in delivered parts.
+    /// Events of delivered parts that the sink has.
     pub delivered: u64,
-    /// Those of them that are only in a reject list.
+    /// Events of delivered parts that are only in a reject list.
     pub rejected: u64,
     /// Events that were sent to the quarantine.
     pub set_aside: u64,

@@ -29,7 +29,7 @@ impl Notice {
             at,
             parts: record.parts.len(),
             frozen: record.frozen_part().is_some(),
-            set_aside: record.set_aside.len(),
+            set_aside: record.quarantined().len(),
         }
     }
 }
@@ -63,7 +63,7 @@ impl BatchRecord {
                 self.part_state_in(notice, index),
                 PartState::Delivered { .. }
             ) {
-                counts.delivered += part.count;
+                counts.delivered += part.taken();
                 counts.rejected += part.rejected;
             }
         }

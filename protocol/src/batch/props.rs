@@ -316,7 +316,7 @@ impl World {
                     delivered
                 }),
                 at: Timestamp::EPOCH,
-                rejected: 0,
+                rejects: read.rejects_with(index, &(0..u32::from(choice % 8)).collect()),
             },
             _ if !new.is_empty() && lag(read, &new).is_none() => BatchWrite::Freeze {
                 owner,

@@ -117,6 +117,11 @@ impl PartRecord {
         }
     }
 
+    /// Returns how many events of the part the sink has, once the part is delivered.
+    pub fn taken(&self) -> u64 {
+        self.count.saturating_sub(self.rejected)
+    }
+
     fn bytes(&self) -> usize {
         let receipt = match &self.state {
             PartState::Delivered { receipt, .. } => receipt.len(),
@@ -190,9 +195,10 @@ pub struct BatchRecord {
     pub parts: Vec<PartRecord>,
     /// Seqs of delivered parts that do not keep a set of their own.
     pub delivered: SeqSet,
-    /// Seqs whose events were sent to the quarantine.
+    /// Seqs that have ended without a delivery: their events were sent to the quarantine, or their records are only in a
+    /// reject list. Rejected are those of them that are in a delivered part: [`BatchRecord::rejected`].
     pub set_aside: SeqSet,
-    /// Number of writes so far that set events aside.
+    /// Number of writes so far that changed `set_aside`.
     pub set_asides: u64,
     /// Present once it was decided to set the batch aside: the reason that goes to the quarantine with each event.
     pub quarantine: Option<String>,

@@ -1,6 +1,7 @@
 mod completion;
 mod leases;
 mod records;
+mod rejects;
 mod writes;
 
 use std::time::Duration;
@@ -84,7 +85,7 @@ fn delivered(record: &BatchRecord, seqs: std::ops::Range<u32>) -> BatchRecord {
             receipt: "r".to_owned(),
             delivered: frozen.delivered_with(index),
             at: Timestamp::EPOCH,
-            rejected: 0,
+            rejects: None,
         },
     )
 }

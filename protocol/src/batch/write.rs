@@ -4,6 +4,7 @@ use super::lease::{LeaseVerdict, OperatorDecision, may_lease};
 use super::note::OperatorNote;
 use super::notice::Notice;
 use super::record::{BatchRecord, Failure, Lease, PartRecord, PartState, Status};
+use super::rejects::Rejects;
 use crate::ids::LeaseOwner;
 use crate::limits::DUE_GRACE;
 use crate::planted::{Bug, planted};
@@ -75,14 +76,15 @@ pub enum BatchWrite {
         index: usize,
         number: u64,
     },
-    /// Marks a part as delivered. Needs: the lease; the part frozen.
+    /// Marks a part as delivered. Needs: the lease; the part frozen; if records were rejected, nothing set aside since the
+    /// record was read.
     Delivered {
         owner: LeaseOwner,
         index: usize,
         receipt: String,
         at: Timestamp,
-        /// Records of the part that are only in a reject list.
-        rejected: u64,
+        /// What [`BatchRecord::rejects_with`] returned for this part.
+        rejects: Option<Rejects>,
         /// What [`BatchRecord::delivered_with`] returned for this part.
         delivered: Option<SeqSet>,
     },
@@ -202,11 +204,14 @@ pub fn apply(record: &BatchRecord, write: &BatchWrite) -> Option<BatchRecord> {
             index,
             receipt,
             at,
-            rejected,
+            rejects,
             delivered,
         } => {
             next.deliver(owner, *index, receipt, *at, delivered.as_ref())?;
-            next.parts[*index].rejected = *rejected;
+            if let Some(rejects) = rejects {
+                next.parts[*index].rejected = rejects.count;
+                next.add_set_aside(&rejects.set_aside, rejects.set_asides)?;
+            }
             next.turn_at = None;
             next.last_failure = None;
         }
@@ -370,7 +375,6 @@ impl BatchRecord {
         set_aside: &SeqSet,
         set_asides: u64,
     ) -> Option<()> {
-        (self.set_asides == set_asides).then_some(())?;
         if let Some(index) = part {
             self.is_frozen(index).then_some(())?;
             let part = &mut self.parts[index];
@@ -378,9 +382,14 @@ impl BatchRecord {
             part.members = SeqSet::new();
             part.state = PartState::SetAside;
         }
+        self.verify_at = None;
+        self.add_set_aside(set_aside, set_asides)
+    }
+
+    fn add_set_aside(&mut self, set_aside: &SeqSet, set_asides: u64) -> Option<()> {
+        (self.set_asides == set_asides).then_some(())?;
         self.set_aside = set_aside.clone();
         self.set_asides += 1;
-        self.verify_at = None;
         Some(())
     }
 

@@ -15,7 +15,7 @@ pub enum SeatFate {
     Alive,
     /// The sink has the event, which is remembered until this time.
     Delivered { until: Timestamp },
-    /// The event was sent to the quarantine. Its message is remembered until this time.
+    /// The event was sent to the quarantine, or its record to a reject list. Its message is remembered until this time.
     SetAside { until: Timestamp },
     /// The batch ended without the seat.
     Orphan,
@@ -42,7 +42,7 @@ pub fn seat_fate(
         (LockState::InChunk { expires_at, .. }, None) if expires_at <= now => SeatFate::Orphan,
         (LockState::InChunk { .. }, None) => SeatFate::Unknown,
         (LockState::Live { .. }, Some(record)) if record.bodies.in_chunks() => SeatFate::Unknown,
-        (LockState::Live { seq, .. }, Some(record)) => by_status(record, seq, dedup_window),
+        (LockState::Live { seq, .. }, Some(record)) => by_status(record, seq, dedup_window, now),
         (LockState::InChunk { .. }, Some(record)) if !record.bodies.in_chunks() => {
             SeatFate::Unknown
         }
@@ -57,8 +57,12 @@ pub fn seat_fate(
 }
 
 /// Returns the fate of a seat whose claim has its body. While the batch is not complete, the claim may be released at any
-/// time.
-fn by_status(record: &BatchRecord, seq: Seq, dedup_window: Duration) -> SeatFate {
+/// time. So only a seat that was set aside has ended before: its event may be claimed again at once.
+fn by_status(record: &BatchRecord, seq: Seq, dedup_window: Duration, now: Timestamp) -> SeatFate {
+    if record.status.is_some() && record.set_aside.contains(seq) {
+        let until = now + dedup_window;
+        return SeatFate::SetAside { until };
+    }
     if record.status.is_some() || planted(Bug::OrphanTakenForAlive) {
         return SeatFate::Alive;
     }
@@ -79,7 +83,8 @@ fn by_status(record: &BatchRecord, seq: Seq, dedup_window: Duration) -> SeatFate
 /// Returns the fate of a seat whose body is in a chunk. Its claim is never released, so the seat decides, not the status of
 /// the batch.
 fn by_part(record: &BatchRecord, seq: Seq, dedup_window: Duration, now: Timestamp) -> SeatFate {
-    // A frozen part that is being set aside may have seats that are set aside already.
+    // A frozen part that is being set aside may have seats that are set aside already, and a delivered part has those of rejected
+    // records.
     if record.set_aside.contains(seq) {
         // The batch completes at some time from now on.
         let until = record.completed_at.unwrap_or(now) + dedup_window;

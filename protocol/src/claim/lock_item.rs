@@ -13,7 +13,7 @@ pub struct LockItem {
     pub body_hash: BodyHash,
     pub past: PastDeliveries,
     pub state: LockState,
-    /// Whether the item is the tombstone of an event that was set aside. Then the event was not delivered.
+    /// Whether the item is the tombstone of an event that was set aside or rejected. Then the event was not delivered.
     pub set_aside: bool,
 }
 

@@ -4,7 +4,7 @@
 use aws_sdk_dynamodb::types::AttributeValue;
 use protocol::batch::{
     BatchCounts, BatchWrite, Failure, Lease, NO_ERROR, OperatorDecision, OperatorNote, PartRecord,
-    Status,
+    Rejects, Status,
 };
 use protocol::format_version::{FORMAT_VERSION, FORMAT_VERSION_FIELD};
 use protocol::ids::{BatchId, LeaseOwner};
@@ -68,9 +68,15 @@ fn update_of(batch: BatchId, write: &BatchWrite) -> Update {
             index,
             receipt,
             at,
-            rejected,
+            rejects,
             delivered,
-        } => mark_delivered(owner, *index, receipt, (*at, *rejected), delivered.as_ref()),
+        } => {
+            let update = mark_delivered(owner, *index, receipt, *at, delivered.as_ref());
+            match rejects {
+                None => update,
+                Some(rejects) => with_rejects(update, *index, rejects),
+            }
+        }
         BatchWrite::SetAside {
             owner,
             part,
@@ -308,16 +314,13 @@ fn mark_delivered(
     owner: &LeaseOwner,
     index: usize,
     receipt: &str,
-    (at, rejected): (Timestamp, u64),
+    at: Timestamp,
     delivered: Option<&SeqSet>,
 ) -> Update {
-    let mut set = format!(
+    let set = format!(
         "SET #parts[{index}].#state = :delivered, #parts[{index}].#receipt = :receipt, \
              #parts[{index}].#deliveredAt = :at"
     );
-    if rejected > 0 {
-        set += &format!(", #parts[{index}].#rejected = :rejected");
-    }
     let values = [
         (":at", ms(at)),
         (":owner", s(owner.as_str())),
@@ -325,7 +328,7 @@ fn mark_delivered(
         (":delivered", s(DELIVERED)),
         (":receipt", s(receipt)),
     ];
-    let update = match delivered {
+    match delivered {
         None => Update::new(
             frozen(index),
             format!("{set} REMOVE {ENDED_WITH_PART}, #parts[{index}].#sink"),
@@ -339,10 +342,34 @@ fn mark_delivered(
             values,
         )
         .with(":all", b(all.to_bytes())),
-    };
-    match rejected {
+    }
+}
+
+/// Adds the rejected records of part `index` to the update that marks it as delivered, if nothing was set aside since the record was
+/// read.
+fn with_rejects(delivered: Update, index: usize, rejects: &Rejects) -> Update {
+    let set = format!("SET #parts[{index}].#rejected = :rejected, #setAside = :setAside, ");
+    let condition = delivered.condition + " AND " + same_set_asides(rejects.set_asides);
+    let expression = delivered.expression.replacen("SET ", &set, 1) + " ADD #setAsides :one";
+    let values = [
+        (":rejected", n(rejects.count)),
+        (":setAside", b(rejects.set_aside.to_bytes())),
+        (":one", n(1)),
+    ];
+    let mut update = Update::new(condition, expression, values);
+    update.values.extend(delivered.values);
+    match rejects.set_asides {
         0 => update,
-        _ => update.with(":rejected", n(rejected)),
+        count => update.with(":setAsides", n(count)),
+    }
+}
+
+/// Permits a write if nothing was set aside since the record was read. With another number than 0, it needs `:setAsides`.
+fn same_set_asides(set_asides: u64) -> &'static str {
+    match set_asides {
+        // The attribute is absent until something is set aside.
+        0 => "attribute_not_exists(#setAsides)",
+        _ => "#setAsides = :setAsides",
     }
 }
 
@@ -354,11 +381,7 @@ fn set_aside_update(
     set_aside: &SeqSet,
     set_asides: u64,
 ) -> Update {
-    // The attribute is absent until something is set aside.
-    let unchanged = match set_asides {
-        0 => "attribute_not_exists(#setAsides)",
-        _ => "#setAsides = :setAsides",
-    };
+    let unchanged = same_set_asides(set_asides);
     let set = "SET #setAside = :all";
     let add = "ADD #setAsides :one";
     let values = [

@@ -7,7 +7,9 @@ use aws_sdk_dynamodb::types::KeysAndAttributes;
 use futures::StreamExt;
 use futures::future::try_join_all;
 use futures::stream;
-use protocol::batch::{BatchRecord, Lease, Listing, Notice, OperatorNote, PartState, Status};
+use protocol::batch::{
+    BatchRecord, Lease, Listing, Notice, OperatorNote, PartRecord, PartState, Status,
+};
 use protocol::bodies::Bodies;
 use protocol::format_version::FORMAT_VERSION_FIELD;
 use protocol::ids::{BatchId, BatchKey, SourceArn};
@@ -91,8 +93,10 @@ pub struct BatchSummary {
     pub bodies: Bodies,
     /// Claims that were counted.
     pub confirmed: u64,
-    /// Events in delivered parts.
+    /// Events of delivered parts that the sink has.
     pub delivered: u64,
+    /// Events of delivered parts that are only in a reject list.
+    pub rejected: u64,
     pub parts: usize,
     pub lease: Option<Lease>,
     pub attempts: u64,
@@ -111,7 +115,8 @@ impl BatchSummary {
         let parts = record.parts.iter();
         let delivered = parts.filter(|part| matches!(part.state, PartState::Delivered { .. }));
         BatchSummary {
-            delivered: delivered.map(|part| part.count).sum(),
+            rejected: delivered.clone().map(|part| part.rejected).sum(),
+            delivered: delivered.map(PartRecord::taken).sum(),
             parts: record.parts.len(),
             batch_id: record.batch_id,
             status: record.status,

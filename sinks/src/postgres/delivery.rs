@@ -1,6 +1,7 @@
 //! One attempt to deliver a part: it sends the rows that are not staged yet, and then writes everything in one transaction.
 
 use protocol::ids::Seq;
+use protocol::seqs::SeqSet;
 use tokio_postgres::Client;
 use tokio_postgres::types::Type;
 use tracing::info;
@@ -40,7 +41,7 @@ impl Attempt<'_> {
 
     async fn deliver(&self, client: &Client, snapshot: Snapshot) -> Result<Receipt, SinkError> {
         if let Some(entry) = &snapshot.entry {
-            let receipt = self.earlier_receipt(entry)?;
+            let receipt = self.earlier_receipt(client, entry).await?;
             if !snapshot.staged.is_empty() {
                 self.begin(client, Durability::InMemory).await?;
                 self.clear(client).await?;
@@ -89,7 +90,7 @@ impl Attempt<'_> {
         self.clear(client).await?;
         let (items, rejected) = (self.part.items.len(), rejects.len() as u64);
         info!(part_key = self.part.key(), items_count = items, rejected_count = rejected, content_hash = %self.hash, repeated = false, "part written");
-        Ok(self.receipt(rejected))
+        Ok(Receipt::with_rejects(self.receipt_text(), &rejects))
     }
 
     /// Inserts the part into the ledger; returns the part's row if another attempt inserted it first. Earlier versions of the
@@ -208,7 +209,7 @@ impl Attempt<'_> {
 
     /// Ends the transaction when the ledger has the part already, because another attempt was faster.
     async fn end_with_earlier(&self, client: &Client, entry: &Entry) -> Result<Receipt, SinkError> {
-        let receipt = self.earlier_receipt(entry)?;
+        let receipt = self.earlier_receipt(client, entry).await?;
         self.clear(client).await?;
         Ok(receipt)
     }
@@ -217,7 +218,7 @@ impl Attempt<'_> {
     ///
     /// # Errors
     /// Permanent if that part has other content.
-    fn earlier_receipt(&self, entry: &Entry) -> Result<Receipt, SinkError> {
+    async fn earlier_receipt(&self, client: &Client, entry: &Entry) -> Result<Receipt, SinkError> {
         let hash = self.hash;
         if entry.hash != hash.to_string() {
             return Err(SinkError::Permanent {
@@ -231,13 +232,17 @@ impl Attempt<'_> {
         }
         let (items, rejected) = (self.part.items.len(), entry.rejected);
         info!(part_key = self.part.key(), items_count = items, rejected_count = rejected, content_hash = %hash, repeated = true, "part written");
-        Ok(self.receipt(rejected))
+        let rejected = match entry.rejected {
+            0 => SeqSet::new(),
+            count => rejects::stored(self, client, count).await?,
+        };
+        Ok(Receipt {
+            text: self.receipt_text(),
+            rejected,
+        })
     }
 
-    fn receipt(&self, rejected: u64) -> Receipt {
-        Receipt {
-            text: format!("blake3:{}", self.hash),
-            rejected,
-        }
+    fn receipt_text(&self) -> String {
+        format!("blake3:{}", self.hash)
     }
 }

@@ -3,9 +3,12 @@
 use std::borrow::Cow;
 use std::io;
 
+use protocol::seqs::SeqSet;
 use tokio_postgres::Client;
+use tracing::warn;
 
 use super::attempt::Attempt;
+use super::connection::rows_of;
 use super::errors::sink_error;
 use super::staging::Snapshot;
 use super::tuples::Tuples;
@@ -102,6 +105,34 @@ pub(super) async fn store(
         attempt.part_condition()
     );
     client.batch_execute(&update).await.map_err(sink_error)
+}
+
+/// Returns the seqs of the rejects that an earlier attempt wrote to their table. `count` is their number in the ledger. If rows were
+/// deleted since, their events count as delivered: nothing else says which they were.
+pub(super) async fn stored(
+    attempt: &Attempt<'_>,
+    client: &Client,
+    count: u64,
+) -> Result<SeqSet, SinkError> {
+    let statement = format!(
+        "SELECT seq FROM {} WHERE {}",
+        attempt.target.table.rejects(),
+        attempt.part_condition()
+    );
+    let results = rows_of(client, &statement).await?;
+    let rows = results.last().map(Vec::as_slice).unwrap_or_default();
+    let seqs = rows.iter().filter_map(|row| row.get(0)?.parse().ok());
+    let seqs: SeqSet = seqs.collect();
+    if seqs.len() < count {
+        let found_count = seqs.len();
+        warn!(
+            part_key = attempt.part.key(),
+            rejected_count = count,
+            found_count,
+            "rejects were deleted before the part was recorded as delivered"
+        );
+    }
+    Ok(seqs)
 }
 
 /// Returns a text that the database can store. NUL is escaped as in JSON, `\u0000`; so are all characters beyond ASCII if the

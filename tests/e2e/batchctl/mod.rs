@@ -4,6 +4,7 @@ mod changes;
 mod events;
 mod interrupts;
 mod listing;
+mod rejects;
 
 use std::process::Stdio;
 
@@ -13,6 +14,8 @@ use tokio::process::Command;
 
 use crate::executables::executable;
 use crate::rig::{CAP, Rig};
+
+pub use self::rejects::bodies_at_sink;
 
 /// The arguments of a change that is carried out.
 const YES: [&str; 5] = ["--yes", "--why", "a test", "--by", "tester"];

@@ -8,6 +8,7 @@
 //! | `input` | poison messages; a wrong event id |
 //! | `functions` | a batch-processor that is killed; expired credentials; a bad configuration |
 //! | `notices` | notices cannot be sent |
+//! | `rejects` | the sink rejects records |
 //! | `tables` | lost tickets; an index that lags; a throttled table |
 
 mod alarms;
@@ -16,6 +17,7 @@ mod functions;
 mod input;
 mod notices;
 mod page;
+mod rejects;
 mod sink;
 mod tables;
 

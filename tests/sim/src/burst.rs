@@ -104,6 +104,7 @@ impl Burst<'_> {
         sqs_message_id: SqsMessageId,
         sent_at_ms: u64,
     ) -> Sent {
+        let is_first = name.is_none();
         let id = match (name, self.plan.id_kind) {
             (_, IdKind::MessageId) => sqs_message_id.to_string(),
             (Some(name), _) => name,
@@ -115,6 +116,9 @@ impl Burst<'_> {
         let keys = self.plan.keys;
         let key = (keys > 0).then(|| format!("k{}", self.rng.usize(..keys)));
         let mut body = json!({ "id": id, "key": key, "number": index });
+        if is_first && self.plan.rejects > 0.0 && self.rng.f64() < self.plan.rejects {
+            body["wrong"] = true.into();
+        }
         if self.large_left > 0 && self.rng.u8(..) < 64 {
             self.large_left -= 1;
             body["filler"] = noise(DYNAMODB_ITEM_BYTES_MAX * 3 / 2).into();

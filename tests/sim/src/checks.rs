@@ -5,6 +5,7 @@
 
 mod calendar;
 mod numbers;
+mod rejects;
 
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ use sinks::Part;
 
 pub use calendar::*;
 pub use numbers::*;
+pub use rejects::*;
 
 use crate::ledger::{Delivered, Given, Occurrence, Sent};
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use protocol::ids::{
     BatchId, BatchKey, BodyHash, ChunkId, EventId, SeatKey, SourceArn, SqsMessageId,
 };
+use protocol::seqs::SeqSet;
 use protocol::sequence::{PartId, SequenceScope};
 use protocol::time::Timestamp;
 
@@ -83,8 +84,10 @@ pub struct Occurrence {
     /// the part was delivered.
     pub remembered_until: Option<Timestamp>,
     pub released_at: Option<Timestamp>,
-    /// Whether an operator set the event aside.
+    /// Whether the record says that the event was set aside or rejected.
     pub set_aside: bool,
+    /// When the record said so.
+    pub aside_at: Option<Timestamp>,
     /// The end of the tombstone's window, once the claim was released as set aside.
     pub aside_until: Option<Timestamp>,
 }
@@ -125,6 +128,8 @@ pub struct Brought {
     pub hash: [u8; 32],
     /// The events with their seats.
     pub items: Vec<(EventId, SeatKey)>,
+    /// The seqs of the events that the sink rejects.
+    pub rejected: SeqSet,
     /// Whether the events are in seq order.
     pub in_order: bool,
     /// Whether bodies, source and batch key are as they were sent.
@@ -151,6 +156,10 @@ pub struct Ledger {
     pub beyond: BTreeSet<Quota>,
     /// The parts that were set aside.
     pub aside: BTreeSet<(BatchId, usize)>,
+    /// The seats of events that the sink rejected.
+    pub rejected: BTreeMap<BatchId, SeqSet>,
+    /// The messages with corrected bodies of rejected events.
+    pub corrections: BTreeSet<SqsMessageId>,
     /// The parts for which an operator accepted another sink.
     pub accepted: BTreeSet<String>,
     /// The messages whose claims were edited by hand.

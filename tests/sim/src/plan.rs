@@ -117,6 +117,8 @@ pub struct Plan {
     pub conflicts: f64,
     /// Share of messages that cannot be read, 0 to 1.
     pub bad: f64,
+    /// Share of events whose first body the sink rejects, 0 to 1.
+    pub rejects: f64,
     /// How long the burst lasts.
     pub burst_ms: u64,
     /// When the faults stop.

@@ -11,6 +11,7 @@ use sinks::{Part, Receipt, Sink, SinkError, content_hash};
 use crate::environment::{Environment, lock};
 use crate::ledger::Brought;
 use crate::plan::SinkKind;
+use crate::world::rejects::is_wrong;
 use crate::world::{REFUSAL, World};
 
 impl World {
@@ -93,6 +94,12 @@ impl Environment {
             items: items
                 .map(|item| (item.event_id.clone(), item.seat_key()))
                 .collect(),
+            rejected: part
+                .items
+                .iter()
+                .filter(|item| is_wrong(&item.body))
+                .map(|item| item.seq)
+                .collect(),
             in_order: part.items.is_sorted_by(|one, next| one.seq < next.seq),
             as_sent,
         }
@@ -163,6 +170,7 @@ impl Sink for Environment {
             self.sleep(Duration::from_secs(3_600)).await;
             return Err(failed("never"));
         }
+        let rejected = brought.rejected.clone();
         let fails_after = strikes(faults.sink_fails_after, "sink failed after");
         match kind {
             SinkKind::Keys => self.deliver_by_key(brought).await?,
@@ -170,7 +178,10 @@ impl Sink for Environment {
         }
         match fails_after {
             true => Err(failed("after")),
-            false => Ok(Receipt::new("simulated")),
+            false => Ok(Receipt {
+                rejected,
+                ..Receipt::new("simulated")
+            }),
         }
     }
 }

@@ -74,6 +74,7 @@ impl Plan {
         plan.draw_notices(&mut Rng::with_seed(seed ^ 0x0711_ce05));
         // The parts of one history of four have numbers.
         plan.sequence = Rng::with_seed(seed ^ 0x5e90_e9ce).u8(..) < 64;
+        plan.draw_rejects(&mut Rng::with_seed(seed ^ 0x4e1e_c7ed));
         plan
     }
 
@@ -88,6 +89,7 @@ impl Plan {
         plan.close_every = plan.close_every.or_else(|| Some(pick(rng, &PERIODS)));
         plan.quota_max = plan.quota_max.or_else(|| Some(pick(rng, &QUOTAS)));
         (plan.event_times, plan.sequence, plan.notices) = (true, true, true);
+        plan.rejects = plan.rejects.max(0.1);
         if !plan.calm && plan.events_per_second == 0 {
             plan.events_per_second = rng.u64(RATES);
         }
@@ -104,6 +106,7 @@ impl Plan {
             duplicates: pick(rng, &[0.0, 0.05, 0.2, 0.5]),
             conflicts: pick(rng, &[0.0, 0.0, 0.2]),
             bad: pick(rng, &[0.0, 0.0, 0.1]),
+            rejects: 0.0,
             burst_ms,
             calm_at_ms: burst_ms + rng.u64(60_000..=600_000),
             sources: pick(rng, &[1, 1, 2, 3]),
@@ -297,6 +300,13 @@ impl Plan {
             });
         } else {
             self.notices = false;
+        }
+    }
+
+    /// Has the sink reject events in one history of four.
+    fn draw_rejects(&mut self, rng: &mut Rng) {
+        if rng.u8(..) < 64 {
+            self.rejects = pick(rng, &[0.05, 0.3]);
         }
     }
 

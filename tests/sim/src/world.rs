@@ -15,6 +15,7 @@ mod pauses;
 mod periods;
 mod queues;
 mod quotas;
+pub(crate) mod rejects;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

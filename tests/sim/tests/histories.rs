@@ -137,6 +137,9 @@ fn no_promise_is_broken_and_every_fault_strikes() {
         "comes again",
         "days passed",
         "record expired",
+        "rejected",
+        "corrected",
+        "correction delivered",
     ] {
         let count = counts.get(kind).copied().unwrap_or_default();
         assert!(

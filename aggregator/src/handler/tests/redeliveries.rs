@@ -76,7 +76,7 @@ async fn complete_batch(aggregator: &Aggregator, batch: BatchId, members: &[u32]
             receipt: String::new(),
             delivered: None,
             at: Timestamp::EPOCH,
-            rejected: 0,
+            rejects: None,
         },
         BatchWrite::Complete {
             owner,

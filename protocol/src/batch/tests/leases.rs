@@ -107,7 +107,7 @@ fn a_processor_that_lost_its_lease_can_change_nothing() {
             receipt: String::new(),
             delivered: None,
             at: Timestamp::EPOCH,
-            rejected: 0,
+            rejects: None,
         },
         BatchWrite::GiveUp {
             owner: p.clone(),

@@ -69,7 +69,7 @@ fn applied() -> Vec<(BatchRecord, BatchWrite)> {
         receipt: "r".to_owned(),
         delivered: None,
         at: Timestamp::EPOCH,
-        rejected: 0,
+        rejects: None,
     };
     let set_aside = BatchWrite::SetAside {
         owner: p(),
@@ -260,7 +260,7 @@ fn deliver() -> BatchWrite {
         receipt: String::new(),
         delivered: None,
         at: Timestamp::EPOCH,
-        rejected: 0,
+        rejects: None,
     }
 }
 

@@ -128,3 +128,33 @@ fn a_claim_whose_record_has_the_other_layout_proves_nothing() {
     assert_eq!(in_chunk(Some(&items), 1, NOW), SeatFate::Unknown);
     assert_eq!(with_body(Some(&chunks), 1), SeatFate::Unknown);
 }
+
+#[test]
+fn a_seat_that_was_set_aside_or_rejected_has_ended_also_before_its_batch_is_complete() {
+    let mut items = record();
+    items.parts = vec![part(&[1, 2], delivered(Some(Timestamp::EPOCH)))];
+    items.set_aside = [2, 5].into_iter().collect();
+    let until = NOW + READERS_WINDOW;
+    assert_eq!(with_body(Some(&items), 1), SeatFate::Alive);
+    for seq in [2, 5] {
+        assert_eq!(with_body(Some(&items), seq), SeatFate::SetAside { until });
+    }
+    let chunks = items.clone().with_bodies(Bodies::Table, WINDOW);
+    for record in [chunks.clone(), complete(chunks)] {
+        let until = NOW + WINDOW;
+        assert_eq!(
+            in_chunk(Some(&record), 2, NOW),
+            SeatFate::SetAside { until }
+        );
+        let until = Timestamp::EPOCH + WINDOW;
+        assert_eq!(
+            in_chunk(Some(&record), 1, NOW),
+            SeatFate::Delivered { until }
+        );
+    }
+    let until = NOW + READERS_WINDOW;
+    assert_eq!(
+        with_body(Some(&complete(items)), 2),
+        SeatFate::SetAside { until }
+    );
+}

@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use protocol::batch::{BatchRecord, Notice};
+use protocol::batch::{BatchRecord, Notice, Rejects};
 
 use super::*;
 
@@ -88,13 +88,17 @@ fn parts() -> Vec<BatchWrite> {
         index,
         part: PartRecord::frozen([1].into_iter().collect(), [7; 32], None),
     };
-    let delivered = |delivered| BatchWrite::Delivered {
+    let delivered = |delivered, set_asides: Option<u64>| BatchWrite::Delivered {
         owner: owner(),
         index: 3,
         receipt: "r".to_owned(),
         delivered,
         at: Timestamp::EPOCH,
-        rejected: 2,
+        rejects: set_asides.map(|set_asides| Rejects {
+            count: 2,
+            set_aside: [1, 2].into_iter().collect(),
+            set_asides,
+        }),
     };
     let set_aside = |part, set_asides| BatchWrite::SetAside {
         owner: owner(),
@@ -115,8 +119,9 @@ fn parts() -> Vec<BatchWrite> {
             index: 1,
             number: 7,
         },
-        delivered(None),
-        delivered(Some(SeqSet::new())),
+        delivered(None, None),
+        delivered(Some(SeqSet::new()), Some(0)),
+        delivered(None, Some(2)),
         set_aside(None, 0),
         set_aside(Some(1), 2),
     ]

@@ -126,8 +126,12 @@ impl World {
                 self.note("set aside", || format!("{batch} {set_aside:?}"));
                 self.set_aside(batch, set_aside);
             }
-            BatchWrite::Delivered { at, .. } if before.bodies.in_chunks() => {
-                self.note_remembered(after, *at);
+            BatchWrite::Delivered { index, at, .. } => {
+                self.check_rejects(before, *index, after);
+                self.set_aside(batch, &after.set_aside);
+                if before.bodies.in_chunks() {
+                    self.note_remembered(after, *at);
+                }
             }
             BatchWrite::Complete { at, .. } if before.bodies.in_chunks() => {
                 self.note_set_aside(after, *at);
@@ -166,7 +170,8 @@ impl World {
     fn note_remembered(&mut self, after: &BatchRecord, at: Timestamp) {
         let window = after.dedup_window;
         // The clock of the processor may be behind.
-        let lasts_until = at + window + self.plan.excess_skew();
+        let (now, excess_skew) = (self.now(), self.plan.excess_skew());
+        let lasts_until = at + window + excess_skew;
         let mut checks = Vec::new();
         let occurrences = self.ledger.occurrences.values_mut().flatten();
         let of_batch = |one: &&mut Occurrence| one.seat.shard.batch == after.batch_id;
@@ -178,6 +183,9 @@ impl World {
                 .is_some_and(|part| part.members.contains(seq));
             if in_last || after.delivered.contains(seq) {
                 one.remembered_until = Some(at + window);
+                if one.set_aside {
+                    one.aside_until = Some((now + window).saturating_sub(excess_skew));
+                }
                 checks.extend(one.delivered_at.map(|delivered_at| {
                     checks::inv16_tombstones_last_the_window(delivered_at, window, lasts_until)
                 }));
@@ -205,8 +213,12 @@ impl World {
     }
 
     fn set_aside(&mut self, batch: BatchId, seqs: &SeqSet) {
+        let now = self.now();
         for one in self.ledger.occurrences.values_mut().flatten() {
-            one.set_aside |= one.seat.shard.batch == batch && seqs.contains(one.seat.seq);
+            if one.seat.shard.batch == batch && seqs.contains(one.seat.seq) {
+                one.set_aside = true;
+                one.aside_at.get_or_insert(now);
+            }
         }
     }
 

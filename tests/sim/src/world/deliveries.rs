@@ -60,6 +60,11 @@ impl World {
                 &format!("{id} from {}/{}, live there: {live}", seat.shard, seat.seq),
             );
             self.check(check);
+            if part.rejected.contains(seat.seq) {
+                self.reject(id, *seat);
+                continue;
+            }
+            self.note_corrected(id, *seat);
             if let Some(occurrence) = self.ledger.occurrence(id, *seat) {
                 occurrence.delivered_at.get_or_insert(now);
                 let given = Given {

@@ -118,6 +118,7 @@ impl World {
                 remembered_until: None,
                 released_at: None,
                 set_aside: false,
+                aside_at: None,
                 aside_until: None,
             });
     }
@@ -148,8 +149,10 @@ impl World {
         // Records are kept for two weeks after their end.
         let has_ended = record_expired
             || completed_at.is_some()
-            || prior.window.is_some()
-                && record.is_some_and(|record| seat_has_ended(&record, prior.seat.seq));
+            || record.is_some_and(|record| {
+                record.set_aside.contains(prior.seat.seq)
+                    || prior.window.is_some() && seat_has_ended(&record, prior.seat.seq)
+            });
         let check = checks::p2_a_claim_replaces_only_what_has_ended(prior, has_ended, now);
         self.check(check);
         // An operator who sets events aside accepts that the sink may have received them before.

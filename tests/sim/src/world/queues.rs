@@ -122,6 +122,7 @@ impl World {
                 self.note("quarantined", || {
                     format!("{}: {}", message.sqs_message_id, message.reason)
                 });
+                self.check_conflict(message);
                 if let Some(chunk) = chunk_id(message.sqs_message_id.as_str()) {
                     self.chunk_reported_lost(chunk, &message.body);
                 }

@@ -1,0 +1,203 @@
+//! Parts of which the sink rejects some records.
+
+use protocol::claim::ExistingClaim;
+use protocol::claim::{SeatFate, seat_fate, settle_live};
+use shared::ports::ClaimReply;
+
+use super::chunks::opened_in_chunks;
+use super::*;
+
+const RULES: ClaimRules = ClaimRules {
+    on_duplicate: DuplicateRule::Drop,
+    dedup_window: Duration::from_secs(3_600),
+    past_deliveries_max: 4,
+};
+
+/// Returns a processor whose sink rejects these seqs.
+fn that_rejects(seqs: &[u32]) -> Processor {
+    let processor = a_processor();
+    *processor.sink.rejects.lock().unwrap() = seqs.to_vec();
+    processor
+}
+
+/// Returns what becomes of a message of event `e<seq>` with this body.
+fn judged(processor: &Processor, seq: u32, message: &str, body: &str) -> Verdict {
+    let items = processor.fakes.lock_store.items();
+    let id = format!("e{seq}");
+    let item = items.iter().find(|(found, _)| found.as_str() == id);
+    let (_, item) = item.expect("the event has an item");
+    let candidate = Candidate {
+        sqs_message_id: message.parse().unwrap(),
+        body_hash: BodyHash::of(body.as_bytes()),
+        ..a_claim(seq).candidate
+    };
+    let now = processor.fakes.clock.now();
+    let verdict = classify(&candidate, None, item, &RULES, now);
+    let Verdict::Live(existing) = verdict else {
+        return verdict;
+    };
+    let record = record(processor);
+    let fate = seat_fate(Some(&record), &item.state, RULES.dedup_window, now);
+    settle_live(&candidate, item, existing, fate, &RULES, now)
+}
+
+/// Checks that the events 0 and 2 count as delivered, and event 1 as rejected.
+fn check_rejected(processor: &Processor) {
+    let found = record(processor);
+    assert_eq!(found.rejected(), [1].into_iter().collect());
+    assert_eq!(found.quarantined(), SeqSet::new());
+    assert_eq!((found.parts[0].count, found.parts[0].taken()), (3, 2));
+    for seq in [0, 2] {
+        let corrected = judged(processor, seq, "m9", "corrected");
+        assert_eq!(corrected, Verdict::Done(Outcome::Conflict));
+    }
+    let redelivered = judged(processor, 1, "m1", "body 1");
+    assert_eq!(redelivered, Verdict::Done(Outcome::RedeliveredLate));
+    for body in ["corrected", "body 1"] {
+        let Verdict::Replace { past } = judged(processor, 1, "m9", body) else {
+            panic!("another message must claim the event");
+        };
+        assert!(past.contains_key(&"m1".parse().unwrap()), "{past:?}");
+    }
+}
+
+#[tokio::test]
+async fn another_message_may_claim_a_rejected_event_and_the_same_message_may_not() {
+    let processor = that_rejects(&[1]);
+    opened(&processor, &[0, 1, 2], 0).await;
+    seal(&processor, 3).await;
+    assert!(!ticket(&processor).await);
+    assert_eq!(record(&processor).status, None);
+    assert!(live(&processor).is_empty());
+    check_rejected(&processor);
+}
+
+#[tokio::test]
+async fn a_rejected_event_in_a_chunk_is_judged_by_its_seat_also_before_its_batch_is_complete() {
+    let processor = that_rejects(&[1]);
+    opened_in_chunks(&processor, &[0, 1, 2]).await;
+    for seq in 0..3 {
+        let mut claim = a_claim(seq);
+        claim.seat.chunk = Some(protocol::ids::ChunkSeat {
+            first: seq / 2 * 2,
+            claim_expires_at: START + Duration::from_secs(100_000),
+        });
+        processor.fakes.lock_store.claim(&[claim]).await;
+    }
+    processor.sink.fail(1);
+    assert!(!ticket(&processor).await);
+    check_rejected(&processor);
+}
+
+/// Freezes a part of the events 0 to 2, and marks it as delivered without event 1, by a processor that dies before any release.
+async fn died_before_the_release(processor: &Processor) {
+    opened(processor, &[0, 1, 2], 0).await;
+    seal(processor, 3).await;
+    let owner: protocol::ids::LeaseOwner = "dead".parse().unwrap();
+    let lease = Lease {
+        owner: owner.clone(),
+        until: START.saturating_sub(Duration::from_secs(5)),
+    };
+    let take = BatchWrite::Lease {
+        lease,
+        at: START,
+        operator: None,
+    };
+    write(processor, take).await;
+    let part = PartRecord::frozen((0..3).collect(), [7; 32], None);
+    let freeze = BatchWrite::Freeze {
+        owner: owner.clone(),
+        index: 0,
+        part,
+    };
+    write(processor, freeze).await;
+    let rejected = [1].into_iter().collect();
+    let delivered = BatchWrite::Delivered {
+        owner,
+        index: 0,
+        receipt: "ok".to_owned(),
+        at: START,
+        rejects: record(processor).rejects_with(0, &rejected),
+        delivered: None,
+    };
+    write(processor, delivered).await;
+}
+
+#[tokio::test]
+async fn a_rejected_event_may_be_claimed_before_its_claim_is_released() {
+    let processor = a_processor();
+    died_before_the_release(&processor).await;
+    let items = processor.fakes.lock_store.items();
+    let (_, item) = items.iter().find(|(id, _)| id.as_str() == "e1").unwrap();
+    let fate =
+        |record: &BatchRecord| seat_fate(Some(record), &item.state, RULES.dedup_window, START);
+    assert!(matches!(
+        fate(&record(&processor)),
+        SeatFate::SetAside { .. }
+    ));
+    assert_eq!(
+        judged(&processor, 0, "m9", "body 0"),
+        Verdict::Done(ExistingClaim::Duplicate.outcome()),
+        "the claim of a delivered event is alive until its release"
+    );
+    let mut corrected = a_claim(1);
+    corrected.candidate.sqs_message_id = "m9".parse().unwrap();
+    corrected.seat.batch = "0190163d-8694-739b-aea5-966c26f8ad92".parse().unwrap();
+    let reply = processor.fakes.lock_store.replace(&corrected, item).await;
+    assert!(matches!(reply, ClaimReply::Written), "{reply:?}");
+    assert!(!ticket(&processor).await);
+    let left = live(&processor);
+    assert_eq!(
+        left,
+        [corrected.candidate.event_id],
+        "the claim of another batch stays"
+    );
+    processor.fakes.clock.advance(Duration::from_secs(60));
+    assert!(!ticket(&processor).await);
+    assert_eq!(record(&processor).status, None);
+    assert_eq!(delivered(&processor), []);
+}
+
+#[tokio::test]
+async fn the_next_processor_releases_a_rejected_event_as_one_that_was_not_delivered() {
+    let processor = a_processor();
+    died_before_the_release(&processor).await;
+    assert!(!ticket(&processor).await);
+    assert_eq!(delivered(&processor), [], "the sink has the part");
+    assert!(live(&processor).is_empty());
+    check_rejected(&processor);
+}
+
+#[tokio::test]
+async fn a_batch_with_rejects_that_is_discarded_keeps_them_apart() {
+    let processor = that_rejects(&[1]);
+    opened(&processor, &[0, 1, 2], 3).await;
+    assert!(!ticket(&processor).await);
+    claim(&processor, 3).await;
+    processor.fakes.clock.advance(Duration::from_secs(60));
+    refused(&processor).await;
+    assert!(!given_back(&processor, &quarantine()).await);
+    let sent = processor.fakes.quarantine_queue.take();
+    assert_eq!(
+        sent.len(),
+        1,
+        "the rejected event is in the reject list alone"
+    );
+    check_parts_apart(&record(&processor));
+}
+
+fn check_parts_apart(ended: &BatchRecord) {
+    assert_eq!(ended.rejected(), [1].into_iter().collect());
+    assert_eq!(ended.quarantined(), [3].into_iter().collect());
+    assert_eq!(ended.set_aside, [1, 3].into_iter().collect());
+    assert_eq!(ended.members(), (0..4).collect());
+}
+
+#[tokio::test]
+async fn seqs_of_other_parts_that_a_sink_calls_rejected_are_ignored() {
+    let processor = that_rejects(&[1, 77]);
+    opened(&processor, &[0, 1, 2], 0).await;
+    seal(&processor, 3).await;
+    assert!(!ticket(&processor).await);
+    check_rejected(&processor);
+}

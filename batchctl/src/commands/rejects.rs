@@ -1,0 +1,446 @@
+//! `batchctl rejects`.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use protocol::batch::{BatchRecord, PartState};
+use protocol::ids::{EventId, Seq};
+use protocol::seqs::SeqSet;
+use serde::Serialize;
+use shared::aws::BatchSummary;
+
+use crate::change::{ChangeArgs, Operator, note};
+use crate::chunk_events::events_of;
+use crate::event_ids::EventIds;
+use crate::events::look_up;
+use crate::failure::{Done, Failure};
+use crate::filter::{Filter, State};
+use crate::listing::{list, resolve};
+use crate::outcome::Output;
+use crate::receive::{Queue, Sent};
+use crate::reject_lists::{RejectLine, RejectLists};
+use crate::rejected::{Fate, decide};
+use crate::service::Service;
+use crate::table::{Table, cut};
+
+/// The most batches that one command looks at.
+const BATCHES_MAX: usize = 10_000;
+/// Characters of a reason in the table; with `--json` it is whole.
+const REASON_CHARS_MAX: usize = 100;
+/// What the note of a redrive begins with.
+const NOTE: &str = "redrive rejects";
+
+#[derive(Args)]
+pub struct RejectsArgs {
+    /// The batches [default: all that have rejects; reads the whole batch table]
+    #[arg(value_name = "BATCH")]
+    pub batches: Vec<String>,
+    /// A file with lines of reject lists, if this command cannot read where the sink keeps them
+    #[arg(long, value_name = "FILE")]
+    pub list: Option<PathBuf>,
+    /// Send the bodies of the events to the input queue, except those that were claimed since
+    #[arg(long)]
+    pub redrive: bool,
+    /// Redrive also what may have been delivered since: you have looked at the sink
+    #[arg(long, requires = "redrive")]
+    pub although_unclear: bool,
+    /// Messages a second, at most
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub rate: u32,
+    #[command(flatten)]
+    pub change: ChangeArgs,
+}
+
+/// What `rejects` prints.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Report {
+    done: bool,
+    /// How many rejected events there are, by what becomes of them; empty without `--redrive`.
+    counts: BTreeMap<String, usize>,
+    rejects: Vec<Rejected>,
+    /// Where reject lists are that could not be read.
+    unread: BTreeSet<String>,
+    #[serde(skip)]
+    redrives: bool,
+}
+
+/// A rejected event.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Rejected {
+    batch_id: String,
+    /// The part; absent if the record does not say which of several has the seat.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    part: Option<usize>,
+    seq: Seq,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    event_id: Option<String>,
+    /// Why it was rejected; absent if the reject list cannot be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    /// What became of it, with `--redrive`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    outcome: Option<String>,
+    #[serde(skip)]
+    body: Option<String>,
+}
+
+/// What a redrive works with.
+struct Redrive<'a> {
+    service: &'a Service,
+    args: &'a RejectsArgs,
+    to: Queue,
+    ids: EventIds,
+    input_arn: String,
+    operator: Option<Operator>,
+    redriven: BTreeSet<EventId>,
+}
+
+/// Lists rejected events, and redrives them.
+pub async fn run(service: &Service, args: &RejectsArgs, output: Output) -> Result<Done, Failure> {
+    let operator = args.change.operator()?;
+    if args.change.yes && !args.redrive {
+        let words = "`--yes` without `--redrive`: expected both, or neither to list rejects";
+        return Err(Failure::Usage(words.to_owned()));
+    }
+    let lists = match &args.list {
+        Some(path) => RejectLists::of_file(path)?,
+        None => {
+            let value = |name| service.settings.value(name);
+            RejectLists::of(&service.sdk(), value("SINK"), value("SINK_REJECTS"))
+        }
+    };
+    let mut redrive = match args.redrive {
+        true => Some(Redrive::new(service, args, operator).await?),
+        false => None,
+    };
+    let mut report = Report {
+        done: args.change.yes,
+        redrives: args.redrive,
+        ..Report::default()
+    };
+    for record in records(service, args).await? {
+        let mut rejects = rejects_of(service, &lists, &record, &mut report.unread).await?;
+        if let Some(redrive) = &mut redrive {
+            redrive.batch(&record, &mut rejects).await?;
+        }
+        report.rejects.extend(rejects);
+    }
+    report.count();
+    output.print(&report, &report);
+    report.ended()
+}
+
+/// Returns the records of the batches that have rejects.
+async fn records(service: &Service, args: &RejectsArgs) -> Result<Vec<BatchRecord>, Failure> {
+    let mut ids = Vec::new();
+    for text in &args.batches {
+        ids.push(resolve(service, text).await?);
+    }
+    if ids.is_empty() {
+        let status = vec![State::Complete, State::Processing, State::Error];
+        let filter = Filter {
+            status,
+            ..Filter::default()
+        };
+        let listed = list(service, &filter, BATCHES_MAX).await?;
+        let with_rejects = listed.batches.iter().filter(|batch| batch.rejected > 0);
+        ids.extend(with_rejects.map(|batch| batch.batch_id));
+    }
+    let mut records = Vec::new();
+    for id in ids {
+        let record = service.record(id).await?;
+        records.push(record.ok_or_else(|| Failure::NotFound(format!("batch `{id}`: not found")))?);
+    }
+    Ok(records)
+}
+
+/// Returns the rejected events of a batch: those of its reject lists, and others that its record names.
+async fn rejects_of(
+    service: &Service,
+    lists: &RejectLists,
+    record: &BatchRecord,
+    unread: &mut BTreeSet<String>,
+) -> Result<Vec<Rejected>, Failure> {
+    let mut rejects = Vec::new();
+    let mut unnamed = record.rejected();
+    let parts = record.parts.iter().enumerate();
+    let delivered = parts.filter(|(_, part)| matches!(part.state, PartState::Delivered { .. }));
+    for (index, _) in delivered.filter(|(_, part)| part.rejected > 0) {
+        match lists.read(record, index).await? {
+            Ok(lines) => {
+                unnamed.remove_from(&lines.iter().map(|line| line.seq).collect());
+                rejects.extend(lines.into_iter().map(Rejected::of_line));
+            }
+            Err(words) => drop(unread.insert(words)),
+        }
+    }
+    rejects.extend(unlisted(service, record, &unnamed).await?);
+    rejects.sort_by_key(|reject| reject.seq);
+    Ok(rejects)
+}
+
+/// Returns rejected events that are in no reject list which can be read. Chunks still have their bodies.
+async fn unlisted(
+    service: &Service,
+    record: &BatchRecord,
+    seqs: &SeqSet,
+) -> Result<Vec<Rejected>, Failure> {
+    let of_seq = |seq| Rejected {
+        batch_id: record.batch_id.to_string(),
+        part: record
+            .parts
+            .iter()
+            .position(|part| part.members.contains(seq)),
+        seq,
+        event_id: None,
+        reason: None,
+        outcome: None,
+        body: None,
+    };
+    if !record.bodies.in_chunks() || seqs.is_empty() {
+        return Ok(seqs.iter().map(of_seq).collect());
+    }
+    let events = events_of(service, record, seqs).await?;
+    let reject = |event: shared::ports::StoredEvent| Rejected {
+        event_id: Some(event.event_id.to_string()),
+        body: Some(event.body.to_string()),
+        ..of_seq(event.seq)
+    };
+    Ok(events.into_iter().map(reject).collect())
+}
+
+impl Rejected {
+    fn of_line(line: RejectLine) -> Rejected {
+        Rejected {
+            batch_id: line.batch_id.to_string(),
+            part: Some(line.part),
+            seq: line.seq,
+            event_id: Some(line.event_id),
+            reason: Some(line.reason),
+            outcome: None,
+            body: Some(line.body),
+        }
+    }
+}
+
+impl Redrive<'_> {
+    async fn new<'a>(
+        service: &'a Service,
+        args: &'a RejectsArgs,
+        operator: Option<Operator>,
+    ) -> Result<Redrive<'a>, Failure> {
+        let input = service.required("INPUT_QUEUE_URL", "the URL of the input queue")?;
+        Ok(Redrive {
+            service,
+            args,
+            to: Queue::new(&service.connection.sqs, input),
+            ids: EventIds::of(&service.settings)?,
+            input_arn: service.input_arn().await?,
+            operator,
+            redriven: BTreeSet::new(),
+        })
+    }
+
+    /// Decides about the rejected events of a batch, and redrives them after a note in its record.
+    async fn batch(
+        &mut self,
+        record: &BatchRecord,
+        rejects: &mut [Rejected],
+    ) -> Result<(), Failure> {
+        let mut wanted = Vec::new();
+        for (index, reject) in rejects.iter_mut().enumerate() {
+            let fate = self.fate(record, reject).await?;
+            if fate == Fate::Redrive {
+                wanted.push(index);
+            }
+            reject.outcome = Some(fate.words().to_owned());
+        }
+        let Some(operator) = self.operator.clone().filter(|_| !wanted.is_empty()) else {
+            return Ok(());
+        };
+        let batch = BatchSummary::of(record.clone());
+        let action = format!("{NOTE}: {}", wanted.len());
+        note(self.service, &batch, &operator, &action).await?;
+        for index in wanted {
+            tokio::time::sleep(Duration::from_secs(1) / self.args.rate).await;
+            let reject = &mut rejects[index];
+            let body = reject.body.as_deref().unwrap_or_default();
+            let outcome = match self.to.send(body, HashMap::new()).await {
+                Ok(Sent::Yes) => "redriven".to_owned(),
+                Ok(Sent::Unknown(problem)) => {
+                    format!("failed: no reply: it may be in the input queue: {problem}")
+                }
+                Err(failure) => format!("failed: {failure}"),
+            };
+            reject.outcome = Some(outcome);
+        }
+        Ok(())
+    }
+
+    async fn fate(&mut self, record: &BatchRecord, reject: &Rejected) -> Result<Fate, Failure> {
+        let (Some(id), Some(body)) = (&reject.event_id, &reject.body) else {
+            return Ok(Fate::NoBody);
+        };
+        let id = EventId::try_from(id.as_str())?;
+        if self.redriven.contains(&id) {
+            return Ok(Fate::Repeated);
+        }
+        let found = look_up(self.service, &id).await?;
+        let seat = (record.batch_id, reject.seq);
+        let fate = decide(seat, &found.verdict, self.args.although_unclear);
+        if fate != Fate::Redrive {
+            return Ok(fate);
+        }
+        match self.ids.are_of_content() {
+            true => {
+                let attributes = HashMap::new();
+                let again = self.ids.find(&self.input_arn, "", body, &attributes);
+                if again.ok().as_ref() != Some(&id) {
+                    return Ok(Fate::OtherEvent);
+                }
+            }
+            // SQS gives the message another id, so no lock item tells that it was redriven before.
+            false if was_redriven(record) && !self.args.although_unclear => {
+                return Ok(Fate::Unclear);
+            }
+            false => {}
+        }
+        self.redriven.insert(id);
+        Ok(Fate::Redrive)
+    }
+}
+
+/// Returns whether an operator redrove rejects of a batch before.
+fn was_redriven(record: &BatchRecord) -> bool {
+    let mut notes = record.notes.iter();
+    notes.any(|note| note.action.starts_with(NOTE))
+}
+
+impl Report {
+    fn count(&mut self) {
+        let outcomes = self.rejects.iter().filter_map(|one| one.outcome.as_ref());
+        for outcome in outcomes {
+            let kind = if is_failed(outcome) {
+                "failed"
+            } else {
+                outcome
+            };
+            *self.counts.entry(kind.to_owned()).or_default() += 1;
+        }
+    }
+
+    fn has_work(&self) -> bool {
+        self.counts
+            .keys()
+            .any(|outcome| outcome.starts_with("redrive"))
+    }
+
+    fn ended(&self) -> Result<Done, Failure> {
+        match self.counts.get("failed") {
+            Some(failed) => Err(Failure::Some {
+                failed: *failed,
+                all: self.rejects.len(),
+            }),
+            None if self.rejects.is_empty() => Ok(Done::NotFound),
+            None if !self.redrives => Ok(Done::Yes),
+            None if !self.has_work() => Ok(Done::NotFound),
+            None if self.done => Ok(Done::Yes),
+            None => Ok(Done::OnlyShown),
+        }
+    }
+}
+
+fn is_failed(outcome: &str) -> bool {
+    outcome.starts_with("failed: ")
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.rejects.is_empty() {
+            return writeln!(f, "no rejects");
+        }
+        let or_dash = |text: Option<&String>| text.cloned().unwrap_or_else(|| "-".to_owned());
+        let mut table = Table::new(&["BATCH", "PART", "SEQ", "EVENT", "OUTCOME", "REASON"]);
+        for reject in &self.rejects {
+            table.row(vec![
+                reject.batch_id.clone(),
+                or_dash(reject.part.map(|part| part.to_string()).as_ref()),
+                reject.seq.to_string(),
+                cut(&or_dash(reject.event_id.as_ref()), 60),
+                or_dash(reject.outcome.as_ref()),
+                cut(&or_dash(reject.reason.as_ref()), REASON_CHARS_MAX),
+            ]);
+        }
+        write!(f, "{table}")?;
+        for (outcome, count) in &self.counts {
+            writeln!(f, "{count} {outcome}")?;
+        }
+        for words in &self.unread {
+            writeln!(f, "a reject list is {words}")?;
+        }
+        match self.redrives && !self.done && self.has_work() {
+            true => writeln!(f, "to redrive them, add --yes --why TEXT"),
+            false => writeln!(f, "{} rejects", self.rejects.len()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rejected(outcome: Option<&str>) -> Rejected {
+        Rejected {
+            batch_id: "b".to_owned(),
+            part: Some(0),
+            seq: 1,
+            event_id: Some("e".to_owned()),
+            reason: None,
+            outcome: outcome.map(str::to_owned),
+            body: None,
+        }
+    }
+
+    fn report(redrives: bool, done: bool, outcomes: &[Option<&str>]) -> Report {
+        let mut report = Report {
+            done,
+            redrives,
+            rejects: outcomes.iter().copied().map(rejected).collect(),
+            ..Report::default()
+        };
+        report.count();
+        report
+    }
+
+    #[test]
+    fn a_list_is_done_and_a_redrive_says_what_it_did_or_would_do() {
+        let ended =
+            |redrives, done, outcomes: &[Option<&str>]| report(redrives, done, outcomes).ended();
+        assert!(matches!(ended(false, false, &[]), Ok(Done::NotFound)));
+        assert!(matches!(ended(false, false, &[None]), Ok(Done::Yes)));
+        let redrive = Some(Fate::Redrive.words());
+        assert!(matches!(
+            ended(true, false, &[redrive]),
+            Ok(Done::OnlyShown)
+        ));
+        let left = Some(Fate::Delivered.words());
+        assert!(matches!(ended(true, true, &[left]), Ok(Done::NotFound)));
+        let redriven = Some("redriven");
+        assert!(matches!(
+            ended(true, true, &[redriven, left]),
+            Ok(Done::Yes)
+        ));
+        let failed = ended(true, true, &[redriven, Some("failed: no reply")]);
+        assert!(matches!(failed, Err(Failure::Some { failed: 1, all: 2 })));
+        let text = report(true, false, &[redrive]).to_string();
+        assert!(
+            text.contains("to redrive them, add --yes --why TEXT"),
+            "{text}"
+        );
+    }
+}

@@ -1,0 +1,113 @@
+//! What to do with a rejected event: the table "What `rejects` leaves" of docs/batchctl.md.
+
+use protocol::ids::{BatchId, Seq};
+
+use crate::verdict::{EventState, Verdict};
+
+/// What to do with a rejected event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// Send its body to the input queue.
+    Redrive,
+    /// It was delivered since, by another message.
+    Delivered,
+    /// Another message has claimed it, and its batch is not complete.
+    Live,
+    /// Another message has claimed it, and was rejected too.
+    Again,
+    /// Another message has claimed it, and is in the quarantine.
+    SetAside,
+    /// A processor of an earlier version delivered the part, and its event id is remembered as delivered.
+    TakenForDelivered,
+    /// Nobody knows whether it was claimed since. Only a look at the sink can tell.
+    Unclear,
+    /// It repeats an event that is redriven now.
+    Repeated,
+    /// Its body cannot be had.
+    NoBody,
+    /// Sent again, it would be another event.
+    OtherEvent,
+}
+
+impl Fate {
+    /// Returns the fate in words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Fate::Redrive => "redrive",
+            Fate::Delivered => "left: delivered since, by another message",
+            Fate::Live => "left: claimed again, its batch is not complete",
+            Fate::Again => "left: claimed again, and rejected again",
+            Fate::SetAside => "left: claimed again, and now in the quarantine",
+            Fate::TakenForDelivered => {
+                "left: an earlier version remembers it as delivered; forget it first"
+            }
+            Fate::Unclear => "left: it may have been delivered since; look for it at the sink",
+            Fate::Repeated => "left: the same event is redriven already",
+            Fate::NoBody => "left: its body cannot be had",
+            Fate::OtherEvent => {
+                "left: sent again, it would be another event; its id needs more than its body, or another queue"
+            }
+        }
+    }
+}
+
+/// Returns what to do with an event that was rejected in `seat`. `found` is what the tables say about it now. `although_unclear` is an
+/// operator's word that it was not delivered since.
+pub fn decide(seat: (BatchId, Seq), found: &Verdict, although_unclear: bool) -> Fate {
+    let is_same = found.seat == Some(seat);
+    match found.state {
+        EventState::Rejected if is_same => Fate::Redrive,
+        EventState::Rejected => Fate::Again,
+        EventState::Delivered | EventState::Forgotten if is_same => Fate::TakenForDelivered,
+        EventState::Delivered | EventState::Forgotten => Fate::Delivered,
+        // The message of an orphan was not acknowledged, and comes back.
+        EventState::Live | EventState::Orphan => Fate::Live,
+        EventState::SetAside => Fate::SetAside,
+        EventState::Unclear | EventState::Unknown if although_unclear => Fate::Redrive,
+        EventState::Unclear | EventState::Unknown => Fate::Unclear,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SEATS: [Seq; 2] = [3, 4];
+
+    fn fate(state: EventState, seq: Seq, although: bool) -> Fate {
+        let batch: BatchId = "0190163d-8694-739b-aea5-966c26f8ad91".parse().unwrap();
+        let found = Verdict {
+            state,
+            seat: Some((batch, seq)),
+            parts: Vec::new(),
+            delivered_at: None,
+            until: None,
+        };
+        decide((batch, SEATS[0]), &found, although)
+    }
+
+    #[test]
+    fn only_an_event_whose_item_still_has_the_rejected_seat_is_redriven() {
+        let [own, other] = SEATS;
+        for although in [false, true] {
+            assert_eq!(fate(EventState::Rejected, own, although), Fate::Redrive);
+            assert_eq!(fate(EventState::Rejected, other, although), Fate::Again);
+            for seq in SEATS {
+                assert_eq!(fate(EventState::Live, seq, although), Fate::Live);
+                assert_eq!(fate(EventState::SetAside, seq, although), Fate::SetAside);
+            }
+            for state in [EventState::Delivered, EventState::Forgotten] {
+                assert_eq!(fate(state, other, although), Fate::Delivered);
+                assert_eq!(fate(state, own, although), Fate::TakenForDelivered);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_remembered_is_redriven_on_demand_only() {
+        for state in [EventState::Unknown, EventState::Unclear] {
+            assert_eq!(fate(state, SEATS[0], false), Fate::Unclear);
+            assert_eq!(fate(state, SEATS[0], true), Fate::Redrive);
+        }
+    }
+}
