@@ -10,6 +10,7 @@ use protocol::ids::{EventId, SourceArn, SqsMessageId};
 use protocol::planted::{Bug, planted};
 use protocol::time::Timestamp;
 use shared::metrics::{About, Count, write_line};
+use shared::message_attributes::MessageAttributes;
 use shared::ports::{Ports, Quarantined, SourceQueues};
 use shared::retry::{BulkWriter, RequestPermits};
 use shared::traces;
@@ -269,6 +270,9 @@ impl Handler {
             source: candidate.source.clone(),
             reason,
             body: candidate.body.clone(),
+            attributes: candidate.attributes.as_deref().and_then(|text| {
+                MessageAttributes::read(text).expect("the text was written from attributes")
+            }),
         }
     }
 

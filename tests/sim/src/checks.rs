@@ -5,6 +5,7 @@
 
 mod calendar;
 mod numbers;
+mod quarantine;
 
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ use sinks::Part;
 
 pub use calendar::*;
 pub use numbers::*;
+pub use quarantine::*;
 
 use crate::ledger::{Delivered, Given, Occurrence, Sent};
 
