@@ -354,7 +354,10 @@ fn attributes_of(attributes: &HashMap<String, SqsMessageAttribute>) -> Option<Me
             ..
         } = attribute.clone();
         let binary_value = binary_value.map(|bytes| bytes.0);
-        (name.clone(), MessageAttribute::new(data_type, string_value, binary_value))
+        (
+            name.clone(),
+            MessageAttribute::new(data_type, string_value, binary_value),
+        )
     };
     MessageAttributes::of(AttributeMap::from_iter(attributes.iter().map(attribute)))
 }

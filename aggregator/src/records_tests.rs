@@ -159,7 +159,10 @@ fn what_is_needed_of_a_message_is_read_and_nulls_are_nothing() {
     assert_eq!(first.candidate.source.as_str(), "unknown");
     assert_eq!(first.candidate.sent_at, Timestamp::from_ms(5));
     let attributes = first.candidate.attributes.as_deref();
-    assert_eq!(attributes, Some(r#"{"n":{"dataType":"String","stringValue":"v"}}"#));
+    assert_eq!(
+        attributes,
+        Some(r#"{"n":{"dataType":"String","stringValue":"v"}}"#)
+    );
     let second = &records[1].as_ref().unwrap().candidate;
     assert_eq!(second.attributes, None);
     assert_eq!(reason(&records[2]), "message: got no body, expected one");

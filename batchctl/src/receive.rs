@@ -105,11 +105,7 @@ impl Queue {
     ///
     /// # Errors
     /// The queue refused the message.
-    pub async fn send(
-        &self,
-        body: &str,
-        attributes: AttributeMap,
-    ) -> Result<Sent, Failure> {
+    pub async fn send(&self, body: &str, attributes: AttributeMap) -> Result<Sent, Failure> {
         let once = aws_sdk_sqs::config::Builder::new().retry_config(RetryConfig::disabled());
         let sent = self
             .client

@@ -86,7 +86,9 @@ const LINE_OVERHEAD_BYTES: usize = 320;
 /// Returns a chunk with the events of these seats, which are seats of one batch in seq order.
 pub fn encode<'a>(events: impl Iterator<Item = (Seat, &'a Candidate)> + Clone) -> Vec<u8> {
     // A buffer that grows would copy a megabyte of lines several times.
-    let contents = events.clone().map(|(_, candidate)| candidate.content_bytes());
+    let contents = events
+        .clone()
+        .map(|(_, candidate)| candidate.content_bytes());
     let bytes = contents.map(|bytes| bytes + bytes / 8 + LINE_OVERHEAD_BYTES);
     let mut lines = Vec::with_capacity(bytes.sum());
     for (seat, candidate) in events {

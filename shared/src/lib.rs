@@ -17,9 +17,9 @@ pub mod delivery_hours;
 pub mod discretion;
 #[cfg(feature = "expressions")]
 pub mod expression;
+pub mod message_attributes;
 #[cfg(feature = "metrics")]
 pub mod metrics;
-pub mod message_attributes;
 pub mod notice;
 pub mod ports;
 pub mod quarantine_attributes;

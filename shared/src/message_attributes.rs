@@ -23,7 +23,10 @@ pub struct MessageAttribute {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub string_value: Option<String>,
     /// A binary value; Base64 in JSON.
-    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "base64_text::serialize")]
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "base64_text::serialize"
+    )]
     pub binary_value: Option<Vec<u8>>,
 }
 
@@ -201,10 +204,19 @@ mod tests {
         let read = MessageAttributes::read(former).unwrap().unwrap();
         let all = AttributeMap::from([("n".to_owned(), MessageAttribute::string("v"))]);
         assert_eq!(Some(read), MessageAttributes::of(all));
-        for none in ["{}", r#"{"n":{}}"#, r#"{"n":{"dataType":null,"stringValue":""}}"#] {
+        for none in [
+            "{}",
+            r#"{"n":{}}"#,
+            r#"{"n":{"dataType":null,"stringValue":""}}"#,
+        ] {
             assert_eq!(MessageAttributes::read(none).unwrap(), None, "{none}");
         }
-        for wrong in ["", "[]", r#"{"n":"v"}"#, r#"{"n":{"dataType":"Binary","binaryValue":"?"}}"#] {
+        for wrong in [
+            "",
+            "[]",
+            r#"{"n":"v"}"#,
+            r#"{"n":{"dataType":"Binary","binaryValue":"?"}}"#,
+        ] {
             assert!(MessageAttributes::read(wrong).is_err(), "{wrong}");
         }
     }

@@ -13,8 +13,8 @@ use shared::ports::{ClaimReply, LockStore, Release};
 
 use crate::dynamo::{self, BATCH_INDEX};
 use crate::events::{
-    ATTRIBUTES,     CHUNK_CLAIMS_EXPIRE_AT, SHARDS, batch, chunk_claim, chunk_claim_in, claim, claim_all,
-    claim_free, claim_in, event, item, ms, read_one, tombstone,
+    ATTRIBUTES, CHUNK_CLAIMS_EXPIRE_AT, SHARDS, batch, chunk_claim, chunk_claim_in, claim,
+    claim_all, claim_free, claim_in, event, item, ms, read_one, tombstone,
 };
 use crate::lock_store::{
     assert_exists, assert_expires_in_the_next_second, assert_released, lock_store_contract,

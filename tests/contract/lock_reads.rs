@@ -78,20 +78,21 @@ async fn events_are_read_as_they_were_claimed<S: LockStore>(store: &S) {
     let (mut events, unread) = store.read_events(&ids).await.unwrap();
     events.sort_by_key(|event| event.seq);
     assert!(unread.is_empty());
-    let stored = |claim: &Claim| StoredEvent {
-        event_id: claim.candidate.event_id.clone(),
-        sqs_message_id: claim.candidate.sqs_message_id.clone(),
-        body_hash: claim.candidate.body_hash,
-        shard: claim.seat.shard(),
-        seq: claim.seat.seq,
-        body: claim.candidate.body.clone(),
-        overflow: claim.overflow.clone().map(Box::new),
-        source: claim.candidate.source.clone(),
-        sent_at: claim.candidate.sent_at,
-        attributes: claim.candidate.attributes.as_deref().and_then(|text| {
-            MessageAttributes::read(text).expect("it is the JSON of attributes")
-        }),
-    };
+    let stored =
+        |claim: &Claim| StoredEvent {
+            event_id: claim.candidate.event_id.clone(),
+            sqs_message_id: claim.candidate.sqs_message_id.clone(),
+            body_hash: claim.candidate.body_hash,
+            shard: claim.seat.shard(),
+            seq: claim.seat.seq,
+            body: claim.candidate.body.clone(),
+            overflow: claim.overflow.clone().map(Box::new),
+            source: claim.candidate.source.clone(),
+            sent_at: claim.candidate.sent_at,
+            attributes: claim.candidate.attributes.as_deref().and_then(|text| {
+                MessageAttributes::read(text).expect("it is the JSON of attributes")
+            }),
+        };
     assert_eq!(events, claims.iter().map(stored).collect::<Vec<_>>());
 }
 

@@ -9,7 +9,7 @@ use shared::ports::{ClaimReply, LockStore, Release, ReleaseReply};
 
 use crate::dynamo;
 use crate::events::{
-    ATTRIBUTES,     batch, claim, claim_all, claim_free, claim_in, event, item, ms, read_one, tombstone,
+    ATTRIBUTES, batch, claim, claim_all, claim_free, claim_in, event, item, ms, read_one, tombstone,
 };
 
 /// Makes every check of the contract a test of each implementation.

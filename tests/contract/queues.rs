@@ -12,8 +12,8 @@ use emulators::sqs::{Message, QueueAttributes, Sqs};
 use protocol::ids::SourceArn;
 use protocol::limits::SQS_MESSAGE_BYTES_MAX;
 use shared::aws::{SqsBatchQueue, SqsQuarantineQueue, SqsSourceQueues};
-use shared::message_attributes::{AttributeMap, MessageAttribute, MessageAttributes};
 use shared::memory::{MemoryBatchQueue, MemoryQuarantineQueue, MemorySourceQueues};
+use shared::message_attributes::{AttributeMap, MessageAttribute, MessageAttributes};
 use shared::ports::{
     BatchQueue, PortError, QuarantineQueue, Quarantined, QueueDepth, SourceQueues,
 };
@@ -175,7 +175,8 @@ fn seen_on_sqs(message: &Message) -> Seen {
         text("eventId"),
         text("source").unwrap_or_default(),
         message.body.clone(),
-        MessageAttributes::of(of_producer(&attributes_of(message))).map(|all| all.as_text().clone()),
+        MessageAttributes::of(of_producer(&attributes_of(message)))
+            .map(|all| all.as_text().clone()),
     )
 }
 
@@ -266,7 +267,18 @@ async fn a_message_of_the_largest_size_is_quarantined_with_the_attributes_that_f
 async fn ten_attributes_of_the_producer_are_quarantined_whatever_their_names() {
     let queue = queue().await;
     let quarantine = SqsQuarantineQueue::new(queue.client.clone(), &queue.url);
-    let names = ["a", "b", "c", "d", "e", "f", "g", "reason", "eventId", "moreAttributes"];
+    let names = [
+        "a",
+        "b",
+        "c",
+        "d",
+        "e",
+        "f",
+        "g",
+        "reason",
+        "eventId",
+        "moreAttributes",
+    ];
     let all = names.map(|name| (name.to_owned(), MessageAttribute::string("of the producer")));
     let all = AttributeMap::from(all);
     let mut message = quarantined(2, "body");

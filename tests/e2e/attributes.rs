@@ -33,10 +33,16 @@ fn ten() -> BTreeMap<String, MessageAttribute> {
         ("label", custom("String.mine", text("\"a\", \u{e9}"))),
         ("count", MessageAttribute::number("1.50")),
         ("raw", MessageAttribute::binary([0, 159, 146, 150])),
-        ("picture", custom("Binary.jpg", MessageAttribute::binary([255]))),
+        (
+            "picture",
+            custom("Binary.jpg", MessageAttribute::binary([255])),
+        ),
         ("reason", text("of the producer")),
         ("eventId", text("of the producer")),
-        ("source", custom("Number.source", MessageAttribute::number("7"))),
+        (
+            "source",
+            custom("Number.source", MessageAttribute::number("7")),
+        ),
         ("x", text("x")),
         ("y", text("y")),
     ]
@@ -62,7 +68,10 @@ fn ten_in_json() -> Value {
 
 impl Rig {
     fn send_with(&self, body: impl Into<String>, attributes: BTreeMap<String, MessageAttribute>) {
-        let sent = self.stack.sqs.send(INPUT_QUEUE, body.into(), None, attributes);
+        let sent = self
+            .stack
+            .sqs
+            .send(INPUT_QUEUE, body.into(), None, attributes);
         sent.expect("the queue takes the message");
     }
 
@@ -76,7 +85,10 @@ impl Rig {
         let text: String = batches.into_iter().map(part).collect();
         let lines = text.lines().map(|line| {
             let line: Value = serde_json::from_str(line).expect("every line is an envelope");
-            (line["eventId"].as_str().expect("it has an id").to_owned(), line)
+            (
+                line["eventId"].as_str().expect("it has an id").to_owned(),
+                line,
+            )
         });
         lines.collect()
     }
@@ -95,7 +107,10 @@ async fn attributes_are_delivered(setup: Setup) {
     rig.send(body("bare"));
     rig.until_drained().await;
     let mut envelopes = rig.envelopes();
-    assert_eq!(sorted(envelopes.keys().cloned()), ["bare", "large", "small"]);
+    assert_eq!(
+        sorted(envelopes.keys().cloned()),
+        ["bare", "large", "small"]
+    );
     let bare = envelopes.remove("bare").expect("it is there");
     assert!(bare.get("attributes").is_none(), "{bare}");
     for (id, envelope) in envelopes {
@@ -125,6 +140,7 @@ async fn attributes_are_columns() {
     let rig = Setup::new()
         .var("SINK_FORMAT", "csv")
         .var("SINK_COLUMNS", columns)
+        .var("SINK_HEADER", "off")
         .var("MAX_BATCH_SIZE", 2)
         .one_aggregator_environment()
         .start()
@@ -250,7 +266,11 @@ async fn ten_attributes_come_back_from_the_quarantine_whatever_their_names() {
     for (name, attribute) in ten() {
         match more.get(&name) {
             Some(found) => assert_eq!(*found, ten_in_json[&name], "{name}"),
-            None => assert_eq!(message.message_attributes.get(&name), Some(&attribute), "{name}"),
+            None => assert_eq!(
+                message.message_attributes.get(&name),
+                Some(&attribute),
+                "{name}"
+            ),
         }
     }
     rig.end_with_set_aside(1, 0).await;

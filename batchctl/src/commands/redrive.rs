@@ -399,7 +399,8 @@ mod tests {
     fn wanted(expression: &str, body: &str) -> bool {
         let more = r#"{"tenant":{"dataType":"String","stringValue":"t"},"reason":{"dataType":"String","stringValue":"r"}}"#;
         let attributes = [(REASON, "sink says no"), (MORE, more)];
-        let attribute = |(name, text): (&str, &str)| (name.to_owned(), MessageAttribute::string(text));
+        let attribute =
+            |(name, text): (&str, &str)| (name.to_owned(), MessageAttribute::string(text));
         let message = Received {
             message_id: "m".to_owned(),
             receipt: String::new(),

@@ -306,7 +306,10 @@ fn attributes() -> impl Strategy<Value = String> {
     prop::collection::btree_map(text(1..=8), text(1..=50), 1..4).prop_map(|all| {
         let attribute = |(name, value)| (name, MessageAttribute::string(value));
         let all: AttributeMap = all.into_iter().map(attribute).collect();
-        MessageAttributes::of(all).expect("there are some").as_text().to_string()
+        MessageAttributes::of(all)
+            .expect("there are some")
+            .as_text()
+            .to_string()
     })
 }
 

@@ -58,8 +58,7 @@ pub(super) const LOCK_ITEM_PROJECTION: &str = "messageId, sqsMessageId, bodyHash
 /// The placeholders in [`LOCK_ITEM_PROJECTION`], each with its attribute. `batch` is a reserved word.
 pub(super) const LOCK_ITEM_NAMES: [(&str, &str); 1] = [("#batch", BATCH)];
 /// The attributes that [`read_event`] needs. `source` is a reserved word.
-pub(super) const EVENT_PROJECTION: &str =
-    "messageId, sqsMessageId, bodyHash, batchId, seq, message, #source, sentAt, attributes, formatVersion";
+pub(super) const EVENT_PROJECTION: &str = "messageId, sqsMessageId, bodyHash, batchId, seq, message, #source, sentAt, attributes, formatVersion";
 /// The placeholders in [`EVENT_PROJECTION`], each with its attribute.
 pub(super) const EVENT_NAMES: [(&str, &str); 1] = [("#source", SOURCE)];
 

@@ -29,5 +29,7 @@ pub fn from_sqs(attributes: HashMap<String, MessageAttributeValue>) -> Attribute
         binary_value: value.binary_value.map(Blob::into_inner),
     };
     let attributes = attributes.into_iter();
-    attributes.map(|(name, one)| (name, attribute(one))).collect()
+    attributes
+        .map(|(name, one)| (name, attribute(one)))
+        .collect()
 }

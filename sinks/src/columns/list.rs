@@ -144,7 +144,11 @@ fn content(
         (None, Some(field)) => {
             let known = FIELDS.iter().find(|(name, _)| *name == field);
             let known = known.map(|(_, field)| Content::Field(*field));
-            let attribute = || field.strip_prefix(ATTRIBUTE).filter(|name| !name.is_empty());
+            let attribute = || {
+                field
+                    .strip_prefix(ATTRIBUTE)
+                    .filter(|name| !name.is_empty())
+            };
             let content = known.or_else(|| Some(Content::Attribute(attribute()?.to_owned())));
             if content.is_none() {
                 let all = FIELDS.map(|(name, _)| format!("`{name}`")).join(", ");

@@ -84,7 +84,9 @@ fn check(event: &SqsEvent, config: &Config) {
 fn check_attributes(stored: Option<&str>, received: &HashMap<String, SqsMessageAttribute>) {
     let stored = stored.map(|text| {
         let read = MessageAttributes::read(text);
-        let read = read.expect("attributes are stored as JSON").expect("none are not stored");
+        let read = read
+            .expect("attributes are stored as JSON")
+            .expect("none are not stored");
         assert_eq!(&**read.as_text(), text);
         read.to_map()
     });
@@ -94,11 +96,21 @@ fn check_attributes(stored: Option<&str>, received: &HashMap<String, SqsMessageA
         assert_eq!(attribute.string_value, received.string_value);
         let binary = received.binary_value.as_ref().map(|bytes| &bytes.0);
         assert_eq!(attribute.binary_value.as_ref(), binary);
-        assert!(received.data_type.as_ref().is_none_or(|kind| *kind == attribute.data_type));
+        assert!(
+            received
+                .data_type
+                .as_ref()
+                .is_none_or(|kind| *kind == attribute.data_type)
+        );
     }
     let has_value = |one: &&SqsMessageAttribute| {
-        one.string_value.as_ref().is_some_and(|text| !text.is_empty())
-            || one.binary_value.as_ref().is_some_and(|bytes| !bytes.0.is_empty())
+        one.string_value
+            .as_ref()
+            .is_some_and(|text| !text.is_empty())
+            || one
+                .binary_value
+                .as_ref()
+                .is_some_and(|bytes| !bytes.0.is_empty())
     };
     assert_eq!(stored.len(), received.values().filter(has_value).count());
 }

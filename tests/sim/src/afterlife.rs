@@ -58,8 +58,7 @@ impl World {
                 continue;
             };
             let claims = self.ledger.occurrences.get(&id).into_iter().flatten();
-            let mut of_message =
-                claims.filter(|one| one.sqs_message_id == message.sqs_message_id);
+            let mut of_message = claims.filter(|one| one.sqs_message_id == message.sqs_message_id);
             let is_set_aside = of_message.any(|one| one.set_aside);
             // What an operator edited, or what has no body any more, is another event.
             if !is_set_aside || *original.body != *message.body || !redriven.insert(id) {

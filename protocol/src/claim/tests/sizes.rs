@@ -41,7 +41,11 @@ fn the_size_of_an_item_counts_everything_it_stores() {
         first: 0,
         claim_expires_at: Timestamp::EPOCH,
     });
-    assert_eq!(in_chunk.item_bytes(), without_body - 7, "attributes are in the chunk");
+    assert_eq!(
+        in_chunk.item_bytes(),
+        without_body - 7,
+        "attributes are in the chunk"
+    );
     let overflow = Overflow {
         bucket: "bucket".into(),
         key: "key".to_owned(),
