@@ -96,7 +96,7 @@ impl Rig {
 
 async fn attributes_are_delivered(setup: Setup) {
     let rig = setup
-        .unhurried()
+        .window(60)
         .var("MAX_BATCH_SIZE", 3)
         .one_aggregator_environment()
         .start()
@@ -141,6 +141,7 @@ async fn attributes_are_columns() {
         .var("SINK_FORMAT", "csv")
         .var("SINK_COLUMNS", columns)
         .var("SINK_HEADER", "off")
+        .window(60)
         .var("MAX_BATCH_SIZE", 2)
         .one_aggregator_environment()
         .start()
@@ -174,7 +175,7 @@ fn with_ids(source: &str) -> Bytes {
 
 async fn a_discarded_event_whose_id_is_an_attribute_is_redriven(bodies: BodiesKind) {
     let rig = Setup::new()
-        .unhurried()
+        .window(5)
         .bodies(bodies)
         .var("EVENT_ID", "attribute:eid")
         .one_aggregator_environment()
