@@ -405,7 +405,7 @@ impl<'a> Candidates<'a> {
         self.waiting.retain(|slot, queue| {
             let sizes: Vec<u64> = queue
                 .iter()
-                .map(|index| leaders[*index].candidate.body.len() as u64)
+                .map(|index| leaders[*index].candidate.content_bytes() as u64)
                 .collect();
             match allocator.seat(slot, &sizes, deadline) {
                 Seating::Seats(seats) => {

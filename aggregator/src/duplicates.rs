@@ -117,5 +117,7 @@ fn report(candidate: &Candidate, holder: Option<&Holder>, now: Timestamp) -> Qua
         source: candidate.source.clone(),
         reason: REASON.to_owned(),
         body: sqs_text(&body).into(),
+        // A report says which message was dropped, and has neither its body nor its attributes.
+        attributes: None,
     }
 }

@@ -9,6 +9,7 @@ use protocol::claim::{Candidate, Outcome, Response, classify_follower};
 use protocol::ids::{EventId, SourceArn, SqsMessageId};
 use protocol::planted::{Bug, planted};
 use protocol::time::Timestamp;
+use shared::message_attributes::MessageAttributes;
 use shared::metrics::{About, Count, write_line};
 use shared::ports::{Ports, Quarantined, SourceQueues};
 use shared::retry::{BulkWriter, NoTime, RequestPermits};
@@ -289,6 +290,9 @@ impl Handler {
             source: candidate.source.clone(),
             reason,
             body: candidate.body.clone(),
+            attributes: candidate.attributes.as_deref().and_then(|text| {
+                MessageAttributes::read(text).expect("the text was written from attributes")
+            }),
         }
     }
 

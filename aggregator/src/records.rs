@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::cell::LazyCell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use aws_lambda_events::event::sqs::SqsMessageAttribute;
@@ -17,6 +17,7 @@ use protocol::quota::QuotaScope;
 use protocol::time::Timestamp;
 use shared::compression::compress;
 use shared::expression::Expression;
+use shared::message_attributes::{AttributeMap, MessageAttribute, MessageAttributes};
 use shared::ports::Quarantined;
 use shared::traces::TraceId;
 
@@ -152,18 +153,20 @@ fn read_message(
     config: &Config,
     now: Timestamp,
 ) -> Result<Record, Quarantined> {
+    let message_attributes = message.message_attributes.unwrap_or_default();
+    let attributes = attributes_of(&message_attributes);
     let bad = |reason: BadRecord, event_id, body| Quarantined {
         sqs_message_id: sqs_message_id.clone(),
         event_id,
         source: source.clone(),
         reason: reason.to_string(),
         body,
+        attributes: attributes.clone(),
     };
     let Some(body) = message.body.map(Arc::<str>::from) else {
         return Err(bad(BadRecord::NoBody, None, "".into()));
     };
     let body_hash = BodyHash::of(body.as_bytes());
-    let message_attributes = message.message_attributes.unwrap_or_default();
     // Parsed only if an expression needs it, and once for all of them.
     let json = LazyCell::new(|| Variable::from_json(&body).map(Rcvar::new));
     let id = match &config.event_id {
@@ -186,7 +189,7 @@ fn read_message(
         compressed: None,
         source: source.clone(),
         sent_at: sent_ms.map_or(now, Timestamp::from_ms),
-        attributes: attributes_text(&message_attributes),
+        attributes: attributes.as_ref().map(|all| all.as_text().clone()),
     };
     if !config.bodies.in_chunks() {
         candidate = candidate.compressed(compress);
@@ -355,15 +358,22 @@ fn parsed<'j>(json: &'j Json, needed_by: &'static str) -> Result<&'j Rcvar, BadR
         })
 }
 
-/// Returns the attributes as JSON, sorted by name, so that a message is stored as the same bytes every time; `None` if
-/// there are none.
-fn attributes_text(attributes: &HashMap<String, SqsMessageAttribute>) -> Option<Arc<str>> {
-    if attributes.is_empty() {
-        return None;
-    }
-    let sorted: BTreeMap<_, _> = attributes.iter().collect();
-    let text = serde_json::to_string(&sorted).expect("attributes came from JSON");
-    Some(text.into())
+/// Returns the attributes of a message; `None` if there are none.
+fn attributes_of(attributes: &HashMap<String, SqsMessageAttribute>) -> Option<MessageAttributes> {
+    let attribute = |(name, attribute): (&String, &SqsMessageAttribute)| {
+        let SqsMessageAttribute {
+            string_value,
+            binary_value,
+            data_type,
+            ..
+        } = attribute.clone();
+        let binary_value = binary_value.map(|bytes| bytes.0);
+        (
+            name.clone(),
+            MessageAttribute::new(data_type, string_value, binary_value),
+        )
+    };
+    MessageAttributes::of(AttributeMap::from_iter(attributes.iter().map(attribute)))
 }
 
 #[cfg(test)]

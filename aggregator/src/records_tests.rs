@@ -175,14 +175,39 @@ fn what_is_needed_of_a_message_is_read_and_nulls_are_nothing() {
     let first = records[0].as_ref().unwrap();
     assert_eq!(first.candidate.source.as_str(), "unknown");
     assert_eq!(first.candidate.sent_at, Timestamp::from_ms(5));
-    let attributes = first.candidate.attributes.as_deref().unwrap();
-    assert!(
-        attributes.starts_with(r#"{"n":{"stringValue":"v","#),
-        "{attributes}"
+    let attributes = first.candidate.attributes.as_deref();
+    assert_eq!(
+        attributes,
+        Some(r#"{"n":{"dataType":"String","stringValue":"v"}}"#)
     );
     let second = &records[1].as_ref().unwrap().candidate;
     assert_eq!(second.attributes, None);
     assert_eq!(reason(&records[2]), "message: got no body, expected one");
+}
+
+#[test]
+fn what_cannot_be_read_goes_to_the_quarantine_with_its_message_attributes() {
+    let all = serde_json::json!({
+        "raw": { "dataType": "Binary.jpg", "binaryValue": "AJ+Slg==" },
+        "n": { "dataType": "Number", "stringValue": "7", "stringListValues": [] },
+    });
+    let config = config(&[("EVENT_ID", "attribute:order")]);
+    let messages = serde_json::json!([
+        { "messageId": "m0", "body": "b", "messageAttributes": all },
+        { "messageId": "m1", "messageAttributes": all },
+        { "messageId": "m2", "body": "b", "messageAttributes": {} },
+    ]);
+    let records = read_bodies(&config, messages);
+    let texts = records.iter().map(|record| {
+        let attributes = record.as_ref().unwrap_err().attributes.as_ref();
+        attributes.map(|all| all.as_text().to_string())
+    });
+    let stored = concat!(
+        r#"{"n":{"dataType":"Number","stringValue":"7"},"#,
+        r#""raw":{"dataType":"Binary.jpg","binaryValue":"AJ+Slg=="}}"#
+    );
+    let stored = || Some(stored.to_owned());
+    assert_eq!(Vec::from_iter(texts), [stored(), stored(), None]);
 }
 
 #[test]

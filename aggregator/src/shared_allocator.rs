@@ -95,7 +95,7 @@ impl<'a> Seated<'a> {
     fn end(&mut self, end: SeatEnd, remember: bool) {
         if !std::mem::replace(&mut self.settled, true) {
             let mut allocator = self.allocator.lock();
-            allocator.settle(self.seat, self.candidate.body.len() as u64, end);
+            allocator.settle(self.seat, self.candidate.content_bytes() as u64, end);
             if remember {
                 allocator.remember(self.seat, self.candidate);
             }

@@ -53,6 +53,7 @@ fn notice(lost: &LostChunk, record: &BatchRecord, reason: &str) -> Quarantined {
         source: record.source.clone(),
         reason: reason.to_owned(),
         body: sqs_text(&lost.to_string()).into(),
+        attributes: None,
     }
 }
 
@@ -147,6 +148,7 @@ impl Quarantine {
             source: event.source.clone(),
             reason: reason.to_owned(),
             body,
+            attributes: event.attributes.clone(),
         })
     }
 }

@@ -90,5 +90,7 @@ pub(crate) enum HandOverError {
 /// Returns the approximate memory of an event once its body is fetched, in bytes.
 pub(crate) fn memory_bytes(event: &StoredEvent) -> u64 {
     let overflow = event.overflow.as_ref().map_or(0, |object| object.bytes);
-    (event.body.len() + CLAIM_OVERHEAD_BYTES) as u64 + overflow
+    let attributes = event.attributes.as_ref();
+    let attributes = attributes.map_or(0, |all| all.as_text().len());
+    (event.body.len() + attributes + CLAIM_OVERHEAD_BYTES) as u64 + overflow
 }

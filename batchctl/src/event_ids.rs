@@ -1,16 +1,14 @@
 //! Event ids: of an argument, and of a message as the aggregator finds it.
 
-use std::collections::HashMap;
-
 use aggregator::Config;
 use aggregator::event::{SqsEvent, SqsMessage};
 use aggregator::event_id::EventIdRule;
 use aggregator::records;
 use aws_lambda_events::event::sqs::SqsMessageAttribute;
-use aws_sdk_sqs::types::MessageAttributeValue;
 use clap::Args;
 use protocol::ids::{EventId, SourceArn};
 use protocol::time::Timestamp;
+use shared::message_attributes::{AttributeMap, MessageAttribute};
 use stack::Settings;
 
 use crate::failure::Failure;
@@ -88,7 +86,7 @@ impl EventIds {
         source: &str,
         message_id: &str,
         body: &str,
-        attributes: &HashMap<String, MessageAttributeValue>,
+        attributes: &AttributeMap,
     ) -> Result<EventId, String> {
         let attributes = attributes.iter();
         let message = SqsMessage {
@@ -117,9 +115,9 @@ impl EventIds {
 }
 
 /// Returns an attribute as Lambda hands it to the aggregator.
-fn lambda_attribute(value: &MessageAttributeValue) -> SqsMessageAttribute {
+fn lambda_attribute(value: &MessageAttribute) -> SqsMessageAttribute {
     let mut attribute = SqsMessageAttribute::default();
-    attribute.string_value = value.string_value().map(str::to_owned);
-    attribute.data_type = Some(value.data_type().to_owned());
+    attribute.string_value = value.string_value.clone();
+    attribute.data_type = Some(value.data_type.clone());
     attribute
 }

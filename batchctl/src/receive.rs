@@ -1,14 +1,12 @@
 //! Receives, sends and deletes messages of queues.
 
-use std::collections::HashMap;
-
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::config::retry::RetryConfig;
 use aws_sdk_sqs::error::{DisplayErrorContext, SdkError};
-use aws_sdk_sqs::types::{
-    Message, MessageAttributeValue, MessageSystemAttributeName, QueueAttributeName,
-};
+use aws_sdk_sqs::types::{Message, MessageSystemAttributeName, QueueAttributeName};
 use protocol::limits::SQS_BATCH_ENTRIES_MAX;
+use shared::aws::{from_sqs, to_sqs};
+use shared::message_attributes::AttributeMap;
 
 use crate::failure::Failure;
 
@@ -23,7 +21,7 @@ pub struct Received {
     pub message_id: String,
     pub receipt: String,
     pub body: String,
-    pub attributes: HashMap<String, MessageAttributeValue>,
+    pub attributes: AttributeMap,
     /// When it was first received, in epoch milliseconds.
     pub first_received_at: Option<u64>,
     pub sent_at: Option<u64>,
@@ -32,7 +30,7 @@ pub struct Received {
 impl Received {
     /// Returns the text of a message attribute.
     pub fn attribute(&self, name: &str) -> Option<&str> {
-        self.attributes.get(name)?.string_value()
+        self.attributes.get(name)?.string_value.as_deref()
     }
 
     fn of(message: Message) -> Received {
@@ -46,7 +44,7 @@ impl Received {
             message_id: message.message_id.unwrap_or_default(),
             receipt: message.receipt_handle.unwrap_or_default(),
             body: message.body.unwrap_or_default(),
-            attributes: message.message_attributes.unwrap_or_default(),
+            attributes: from_sqs(message.message_attributes.unwrap_or_default()),
         }
     }
 }
@@ -107,18 +105,14 @@ impl Queue {
     ///
     /// # Errors
     /// The queue refused the message.
-    pub async fn send(
-        &self,
-        body: &str,
-        attributes: HashMap<String, MessageAttributeValue>,
-    ) -> Result<Sent, Failure> {
+    pub async fn send(&self, body: &str, attributes: AttributeMap) -> Result<Sent, Failure> {
         let once = aws_sdk_sqs::config::Builder::new().retry_config(RetryConfig::disabled());
         let sent = self
             .client
             .send_message()
             .queue_url(&self.url)
             .message_body(body)
-            .set_message_attributes(Some(attributes).filter(|all| !all.is_empty()))
+            .set_message_attributes(Some(to_sqs(attributes)).filter(|all| !all.is_empty()))
             .customize()
             .config_override(once)
             .send()

@@ -11,6 +11,7 @@ use protocol::seqs::SeqSet;
 use protocol::text::counted;
 use serde::Serialize;
 use shared::chunk::decode;
+use shared::message_attributes::MessageAttributes;
 use shared::ports::{IndexEntry, LockStore, OverflowStore, StoredEvent};
 use shared::retry::{read_chunk, read_events};
 
@@ -43,6 +44,8 @@ struct Line<'a> {
     source: &'a str,
     sent_at: u64,
     body: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attributes: Option<&'a MessageAttributes>,
 }
 
 /// Writes every event of `record` that was neither delivered nor set aside, one line each.
@@ -170,6 +173,7 @@ async fn write(
         source: event.source.as_str(),
         sent_at: event.sent_at.as_ms(),
         body: &event.body,
+        attributes: event.attributes.as_ref(),
     };
     let mut text = serde_json::to_vec(&line).expect("texts and numbers are JSON");
     text.push(b'\n');

@@ -17,6 +17,9 @@ pub const SQS_BATCH_ENTRIES_MAX: usize = 10;
 /// Bytes of one SQS message, and of one batch request, attributes included.
 /// Source: <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html> (2026-08).
 pub const SQS_MESSAGE_BYTES_MAX: usize = 1_048_576;
+/// Message attributes of one SQS message.
+/// Source: <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-message-metadata.html> (2026-11).
+pub const SQS_ATTRIBUTES_MAX: usize = 10;
 
 /// Bytes of one DynamoDB item, attribute names included.
 /// Source: <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/ServiceQuotas.html> (2026-08).

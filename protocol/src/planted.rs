@@ -190,6 +190,8 @@ pub enum Bug {
     QuotaReservedIgnored,
     /// A batch that is complete gives back the places of what it delivered.
     QuotaEndedFreed,
+    /// Message attributes that have no place of their own in a message of the quarantine are dropped.
+    MoreAttributesDropped,
 }
 
 impl Bug {
@@ -286,6 +288,7 @@ impl Bug {
         Bug::QuotaCountedTwice,
         Bug::QuotaReservedIgnored,
         Bug::QuotaEndedFreed,
+        Bug::MoreAttributesDropped,
     ];
 }
 

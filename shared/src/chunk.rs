@@ -16,6 +16,7 @@ use protocol::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::compression::{DecompressError, compress_bytes, decompress_bytes};
+use crate::message_attributes::MessageAttributes;
 use crate::ports::StoredEvent;
 
 /// Maximum bytes of the lines of a chunk, uncompressed. JSON escapes make a body longer.
@@ -85,8 +86,10 @@ const LINE_OVERHEAD_BYTES: usize = 320;
 /// Returns a chunk with the events of these seats, which are seats of one batch in seq order.
 pub fn encode<'a>(events: impl Iterator<Item = (Seat, &'a Candidate)> + Clone) -> Vec<u8> {
     // A buffer that grows would copy a megabyte of lines several times.
-    let bodies = events.clone().map(|(_, candidate)| candidate.body.len());
-    let bytes = bodies.map(|bytes| bytes + bytes / 8 + LINE_OVERHEAD_BYTES);
+    let contents = events
+        .clone()
+        .map(|(_, candidate)| candidate.content_bytes());
+    let bytes = contents.map(|bytes| bytes + bytes / 8 + LINE_OVERHEAD_BYTES);
     let mut lines = Vec::with_capacity(bytes.sum());
     for (seat, candidate) in events {
         let line = Line {
@@ -169,15 +172,16 @@ fn event_of(
         line: number,
         source,
     };
+    let wrong = |source| ChunkError::Line {
+        chunk,
+        line: number,
+        source,
+    };
     let line: Line<'_> = serde_json::from_slice(line).map_err(|source| {
         // A second reading only of lines that are wrong: there are many lines.
         match serde_json::from_slice(line).map(Versioned::check) {
             Ok(Err(source)) => later(source),
-            Ok(Ok(())) | Err(_) => ChunkError::Line {
-                chunk,
-                line: number,
-                source,
-            },
+            Ok(Ok(())) | Err(_) => wrong(source),
         }
     })?;
     format_version::check(line.format_version).map_err(later)?;
@@ -197,6 +201,7 @@ fn event_of(
     if body_hash.to_string() != line.body_hash {
         return Err(ChunkError::OtherBody { chunk, seq });
     }
+    let attributes = line.attributes.as_deref().map(MessageAttributes::read);
     Ok(Some(StoredEvent {
         event_id: line.message_id,
         sqs_message_id: line.sqs_message_id,
@@ -207,6 +212,7 @@ fn event_of(
         overflow: None,
         source: line.source,
         sent_at: Timestamp::from_ms(line.sent_at),
+        attributes: attributes.transpose().map_err(wrong)?.flatten(),
     }))
 }
 
@@ -267,6 +273,22 @@ mod tests {
             .map(|event| (event.seq, event.event_id.as_str(), &*event.body))
             .collect();
         assert_eq!(read, [(7, "e7", "{\"a\":1}"), (8, "e8", text)]);
+    }
+
+    #[test]
+    fn message_attributes_read_back_and_an_event_without_them_has_no_such_field() {
+        let mut with = candidate(7, "body");
+        with.attributes = Some(r#"{"n":{"dataType":"String","stringValue":"v"}}"#.into());
+        let candidates = [with.clone(), candidate(8, "body")];
+        let bytes = encode((7..).map(seat).zip(&candidates));
+        let decoded = decode(chunk(), &bytes, &[7, 8].into_iter().collect());
+        let read = decoded.events.iter().map(|event| event.attributes.as_ref());
+        let texts = Vec::from_iter(read.map(|one| one.map(|one| one.as_text().clone())));
+        assert_eq!(texts, [with.attributes, None]);
+        let lines = decompress_bytes(&bytes, LINES_BYTES_MAX).unwrap();
+        let lines = String::from_utf8(lines).unwrap();
+        let have = lines.lines().map(|line| line.contains("attributes"));
+        assert_eq!(Vec::from_iter(have), [true, false]);
     }
 
     #[test]

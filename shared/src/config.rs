@@ -99,7 +99,7 @@ const MAX_BATCH_BYTES: Variable<Number<u64>> = Variable {
         min: DYNAMODB_ITEM_BYTES_MAX as u64,
         max: 4 << 30,
     },
-    meaning: "Sum of the bodies of a batch. A batch with this many bytes is full, and starts at once.",
+    meaning: "Sum of the bodies and message attributes of a batch. A batch with this many bytes is full, and starts at once.",
 };
 /// Public because an error of a sink names it too.
 pub const MAX_PART_BYTES: Variable<Number<u64>> = Variable {
@@ -111,8 +111,8 @@ pub const MAX_PART_BYTES: Variable<Number<u64>> = Variable {
         min: 1_024,
         max: 1 << 30,
     },
-    meaning: "How much of a batch is held in memory at once and delivered as one part: bodies, 256 bytes more for each \
-              event, and index data of the whole batch, which takes a quarter of this at most. A batch has at most 100 \
+    meaning: "How much of a batch is held in memory at once and delivered as one part: bodies, message attributes, \
+              256 bytes more for each event, and index data of the whole batch, which takes a quarter of this at most. A batch has at most 100 \
               parts; they get larger than this if the batch needs more than 100.",
 };
 const WRITE_MODE: Variable<Word<WriteMode>> = Variable {
@@ -198,7 +198,7 @@ const _: () =
 pub struct BatchBytes {
     /// Items of a batch.
     pub items_max: u64,
-    /// Sum of the bodies of a batch.
+    /// Sum of the bodies and message attributes of a batch.
     pub bytes_max: u64,
     /// Bytes of a part.
     pub part_bytes_max: u64,

@@ -1,6 +1,6 @@
 //! What both Lambda functions share around the [`protocol`], in three floors; imports go down only.
 //!
-//! 1. [`wire`], [`compression`], [`traces`], and `expression` (feature `expressions`): the data.
+//! 1. [`wire`], [`compression`], [`message_attributes`], [`traces`], and `expression` (feature `expressions`): the data.
 //! 2. [`ports`]: what the protocol needs of the world, as traits; [`retry`] drives them with a budget of time.
 //! 3. `aws` and `memory`: the adapters (feature `aws`) and the fakes (feature `test-support`); `metrics` (feature `metrics`)
 //!    has the types of metrics and their log line.
@@ -17,10 +17,12 @@ pub mod delivery_hours;
 pub mod discretion;
 #[cfg(feature = "expressions")]
 pub mod expression;
+pub mod message_attributes;
 #[cfg(feature = "metrics")]
 pub mod metrics;
 pub mod notice;
 pub mod ports;
+pub mod quarantine_attributes;
 pub mod retry;
 pub mod sqs_text;
 pub mod traces;

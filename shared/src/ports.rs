@@ -19,6 +19,7 @@ use protocol::quota::{QuotaAccount, QuotaScope};
 use protocol::sequence::{Sequence, SequenceScope};
 use protocol::time::Timestamp;
 
+use crate::message_attributes::MessageAttributes;
 use crate::wire::Ticket;
 
 /// Why a request has no result.
@@ -125,6 +126,8 @@ pub struct StoredEvent {
     pub source: SourceArn,
     /// When SQS received the message.
     pub sent_at: Timestamp,
+    /// The message attributes, if there are any.
+    pub attributes: Option<MessageAttributes>,
 }
 
 impl StoredEvent {
@@ -237,6 +240,8 @@ pub struct Quarantined {
     pub reason: String,
     /// The body as received.
     pub body: Arc<str>,
+    /// The message attributes as received, if there are any.
+    pub attributes: Option<MessageAttributes>,
 }
 
 /// The quarantine queue.

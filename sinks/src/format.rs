@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use protocol::ids::{BatchId, Seq};
 use serde::Serialize;
+use shared::message_attributes::MessageAttributes;
 use shared::ports::StoredEvent;
 
 use crate::columns::{Body, Column, FixedColumn};
@@ -263,6 +264,9 @@ struct Envelope<'p> {
     source: &'p str,
     sent_at: u64,
     body: &'p str,
+    /// The message attributes, if there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attributes: Option<&'p MessageAttributes>,
     /// Why it was rejected, if it was.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'p str>,
@@ -279,6 +283,7 @@ impl<'p> Envelope<'p> {
             source: item.source.as_str(),
             sent_at: item.sent_at.as_ms(),
             body: &item.body,
+            attributes: item.attributes.as_ref(),
             reason: None,
         }
     }
@@ -323,6 +328,27 @@ mod tests {
         let (text, rejects) = written(&Format::Envelope, &["{\"a\":1}\n"]);
         assert_eq!(text, format!("{ENVELOPE}}}\n"));
         assert!(rejects.is_empty());
+    }
+
+    #[test]
+    fn an_envelope_has_the_message_attributes_only_if_there_are_any() {
+        const ATTRIBUTES: &str = r#"{"n":{"dataType":"Number","stringValue":"1"}}"#;
+        let mut part = part(2, &["{\"a\":1}\n", "b"]);
+        part.items[0].attributes = MessageAttributes::read(ATTRIBUTES).unwrap();
+        let mut bytes = Vec::new();
+        Format::Envelope.write(&part, &mut bytes).unwrap();
+        let text = String::from_utf8(bytes).unwrap();
+        let (first, second) = text.split_once('\n').unwrap();
+        assert_eq!(first, format!(r#"{ENVELOPE},"attributes":{ATTRIBUTES}}}"#));
+        assert!(second.ends_with("\"body\":\"b\"}\n"), "{second}");
+        let reject = Reject {
+            seq: 0,
+            event_id: part.items[0].event_id.clone(),
+            reason: RejectReason::LineBreak,
+        };
+        let line = String::from_utf8(reject_line(&part, &reject).unwrap()).unwrap();
+        let start = format!(r#"{ENVELOPE},"attributes":{ATTRIBUTES},"reason":"#);
+        assert!(line.starts_with(&start), "{line}");
     }
 
     #[test]

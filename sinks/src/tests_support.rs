@@ -26,6 +26,7 @@ pub(crate) fn part(number: usize, bodies: &[&str]) -> Part {
         overflow: None,
         source: "arn:q".parse().unwrap(),
         sent_at: Timestamp::from_ms(7),
+        attributes: None,
     };
     Part {
         batch_id,

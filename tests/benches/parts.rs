@@ -183,6 +183,7 @@ fn part() -> Part {
             overflow: None,
             source: candidate.source,
             sent_at: candidate.sent_at,
+            attributes: None,
         }
     };
     Part {

@@ -13,8 +13,8 @@ use shared::ports::{ClaimReply, LockStore, Release};
 
 use crate::dynamo::{self, BATCH_INDEX};
 use crate::events::{
-    CHUNK_CLAIMS_EXPIRE_AT, SHARDS, batch, chunk_claim, chunk_claim_in, claim, claim_all,
-    claim_free, claim_in, event, item, ms, read_one, tombstone,
+    ATTRIBUTES, CHUNK_CLAIMS_EXPIRE_AT, SHARDS, batch, chunk_claim, chunk_claim_in, claim,
+    claim_all, claim_free, claim_in, event, item, ms, read_one, tombstone,
 };
 use crate::lock_store::{
     assert_exists, assert_expires_in_the_next_second, assert_released, lock_store_contract,
@@ -94,7 +94,7 @@ async fn claims_of_every_form_are_written_by_one_request<S: LockStore>(store: &S
         *claim = past_of(claim.clone());
     }
     for index in [2, 3, 6, 7] {
-        claims[index].candidate.attributes = Some(r#"{"tenant":"a"}"#.into());
+        claims[index].candidate.attributes = Some(ATTRIBUTES.into());
     }
     claim_free(store, &claims).await;
     for claim in &claims {
@@ -105,7 +105,8 @@ async fn claims_of_every_form_are_written_by_one_request<S: LockStore>(store: &S
 
 async fn a_chunk_claim_has_room_whatever_the_size_of_its_body<S: LockStore>(store: &S) {
     let large = "x".repeat(DYNAMODB_ITEM_BYTES_MAX + 1);
-    let there = chunk_claim("e", &large, 0);
+    let mut there = chunk_claim("e", &large, 0);
+    there.candidate.attributes = Some(large.as_str().into());
     claim_free(store, std::slice::from_ref(&there)).await;
     let new = chunk_claim_in(batch(2), "e", &large, 5);
     let reply = store.replace(&new, &item(&there)).await;
@@ -291,7 +292,7 @@ async fn a_claim_with_its_body_is_replaced_by_a_chunk_claim_only_in_the_expected
     store: &S,
 ) {
     let mut old = past_of(claim("e", "body", 4));
-    old.candidate.attributes = Some(r#"{"tenant":"a"}"#.into());
+    old.candidate.attributes = Some(ATTRIBUTES.into());
     let there = item(&old);
     let expires_at = CHUNK_CLAIMS_EXPIRE_AT;
     let in_chunk = LockState::InChunk {
@@ -400,7 +401,7 @@ async fn a_replacement_has_exactly_the_attributes_of_its_form() {
     let dynamodb = dynamo::dynamodb();
     let table = dynamo::lock_table(&dynamodb).await;
     let with_attributes = |mut claim: Claim| {
-        claim.candidate.attributes = Some("{}".into());
+        claim.candidate.attributes = Some(ATTRIBUTES.into());
         claim
     };
     let former = [

@@ -13,6 +13,12 @@ pub const SHARDS: u16 = 3;
 /// The TTL of every chunk claim in these tests, in whole seconds.
 pub const CHUNK_CLAIMS_EXPIRE_AT: Timestamp = Timestamp::from_ms(1_701_000_000_000);
 
+/// Message attributes as they are stored.
+pub const ATTRIBUTES: &str = concat!(
+    r#"{"raw":{"dataType":"Binary","binaryValue":"AJ+Slg=="},"#,
+    r#""tenant":{"dataType":"String.mine","stringValue":"a"}}"#
+);
+
 /// Returns the id of batch `number`.
 pub fn batch(number: u128) -> BatchId {
     BatchId::new(Uuid::from_u128(

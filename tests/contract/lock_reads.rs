@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use protocol::claim::Claim;
 use protocol::ids::EventId;
+use shared::message_attributes::MessageAttributes;
 use shared::ports::{IndexEntry, LockStore, Release, StoredEvent};
 
-use crate::events::{batch, claim, claim_free, claim_in, event, item, ms};
+use crate::events::{ATTRIBUTES, batch, claim, claim_free, claim_in, event, item, ms};
 use crate::lock_store::lock_store_contract;
 
 lock_store_contract! {
@@ -68,7 +69,7 @@ async fn events_are_read_as_they_were_claimed<S: LockStore>(store: &S) {
     .zip(0..)
     .map(|(body, seq)| claim(&format!("e{seq} '\"?#"), body, seq))
     .collect();
-    claims[1].candidate.attributes = Some("{}".into());
+    claims[1].candidate.attributes = Some(ATTRIBUTES.into());
     claim_free(store, &claims).await;
     let ids: Vec<EventId> = claims
         .iter()
@@ -77,17 +78,21 @@ async fn events_are_read_as_they_were_claimed<S: LockStore>(store: &S) {
     let (mut events, unread) = store.read_events(&ids).await.unwrap();
     events.sort_by_key(|event| event.seq);
     assert!(unread.is_empty());
-    let stored = |claim: &Claim| StoredEvent {
-        event_id: claim.candidate.event_id.clone(),
-        sqs_message_id: claim.candidate.sqs_message_id.clone(),
-        body_hash: claim.candidate.body_hash,
-        shard: claim.seat.shard(),
-        seq: claim.seat.seq,
-        body: claim.candidate.body.clone(),
-        overflow: claim.overflow.clone().map(Box::new),
-        source: claim.candidate.source.clone(),
-        sent_at: claim.candidate.sent_at,
-    };
+    let stored =
+        |claim: &Claim| StoredEvent {
+            event_id: claim.candidate.event_id.clone(),
+            sqs_message_id: claim.candidate.sqs_message_id.clone(),
+            body_hash: claim.candidate.body_hash,
+            shard: claim.seat.shard(),
+            seq: claim.seat.seq,
+            body: claim.candidate.body.clone(),
+            overflow: claim.overflow.clone().map(Box::new),
+            source: claim.candidate.source.clone(),
+            sent_at: claim.candidate.sent_at,
+            attributes: claim.candidate.attributes.as_deref().and_then(|text| {
+                MessageAttributes::read(text).expect("it is the JSON of attributes")
+            }),
+        };
     assert_eq!(events, claims.iter().map(stored).collect::<Vec<_>>());
 }
 

@@ -9,7 +9,7 @@ use shared::ports::{ClaimReply, LockStore, Release, ReleaseReply};
 
 use crate::dynamo;
 use crate::events::{
-    batch, claim, claim_all, claim_free, claim_in, event, item, ms, read_one, tombstone,
+    ATTRIBUTES, batch, claim, claim_all, claim_free, claim_in, event, item, ms, read_one, tombstone,
 };
 
 /// Makes every check of the contract a test of each implementation.
@@ -162,7 +162,7 @@ async fn attributes_and_past_deliveries_of_a_claim_are_kept<S: LockStore>(store:
         .map(|seq| claim(&format!("e{seq}"), "body", seq))
         .collect();
     for claim in &mut claims[1..3] {
-        claim.candidate.attributes = Some(r#"{"tenant":"a"}"#.into());
+        claim.candidate.attributes = Some(ATTRIBUTES.into());
     }
     for claim in &mut claims[2..4] {
         claim.past = [

@@ -13,14 +13,16 @@ use protocol::ids::SourceArn;
 use protocol::limits::SQS_MESSAGE_BYTES_MAX;
 use shared::aws::{SqsBatchQueue, SqsQuarantineQueue, SqsSourceQueues};
 use shared::memory::{MemoryBatchQueue, MemoryQuarantineQueue, MemorySourceQueues};
+use shared::message_attributes::{AttributeMap, MessageAttribute, MessageAttributes};
 use shared::ports::{
     BatchQueue, PortError, QuarantineQueue, Quarantined, QueueDepth, SourceQueues,
 };
+use shared::quarantine_attributes::of_producer;
 use shared::traces::Links;
 use shared::wire::{Ticket, TicketReason};
 use tokio::net::TcpListener;
 
-use crate::events::{batch, source};
+use crate::events::{ATTRIBUTES, batch, source};
 use crate::scripted;
 
 pub fn client_of(endpoint: &str) -> Client {
@@ -146,11 +148,14 @@ fn quarantined(number: usize, body: impl Into<Arc<str>>) -> Quarantined {
         source: source(),
         reason: format!("reason {number}"),
         body: body.into(),
+        attributes: number
+            .is_multiple_of(3)
+            .then(|| MessageAttributes::read(ATTRIBUTES).unwrap().unwrap()),
     }
 }
 
 /// Body and attributes of a quarantined message.
-type Seen = (String, Option<String>, String, Arc<str>);
+type Seen = (String, Option<String>, String, Arc<str>, Option<Arc<str>>);
 
 fn seen(message: &Quarantined) -> Seen {
     let event_id = message.event_id.as_ref().map(ToString::to_string);
@@ -159,6 +164,7 @@ fn seen(message: &Quarantined) -> Seen {
         event_id,
         message.source.to_string(),
         message.body.clone(),
+        message.attributes.as_ref().map(|all| all.as_text().clone()),
     )
 }
 
@@ -169,7 +175,19 @@ fn seen_on_sqs(message: &Message) -> Seen {
         text("eventId"),
         text("source").unwrap_or_default(),
         message.body.clone(),
+        MessageAttributes::of(of_producer(&attributes_of(message)))
+            .map(|all| all.as_text().clone()),
     )
+}
+
+/// Returns the attributes of a message on SQS.
+fn attributes_of(message: &Message) -> AttributeMap {
+    let attribute = |(name, one): (&String, &emulators::sqs::MessageAttribute)| {
+        let (text, binary) = (one.string_value.clone(), one.binary_value.clone());
+        let attribute = MessageAttribute::new(Some(one.data_type.clone()), text, binary);
+        (name.clone(), attribute)
+    };
+    message.message_attributes.iter().map(attribute).collect()
 }
 
 async fn everything_is_quarantined<Q: QuarantineQueue>(
@@ -228,7 +246,7 @@ async fn a_message_of_the_largest_size_is_quarantined_with_the_attributes_that_f
     let quarantine = SqsQuarantineQueue::new(queue.client.clone(), &queue.url);
     let messages: Vec<Quarantined> = [0, 40, 1_000]
         .iter()
-        .map(|room| quarantined(0, "x".repeat(SQS_MESSAGE_BYTES_MAX - room)))
+        .map(|room| quarantined(2, "x".repeat(SQS_MESSAGE_BYTES_MAX - room)))
         .collect();
     assert!(quarantine.send(&messages).await.iter().all(Result::is_ok));
     let found: BTreeMap<usize, usize> = queue
@@ -243,6 +261,33 @@ async fn a_message_of_the_largest_size_is_quarantined_with_the_attributes_that_f
         })
         .collect();
     assert_eq!(found, BTreeMap::from([(0, 0), (40, 2), (1_000, 3)]));
+}
+
+#[tokio::test]
+async fn ten_attributes_of_the_producer_are_quarantined_whatever_their_names() {
+    let queue = queue().await;
+    let quarantine = SqsQuarantineQueue::new(queue.client.clone(), &queue.url);
+    let names = [
+        "a",
+        "b",
+        "c",
+        "d",
+        "e",
+        "f",
+        "g",
+        "reason",
+        "eventId",
+        "moreAttributes",
+    ];
+    let all = names.map(|name| (name.to_owned(), MessageAttribute::string("of the producer")));
+    let all = AttributeMap::from(all);
+    let mut message = quarantined(2, "body");
+    message.attributes = MessageAttributes::of(all.clone());
+    assert!(quarantine.send(&[message]).await.iter().all(Result::is_ok));
+    let taken = queue.take().await;
+    assert_eq!(seen_on_sqs(&taken[0]).0, "reason 2");
+    assert_eq!(taken[0].message_attributes.len(), 10);
+    assert_eq!(of_producer(&attributes_of(&taken[0])), all);
 }
 
 #[tokio::test]

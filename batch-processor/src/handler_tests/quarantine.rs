@@ -44,6 +44,25 @@ async fn only_an_operators_ticket_sets_a_batch_in_error_aside() {
     );
 }
 
+#[tokio::test]
+async fn message_attributes_go_to_the_quarantine() {
+    const ATTRIBUTES: &str = r#"{"eid":{"dataType":"String","stringValue":"e"}}"#;
+    let processor = a_processor();
+    opened(&processor, &[], 0).await;
+    for (seq, attributes) in [(0, Some(ATTRIBUTES)), (1, None)] {
+        let mut claim = a_claim(seq);
+        claim.candidate.attributes = attributes.map(Into::into);
+        processor.fakes.lock_store.claim(&[claim]).await;
+    }
+    seal(&processor, 2).await;
+    refused(&processor).await;
+    assert!(!given_back(&processor, &quarantine()).await);
+    let quarantined = processor.fakes.quarantine_queue.take();
+    let attributes = quarantined.iter().map(|one| one.attributes.as_ref());
+    let texts = attributes.map(|all| all.map(|all| &**all.as_text()));
+    assert_eq!(Vec::from_iter(texts), [Some(ATTRIBUTES), None]);
+}
+
 /// Counts the claims of a batch that was taken before it was sealed.
 async fn seal_counted(processor: &Processor, seqs: u32) {
     let counts = BatchCounts {

@@ -1,11 +1,10 @@
 //! `batchctl redrive`.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
 use aggregator::records::CONFLICT;
-use aws_sdk_sqs::types::MessageAttributeValue;
 use clap::{ArgGroup, Args, ValueEnum};
 use jmespath::{Rcvar, Variable};
 use protocol::ids::{BodyHash, EventId};
@@ -13,6 +12,8 @@ use protocol::text::counted;
 use protocol::time::Timestamp;
 use serde::Serialize;
 use shared::expression::Expression;
+use shared::message_attributes::AttributeMap;
+use shared::quarantine_attributes::{EVENT_ID, REASON, SOURCE, of_producer};
 
 use crate::dead_letter::{Fate, Origin, age, decide};
 use crate::event_ids::EventIds;
@@ -25,8 +26,6 @@ use crate::receive::{Queue, Received, Sent};
 use crate::service::Service;
 use crate::table::{Table, cut};
 
-/// The attributes that the service adds to a message of the quarantine.
-const OF_QUARANTINE: [&str; 3] = ["reason", "eventId", "source"];
 /// What the body of a notice about a lost chunk begins with; it has no `eventId`.
 const NOTICE: &str = "chunk `";
 /// The most messages that one command looks at.
@@ -247,11 +246,7 @@ impl Run<'_> {
 
     /// Sends a message to the input queue, then deletes it here.
     async fn move_one(&self, message: &Received) -> Result<(), String> {
-        let mut attributes: HashMap<String, MessageAttributeValue> = message.attributes.clone();
-        if self.args.from == FromQueue::Quarantine {
-            attributes.retain(|name, _| !OF_QUARANTINE.contains(&name.as_str()));
-        }
-        match self.to.send(&message.body, attributes).await {
+        match self.to.send(&message.body, self.of_producer(message)).await {
             Ok(Sent::Yes) => {}
             Ok(Sent::Unknown(problem)) => {
                 return Err(format!(
@@ -264,6 +259,14 @@ impl Run<'_> {
         deleted.map_err(|failure| format!("redriven, but still here; delete it: {failure}"))
     }
 
+    /// Returns the attributes of a message without those of the service.
+    fn of_producer(&self, message: &Received) -> AttributeMap {
+        match self.args.from {
+            FromQueue::DeadLetters => message.attributes.clone(),
+            FromQueue::Quarantine => of_producer(&message.attributes),
+        }
+    }
+
     /// Returns the event of a message, and what to do with the message.
     async fn fate(&self, message: &Received) -> Result<(Option<EventId>, Fate), Failure> {
         let origin = match self.args.from {
@@ -271,14 +274,15 @@ impl Run<'_> {
             FromQueue::Quarantine => Origin::Quarantine,
         };
         let named = message
-            .attribute("eventId")
+            .attribute(EVENT_ID)
             .filter(|_| origin == Origin::Quarantine);
         if origin == Origin::Quarantine && named.is_none() && message.body.starts_with(NOTICE) {
             return Ok((None, Fate::Notice));
         }
         let named = named.and_then(|id| EventId::try_from(id).ok());
         // A wrong `EVENT_ID` gives several events one id. Once it is mended, the mended id of such a message is its own.
-        let is_conflict = message.attribute("reason") == Some(CONFLICT);
+        let reason = message.attribute(REASON);
+        let is_conflict = reason.is_some_and(|reason| reason.ends_with(CONFLICT));
         let by_rule = || self.id_of(message, origin);
         let id = match named {
             Some(named) if is_conflict && self.ids.are_of_content() => by_rule().or(Some(named)),
@@ -315,14 +319,14 @@ impl Run<'_> {
     fn id_of(&self, message: &Received, origin: Origin) -> Option<EventId> {
         let source = match origin {
             Origin::DeadLetter => None,
-            Origin::Quarantine => message.attribute("source"),
+            Origin::Quarantine => message.attribute(SOURCE),
         };
         let source = source.unwrap_or(&self.input_arn);
         let found = self.ids.find(
             source,
             &message.message_id,
             &message.body,
-            &message.attributes,
+            &self.of_producer(message),
         );
         found.ok()
     }
@@ -338,7 +342,7 @@ impl Received {
         Line {
             message_id: self.message_id.clone(),
             event_id: id.map(ToString::to_string),
-            reason: self.attribute("reason").map(str::to_owned),
+            reason: self.attribute(REASON).map(str::to_owned),
             outcome,
         }
     }
@@ -348,9 +352,12 @@ impl Received {
 fn document(message: &Received) -> Rcvar {
     let body = Variable::from_json(&message.body);
     let body = body.unwrap_or_else(|_| Variable::String(message.body.clone()));
-    let attributes = message.attributes.iter().filter_map(|(name, value)| {
-        let text = Variable::String(value.string_value()?.to_owned());
-        Some((name.clone(), Rcvar::new(text)))
+    // Those of the service hide those of the producer that have the same name.
+    let mut all = of_producer(&message.attributes);
+    all.extend(message.attributes.clone());
+    let attributes = all.into_iter().map(|(name, value)| {
+        let text = Variable::String(value.text().into_owned());
+        (name, Rcvar::new(text))
     });
     let attributes: BTreeMap<String, Rcvar> = attributes.collect();
     let text = |text: &str| Rcvar::new(Variable::String(text.to_owned()));
@@ -360,7 +367,7 @@ fn document(message: &Received) -> Rcvar {
         (
             "reason".to_owned(),
             attributes
-                .get("reason")
+                .get(REASON)
                 .cloned()
                 .unwrap_or_else(|| Rcvar::new(Variable::Null)),
         ),
@@ -444,19 +451,21 @@ impl fmt::Display for Report {
 
 #[cfg(test)]
 mod tests {
+    use shared::message_attributes::MessageAttribute;
+    use shared::quarantine_attributes::MORE;
+
     use super::*;
 
     fn wanted(expression: &str, body: &str) -> bool {
-        let reason = MessageAttributeValue::builder()
-            .data_type("String")
-            .string_value("sink says no")
-            .build()
-            .unwrap();
+        let more = r#"{"tenant":{"dataType":"String","stringValue":"t"},"reason":{"dataType":"String","stringValue":"r"}}"#;
+        let attributes = [(REASON, "sink says no"), (MORE, more)];
+        let attribute =
+            |(name, text): (&str, &str)| (name.to_owned(), MessageAttribute::string(text));
         let message = Received {
             message_id: "m".to_owned(),
             receipt: String::new(),
             body: body.to_owned(),
-            attributes: [("reason".to_owned(), reason)].into(),
+            attributes: attributes.map(attribute).into(),
             first_received_at: None,
             sent_at: Some(5),
         };
@@ -471,6 +480,8 @@ mod tests {
         assert!(wanted("contains(reason, 'says no')", "no json"));
         assert!(wanted("body == 'no json'", "no json"));
         assert!(wanted("attributes.reason && sentAt < `6`", "{}"));
+        assert!(wanted("attributes.tenant == 't'", "{}"));
+        assert!(wanted("attributes.reason == 'sink says no'", "{}"));
     }
 
     #[test]

@@ -40,6 +40,15 @@ impl Candidate {
         self
     }
 
+    /// Returns the bytes of the body and of the message attributes, which is what the limits of batches and chunks count.
+    pub fn content_bytes(&self) -> usize {
+        self.body.len() + self.attributes_bytes()
+    }
+
+    fn attributes_bytes(&self) -> usize {
+        self.attributes.as_ref().map_or(0, |text| text.len())
+    }
+
     /// Returns the size in bytes of this candidate's lock item without past deliveries; never less than DynamoDB
     /// counts.
     pub fn item_bytes(&self) -> usize {
@@ -52,7 +61,7 @@ impl Candidate {
             + self.event_id.as_str().len()
             + self.sqs_message_id.as_str().len()
             + self.source.as_str().len()
-            + self.attributes.as_ref().map_or(0, |text| text.len())
+            + self.attributes_bytes()
     }
 
     /// Returns the S3 object for the body of this candidate in `seat`, if the body does not fit the lock item.
@@ -98,7 +107,10 @@ impl Claim {
     /// Returns the size in bytes of the lock item without past deliveries; never less than DynamoDB counts.
     pub fn item_bytes(&self) -> usize {
         match &self.overflow {
-            None if self.seat.chunk.is_some() => self.candidate.item_bytes_but_body(),
+            // The message attributes are in the chunk, as the body is.
+            None if self.seat.chunk.is_some() => {
+                self.candidate.item_bytes_but_body() - self.candidate.attributes_bytes()
+            }
             None => self.candidate.item_bytes(),
             Some(Overflow { bucket, key, .. }) => {
                 self.candidate.item_bytes_but_body() + OVERFLOW_BYTES + bucket.len() + key.len()

@@ -23,6 +23,7 @@ use super::lock_items::{
 };
 use super::partiql::Statements;
 use crate::compression::compress;
+use crate::message_attributes::{AttributeMap, MessageAttribute, MessageAttributes};
 use crate::ports::{IndexEntry, StoredEvent};
 
 fn text(bytes: std::ops::RangeInclusive<usize>) -> impl Strategy<Value = String> {
@@ -76,7 +77,7 @@ fn claims_with_bodies() -> impl Strategy<Value = Claim> {
             .prop_map(|(text, times)| text.repeat(times)),
         id(),
         time(),
-        prop::option::of(text(0..=50)),
+        prop::option::of(attributes()),
     );
     let seat = (batch_ids(), any::<Seq>(), 1..=100_u16);
     let past = prop::collection::btree_map(id(), time(), 0..4);
@@ -298,7 +299,22 @@ fn event_of(claim: &Claim) -> StoredEvent {
         overflow: claim.overflow.clone().map(Box::new),
         source: candidate.source,
         sent_at: candidate.sent_at,
+        attributes: candidate.attributes.and_then(|text| {
+            MessageAttributes::read(&text).expect("the drawn text is of attributes")
+        }),
     }
+}
+
+/// Draws message attributes as they are stored.
+fn attributes() -> impl Strategy<Value = String> {
+    prop::collection::btree_map(text(1..=8), text(1..=50), 1..4).prop_map(|all| {
+        let attribute = |(name, value)| (name, MessageAttribute::string(value));
+        let all: AttributeMap = all.into_iter().map(attribute).collect();
+        MessageAttributes::of(all)
+            .expect("there are some")
+            .as_text()
+            .to_string()
+    })
 }
 
 proptest! {

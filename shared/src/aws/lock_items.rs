@@ -11,6 +11,7 @@ use protocol::limits::DYNAMODB_ITEM_BYTES_MAX;
 use protocol::time::Timestamp;
 
 use super::attributes::{Item, MalformedItem, StoredBody, StoredItem, b, ms, n, s, ttl};
+use crate::message_attributes::MessageAttributes;
 use crate::ports::{ClaimReply, IndexEntry, StoredEvent};
 
 /// Partition key: the event id.
@@ -57,8 +58,7 @@ pub(super) const LOCK_ITEM_PROJECTION: &str = "messageId, sqsMessageId, bodyHash
 /// The placeholders in [`LOCK_ITEM_PROJECTION`], each with its attribute. `batch` is a reserved word.
 pub(super) const LOCK_ITEM_NAMES: [(&str, &str); 1] = [("#batch", BATCH)];
 /// The attributes that [`read_event`] needs. `source` is a reserved word.
-pub(super) const EVENT_PROJECTION: &str =
-    "messageId, sqsMessageId, bodyHash, batchId, seq, message, #source, sentAt, formatVersion";
+pub(super) const EVENT_PROJECTION: &str = "messageId, sqsMessageId, bodyHash, batchId, seq, message, #source, sentAt, attributes, formatVersion";
 /// The placeholders in [`EVENT_PROJECTION`], each with its attribute.
 pub(super) const EVENT_NAMES: [(&str, &str); 1] = [("#source", SOURCE)];
 
@@ -298,6 +298,11 @@ pub(super) fn read_event(
         None => None,
     };
     let sent_at = item.time_ms(SENT_AT)?;
+    let attributes = item.string(ATTRIBUTES)?;
+    let attributes = attributes.as_deref().map(MessageAttributes::read);
+    // The error may quote a value.
+    let wrong = |error| item.malformed(ATTRIBUTES, format_args!("«{error}»"));
+    let attributes = attributes.transpose().map_err(wrong)?.flatten();
     Ok(Some(StoredEvent {
         event_id,
         sqs_message_id: sqs_message_id(&mut item)?,
@@ -308,6 +313,7 @@ pub(super) fn read_event(
         overflow,
         source: item.required(SOURCE, source)?,
         sent_at: item.required(SENT_AT, sent_at)?,
+        attributes,
     }))
 }
 

@@ -42,6 +42,7 @@ mod s3_objects;
 mod s3_overflow_store;
 mod sdk;
 mod single_writes;
+mod sqs_attributes;
 mod sqs_batch_queue;
 mod sqs_notice_queue;
 mod sqs_quarantine;
@@ -72,6 +73,7 @@ pub use s3_lifecycle::tell_overflow_retention;
 #[cfg(feature = "s3")]
 pub use s3_overflow_store::S3OverflowStore as AwsOverflowStore;
 pub use sdk::{CONNECT_TIMEOUT, POOL_IDLE_TIMEOUT, Sdk};
+pub use sqs_attributes::{from_sqs, to_sqs};
 pub use sqs_batch_queue::SqsBatchQueue;
 pub use sqs_notice_queue::SqsNoticeQueue;
 pub use sqs_quarantine::SqsQuarantineQueue;

@@ -1,40 +1,30 @@
 use async_trait::async_trait;
 use aws_sdk_sqs::Client;
-use aws_sdk_sqs::types::{
-    BatchResultErrorEntry, MessageAttributeValue, SendMessageBatchRequestEntry,
-};
+use aws_sdk_sqs::types::{BatchResultErrorEntry, SendMessageBatchRequestEntry};
 use futures::future::join_all;
 use protocol::limits::{SQS_BATCH_ENTRIES_MAX, SQS_MESSAGE_BYTES_MAX};
+use tracing::warn;
 
 use super::errors::{Meaning, SQS, meaning, port_error, repeated};
+use super::sqs_attributes::to_sqs;
 use crate::ports::{PortError, QuarantineQueue, Quarantined};
-use crate::sqs_text::sqs_text;
-
-/// Longest `reason`, in bytes; a longer one is cut.
-const REASON_BYTES_MAX: usize = 1_024;
-/// Longest `eventId` and `source`, in bytes: the length limit of these ids, so they are cut only if the message is
-/// large.
-const ID_BYTES_MAX: usize = 2_048;
-/// The type of every attribute. SQS counts it as part of the message.
-const ATTRIBUTE_TYPE: &str = "String";
+use crate::quarantine_attributes::{Packed, packed};
 
 /// The quarantine queue on SQS.
 ///
-/// The body is sent as it was received, with the message attributes `reason`, `eventId` and `source`. If the body is
-/// close to the size limit of a message, the last attributes are cut or left out first, so that every message that
-/// arrived fits.
+/// The body is sent as it was received, with the message attributes of its producer and those of the service:
+/// [`quarantine_attributes`](crate::quarantine_attributes).
 #[derive(Clone, Debug)]
 pub struct SqsQuarantineQueue {
     client: Client,
     queue_url: String,
 }
 
-/// A message with the attributes that fit.
+/// A message with its attributes.
 struct Prepared {
     /// The index of the message in the call.
     index: usize,
-    bytes: usize,
-    attributes: Vec<(&'static str, String)>,
+    packed: Packed,
 }
 
 impl SqsQuarantineQueue {
@@ -132,62 +122,25 @@ impl QuarantineQueue for SqsQuarantineQueue {
 }
 
 fn entry(message: &Quarantined, prepared: Prepared) -> SendMessageBatchRequestEntry {
-    let value = |text: String| {
-        MessageAttributeValue::builder()
-            .data_type(ATTRIBUTE_TYPE)
-            .string_value(text)
-            .build()
-            .expect("the type is set above")
-    };
-    let attributes = prepared
-        .attributes
-        .into_iter()
-        .map(|(name, text)| (name.to_owned(), value(text)))
-        .collect();
     SendMessageBatchRequestEntry::builder()
         .id(prepared.index.to_string())
         .message_body(&*message.body)
-        .set_message_attributes(Some(attributes))
+        .set_message_attributes(Some(to_sqs(prepared.packed.attributes)))
         .build()
         .expect("id and body are set above")
 }
 
-/// Returns a message with its attributes, as far as they fit.
 fn prepare(index: usize, message: &Quarantined) -> Prepared {
-    let mut bytes = message.body.len();
-    let mut attributes = Vec::new();
-    let reason = if message.reason.is_empty() {
-        "unknown"
-    } else {
-        &message.reason
-    };
-    for (name, value, bytes_max) in [
-        ("reason", Some(reason), REASON_BYTES_MAX),
-        (
-            "eventId",
-            message.event_id.as_ref().map(|id| id.as_str()),
-            ID_BYTES_MAX,
-        ),
-        ("source", Some(message.source.as_str()), ID_BYTES_MAX),
-    ] {
-        let Some(value) = value else { continue };
-        let around = name.len() + ATTRIBUTE_TYPE.len();
-        let room = SQS_MESSAGE_BYTES_MAX
-            .saturating_sub(bytes + around)
-            .min(bytes_max);
-        let value = sqs_text(value);
-        let value = &value[..value.floor_char_boundary(room)];
-        // SQS refuses empty values.
-        if !value.is_empty() {
-            bytes += around + value.len();
-            attributes.push((name, value.to_owned()));
-        }
+    let packed = packed(message);
+    if !packed.left_out.is_empty() {
+        let names = packed.left_out.join(", ");
+        warn!(
+            sqs_message_id = %message.sqs_message_id,
+            attributes = format_args!("«{names}»"),
+            "message attributes left out: no space in the quarantine's message"
+        );
     }
-    Prepared {
-        index,
-        bytes,
-        attributes,
-    }
+    Prepared { index, packed }
 }
 
 /// Splits a list into requests within the limits of SQS on entries and bytes, in order.
@@ -195,16 +148,17 @@ fn split(messages: impl Iterator<Item = Prepared>) -> Vec<Vec<Prepared>> {
     let mut requests: Vec<Vec<Prepared>> = Vec::new();
     let mut bytes = 0;
     for prepared in messages {
+        let message_bytes = prepared.packed.bytes;
         match requests.last_mut() {
             Some(request)
                 if request.len() < SQS_BATCH_ENTRIES_MAX
-                    && bytes + prepared.bytes <= SQS_MESSAGE_BYTES_MAX =>
+                    && bytes + message_bytes <= SQS_MESSAGE_BYTES_MAX =>
             {
-                bytes += prepared.bytes;
+                bytes += message_bytes;
                 request.push(prepared);
             }
             Some(_) | None => {
-                bytes = prepared.bytes;
+                bytes = message_bytes;
                 requests.push(vec![prepared]);
             }
         }
@@ -223,34 +177,8 @@ mod tests {
             source: "arn:aws:sqs:eu-west-1:1:q".parse().unwrap(),
             reason: reason.to_owned(),
             body: "x".repeat(body_bytes).into(),
+            attributes: None,
         }
-    }
-
-    fn names(prepared: &Prepared) -> Vec<&'static str> {
-        prepared.attributes.iter().map(|(name, _)| *name).collect()
-    }
-
-    #[test]
-    fn a_body_close_to_the_limit_is_kept_and_its_attributes_are_cut() {
-        let uncut = prepare(0, &message(SQS_MESSAGE_BYTES_MAX - 1_000, "bad"));
-        assert_eq!(names(&uncut), ["reason", "eventId", "source"]);
-        let cut = prepare(0, &message(SQS_MESSAGE_BYTES_MAX - 40, "bad"));
-        assert_eq!(names(&cut), ["reason", "eventId"]);
-        assert_eq!(cut.bytes, SQS_MESSAGE_BYTES_MAX);
-        let bare = prepare(0, &message(SQS_MESSAGE_BYTES_MAX, "bad"));
-        assert_eq!((names(&bare).len(), bare.bytes), (0, SQS_MESSAGE_BYTES_MAX));
-    }
-
-    #[test]
-    fn a_value_is_cut_between_characters_and_has_no_characters_that_sqs_refuses() {
-        let reason = format!("\u{1}{}", "ä".repeat(REASON_BYTES_MAX));
-        let (_, value) = &prepare(0, &message(1, &reason)).attributes[0];
-        assert!(
-            value.starts_with('\u{fffd}')
-                && value.ends_with('ä')
-                && value.len() <= REASON_BYTES_MAX
-        );
-        assert_eq!(prepare(0, &message(1, "")).attributes[0].1, "unknown");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use protocol::limits::{BATCH_GET_KEYS_MAX, DYNAMODB_ITEM_BYTES_MAX, PARTIQL_STAT
 use protocol::planted::{Bug, planted};
 
 use super::locked::locked;
+use crate::message_attributes::MessageAttributes;
 use crate::ports::{
     ClaimReply, IndexEntry, IndexPage, LockStore, PortError, Release, ReleaseReply, StoredEvent,
 };
@@ -112,6 +113,9 @@ impl Stored {
                 overflow: claim.overflow.clone().map(Box::new),
                 source: candidate.source.clone(),
                 sent_at: candidate.sent_at,
+                attributes: candidate.attributes.as_deref().and_then(|text| {
+                    MessageAttributes::read(text).expect("the aggregator writes such texts")
+                }),
             }),
         }
     }

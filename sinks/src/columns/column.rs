@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use jmespath::{Rcvar, Variable};
 use shared::expression::Expression;
+use shared::message_attributes::AttributeMap;
 use shared::ports::StoredEvent;
 
 use crate::part::Part;
@@ -25,6 +26,8 @@ pub(super) enum Content {
     Json(Expression),
     /// What the envelope says.
     Field(Field),
+    /// The value of the message attribute with this name.
+    Attribute(String),
 }
 
 /// A field of the envelope.
@@ -39,9 +42,10 @@ pub(super) enum Field {
     SentAt,
     BatchKey,
     Body,
+    Attributes,
 }
 
-pub(super) const FIELDS: [(&str, Field); 9] = [
+pub(super) const FIELDS: [(&str, Field); 10] = [
     ("batchId", Field::BatchId),
     ("part", Field::Part),
     ("seq", Field::Seq),
@@ -51,30 +55,40 @@ pub(super) const FIELDS: [(&str, Field); 9] = [
     ("sentAt", Field::SentAt),
     ("batchKey", Field::BatchKey),
     ("body", Field::Body),
+    ("attributes", Field::Attributes),
 ];
 
-/// A body that is read as JSON once, when a column first needs it.
+/// A body, and message attributes, each of which is read as JSON once, when a column first needs it.
 pub(crate) struct Body<'i> {
-    text: &'i str,
+    item: &'i StoredEvent,
     json: Option<Rcvar>,
+    attributes: Option<AttributeMap>,
 }
 
 impl<'i> Body<'i> {
     pub(crate) fn of(item: &'i StoredEvent) -> Body<'i> {
         Body {
-            text: &item.body,
+            item,
             json: None,
+            attributes: None,
         }
     }
 
     fn json(&mut self) -> Result<&Rcvar, RejectReason> {
         let json = match self.json.take() {
             Some(json) => json,
-            None => Variable::from_json(self.text)
+            None => Variable::from_json(&self.item.body)
                 .map(Rcvar::new)
                 .map_err(|message| RejectReason::NotJson { message })?,
         };
         Ok(self.json.insert(json))
+    }
+
+    /// Returns the value of a message attribute; `None` if the event does not have it.
+    fn attribute(&mut self, name: &str) -> Option<String> {
+        let attributes = self.item.attributes.as_ref()?;
+        let all = self.attributes.get_or_insert_with(|| attributes.to_map());
+        Some(all.get(name)?.text().into_owned())
     }
 }
 
@@ -98,7 +112,9 @@ impl Column {
     #[cfg(feature = "parquet")]
     pub(crate) fn kind(&self) -> ColumnKind {
         match &self.content {
-            Content::Json(_) | Content::Field(Field::BatchKey) => {
+            Content::Json(_)
+            | Content::Attribute(_)
+            | Content::Field(Field::BatchKey | Field::Attributes) => {
                 ColumnKind::Text { optional: true }
             }
             Content::Field(Field::Part | Field::Seq) => ColumnKind::Number,
@@ -129,6 +145,7 @@ impl Column {
     ) -> Result<Option<Cow<'i, str>>, RejectReason> {
         let expression = match &self.content {
             Content::Field(field) => return Ok(field.value(part, item)),
+            Content::Attribute(name) => return Ok(body.attribute(name).map(Cow::Owned)),
             Content::Json(expression) => expression,
         };
         let found = expression
@@ -182,6 +199,7 @@ impl Field {
             Field::SentAt => Cow::Owned(item.sent_at.as_ms().to_string()),
             Field::BatchKey => Cow::Borrowed(part.batch_key.as_ref()?.as_str()),
             Field::Body => Cow::Borrowed(&*item.body),
+            Field::Attributes => Cow::Borrowed(&**item.attributes.as_ref()?.as_text()),
         };
         Some(text)
     }
@@ -252,7 +270,7 @@ mod tests {
     use crate::tests_support::part;
 
     #[test]
-    fn every_field_but_an_absent_batch_key_has_a_text() {
+    fn every_field_but_an_absent_batch_key_and_absent_attributes_has_a_text() {
         let part = part(3, &["body"]);
         let texts = FIELDS.map(|(_, field)| {
             let value = field.value(&part, &part.items[0]);
@@ -271,6 +289,7 @@ mod tests {
                 Some("7"),
                 None,
                 Some("body"),
+                None,
             ]
         );
     }

@@ -10,6 +10,8 @@ use serde_json::Value;
 
 use super::column::{Align, Column, Content, FIELDS, FixedColumn};
 
+/// What stands before the name of a message attribute, as in `EVENT_ID`.
+const ATTRIBUTE: &str = "attribute:";
 /// Characters of a column of fixed width.
 const WIDTH_MAX: usize = 10_000;
 
@@ -141,13 +143,20 @@ fn content(
             .ok(),
         (None, Some(field)) => {
             let known = FIELDS.iter().find(|(name, _)| *name == field);
-            if known.is_none() {
+            let known = known.map(|(_, field)| Content::Field(*field));
+            let attribute = || {
+                field
+                    .strip_prefix(ATTRIBUTE)
+                    .filter(|name| !name.is_empty())
+            };
+            let content = known.or_else(|| Some(Content::Attribute(attribute()?.to_owned())));
+            if content.is_none() {
                 let all = FIELDS.map(|(name, _)| format!("`{name}`")).join(", ");
                 problem(format!(
-                    "`field`: wrong value: got `{field}`, expected one of {all}"
+                    "`field`: wrong value: got `{field}`, expected one of {all}, `{ATTRIBUTE}NAME`"
                 ));
             }
-            known.map(|(_, field)| Content::Field(*field))
+            content
         }
         (Some(_), Some(_)) => {
             problem("both `json` and `field`, expected one of them".to_owned());
@@ -203,6 +212,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use shared::message_attributes::MessageAttributes;
+
     use crate::format::Format;
     use crate::tests_support::part;
 
@@ -238,6 +249,48 @@ mod tests {
             );
         }
         assert_eq!(found.len(), 13, "{found:?}");
+    }
+
+    #[test]
+    fn a_column_has_the_value_of_a_message_attribute_and_is_empty_without_it() {
+        const COLUMNS: &str = r#"[{"name":"t","field":"attribute:tenant","width":3},
+            {"name":"b","field":"attribute:raw","width":9},{"name":"s","field":"seq","width":1}]"#;
+        const ATTRIBUTES: &str = r#"{"tenant":{"dataType":"String.mine","stringValue":"a,b"},
+            "raw":{"dataType":"Binary","binaryValue":"AJ+Slg=="}}"#;
+        let mut part = part(0, &["no JSON", "no JSON"]);
+        part.items[0].attributes = MessageAttributes::read(ATTRIBUTES).unwrap();
+        let written = |format: Format| {
+            let mut bytes = Vec::new();
+            assert!(format.write(&part, &mut bytes).unwrap().is_empty());
+            String::from_utf8(bytes).unwrap()
+        };
+        let columns: Columns = COLUMNS.parse().unwrap();
+        let csv = Format::Csv {
+            columns: columns.clone().csv(),
+            header: false,
+        };
+        assert_eq!(written(csv), "\"a,b\",AJ+Slg==,0\n,,1\n");
+        let fixed_width = Format::FixedWidth(columns.fixed_width().unwrap());
+        assert_eq!(written(fixed_width), "a,bAJ+Slg== 0\n            1\n");
+
+        let all = r#"[{"name":"all","field":"attributes"}]"#;
+        let all: Columns = all.parse().unwrap();
+        let csv = Format::Csv {
+            columns: all.csv(),
+            header: false,
+        };
+        let first = concat!(
+            r#""{""raw"":{""dataType"":""Binary"",""binaryValue"":""AJ+Slg==""},"#,
+            r#"""tenant"":{""dataType"":""String.mine"",""stringValue"":""a,b""}}""#
+        );
+        assert_eq!(written(csv), format!("{first}\n\n"));
+        assert_eq!(
+            problems(r#"[{"name":"a","field":"attribute:"}]"#),
+            [
+                "column `a`: `field`: wrong value: got `attribute:`, expected one of `batchId`, `part`, `seq`, `eventId`, \
+                 `sqsMessageId`, `source`, `sentAt`, `batchKey`, `body`, `attributes`, `attribute:NAME`"
+            ]
+        );
     }
 
     #[test]

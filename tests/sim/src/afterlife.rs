@@ -1,10 +1,12 @@
 //! Happenings after everything has drained: an operator redrives dead letters, and days later, when tombstones and
 //! records have expired, messages are sent again.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use protocol::claim::{LockItem, LockState};
 use protocol::ids::EventId;
+use shared::quarantine_attributes::{of_producer, packed};
 
 use crate::burst;
 use crate::ledger::Sent;
@@ -20,7 +22,7 @@ const RETENTION_DAYS: u64 = 7;
 const GHOSTS_MAX: usize = 4;
 
 impl World {
-    /// Redrives dead letters; returns the positions of the new messages, which the caller sends.
+    /// Redrives dead letters and what was set aside; returns the positions of the new messages, which the caller sends.
     ///
     /// SQS gives them new message ids. With `EVENT_ID=message-id` an operator looks each dead letter up first, as the
     /// runbook says: a message whose event was claimed or is at the sink is not redriven.
@@ -40,6 +42,31 @@ impl World {
             // From now on the promises are checked for the new message instead.
             self.ledger.messages[index].reported = true;
             sent.push(self.resend(&letter));
+        }
+        sent.extend(self.redrive_quarantine());
+        sent
+    }
+
+    /// Redrives the messages in the quarantine whose events were set aside, each event once, with the body and the message attributes that
+    /// they have there.
+    fn redrive_quarantine(&mut self) -> Vec<usize> {
+        let mut redriven = BTreeSet::new();
+        let mut sent = Vec::new();
+        for message in std::mem::take(&mut self.quarantined) {
+            let original = self.ledger.message(&message.sqs_message_id).cloned();
+            let Some((original, id)) = original.zip(message.event_id.clone()) else {
+                continue;
+            };
+            let claims = self.ledger.occurrences.get(&id).into_iter().flatten();
+            let mut of_message = claims.filter(|one| one.sqs_message_id == message.sqs_message_id);
+            let is_set_aside = of_message.any(|one| one.set_aside);
+            // What an operator edited, or what has no body any more, is another event.
+            if !is_set_aside || *original.body != *message.body || !redriven.insert(id) {
+                continue;
+            }
+            self.note("redriven", || message.sqs_message_id.to_string());
+            let attributes = of_producer(&packed(&message).attributes);
+            sent.push(self.resend(&original.with_attributes(attributes)));
         }
         sent
     }

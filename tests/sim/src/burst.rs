@@ -9,6 +9,7 @@ use protocol::limits::DYNAMODB_ITEM_BYTES_MAX;
 use protocol::time::Timestamp;
 use serde_json::json;
 use shared::memory::noise;
+use shared::message_attributes::{AttributeMap, MessageAttribute};
 
 use crate::clocks::START;
 use crate::ledger::Sent;
@@ -80,6 +81,7 @@ impl Burst<'_> {
         };
         let source = source(self.rng.usize(..self.plan.sources));
         sent(sqs_message_id, None, None, source, None, body, sent_at_ms)
+            .with_attributes(attributes(self.plan, index, None))
     }
 
     fn duplicate(&mut self, mut copy: Sent, sqs_message_id: SqsMessageId, sent_at_ms: u64) -> Sent {
@@ -131,6 +133,7 @@ impl Burst<'_> {
         let batch_key = key.map(|key| key.parse().expect("a short text is a key"));
         let source = source(self.rng.usize(..self.plan.sources));
         let event_id = event_id(self.plan, &source, Some(&id));
+        let attributes = attributes(self.plan, index, Some(&id));
         sent(
             sqs_message_id,
             event_id,
@@ -141,7 +144,25 @@ impl Burst<'_> {
             sent_at_ms,
         )
         .with_time(at)
+        .with_attributes(attributes)
     }
+}
+
+/// Returns the message attributes of a message with a name, or of one that has none. Every third message has as many as SQS takes,
+/// among them one with a name that the service uses in the quarantine.
+fn attributes(plan: &Plan, index: usize, name: Option<&str>) -> AttributeMap {
+    let mut attributes = AttributeMap::new();
+    if plan.id_kind != IdKind::Attribute {
+        return attributes;
+    }
+    let names = ["a", "b", "c", "d", "e", "f", "g", "h", "reason"];
+    if index.is_multiple_of(3) {
+        let of_message = |name: &str| MessageAttribute::string(format!("{name} of {index}"));
+        attributes.extend(names.map(|name| (name.to_owned(), of_message(name))));
+    }
+    let id = name.map(|name| ("id".to_owned(), MessageAttribute::string(name)));
+    attributes.extend(id);
+    attributes
 }
 
 /// Returns when an event happened, if its body says so: mostly shortly before its message was sent, sometimes a period earlier or later.
@@ -185,6 +206,7 @@ fn sent(
         batch_key,
         body_hash: BodyHash::of(body.as_bytes()),
         body: Arc::from(body),
+        attributes: None,
         sent_at_ms,
         happened_at: None,
         acknowledged_at: None,

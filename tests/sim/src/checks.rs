@@ -5,6 +5,7 @@
 
 mod calendar;
 mod numbers;
+mod quarantine;
 mod rejects;
 
 use std::time::Duration;
@@ -20,6 +21,7 @@ use sinks::Part;
 
 pub use calendar::*;
 pub use numbers::*;
+pub use quarantine::*;
 pub use rejects::*;
 
 use crate::ledger::{Delivered, Given, Occurrence, Sent};

@@ -10,6 +10,7 @@ use protocol::ids::{
 use protocol::seqs::SeqSet;
 use protocol::sequence::{PartId, SequenceScope};
 use protocol::time::Timestamp;
+use shared::message_attributes::{AttributeMap, MessageAttributes};
 
 use crate::clocks::START;
 
@@ -26,6 +27,7 @@ pub struct Sent {
     pub batch_key: Option<BatchKey>,
     pub body: Arc<str>,
     pub body_hash: BodyHash,
+    pub attributes: Option<MessageAttributes>,
     pub sent_at_ms: u64,
     /// When its event happened, if the body says so.
     pub happened_at: Option<Timestamp>,
@@ -42,6 +44,14 @@ impl Sent {
     pub fn with_time(self, happened_at: Option<Timestamp>) -> Sent {
         Sent {
             happened_at,
+            ..self
+        }
+    }
+
+    /// Returns the message with message attributes.
+    pub fn with_attributes(self, attributes: AttributeMap) -> Sent {
+        Sent {
+            attributes: MessageAttributes::of(attributes),
             ..self
         }
     }

@@ -74,6 +74,7 @@ impl Environment {
             sent.map(|index| &world.ledger.messages[*index])
                 .is_some_and(|sent| {
                     sent.body == item.body
+                        && sent.attributes == item.attributes
                         && sent.source == part.source
                         && sent.batch_key == part.batch_key
                 })

@@ -30,6 +30,7 @@ use shared::delivery_hours::DeliveryHours;
 use shared::memory::{
     MemoryBatchStore, MemoryChunkStore, MemoryLockStore, MemoryQuotaStore, MemorySequenceStore,
 };
+use shared::ports::Quarantined;
 
 use crate::act::Act;
 use crate::clocks::START;
@@ -79,6 +80,8 @@ pub struct World {
     pub quotas: MemoryQuotaStore,
     /// The input queues: positions in [`Ledger::messages`].
     pub inputs: Vec<Queue<usize>>,
+    /// The messages in the quarantine.
+    pub quarantined: Vec<Quarantined>,
     /// The batch queue: bodies of tickets.
     pub tickets: Queue<String>,
     /// When each mapping polls next: one per input queue, and the batch queue's last.
@@ -121,6 +124,7 @@ impl World {
             inputs: (0..plan.sources)
                 .map(|_| Queue::new(plan.receives_max))
                 .collect(),
+            quarantined: Vec::new(),
             tickets: Queue::new(plan.receives_max),
             polls: vec![None; plan.sources + 1],
             ledger: Ledger::default(),

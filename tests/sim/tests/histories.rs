@@ -135,6 +135,7 @@ fn no_promise_is_broken_and_every_fault_strikes() {
         "chunk denied",
         "chunk expired",
         "comes again",
+        "redriven",
         "days passed",
         "record expired",
         "rejected",

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::*;
+use crate::ids::ChunkSeat;
 use crate::limits::{
     CLAIM_OVERHEAD_BYTES, DYNAMODB_ITEM_BYTES_MAX, OVERFLOW_BYTES, WRITE_UNIT_BYTES,
 };
@@ -25,6 +26,7 @@ fn the_size_of_an_item_counts_everything_it_stores() {
     candidate.attributes = Some("{\"a\":1}".into());
     assert_eq!(candidate.item_bytes(), 1_007);
     candidate.compressed = Some([0; 10].into());
+    assert_eq!(candidate.content_bytes(), candidate.body.len() + 7);
     let without_body = 1_007 - candidate.body.len();
     assert_eq!(candidate.item_bytes(), without_body + 10);
     let claim = |overflow| Claim {
@@ -34,6 +36,16 @@ fn the_size_of_an_item_counts_everything_it_stores() {
         past: PastDeliveries::new(),
     };
     assert_eq!(claim(None).item_bytes(), without_body + 10);
+    let mut in_chunk = claim(None);
+    in_chunk.seat.chunk = Some(ChunkSeat {
+        first: 0,
+        claim_expires_at: Timestamp::EPOCH,
+    });
+    assert_eq!(
+        in_chunk.item_bytes(),
+        without_body - 7,
+        "attributes are in the chunk"
+    );
     let overflow = Overflow {
         bucket: "bucket".into(),
         key: "key".to_owned(),

@@ -17,7 +17,6 @@ use crate::act::Act;
 use crate::checks;
 use crate::clocks::START;
 use crate::environment::lock;
-use crate::plan::IdKind;
 use crate::queue::Received;
 use crate::schedule::Happening;
 use crate::sources::source_index;
@@ -298,15 +297,14 @@ fn record(world: &World, index: usize) -> SqsMessage {
     message
         .attributes
         .insert("SentTimestamp".to_owned(), sent_at.as_ms().to_string());
-    if world.plan.id_kind == IdKind::Attribute
-        && let Some(id) = &sent.name
-    {
-        let mut attribute = SqsMessageAttribute::default();
-        attribute.data_type = Some("String".to_owned());
-        attribute.string_value = Some(id.clone());
-        message
-            .message_attributes
-            .insert("id".to_owned(), attribute);
-    }
+    let attributes = sent.attributes.iter().flat_map(|all| all.to_map());
+    message.message_attributes = attributes
+        .map(|(name, one)| {
+            let mut attribute = SqsMessageAttribute::default();
+            attribute.data_type = Some(one.data_type);
+            attribute.string_value = one.string_value;
+            (name, attribute)
+        })
+        .collect();
     message
 }

@@ -132,6 +132,10 @@ impl World {
                     self.ledger.beyond.extend(quota);
                     self.note("beyond a quota", || message.sqs_message_id.to_string());
                 }
+                if let Some(sent) = self.ledger.message(&message.sqs_message_id).cloned() {
+                    self.check(checks::p8_the_quarantine_has_what_was_sent(message, &sent));
+                    self.quarantined.push(message.clone());
+                }
                 let edited = self.ledger.edited.contains(&message.sqs_message_id);
                 if let Some(sent) = self.ledger.message(&message.sqs_message_id)
                     && (*sent.body == *message.body || edited)

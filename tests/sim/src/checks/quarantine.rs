@@ -1,0 +1,19 @@
+//! Checks of what arrives in the quarantine.
+
+use protocol::invariants::{Check, hold};
+use shared::message_attributes::MessageAttributes;
+use shared::ports::Quarantined;
+use shared::quarantine_attributes::{of_producer, packed};
+
+use crate::ledger::Sent;
+
+/// P8 honest limits: a message in the quarantine has the message attributes that were sent, and the event id.
+pub fn p8_the_quarantine_has_what_was_sent(message: &Quarantined, sent: &Sent) -> Check {
+    let arrived = of_producer(&packed(message).attributes);
+    let as_sent = MessageAttributes::of(arrived) == sent.attributes;
+    hold(
+        "P8 the_quarantine_has_what_was_sent",
+        as_sent && message.event_id == sent.event_id,
+        || format!("{message:?} was sent as {sent:?}"),
+    )
+}
