@@ -59,9 +59,13 @@ fn verdict(run: &Record) -> Verdict {
     Verdict { tone, text }
 }
 
-/// Returns what went wrong, after a colon; nothing if no count says.
+/// Returns what went wrong, after a colon; nothing if the record does not say.
 fn faults(run: &Record) -> String {
     let outcome = &run.outcome;
+    if !outcome.reasons.is_empty() {
+        return format!(": {}", outcome.reasons.join("; "));
+    }
+    // A record of version 1 has no reasons.
     let counts = [
         ("lost", outcome.lost),
         ("repeated", outcome.repeated),

@@ -106,6 +106,21 @@ fn batches_of_which_something_is_not_known_are_counted() {
 }
 
 #[test]
+fn the_verdict_has_every_reason_of_the_record() {
+    let mut record = records::full("a run", FEW);
+    record.outcome.ok = Some(false);
+    record.outcome.reasons = [
+        "1840 foreign (delivered, but not of this burst)",
+        "2 batches in error",
+    ]
+    .map(Into::into)
+    .into();
+    let html = report(&record);
+    let verdict = "FAILED: 1840 foreign (delivered, but not of this burst); 2 batches in error.";
+    assert!(html.contains(verdict), "{html}");
+}
+
+#[test]
 fn the_verdict_says_what_is_wrong() {
     let mut record = records::full("a run", FEW);
     assert!(
