@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::ops::Bound;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,7 +26,6 @@ use s3s::dto::{
 };
 use s3s::service::S3ServiceBuilder;
 use s3s::{S3Request, S3Response, S3Result, s3_error};
-use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use crate::files::Files;
@@ -54,7 +53,16 @@ impl S3 {
     /// # Errors
     /// No port could be bound.
     pub async fn start(directory: PathBuf) -> anyhow::Result<S3> {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+        S3::start_on(TcpListener::bind(("127.0.0.1", 0))?, directory)
+    }
+
+    /// Starts a server as [`start`](Self::start) does, on a port that is bound already.
+    ///
+    /// # Errors
+    /// The listener cannot be used.
+    pub fn start_on(listener: TcpListener, directory: PathBuf) -> anyhow::Result<S3> {
+        listener.set_nonblocking(true)?;
+        let listener = tokio::net::TcpListener::from_std(listener)?;
         let address = listener.local_addr()?;
         let store = Arc::new(Store {
             files: Files::new(directory),

@@ -82,7 +82,7 @@ pub use send::{
 };
 pub use sent_times::SentTimes;
 pub use shape::{PERIOD_MAX, RATE_MAX, Shape, ShapeError};
-pub use summary::{AuditLines, BurstSummary};
+pub use summary::{AuditLines, BurstSummary, Verdict};
 pub use workload::{
     BODY_BYTES_MAX, Duplicates, DuplicatesError, MESSAGES_MAX, NEAR_MESSAGES, NEXT_MESSAGES,
     SKEW_MAX, Sizes, SizesError, Workload, WorkloadConfig, WorkloadError, WorkloadMessage,

@@ -56,11 +56,12 @@ impl Progress {
         self.set_with_retries(done, 0);
     }
 
-    /// Sets how much is done, and how many requests were retries so far.
+    /// Sets how much is done, and how many requests were retries so far. Shows at most the total: a count may include the work
+    /// of others.
     pub fn set_with_retries(&self, done: u64, retries: u64) {
         match &self.display {
             Display::Bar(bar) => {
-                bar.set_position(done);
+                bar.set_position(done.min(self.total));
                 if retries > 0 {
                     bar.set_message(format!("{}, {}", self.label, counted(retries, "retry")));
                 }
@@ -87,6 +88,7 @@ impl Progress {
 
     fn line(&self, done: u64, retries: u64, elapsed: Duration) -> String {
         let Self { label, total, .. } = self;
+        let done = done.min(*total);
         let percent = done as f64 * 100.0 / (*total).max(1) as f64;
         let here = done.saturating_sub(self.before) as f64;
         let rate = here / elapsed.as_secs_f64().max(0.001);
@@ -163,6 +165,12 @@ mod tests {
         assert_eq!(text, "send: 250 of 1000 (25 %), 125/s, 6 s left");
         let text = line(1_000, 0, 250, 3, two_seconds);
         assert_eq!(text, "send: 250 of 1000 (25 %), 125/s, 6 s left, 3 retries");
+    }
+
+    #[test]
+    fn a_count_that_includes_the_work_of_others_is_never_beyond_the_total() {
+        let text = line(900, 0, 1_840, 0, Duration::from_secs(2));
+        assert_eq!(text, "send: 900 of 900 (100 %), 450/s, 0 s left");
     }
 
     #[test]

@@ -1,13 +1,16 @@
 //! The record of a run: what happened in a burst, or what a plan expects.
 //!
-//! `local burst`, `loadgen burst` and `loadgen plan` write one as JSON, and `loadgen report` draws it. All times are
+//! `batch-local burst`, `loadgen burst` and `loadgen plan` write one as JSON, and `loadgen report` draws it. All times are
 //! seconds from the start of the run; all counts of a sample are totals from the start. A field that a run could not
 //! observe is absent, never 0.
 
 use serde::{Deserialize, Serialize};
 
-/// The version of the format. A reader refuses other versions.
-pub const RECORD_VERSION: u32 = 1;
+/// The version of the format. A reader refuses later versions.
+pub const RECORD_VERSION: u32 = 2;
+
+/// The earliest version that a reader takes: later ones have only added fields that may be absent.
+const RECORD_VERSION_MIN: u32 = 1;
 
 /// What happened in a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -69,6 +72,9 @@ pub struct Outcome {
     /// Whether nothing was lost, repeated, set aside or left in error. Absent if the sink could not be audited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ok: Option<bool>,
+    /// Why the run is not `ok`, a phrase with its count each. From version 2 on; empty if the run is `ok`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reasons: Vec<String>,
     pub sent: u64,
     pub unique: u64,
     /// Messages that repeat an earlier one.
@@ -222,7 +228,9 @@ pub enum RecordError {
     #[error("the record: not a record of a run: {0}")]
     Malformed(#[from] serde_json::Error),
     /// The record was written by another version.
-    #[error("the record: wrong version: got `{0}`, expected {RECORD_VERSION}")]
+    #[error(
+        "the record: wrong version: got `{0}`, expected {RECORD_VERSION_MIN} to {RECORD_VERSION}"
+    )]
     Version(u64),
 }
 
@@ -235,7 +243,10 @@ impl Record {
         let json: serde_json::Value = serde_json::from_str(text)?;
         // Looked at first: a record of another version fails in its fields too, and that error would mislead.
         match json.get("version").and_then(serde_json::Value::as_u64) {
-            Some(version) if version != u64::from(RECORD_VERSION) => {
+            Some(version)
+                if !(u64::from(RECORD_VERSION_MIN)..=u64::from(RECORD_VERSION))
+                    .contains(&version) =>
+            {
                 Err(RecordError::Version(version))
             }
             Some(_) | None => Ok(serde_json::from_value(json)?),
@@ -291,12 +302,19 @@ mod tests {
     }
 
     #[test]
+    fn a_record_of_version_1_is_read_and_has_no_reasons() {
+        let text = record().to_json().replace("\"version\":2", "\"version\":1");
+        let read = Record::from_json(&text).unwrap();
+        assert_eq!((read.version, read.outcome.reasons), (1, Vec::new()));
+    }
+
+    #[test]
     fn other_versions_and_other_files_are_refused_by_name() {
         let text = record()
             .to_json()
-            .replace("\"version\":1", "\"version\":7,\"later\":0");
+            .replace("\"version\":2", "\"version\":7,\"later\":0");
         let error = Record::from_json(&text).unwrap_err().to_string();
-        assert_eq!(error, "the record: wrong version: got `7`, expected 1");
+        assert_eq!(error, "the record: wrong version: got `7`, expected 1 to 2");
         let error = Record::from_json("{\"lost\":0}").unwrap_err().to_string();
         assert!(
             error.starts_with("the record: not a record of a run: "),

@@ -60,6 +60,18 @@ impl fmt::Display for AuditLines<'_> {
     }
 }
 
+/// The verdict on a burst, for people: OK, or FAILED with the reasons.
+pub struct Verdict<'a>(pub &'a [String]);
+
+impl fmt::Display for Verdict<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            [] => f.write_str("OK: nothing lost, nothing repeated"),
+            reasons => write!(f, "FAILED: {}", reasons.join("; ")),
+        }
+    }
+}
+
 /// The line that says what was sent.
 struct SentLine<'a>(&'a SendReport);
 
@@ -125,14 +137,31 @@ impl BurstSummary {
     /// Returns whether everything was sent and delivered, nothing was repeated, set aside or left in error. Without an audit,
     /// the counts in the batch records must be right.
     pub fn ok(&self) -> bool {
-        let delivered = match &self.audit {
-            Some(audit) => audit.ok(),
-            None => self.delivered_by_records == self.expected,
-        };
-        delivered
-            && self.sent.complete
-            && self.ended_early.is_none()
-            && self.in_error + self.set_aside == 0
+        self.reasons().is_empty()
+    }
+
+    /// Returns why the burst is not [`ok`](Self::ok), a phrase each.
+    pub fn reasons(&self) -> Vec<String> {
+        let mut reasons = Vec::from_iter(self.ended_early.clone());
+        if !self.sent.complete {
+            reasons.push("not everything was sent".to_owned());
+        }
+        match &self.audit {
+            Some(audit) => reasons.extend(audit.reasons().iter().cloned()),
+            None if self.delivered_by_records != self.expected => reasons.push(format!(
+                "{} delivered by the batch records, {} expected",
+                self.delivered_by_records, self.expected
+            )),
+            None => {}
+        }
+        let counts = [
+            (self.set_aside, "message", "set aside"),
+            (self.in_error, "batch", "in error"),
+        ];
+        let counts = counts.into_iter().filter(|(count, ..)| *count > 0);
+        reasons
+            .extend(counts.map(|(count, noun, what)| format!("{} {what}", counted(count, noun))));
+        reasons
     }
 
     /// Returns the latency from send to delivery, if it is known, and those of sending.
@@ -158,7 +187,6 @@ impl BurstSummary {
                 .is_none()
                 .then(|| format!("Not audited: {}.", self.sink)),
         );
-        notes.extend(self.ended_early.clone());
         let audit = self.audit.as_ref();
         Record {
             version: RECORD_VERSION,
@@ -172,6 +200,7 @@ impl BurstSummary {
             settings,
             outcome: Outcome {
                 ok: Some(self.ok()),
+                reasons: self.reasons(),
                 sent: self.sent.sent,
                 unique: self.sent.unique,
                 duplicates: self.sent.duplicates,
@@ -205,6 +234,11 @@ fn thinned(samples: &[Sample]) -> Vec<Sample> {
 /// Lines for people.
 impl fmt::Display for BurstSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&*self.reasons(), &self.audit) {
+            ([], None) => f.write_str("OK by the batch records; the sink was not audited")?,
+            (reasons, _) => write!(f, "{}", Verdict(reasons))?,
+        }
+        writeln!(f)?;
         let sink = format!("sink        {}\n", self.sink);
         match &self.audit {
             Some(audit) => {
@@ -215,10 +249,10 @@ impl fmt::Display for BurstSummary {
                 write!(f, "{}", SentLine(&self.sent))?;
                 writeln!(
                     f,
-                    "delivered   {} of {} in {}, by the batch records",
+                    "delivered   {} in {} by the batch records, {} expected",
                     self.delivered_by_records,
-                    self.expected,
-                    counted(self.batches, "batch")
+                    counted(self.batches, "batch"),
+                    self.expected
                 )?;
                 write!(f, "{sink}")?;
             }
@@ -238,7 +272,6 @@ impl fmt::Display for BurstSummary {
                 write!(f, ", {what} after {at:.1} s")?;
             }
         }
-        writeln!(f)?;
         for LatencySummary {
             name,
             p50_secs,
@@ -247,19 +280,12 @@ impl fmt::Display for BurstSummary {
             ..
         } in self.latencies()
         {
-            writeln!(
+            write!(
                 f,
-                "latency     {name}: median {p50_secs:.3} s, p99 {p99_secs:.3} s, max {max_secs:.3} s"
+                "\nlatency     {name}: median {p50_secs:.3} s, p99 {p99_secs:.3} s, max {max_secs:.3} s"
             )?;
         }
-        if let Some(why) = &self.ended_early {
-            writeln!(f, "ended early {why}")?;
-        }
-        f.write_str(match (self.ok(), &self.audit) {
-            (true, Some(_)) => "OK: nothing lost, nothing repeated",
-            (true, None) => "OK by the batch records; the sink was not audited",
-            (false, _) => "FAILED",
-        })
+        Ok(())
     }
 }
 
@@ -312,45 +338,48 @@ mod tests {
         assert!(
             summary()
                 .to_string()
-                .ends_with("OK by the batch records; the sink was not audited")
+                .starts_with("OK by the batch records; the sink was not audited\n")
         );
         for delivered_by_records in [8, 10] {
             let other = BurstSummary {
                 delivered_by_records,
                 ..summary()
             };
-            assert!(!other.ok() && other.to_string().ends_with("FAILED"));
+            let text = other.to_string();
+            let verdict = format!(
+                "FAILED: {delivered_by_records} delivered by the batch records, 9 expected\n"
+            );
+            assert!(!other.ok() && text.starts_with(&verdict), "{text}");
+            assert!(
+                !text.contains("10 of 9"),
+                "no count is beyond its total: {text}"
+            );
         }
     }
 
     #[test]
     fn what_was_set_aside_left_or_not_sent_fails_the_burst() {
-        assert!(
-            !BurstSummary {
-                set_aside: 1,
-                ..summary()
-            }
-            .ok()
-        );
-        assert!(
-            !BurstSummary {
-                in_error: 1,
-                ..summary()
-            }
-            .ok()
-        );
-        assert!(
-            !BurstSummary {
-                sent: sent(false),
-                ..summary()
-            }
-            .ok()
-        );
-        let early = BurstSummary {
+        let wrong = BurstSummary {
+            sent: sent(false),
+            set_aside: 1,
+            in_error: 2,
             ended_early: Some("stopped".to_owned()),
             ..summary()
         };
-        assert!(!early.ok() && early.to_string().contains("ended early stopped\n"));
+        let reasons = [
+            "stopped",
+            "not everything was sent",
+            "1 message set aside",
+            "2 batches in error",
+        ];
+        assert_eq!(wrong.reasons(), reasons);
+        assert!(!wrong.ok());
+        let verdict =
+            "FAILED: stopped; not everything was sent; 1 message set aside; 2 batches in error\n";
+        assert!(wrong.to_string().starts_with(verdict), "{wrong}");
+        let record = wrong.record(0, Vec::new(), &[], Vec::new());
+        assert_eq!(record.outcome.ok, Some(false));
+        assert_eq!(record.outcome.reasons, reasons);
     }
 
     #[test]

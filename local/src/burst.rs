@@ -2,18 +2,22 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::bail;
 use clap::Args;
 use loadgen::{
-    AuditReport, DeliveryTimes, DuplicateRule, Duplicates, Progress, ReportFiles, Schedule,
-    SendOptions, SendProgress, SendReport, SentTimes, Shape, Sizes, Workload, WorkloadConfig,
+    AuditReport, DeliveryTimes, DuplicateRule, Duplicates, Manifests, Progress, ReportFiles,
+    Schedule, SendOptions, SendProgress, SendReport, SentTimes, Shape, Sizes, Workload,
+    WorkloadConfig,
 };
 use protocol::batch::Status;
 
 use crate::batch_life::BatchLife;
 use crate::deploy;
+use crate::drain::wait_until_drained;
+use crate::interrupt::{SentSoFar, SoFar, StopSignal, StopSignals};
 use crate::leases::FirstLeases;
 use crate::notices::NoticeReport;
 use crate::options::{StackArgs, StackOptions};
@@ -23,15 +27,15 @@ use crate::settings::settings;
 use crate::stack::{
     BATCH_DEAD_LETTER_QUEUE, INPUT_DEAD_LETTER_QUEUE, INPUT_QUEUE, QUARANTINE_QUEUE, Stack,
 };
-use crate::summary::{SetAside, Summary, TimeSplit, Usage};
+use crate::summary::{SetAside, Summary, SummaryJson, SummaryText, TimeSplit, Usage};
 #[cfg(feature = "otel")]
 use crate::traces::Collector;
 
-/// Time between two looks at the progress.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
-
 /// Bursts of more messages get a window in which batches of the default size can fill. The others get a short one.
 const LONG_BURST_MESSAGES: u64 = 200_000;
+
+/// Bursts of at most so many messages do not wait for their windows.
+const SMALL_BURST_MESSAGES: u64 = 1_000;
 
 /// The variables that the audit depends on. No redeploy may change them.
 const AUDIT_VARIABLES: [&str; 3] = ["SINK", "ON_DUPLICATE", "QUOTA"];
@@ -66,18 +70,28 @@ pub struct BurstArgs {
     /// Write the record of the burst to this file, and its report beside it [default: in a new temporary directory]
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
+    /// Show units, requests and list prices too; the JSON object always has them
+    #[arg(long)]
+    cost: bool,
     /// Print the summary as one JSON object
     #[arg(long)]
     json: bool,
 }
 
+/// How a burst ended.
+enum Ended {
+    Audited(Box<(Summary, Observed)>),
+    Stopped(StopSignal),
+}
+
 /// Runs a burst and prints its summary. The exit code is 0 only if nothing was lost, repeated, changed between attempts,
-/// set aside, or left in error.
+/// set aside, or left in error. A signal ends the burst; then what was done so far is printed.
 ///
 /// # Errors
 /// A variable of the functions is wrong, the stack or a function does not start, the burst cannot be sent, or there is no
 /// progress for `--patience`.
 pub async fn run(args: BurstArgs, stack_args: StackArgs) -> anyhow::Result<ExitCode> {
+    let mut signals = StopSignals::new()?;
     let workload = Workload::new(WorkloadConfig {
         seed: args.seed,
         messages: args.messages,
@@ -90,38 +104,55 @@ pub async fn run(args: BurstArgs, stack_args: StackArgs) -> anyhow::Result<ExitC
         ReportFiles::beside(file.clone()).check("--record")?;
     }
     let mut options = stack_args.resolve()?;
-    let window_secs = if args.messages > LONG_BURST_MESSAGES {
-        60
-    } else {
-        5
-    };
-    options.default_variable("MAX_SECONDARY_BATCHING_WINDOW", window_secs);
+    set_defaults(&mut options, &args);
     check_audited(&options)?;
     deploy::check_variables(&options)?;
+    let env_file = stack_args.env_file()?;
     let run = Run::new(workload, args);
-    let stack = Stack::start_watched(&options, run.leases.sink()).await?;
-    let done = tokio::select! {
-        done = run.send_and_audit(&stack, &options) => done,
-        failure = stack.cold_start_failure() => Err(failure),
-        _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("stopped by Ctrl-C")),
+    let mut stack = tokio::select! {
+        stack = Stack::start_watched(&options, run.leases.sink()) => stack?,
+        signal = signals.next() => return Ok(signal.exit_code()),
     };
-    stack.stop().await;
-    let (mut summary, observed) = done?;
-    let files = report_files(run.args.record.clone(), observed.began_at);
-    match files.write(&record(&summary, observed)) {
-        Ok(()) => summary.report = Some(files),
-        Err(error) => eprintln!("no record was written: {error:#}"),
+    let env_file = env_file.map(|file| file.write(&stack.describe()));
+    let _env_file = env_file.transpose()?;
+    let ended = tokio::select! {
+        done = run.send_and_audit(&stack, &options) => done.map(Box::new).map(Ended::Audited),
+        failure = stack.cold_start_failure() => Err(failure),
+        signal = signals.next() => Ok(Ended::Stopped(signal)),
+    };
+    match ended {
+        Ok(Ended::Audited(done)) => {
+            stack.stop().await;
+            let (summary, observed) = *done;
+            run.finish(summary, observed, &mut stack)
+        }
+        Ok(Ended::Stopped(signal)) => {
+            signals.stop(&stack).await;
+            run.print_so_far(&stack, signal).await
+        }
+        Err(error) => {
+            stack.stop().await;
+            Err(error)
+        }
     }
-    if run.args.json {
-        println!("{}", serde_json::to_string(&summary)?);
-    } else {
-        println!("{summary}");
+}
+
+/// Sets the variables whose defaults depend on the burst, unless the user has set them.
+///
+/// A window opens with an invocation, lasts for the timeout and the variable, and the burst waits for the last one to close. A
+/// small burst comes in one go and fills no batch, so its batches are sealed when the input queue is empty. It keeps its window
+/// if the user has set one, or a rate, with which the queue is empty again and again.
+fn set_defaults(options: &mut StackOptions, args: &BurstArgs) {
+    let window = "MAX_SECONDARY_BATCHING_WINDOW";
+    let small = args.messages <= SMALL_BURST_MESSAGES && args.rate.is_none();
+    if small && !options.variables.contains_key(window) {
+        options.default_variable("SEAL_WHEN_DRAINED", "on");
     }
-    Ok(if summary.ok() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    let secs = match args.messages {
+        0..=LONG_BURST_MESSAGES => 5,
+        _ => 60,
+    };
+    options.default_variable(window, secs);
 }
 
 /// Checks that the audit can read and judge what these options deliver.
@@ -158,6 +189,8 @@ fn check_audited(options: &StackOptions) -> anyhow::Result<()> {
 struct Run {
     workload: Workload,
     args: BurstArgs,
+    /// Messages that were acknowledged so far.
+    sent: AtomicU64,
     leases: FirstLeases,
     sampler: Sampler,
 }
@@ -167,9 +200,95 @@ impl Run {
         Run {
             workload,
             args,
+            sent: AtomicU64::new(0),
             leases: FirstLeases::default(),
             sampler: Sampler::default(),
         }
+    }
+
+    /// Writes the record, and prints the summary. Keeps the parts if they are the place to look at.
+    fn finish(
+        &self,
+        mut summary: Summary,
+        observed: Observed,
+        stack: &mut Stack,
+    ) -> anyhow::Result<ExitCode> {
+        if !summary.ok() && summary.next.is_none() {
+            if !summary.audit.ok() {
+                stack.keep_parts();
+                summary.sink = stack.sink_report();
+            }
+            summary.next = Some(self.next_step(&summary, stack));
+        }
+        let files = report_files(self.args.record.clone(), observed.began_at);
+        match files.write(&record(&summary, observed)) {
+            Ok(()) => summary.report = Some(files),
+            Err(error) => eprintln!("no record was written: {error:#}"),
+        }
+        if self.args.json {
+            println!("{}", serde_json::to_string(&SummaryJson::of(&summary))?);
+        } else {
+            let cost = self.args.cost;
+            print!(
+                "{}",
+                SummaryText {
+                    summary: &summary,
+                    cost
+                }
+            );
+        }
+        Ok(if summary.ok() {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
+        })
+    }
+
+    /// Returns what to look at first, if no batch is in error and no message in the quarantine.
+    fn next_step(&self, summary: &Summary, stack: &Stack) -> String {
+        if summary.audit.ok() {
+            return match summary.set_aside.total() {
+                0 => "the lines `sink` and `notices` below".to_owned(),
+                _ => {
+                    "the warnings above; `--logs` shows every log line of the functions".to_owned()
+                }
+            };
+        }
+        if !summary.sink.kept {
+            return "the parts, after another run with `--out DIR`, which keeps them".to_owned();
+        }
+        let config = self.workload.config();
+        let mut command = format!(
+            "`loadgen audit --dir {} --messages {} --duplicates {} --size {} --sources {} --seed {}",
+            stack.out.display(),
+            config.messages,
+            config.duplicates,
+            config.sizes,
+            config.sources,
+            config.seed
+        );
+        if duplicate_rule(stack) == DuplicateRule::Requeue {
+            command.push_str(" --on-duplicate requeue");
+        }
+        if summary.sink.kind.manifests() == Manifests::Required {
+            command.push_str(" --manifests");
+        }
+        command + "`, which names the events"
+    }
+
+    /// Prints what was done until a signal.
+    async fn print_so_far(&self, stack: &Stack, signal: StopSignal) -> anyhow::Result<ExitCode> {
+        let burst = SentSoFar {
+            sent: self.sent.load(Ordering::Relaxed),
+            messages: self.workload.len(),
+        };
+        let so_far = SoFar::of(stack, signal, Some(burst)).await?;
+        if self.args.json {
+            println!("{}", serde_json::to_string(&so_far)?);
+        } else {
+            println!("{so_far}");
+        }
+        Ok(signal.exit_code())
     }
 
     /// Sends the burst, waits until the last batch is complete, and audits.
@@ -245,6 +364,7 @@ impl Run {
         let acknowledged = |done: SendProgress| {
             progress.set_with_retries(done.acknowledged, done.retries);
             times.acknowledged(done.acknowledged);
+            self.sent.store(done.acknowledged, Ordering::Relaxed);
         };
         let sent = loadgen::send(stack.sqs_client(), &self.workload, &options, &acknowledged).await;
         progress.finish();
@@ -271,7 +391,7 @@ impl Run {
         )?)
     }
 
-    /// Returns the latency from the send of an event to its delivery, and notes about it.
+    /// Returns the summary, without its record.
     async fn summary(
         &self,
         stack: &Stack,
@@ -305,6 +425,7 @@ impl Run {
             faults: stack.faults.report(),
             batches_in_error: batches.get(&Status::Error).copied().unwrap_or_default(),
             report: None,
+            next: stack.first_trouble().await?,
             sent,
         })
     }
@@ -318,58 +439,45 @@ fn duplicate_rule(stack: &Stack) -> DuplicateRule {
     }
 }
 
-/// Waits until the input queue is empty and every batch is complete or in error. Returns how long each took, from
-/// `started`.
-///
-/// # Errors
-/// There was no progress for `patience`, or the batch table cannot be read.
-async fn wait_until_drained(
-    stack: &Stack,
-    workload: &Workload,
-    started: Instant,
-    patience: Duration,
-) -> anyhow::Result<(Duration, Duration)> {
-    let progress = Progress::new("taken off the queue", workload.len());
-    let mut claimed_after = None;
-    let mut last_change = (String::new(), Instant::now());
-    loop {
-        let depth = stack.sqs.depth(INPUT_QUEUE)?;
-        let empty =
-            depth.visible + depth.in_flight + depth.delayed == 0 && stack.input_mapping.idle();
-        let stats = stack.input_mapping.stats();
-        if claimed_after.is_none() {
-            progress.set(stats.deleted.min(workload.len()));
-        }
-        let mut under_way = String::new();
-        if empty {
-            if claimed_after.is_none() {
-                claimed_after = Some(started.elapsed());
-                progress.finish();
-                eprintln!(
-                    "input queue empty after {:.1} s; waiting for the last windows to close",
-                    started.elapsed().as_secs_f64()
-                );
-            }
-            let mut batches = stack.batches_by_status().await?;
-            batches.remove(&Status::Error);
-            let noticed = stack.notices().is_none() || stack.notices_waiting().await? == 0;
-            if noticed && batches.values().all(|count| *count == 0) {
-                return Ok((claimed_after.unwrap_or_default(), started.elapsed()));
-            }
-            under_way = format!("{batches:?}");
-        }
-        let state = format!(
-            "{depth:?} {stats:?} {under_way} {:?}",
-            stack.batch_mapping.stats()
-        );
-        if state != last_change.0 {
-            last_change = (state, Instant::now());
-        } else if last_change.1.elapsed() > patience {
-            bail!(
-                "no progress for {} s: input queue {depth:?}, batches {under_way}",
-                patience.as_secs()
-            );
-        }
-        tokio::time::sleep(LOOK_EVERY).await;
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        burst: BurstArgs,
+        #[command(flatten)]
+        stack: StackArgs,
+    }
+
+    /// Returns the window, and whether batches are sealed when the input queue is empty.
+    fn defaults(flags: &[&str]) -> (String, Option<String>) {
+        let line = Line::parse_from([&["batch-local"], flags].concat());
+        let mut options = line.stack.resolve().unwrap();
+        set_defaults(&mut options, &line.burst);
+        let value = |name| options.variables.get(name).cloned();
+        (
+            value("MAX_SECONDARY_BATCHING_WINDOW").unwrap(),
+            value("SEAL_WHEN_DRAINED"),
+        )
+    }
+
+    #[test]
+    fn only_a_small_burst_without_a_rate_and_a_window_of_its_own_does_not_wait_for_windows() {
+        let sealed = |flags: &[&str]| defaults(flags).1.as_deref() == Some("on");
+        assert!(sealed(&["--messages=1000"]));
+        assert!(!sealed(&["--messages=1001"]));
+        assert!(!sealed(&["--messages=100", "--rate=10"]));
+        assert!(!sealed(&[
+            "--messages=100",
+            "--env=MAX_SECONDARY_BATCHING_WINDOW=5"
+        ]));
+        assert!(!sealed(&["--messages=100", "--env=SEAL_WHEN_DRAINED=off"]));
+        let window = |messages| defaults(&[messages]).0;
+        assert_eq!(window("--messages=200000"), "5");
+        assert_eq!(window("--messages=200001"), "60");
     }
 }

@@ -1,4 +1,4 @@
-//! The command line of `local`.
+//! The command line of `batch-local`.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -8,13 +8,14 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use crate::burst::{self, BurstArgs};
 use crate::deploy;
+use crate::interrupt::{SoFar, StopSignals};
 use crate::options::StackArgs;
 use crate::stack::Stack;
 use crate::traces::picture;
 
 /// Runs the whole service on one machine, without an AWS account and without Docker
 #[derive(Parser)]
-#[command(name = "local", version, args_conflicts_with_subcommands = true)]
+#[command(name = "batch-local", version, args_conflicts_with_subcommands = true)]
 struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
@@ -26,7 +27,7 @@ struct Cli {
 enum Command {
     /// Sends a burst of messages, waits until the last batch is complete, and audits what was delivered (the default)
     Burst(BurstCommand),
-    /// Runs the service until Ctrl-C, and prints the variables that another client needs
+    /// Runs the service until Ctrl-C or SIGTERM, and prints the variables that another client needs
     Serve(ServeCommand),
     /// Draws a delivery of a run with --traces, and what it follows from; prints an SVG
     TracePicture {
@@ -69,8 +70,8 @@ enum Function {
     BatchProcessor,
 }
 
-/// Runs the command line. Exits with 0 if the burst passed the audit, with 1 if it did not, and with 2 if the command could
-/// not run.
+/// Runs the command line. Exits with 0 if the burst passed the audit, with 1 if it did not, with 2 if the command could not
+/// run, and with 130 or 143 if SIGINT or SIGTERM ended it.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let command = cli.command.unwrap_or(Command::Burst(cli.burst));
@@ -116,16 +117,27 @@ fn on_threads(work: impl Future<Output = anyhow::Result<ExitCode>>) -> anyhow::R
 }
 
 async fn serve(args: StackArgs) -> anyhow::Result<ExitCode> {
+    let mut signals = StopSignals::new()?;
     let mut options = args.resolve()?;
     options.default_variable("MAX_SECONDARY_BATCHING_WINDOW", 5);
     deploy::check_variables(&options)?;
-    let stack = Stack::start(&options).await?;
-    println!("{}", stack.describe());
-    let ended = tokio::select! {
-        stopped = tokio::signal::ctrl_c() => stopped.map_err(anyhow::Error::from),
-        failure = stack.cold_start_failure() => Err(failure),
+    let env_file = args.env_file()?;
+    let stack = tokio::select! {
+        stack = Stack::start(&options) => stack?,
+        signal = signals.next() => return Ok(signal.exit_code()),
     };
-    eprintln!("stopping");
-    stack.stop().await;
-    ended.map(|()| ExitCode::SUCCESS)
+    let variables = stack.describe();
+    let _env_file = env_file.map(|file| file.write(&variables)).transpose()?;
+    println!("{variables}");
+    let signal = tokio::select! {
+        signal = signals.next() => signal,
+        failure = stack.cold_start_failure() => {
+            stack.stop().await;
+            return Err(failure);
+        }
+    };
+    signals.stop(&stack).await;
+    // Standard output has the variables, which a shell may read.
+    eprintln!("{}", SoFar::of(&stack, signal, None).await?);
+    Ok(signal.exit_code())
 }

@@ -8,11 +8,15 @@ pub mod batch_life;
 pub mod bodies;
 pub mod burst;
 pub mod cli;
+pub mod countdown;
 pub mod deploy;
+pub mod drain;
 pub mod dynamodb;
+pub mod env_file;
 pub mod faults;
 pub mod function_logs;
 pub mod given_back;
+pub mod interrupt;
 pub mod latency;
 pub mod leases;
 pub mod ledger;
@@ -33,6 +37,8 @@ pub mod settings;
 #[cfg(feature = "sftp")]
 pub mod sftp;
 pub mod sink;
+#[cfg(feature = "s3")]
+pub mod sink_bucket;
 pub mod stack;
 pub mod summary;
 pub mod template;

@@ -1,4 +1,4 @@
-//! The executable `local`. Its commands are `burst` (the default) and `serve`; a hidden one runs a function as a child
+//! The executable `batch-local`. Its commands are `burst` (the default) and `serve`; a hidden one runs a function as a child
 //! process.
 
 use std::process::ExitCode;

@@ -162,6 +162,18 @@ impl NoticeReport {
     }
 }
 
+impl NoticeReport {
+    /// Returns what is wrong if the notices do not [`agree`](Self::agrees) with the audit.
+    pub fn problem(&self, delivered: u64) -> Option<String> {
+        (!self.agrees(delivered)).then(|| {
+            format!(
+                "notices of {} delivered events instead of {delivered}, and {} that changed",
+                self.delivered, self.changed
+            )
+        })
+    }
+}
+
 impl fmt::Display for NoticeReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let NoticeReport {

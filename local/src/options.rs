@@ -10,6 +10,7 @@ use emulators::lambda::{Bootstrap, MAPPING_CONCURRENCY};
 use emulators::sam::Template;
 
 use crate::bodies::{self, BodiesKind};
+use crate::env_file::EnvFile;
 use crate::faults::{DeployAt, FaultArgs, FaultOptions, NewCode, Redeploy};
 use crate::notices::CompletionKind;
 use crate::sink::SinkKind;
@@ -70,6 +71,12 @@ pub struct StackArgs {
     /// Take queues, tables and the functions' variables from this SAM template instead of the one built in
     #[arg(long, value_name = "FILE")]
     template: Option<PathBuf>,
+    /// Port of SQS; DynamoDB gets the next one, and S3 the one after that [default: free ports]
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..=65_533))]
+    port: Option<u16>,
+    /// Write the variables that another client needs to this file while the stack runs; must not exist
+    #[arg(long, value_name = "FILE")]
+    env_file: Option<PathBuf>,
     /// A variable for both functions; overrides the environment; may be repeated
     #[arg(long = "env", value_name = "NAME=VALUE")]
     env: Vec<String>,
@@ -130,6 +137,8 @@ pub struct StackOptions {
     /// Where notices go; `None` if there are none, or if `variables` says where.
     pub completion: Option<CompletionKind>,
     pub sink: SinkKind,
+    /// The port of SQS, before those of DynamoDB and S3; free ports if `None`.
+    pub port: Option<u16>,
     /// The directory for delivered batches; a temporary one if `None`.
     pub out: Option<PathBuf>,
     /// Maximum number of records in one aggregator event.
@@ -153,7 +162,7 @@ pub struct StackOptions {
 
 impl StackOptions {
     /// Sets a variable that is not set yet.
-    pub fn default_variable(&mut self, name: &str, value: u64) {
+    pub fn default_variable(&mut self, name: &str, value: impl ToString) {
         self.variables
             .entry(name.to_owned())
             .or_insert_with(|| value.to_string());
@@ -189,6 +198,14 @@ impl StackArgs {
             ));
         }
         None
+    }
+
+    /// Returns the file of `--env-file`, if there is one, after a check that it can be written.
+    ///
+    /// # Errors
+    /// Those of [`EnvFile::prepare`].
+    pub fn env_file(&self) -> anyhow::Result<Option<EnvFile>> {
+        self.env_file.as_deref().map(EnvFile::prepare).transpose()
     }
 
     /// Checks the flags, and combines them with the environment.
@@ -252,6 +269,7 @@ impl StackArgs {
             variables,
             completion: self.completion,
             sink: self.sink.unwrap_or_default(),
+            port: self.port,
             out: self.out.clone(),
             batch_size: self.batch_size,
             aggregators: self.aggregators,

@@ -52,6 +52,7 @@ pub fn record(summary: &Summary, observed: Observed) -> Record {
         settings,
         outcome: Outcome {
             ok: Some(summary.ok()),
+            reasons: summary.reasons(),
             sent: sent.sent,
             unique: sent.unique,
             duplicates: sent.duplicates,
@@ -87,7 +88,7 @@ fn fault_notes(faults: &FaultReport) -> Vec<String> {
 
 fn title(summary: &Summary) -> String {
     format!(
-        "local burst: {}, {} of them duplicates, to the sink {}",
+        "batch-local burst: {}, {} of them duplicates, to the sink {}",
         counted(summary.sent.sent, "message"),
         summary.sent.duplicates,
         summary.sink.kind

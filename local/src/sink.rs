@@ -2,15 +2,14 @@
 //! an SSH server.
 
 use std::fmt;
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::ValueEnum;
 #[cfg(feature = "s3")]
-use emulators::StoreOutcome;
-#[cfg(feature = "s3")]
-use emulators::s3::{BucketFaults, S3};
-use loadgen::{Deliveries, DeliveryReport, Manifests};
+use emulators::s3::S3;
+use loadgen::{Deliveries, DeliveryReport, Manifests, counted};
 use serde::Serialize;
 
 use crate::faults::SinkErrors;
@@ -21,6 +20,8 @@ use crate::receiver::ContentStore;
 use crate::receiver::Receiver;
 #[cfg(feature = "sftp")]
 use crate::sftp::{self, Sftp, WatchReport};
+#[cfg(feature = "s3")]
+use crate::sink_bucket::SinkBucket;
 
 /// The bucket of the sink `s3`.
 pub const BUCKET: &str = "batches";
@@ -105,17 +106,20 @@ pub struct SinkHost {
     sftp: Option<Sftp>,
     deliveries: Arc<Deliveries>,
     temporary: tempfile::TempDir,
+    /// Whether the parts stay when this is dropped.
+    kept: bool,
 }
 
 impl SinkHost {
     /// Starts a stand-in. It stores parts below `work`; if that is `None`, below a temporary directory, which is removed
-    /// when the stand-in is dropped. The S3 stand-in starts with every kind of sink.
+    /// when the stand-in is dropped. The S3 stand-in starts with every kind of sink, on the port `s3_port`.
     ///
     /// # Errors
     /// No port can be bound, a directory cannot be created, or PostgreSQL or OpenSSH does not start.
     pub async fn start(
         kind: SinkKind,
         work: Option<&Path>,
+        s3_port: TcpListener,
         errors: &Arc<SinkErrors>,
     ) -> anyhow::Result<SinkHost> {
         let temporary = tempfile::Builder::new().prefix("batches-").tempdir()?;
@@ -145,7 +149,9 @@ impl SinkHost {
         };
         let deliveries = Arc::new(Deliveries::default());
         #[cfg(feature = "s3")]
-        let s3 = start_s3(&s3_directory, &deliveries, errors).await?;
+        let s3 = start_s3(s3_port, &s3_directory, &deliveries, errors)?;
+        #[cfg(not(feature = "s3"))]
+        drop(s3_port);
         #[cfg(any(feature = "lambda", feature = "states"))]
         let services = || {
             s3.create_bucket(PAYLOADS);
@@ -180,6 +186,7 @@ impl SinkHost {
             sftp,
             deliveries,
             temporary,
+            kept: work.is_some(),
         })
     }
 
@@ -235,11 +242,20 @@ impl SinkHost {
         Ok(())
     }
 
+    /// Keeps the parts when this is dropped, unless they are in the directory of a server that is removed.
+    pub fn keep_parts(&mut self) {
+        if self.out.starts_with(self.temporary.path()) {
+            self.temporary.disable_cleanup(true);
+            self.kept = true;
+        }
+    }
+
     /// Returns what the sink has received so far.
     pub fn report(&self) -> SinkReport {
         SinkReport {
             kind: self.kind,
             out: self.out.clone(),
+            kept: self.kept,
             deliveries: match self.kind {
                 SinkKind::File => None,
                 #[cfg(feature = "postgres")]
@@ -256,12 +272,13 @@ impl SinkHost {
 
 /// Starts the S3 stand-in with the bucket of the sink.
 #[cfg(feature = "s3")]
-async fn start_s3(
+fn start_s3(
+    port: TcpListener,
     directory: &Path,
     deliveries: &Arc<Deliveries>,
     errors: &Arc<SinkErrors>,
 ) -> anyhow::Result<S3> {
-    let s3 = S3::start(directory.to_owned()).await?;
+    let s3 = S3::start_on(port, directory.to_owned())?;
     let bucket = SinkBucket {
         deliveries: Arc::clone(deliveries),
         errors: Arc::clone(errors),
@@ -329,6 +346,8 @@ pub struct SinkReport {
     pub kind: SinkKind,
     /// The directory with the parts.
     pub out: PathBuf,
+    /// Whether the parts stay there when the command ends.
+    pub kept: bool,
     /// The attempts at deliveries; `None` for `file`, `postgres` and `sftp`, where attempts are not recorded.
     pub deliveries: Option<DeliveryReport>,
     /// What a consumer would have seen; `None` for all sinks but `sftp`.
@@ -339,23 +358,46 @@ pub struct SinkReport {
 impl SinkReport {
     /// Returns whether each key always had the same content, and no consumer saw anything but complete files.
     pub fn ok(&self) -> bool {
+        self.problems().is_empty()
+    }
+
+    /// Returns what is wrong, a phrase each: keys that did not always have the same content, and what a consumer saw that were no
+    /// complete files.
+    pub fn problems(&self) -> Vec<String> {
+        let differing = self
+            .deliveries
+            .as_ref()
+            .map_or(0, |report| report.differing);
+        let what = [
+            "key with two contents at the sink",
+            "keys with two contents at the sink",
+        ];
+        let problems = counted(differing, what).into_iter();
         #[cfg(feature = "sftp")]
-        if self.watched.iter().any(|watched| watched.violations > 0) {
-            return false;
-        }
-        self.deliveries.iter().all(|report| report.differing == 0)
+        let problems = problems.chain(self.watched.as_ref().and_then(|watched| {
+            let what = ["half or changed file", "half or changed files"];
+            counted(watched.violations, what)
+        }));
+        problems.collect()
     }
 }
 
 /// Lines for people, each with its line break.
 impl fmt::Display for SinkReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "sink        {}, parts in {}",
-            self.kind,
-            self.out.display()
-        )?;
+        match self.kept {
+            true => writeln!(
+                f,
+                "sink        {}, parts in {}",
+                self.kind,
+                self.out.display()
+            )?,
+            false => writeln!(
+                f,
+                "sink        {}, parts removed (`--out DIR` keeps them)",
+                self.kind
+            )?,
+        }
         #[cfg(feature = "sftp")]
         if let Some(watched) = &self.watched {
             write!(f, "{watched}")?;
@@ -367,27 +409,6 @@ impl fmt::Display for SinkReport {
     }
 }
 
-/// The faults of the sink's bucket: records every put, and makes some of them fail.
-#[cfg(feature = "s3")]
-#[derive(Debug)]
-pub struct SinkBucket {
-    pub deliveries: Arc<Deliveries>,
-    /// Decides which requests fail.
-    pub errors: Arc<SinkErrors>,
-}
-
-#[cfg(feature = "s3")]
-impl BucketFaults for SinkBucket {
-    fn is_down(&self) -> bool {
-        self.errors.refuses_request()
-    }
-
-    fn put(&self, key: &str, content: &[u8]) -> StoreOutcome {
-        self.deliveries.attempted(key, content);
-        self.errors.next()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -395,7 +416,8 @@ mod tests {
 
     async fn started(kind: SinkKind, work: Option<&Path>) -> SinkHost {
         let errors = Arc::new(SinkErrors::new(&FaultOptions::default()));
-        SinkHost::start(kind, work, &errors).await.unwrap()
+        let s3_port = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        SinkHost::start(kind, work, s3_port, &errors).await.unwrap()
     }
 
     #[tokio::test]
@@ -437,8 +459,23 @@ mod tests {
         let host = started(SinkKind::Http, None).await;
         let out = host.out().to_owned();
         std::fs::create_dir_all(&out).unwrap();
+        assert!(!host.report().kept);
         drop(host);
         assert!(!out.exists());
+    }
+
+    #[tokio::test]
+    async fn parts_that_are_kept_outlive_the_sink() {
+        let mut host = started(SinkKind::Http, None).await;
+        let out = host.out().to_owned();
+        std::fs::create_dir_all(&out).unwrap();
+        host.keep_parts();
+        let line = format!("sink        http, parts in {}\n", out.display());
+        assert!(host.report().kept && host.report().to_string().starts_with(&line));
+        let temporary = host.work().to_owned();
+        drop(host);
+        assert!(out.exists());
+        std::fs::remove_dir_all(temporary).unwrap();
     }
 
     #[tokio::test]
@@ -447,28 +484,10 @@ mod tests {
         host.deliveries.attempted("b/0.jsonl", b"a");
         assert!(host.report().ok());
         host.deliveries.attempted("b/0.jsonl", b"b");
-        assert!(!host.report().ok());
-        assert!(host.report().to_string().contains("`b/0.jsonl`"));
-    }
-
-    #[cfg(feature = "s3")]
-    #[test]
-    fn deliveries_to_the_bucket_are_counted_and_fail_having_stored_the_object_or_not() {
-        let options = FaultOptions {
-            sink_error_rate: "100".parse().unwrap(),
-            ..FaultOptions::default()
-        };
-        let bucket = SinkBucket {
-            deliveries: Arc::default(),
-            errors: Arc::new(SinkErrors::new(&options)),
-        };
-        let outcomes =
-            Vec::from_iter((0..20).map(|part| bucket.put(&part.to_string(), b"content")));
-        assert!(!outcomes.contains(&StoreOutcome::Normal));
-        assert!(
-            outcomes.contains(&StoreOutcome::FailsBeforeStoring)
-                && outcomes.contains(&StoreOutcome::FailsAfterStoring)
+        assert_eq!(
+            host.report().problems(),
+            ["1 key with two contents at the sink"]
         );
-        assert_eq!(bucket.deliveries.report().attempts, 20);
+        assert!(host.report().to_string().contains("`b/0.jsonl`"));
     }
 }

@@ -1,9 +1,11 @@
 //! The stack: the tables, queues, functions and mappings of the SAM template, on loopback ports.
 
 mod measure;
+mod ports;
 mod proxies;
 mod services;
 mod spans;
+mod trouble;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -222,6 +224,11 @@ impl Stack {
 
     /// Returns shell commands that set the variables another client needs.
     pub fn describe(&self) -> String {
+        // Other clients connect to the services without the proxies, because the faults are for the functions.
+        let sqs_proxy = self.variable("AWS_ENDPOINT_URL_SQS");
+        let sqs_proxy = sqs_proxy
+            .filter(|url| !url.is_empty())
+            .unwrap_or(&self.endpoints.sqs);
         let mut lines = vec![
             "# The stack is running; Ctrl-C stops it. Variables for another client:".to_owned(),
         ];
@@ -236,15 +243,14 @@ impl Stack {
         lines.extend(
             self.variables
                 .iter()
-                // Other clients connect to the services without the proxies, because the faults are for the functions.
                 .map(|(name, value)| match name.as_str() {
-                    "AWS_ENDPOINT_URL_DYNAMODB" => (name, &self.endpoints.dynamodb),
-                    "AWS_ENDPOINT_URL_SQS" => (name, &self.endpoints.sqs),
+                    "AWS_ENDPOINT_URL_DYNAMODB" => (name, self.endpoints.dynamodb.clone()),
                     #[cfg(feature = "s3")]
-                    "AWS_ENDPOINT_URL_S3" => (name, &self.endpoints.s3),
-                    _ => (name, value),
+                    "AWS_ENDPOINT_URL_S3" => (name, self.endpoints.s3.clone()),
+                    // The URLs of queues begin with it too.
+                    _ => (name, value.replace(sqs_proxy, &self.endpoints.sqs)),
                 })
-                .map(|(name, value)| format!("export {name}='{value}'")),
+                .map(|(name, value)| format!("export {name}={}", quoted(&value))),
         );
         lines.extend(
             [
@@ -260,6 +266,11 @@ impl Stack {
         lines.join("\n")
     }
 
+    /// Keeps the delivered parts when the stack is dropped.
+    pub fn keep_parts(&mut self) {
+        self.sink.keep_parts();
+    }
+
     /// Stops the stack. Returns when every child process has ended.
     pub async fn stop(&self) {
         if let Some(schedule) = &self.schedule {
@@ -271,6 +282,11 @@ impl Stack {
         self.aggregator.shutdown().await;
         self.batch_processor.shutdown().await;
     }
+}
+
+/// Returns a value in single quotes, as a shell reads it.
+fn quoted(value: &str) -> String {
+    format!("'{}'", value.replace('\'', r"'\''"))
 }
 
 /// Creates the template's tables and queues.

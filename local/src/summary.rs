@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use emulators::lambda::FunctionStats;
 use emulators::sqs::Depth;
-use loadgen::{AuditLines, AuditReport, ReportFiles, SendReport};
+use loadgen::{AuditLines, AuditReport, ReportFiles, SendReport, Verdict};
 use protocol::text::counted;
 use serde::Serialize;
 
@@ -42,6 +42,35 @@ pub struct Summary {
     pub notices: Option<NoticeReport>,
     /// The record of the burst and its report; `None` if they were not written.
     pub report: Option<ReportFiles>,
+    /// What to look at first if the burst failed.
+    pub next: Option<String>,
+}
+
+/// The summary as text, for people.
+pub struct SummaryText<'a> {
+    pub summary: &'a Summary,
+    /// Whether to show units and prices.
+    pub cost: bool,
+}
+
+/// The summary as JSON, with its verdict.
+#[derive(Debug, Serialize)]
+pub struct SummaryJson<'a> {
+    ok: bool,
+    reasons: Vec<String>,
+    #[serde(flatten)]
+    summary: &'a Summary,
+}
+
+impl<'a> SummaryJson<'a> {
+    /// Returns the JSON of a summary.
+    pub fn of(summary: &'a Summary) -> SummaryJson<'a> {
+        SummaryJson {
+            ok: summary.ok(),
+            reasons: summary.reasons(),
+            summary,
+        }
+    }
 }
 
 /// When the phases of a burst ended, in seconds from the first send.
@@ -130,54 +159,63 @@ impl SetAside {
 impl Summary {
     /// Returns whether nothing was lost, repeated, changed between attempts, set aside, or left in error.
     pub fn ok(&self) -> bool {
+        self.reasons().is_empty()
+    }
+
+    /// Returns why the burst is not [`ok`](Self::ok), a phrase each.
+    pub fn reasons(&self) -> Vec<String> {
         let SetAside {
             quarantined,
             dead_letters,
             dead_tickets,
         } = self.set_aside;
-        self.audit.ok()
-            && self.sink.ok()
-            && self.batches_in_error == 0
-            && self
-                .notices
-                .as_ref()
-                .is_none_or(|notices| notices.agrees(self.audit.delivered))
-            && quarantined + dead_letters + dead_tickets == 0
+        let mut reasons = self.audit.reasons().to_vec();
+        reasons.extend(self.sink.problems());
+        let counts = [
+            (quarantined, "message", " in quarantine"),
+            (dead_letters, "dead letter", ""),
+            (dead_tickets, "dead ticket", ""),
+            (self.batches_in_error, "batch", " in error"),
+        ];
+        let counts = counts.into_iter().filter(|(count, ..)| *count > 0);
+        reasons.extend(counts.map(|(count, noun, what)| counted(count, noun) + what));
+        let notices = self.notices.as_ref();
+        reasons.extend(notices.and_then(|notices| notices.problem(self.audit.delivered)));
+        reasons
     }
 }
 
-impl fmt::Display for Summary {
+impl fmt::Display for SummaryText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let SummaryText { summary, cost } = *self;
         let Summary {
             sent, audit, sink, ..
-        } = self;
+        } = summary;
+        writeln!(f, "{}", Verdict(&summary.reasons()))?;
+        if let Some(next) = &summary.next {
+            writeln!(f, "look at     {next}")?;
+        }
         write!(f, "{}", AuditLines { sent, audit, sink })?;
-        if let Some(notices) = &self.notices {
+        if let Some(notices) = &summary.notices {
             write!(f, "{notices}")?;
         }
-        self.fmt_set_aside(f)?;
-        self.fmt_usage(f)?;
-        write!(f, "{}{}", self.latency, self.tickets_given_back)?;
-        for outage in &self.sink_outages {
+        summary.fmt_set_aside(f)?;
+        summary.fmt_usage(f)?;
+        write!(f, "{}{}", summary.latency, summary.tickets_given_back)?;
+        for outage in &summary.sink_outages {
             write!(f, "{outage}")?;
         }
-        write!(f, "{}", self.cost)?;
-        if let Some(faults) = &self.faults {
+        if cost {
+            write!(f, "{}", summary.cost)?;
+        }
+        if let Some(faults) = &summary.faults {
             write!(f, "{faults}")?;
         }
-        if let Some(ReportFiles { record, report }) = &self.report {
+        if let Some(ReportFiles { record, report }) = &summary.report {
             writeln!(f, "record      {}", record.display())?;
             writeln!(f, "report      {}", report.display())?;
         }
-        write!(
-            f,
-            "{}",
-            if self.ok() {
-                "OK: nothing lost, nothing repeated"
-            } else {
-                "FAILED"
-            }
-        )
+        Ok(())
     }
 }
 

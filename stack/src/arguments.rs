@@ -15,7 +15,7 @@ pub struct StackArgs {
     /// Name of the CloudFormation stack, made by the SAM template or the CDK construct
     #[arg(long, global = true, value_name = "NAME")]
     pub stack: Option<String>,
-    /// File of variables in place of a stack, as `local serve` prints them [default: the variables of the environment]
+    /// File of variables in place of a stack, as `batch-local serve --env-file` writes it [default: the variables of the environment]
     #[arg(long, global = true, value_name = "FILE", conflicts_with = "stack")]
     pub env_file: Option<PathBuf>,
 }

@@ -1,7 +1,7 @@
 //! Finds a running stack for programs that work with it from outside: `loadgen burst` and `batchctl`.
 //!
 //! [`Settings`] say where queues and tables are, and how the functions are configured. They are read from the outputs and
-//! parameters of a CloudFormation stack, from a file of variables as `local serve` prints it, or from the variables of this
+//! parameters of a CloudFormation stack, from a file of variables as `batch-local serve` prints it, or from the variables of this
 //! process. [`Connection`] has the clients. [`StackArgs`] are the arguments by which a command names its stack.
 
 mod arguments;

@@ -1,4 +1,4 @@
-//! Reads a stack from a file of variables, as `local serve` prints them.
+//! Reads a stack from a file of variables, as `batch-local serve` prints them.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The command line of `local`: its output and exit codes.
+//! The command line of `batch-local`: its output and exit codes.
 
 use std::process::{Output, Stdio};
 
@@ -11,7 +11,7 @@ use crate::rig::CAP;
 
 const EXIT_NOTHING_TO_SAY: i32 = 2;
 
-/// Options with which a burst ends in seconds.
+/// Options with which a burst ends in seconds. The last two are for a burst alone.
 pub const SHORT: [&str; 9] = [
     "--aggregator-timeout",
     "15",
@@ -24,16 +24,16 @@ pub const SHORT: [&str; 9] = [
     "300",
 ];
 
-/// Runs `local`; returns its exit code, standard output and standard error.
+/// Runs `batch-local`; returns its exit code, standard output and standard error.
 pub async fn local(arguments: &[&str]) -> (Option<i32>, String, String) {
-    let child = Command::new(executable("local"))
+    let child = Command::new(executable("batch-local"))
         .args(arguments)
         .env_clear()
         .stdin(Stdio::null())
         .kill_on_drop(true)
         .output();
     let output = timeout(CAP, child).await;
-    let output = output.unwrap_or_else(|_| panic!("`local {arguments:?}` does not end"));
+    let output = output.unwrap_or_else(|_| panic!("`batch-local {arguments:?}` does not end"));
     let Output {
         status,
         stdout,
@@ -85,7 +85,7 @@ async fn a_burst_prints_one_json_object_and_succeeds_when_nothing_is_lost() {
 }
 
 #[tokio::test]
-async fn a_burst_is_the_default_and_ends_with_a_verdict_for_people() {
+async fn a_burst_is_the_default_and_begins_with_a_verdict_for_people() {
     let directory = tempfile::tempdir().expect("a temporary directory can be made");
     let out_directory = directory.path().join("out");
     let bootstraps = [executable("aggregator"), executable("batch-processor")];
@@ -100,9 +100,12 @@ async fn a_burst_is_the_default_and_ends_with_a_verdict_for_people() {
     let (code, out, err) = local(&arguments).await;
     assert_eq!(code, Some(0), "{out}\n{err}");
     assert!(
-        out.ends_with("OK: nothing lost, nothing repeated\n"),
+        out.starts_with("OK: nothing lost, nothing repeated\nsent        200 messages"),
         "{out}"
     );
+    for bill in ["\nunits ", "\nrequests ", "\nGB-seconds ", "\nprice "] {
+        assert!(!out.contains(bill), "{bill} is in {out}");
+    }
     let delivered = crate::output::delivered(out_directory.as_ref());
     assert_eq!(
         delivered.len(),
@@ -116,7 +119,7 @@ async fn a_burst_is_the_default_and_ends_with_a_verdict_for_people() {
 fn is_recorded(out: &str, file: &str) {
     let report = file.replace(".json", ".html");
     assert!(
-        out.contains(&format!("record      {file}\nreport      {report}\nOK")),
+        out.ends_with(&format!("\nrecord      {file}\nreport      {report}\n")),
         "{out}"
     );
     let html = std::fs::read_to_string(report).expect("there is a report");
@@ -180,6 +183,39 @@ async fn a_burst_without_any_delivery_ends_with_a_summary_too() {
     let summary: Value = serde_json::from_str(&out).expect("standard output is one JSON object");
     assert_eq!(summary["audit"]["lost"], 50, "{summary}");
     assert_eq!(summary["set_aside"]["quarantined"], 50, "{summary}");
+    assert_eq!(summary["ok"], false, "{summary}");
+    let reasons = ["50 lost", "50 messages in quarantine"];
+    assert_eq!(summary["reasons"], serde_json::json!(reasons), "{summary}");
+}
+
+#[tokio::test]
+async fn a_failed_burst_says_why_and_where_to_look_in_its_text_and_in_its_record() {
+    let directory = tempfile::tempdir().expect("a temporary directory can be made");
+    let record = directory.path().join("one.json");
+    let record = record.to_str().expect("paths here are text");
+    let mut arguments = vec!["--messages", "50", "--duplicates", "0", "--cost"];
+    arguments.extend(["--record", record, "--env", "EVENT_ID=json:no.such.field"]);
+    arguments.extend(SHORT);
+    let (code, out, err) = local(&arguments).await;
+    assert_eq!(code, Some(1), "{out}\n{err}");
+    let mut lines = out.lines();
+    assert_eq!(
+        lines.next(),
+        Some("FAILED: 50 lost; 50 messages in quarantine")
+    );
+    let next = lines.next().unwrap_or_default();
+    assert!(
+        next.starts_with("look at     message ") && next.contains(" is in the quarantine: "),
+        "{out}"
+    );
+    assert!(out.contains("\nprice       $"), "{out}");
+    assert!(out.contains("\nsink        file, parts removed"), "{out}");
+    let text = std::fs::read_to_string(record).expect("there is a record");
+    let outcome = loadgen::Record::from_json(&text)
+        .expect("it is a record")
+        .outcome;
+    assert_eq!(outcome.ok, Some(false));
+    assert_eq!(outcome.reasons, ["50 lost", "50 messages in quarantine"]);
 }
 
 #[tokio::test]
@@ -214,7 +250,14 @@ async fn a_wrong_command_line_is_refused_with_a_reason() {
     let template = template.to_str().expect("paths here are text");
     let below = directory.path().join("file").join("out");
     let below = below.to_str().expect("paths here are text");
-    let cases: [(&[&str], &str); 24] = [
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port is free");
+    let port = listener
+        .local_addr()
+        .expect("it is bound")
+        .port()
+        .to_string();
+    let in_use = format!("`--port`: SQS cannot listen: got port {port}");
+    let cases: [(&[&str], &str); 28] = [
         (&["--no-such-flag"], "--no-such-flag"),
         (&["no-such-command"], "no-such-command"),
         (&["--messages", "some"], "some"),
@@ -241,6 +284,13 @@ async fn a_wrong_command_line_is_refused_with_a_reason() {
             &["--env", "DEADLINE_MARGIN_MS=10000"],
             "`DEADLINE_MARGIN_MS`: as long as the timeout, or longer: got `10000`, expected less than 10000, which \
              `--aggregator-timeout` is",
+        ),
+        (&["--port", "65534"], "1..=65533"),
+        (&["--port", port.as_str()], in_use.as_str()),
+        (&["--env-file", template], "`--env-file`: exists already"),
+        (
+            &["--env-file", "/no/such/directory/env"],
+            "`--env-file`: cannot be written",
         ),
         (&["--template", "/no/such/file"], "--template /no/such/file"),
         (&["--template", template], "`Resources`: missing"),

@@ -1,8 +1,8 @@
 //! Each fault of the services, one at a time: nothing is lost or repeated.
 //!
 //! A fault that depends on how fast the machine is goes on until the test has seen it strike, and ends then. That the
-//! others strike, and how often, is shown by the tests of `emulators` and by the simulation. `local burst` has the same
-//! faults as options, for longer runs.
+//! others strike, and how often, is shown by the tests of `emulators` and by the simulation. `batch-local burst` has the
+//! same faults as options, for longer runs.
 
 use std::time::Duration;
 

@@ -28,6 +28,7 @@ mod faults;
 mod fixtures;
 mod format_versions;
 mod hours;
+mod interrupts;
 mod kills;
 mod layouts;
 mod loadgen_burst;

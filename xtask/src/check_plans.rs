@@ -1,4 +1,4 @@
-//! Holds `loadgen plan` against `local burst`, with the same settings and limits.
+//! Holds `loadgen plan` against `batch-local burst`, with the same settings and limits.
 //!
 //! What carries over between machines is what configured limits decide: rates, windows, timeouts, units a second. So most
 //! settings send at a rate that leaves the functions idle most of the time, or throttle the tables. What the machine decides
@@ -44,7 +44,7 @@ const SMALL_BATCHES_OFF_MAX: f64 = 1.0;
 /// How often a setting is run before its plan counts as wrong: other work of the machine may disturb a burst.
 const RUNS_MAX: u32 = 2;
 
-/// One setting: flags of `local burst` and the same for `loadgen plan`, beside those that both have.
+/// One setting: flags of `batch-local burst` and the same for `loadgen plan`, beside those that both have.
 struct Setting {
     name: &'static str,
     messages: u64,
@@ -70,7 +70,7 @@ const fn setting(
     }
 }
 
-/// Messages a second that `local burst` sends at most, for plans of bursts without a rate.
+/// Messages a second that `batch-local burst` sends at most, for plans of bursts without a rate.
 const FASTEST: u64 = 15_000;
 
 /// Flags of both for settings with a rate: windows of 3 s, so that there are so many batches that one more or less is below a
@@ -375,7 +375,7 @@ fn build(arguments: &CheckPlans) -> anyhow::Result<(PathBuf, PathBuf)> {
     let local = arguments
         .local
         .clone()
-        .unwrap_or_else(|| built.join("local"));
+        .unwrap_or_else(|| built.join("batch-local"));
     Ok((local, loadgen))
 }
 

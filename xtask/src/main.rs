@@ -63,7 +63,7 @@ enum Task {
     Infra(infra::Infra),
     /// Measure CPU and memory per message of the packaged functions: the median of several bursts
     Bench(bench::Bench),
-    /// Hold `loadgen plan` against `local burst` with the same settings; `test` includes a small part
+    /// Hold `loadgen plan` against `batch-local burst` with the same settings; `test` includes a small part
     CheckPlans(check_plans::CheckPlans),
     /// Build and check the zips of both functions in target/lambda
     Package(package::Package),

@@ -58,7 +58,7 @@ const BURST: [&str; 23] = [
 /// A burst through both versions.
 struct Burst {
     name: &'static str,
-    /// Flags of `local burst`.
+    /// Flags of `batch-local burst`.
     flags: Vec<String>,
 }
 
@@ -70,7 +70,7 @@ pub fn run(mixed: &MixedVersions) -> anyhow::Result<()> {
     let former = former::build(&mixed.from)?;
     // Selects the whole workspace, so that dependencies have the same features as in other tasks and are not built again.
     cargo(&["build", "--workspace", "--all-targets"])?;
-    let local = target_dir().join("debug/local");
+    let local = target_dir().join("debug/batch-local");
     println!(
         "{} ({}) and {}, {} messages each",
         former.version,

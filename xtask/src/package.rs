@@ -164,7 +164,7 @@ pub struct Burst {
     /// Number of messages in the burst, including duplicates
     #[arg(long, default_value_t = 50_000, value_name = "N")]
     messages: u64,
-    /// More flags of `local burst`
+    /// More flags of `batch-local burst`
     #[arg(last = true, value_name = "FLAGS")]
     arguments: Vec<String>,
 }
@@ -302,12 +302,12 @@ pub fn build_tools(features: &[&str]) -> anyhow::Result<PathBuf> {
     Ok(tools::target_dir().join("release"))
 }
 
-/// Returns the command `local burst` with the packaged functions.
+/// Returns the command `batch-local burst` with the packaged functions.
 pub fn local_burst(messages: u64) -> anyhow::Result<Command> {
     local_burst_with(&[], messages)
 }
 
-/// Returns the command `local burst` with the functions of a package, which must have been built.
+/// Returns the command `batch-local burst` with the functions of a package, which must have been built.
 pub fn local_burst_of_package(package: &Package, messages: u64) -> anyhow::Result<Command> {
     let features = package.local_features();
     let features: &[&str] = match features.as_str() {
@@ -318,7 +318,7 @@ pub fn local_burst_of_package(package: &Package, messages: u64) -> anyhow::Resul
 }
 
 fn local_burst_with(features: &[&str], messages: u64) -> anyhow::Result<Command> {
-    let local = build_tools(features)?.join("local");
+    let local = build_tools(features)?.join("batch-local");
     let bootstrap = |function| Ok::<_, anyhow::Error>(packaged()?.join(function).join("bootstrap"));
     let (aggregator, batch_processor) = (bootstrap("aggregator")?, bootstrap("batch-processor")?);
     Ok(burst_command(
@@ -329,13 +329,13 @@ fn local_burst_with(features: &[&str], messages: u64) -> anyhow::Result<Command>
     ))
 }
 
-/// Returns the command `local burst` with the given functions.
+/// Returns the command `batch-local burst` with the given functions.
 pub fn local_burst_of(
     messages: u64,
     aggregator: &Path,
     batch_processor: &Path,
 ) -> anyhow::Result<Command> {
-    let local = build_tools(&[])?.join("local");
+    let local = build_tools(&[])?.join("batch-local");
     Ok(burst_command(&local, messages, aggregator, batch_processor))
 }
 

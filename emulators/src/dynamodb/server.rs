@@ -1,7 +1,7 @@
 //! An in-memory DynamoDB server. It runs on its own thread, because its engine blocks the thread that calls it and would
 //! stall the other emulators of the process.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::thread::JoinHandle;
 
 use anyhow::Context;
@@ -21,12 +21,21 @@ impl DynamoDb {
     /// # Errors
     /// No port could be bound, or the engine did not start.
     pub async fn start() -> anyhow::Result<DynamoDb> {
+        DynamoDb::start_on(TcpListener::bind(("127.0.0.1", 0))?).await
+    }
+
+    /// Starts a server without tables, on a port that is bound already.
+    ///
+    /// # Errors
+    /// The engine did not start.
+    pub async fn start_on(listener: TcpListener) -> anyhow::Result<DynamoDb> {
+        listener.set_nonblocking(true)?;
         let (stop, stopped) = oneshot::channel();
         let (started, starting) = oneshot::channel();
         let thread = std::thread::Builder::new()
             .name("dynamodb".to_owned())
             .spawn(move || {
-                if let Err(error) = serve(started, stopped) {
+                if let Err(error) = serve(listener, started, stopped) {
                     eprintln!("error: DynamoDB server: {error:#}");
                 }
             })?;
@@ -55,6 +64,7 @@ impl Drop for DynamoDb {
 }
 
 fn serve(
+    listener: TcpListener,
     started: oneshot::Sender<SocketAddr>,
     stopped: oneshot::Receiver<()>,
 ) -> anyhow::Result<()> {
@@ -63,7 +73,7 @@ fn serve(
         .build()?;
     runtime.block_on(async {
         let database = Database::memory().map_err(|error| anyhow::anyhow!("{error}"))?;
-        let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await?;
+        let listener = tokio::net::TcpListener::from_std(listener)?;
         let address = listener.local_addr()?;
         let server =
             dynoxide::server::serve_with_shutdown(listener, database, std::future::pending());

@@ -83,6 +83,8 @@ pub(super) fn spawn(
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
+        // Ctrl-C on a terminal signals the whole group. The host stops its functions itself.
+        .process_group(0)
         .kill_on_drop(true)
         .spawn()?;
     let server = axum::serve(listener, router(Arc::clone(runtime)));

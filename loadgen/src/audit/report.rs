@@ -11,6 +11,8 @@ pub(super) const EXAMPLES_MAX: usize = 20;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct AuditReport {
     pub(super) ok: bool,
+    /// What is wrong, a phrase with its count each; empty if `ok`.
+    pub(super) reasons: Vec<String>,
     /// The number of messages in the workload.
     pub sent: u64,
     /// The number of distinct events in the workload.
@@ -49,6 +51,11 @@ impl AuditReport {
         self.ok
     }
 
+    /// Returns what is wrong, a phrase with its count each; none if the audit is [`ok`](Self::ok).
+    pub fn reasons(&self) -> &[String] {
+        &self.reasons
+    }
+
     /// Accepts some missing deliveries, and computes [`ok`](Self::ok) again.
     #[must_use]
     pub fn allow_missing(mut self, deliveries: u64) -> Self {
@@ -58,8 +65,26 @@ impl AuditReport {
     }
 
     pub(super) fn judge(&mut self) {
-        let problems = self.repeated + self.foreign + self.corrupt + self.mixed;
-        self.ok = problems == 0 && self.lost <= self.allowed_missing;
+        let lost = match self.allowed_missing {
+            0 => "lost".to_owned(),
+            allowed => format!("lost ({allowed} accepted)"),
+        };
+        let counted_lost = match self.lost <= self.allowed_missing {
+            true => 0,
+            false => self.lost,
+        };
+        let problems = [
+            (counted_lost, &*lost),
+            (self.repeated, "repeated"),
+            (self.foreign, "foreign (delivered, but not of this burst)"),
+            (self.corrupt, "corrupt (lines, files or manifests)"),
+            (self.mixed, "mixed (an event twice in one batch)"),
+        ];
+        let wrong = problems.iter().filter(|(count, _)| *count > 0);
+        self.reasons = wrong
+            .map(|(count, what)| format!("{count} {what}"))
+            .collect();
+        self.ok = self.reasons.is_empty();
     }
 }
 
@@ -169,8 +194,29 @@ mod tests {
         };
         report.judge();
         assert!(!report.ok());
+        assert_eq!(report.reasons(), ["2 lost"]);
         assert!(!report.clone().allow_missing(1).ok());
         assert!(report.clone().allow_missing(2).ok());
-        assert!(!AuditReport { mixed: 1, ..report }.allow_missing(2).ok());
+        let mixed = AuditReport { mixed: 1, ..report }.allow_missing(2);
+        assert_eq!(mixed.reasons(), ["1 mixed (an event twice in one batch)"]);
+        assert!(!mixed.ok());
+    }
+
+    #[test]
+    fn every_problem_has_a_reason_with_its_count() {
+        let mut report = AuditReport {
+            lost: 3,
+            repeated: 4,
+            foreign: 1_840,
+            corrupt: 5,
+            mixed: 6,
+            ..AuditReport::default()
+        };
+        report = report.allow_missing(1);
+        assert_eq!(
+            report.reasons().join("; "),
+            "3 lost (1 accepted); 4 repeated; 1840 foreign (delivered, but not of this burst); 5 corrupt (lines, files or \
+             manifests); 6 mixed (an event twice in one batch)"
+        );
     }
 }

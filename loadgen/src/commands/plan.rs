@@ -43,7 +43,7 @@ pub struct PlanArgs {
     prices: Option<PathBuf>,
     #[command(flatten)]
     assumed: AssumedArgs,
-    /// Plan for the stand-ins and defaults of `local burst` instead of AWS
+    /// Plan for the stand-ins and defaults of `batch-local burst` instead of AWS
     #[arg(long, value_name = "ENVIRONMENTS", num_args = 0..=1, default_missing_value = "2")]
     local: Option<u32>,
     /// With `--local`, concurrent invocations of one environment

@@ -11,7 +11,7 @@ use super::print;
 
 #[derive(Args)]
 pub struct ReportArgs {
-    /// The record of a run, which `local burst` writes
+    /// The record of a run, which `batch-local burst` writes
     #[arg(value_name = "RECORD")]
     pub record: PathBuf,
     /// The record of another run, to compare the two

@@ -117,6 +117,11 @@ pub fn apply(settings: &mut Settings, parameters: &[Parameter]) -> Vec<String> {
 
 /// Applies parameters to settings of `local`, which has no bounds of the template.
 pub fn apply_to_local(settings: &mut Settings, parameters: &[Parameter]) -> Vec<String> {
+    let is_window = |(name, _): &Parameter| name == "MaxSecondaryBatchingWindow";
+    if parameters.iter().any(is_window) {
+        // A small burst with a window of its own waits for it.
+        settings.batches.seal_when_drained = false;
+    }
     apply_within(settings, parameters, false)
 }
 
@@ -316,6 +321,20 @@ mod tests {
 
     fn pair(name: &str, value: &str) -> Parameter {
         (name.to_owned(), value.to_owned())
+    }
+
+    #[test]
+    fn a_small_burst_of_local_waits_for_a_window_that_is_set_and_for_no_other() {
+        let sealed = |messages, given: &[Parameter]| {
+            let mut settings = Settings::default();
+            settings.burst.messages = messages;
+            settings.be_local(2);
+            assert_eq!(apply_to_local(&mut settings, given), [""; 0]);
+            settings.batches.seal_when_drained
+        };
+        assert!(sealed(1_000, &[]));
+        assert!(!sealed(1_001, &[]));
+        assert!(!sealed(1_000, &[pair("MaxSecondaryBatchingWindow", "5")]));
     }
 
     #[test]

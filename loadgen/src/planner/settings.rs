@@ -188,7 +188,7 @@ impl Burst {
 }
 
 impl Settings {
-    /// Changes the settings to the stand-ins and defaults of `local burst`, with so many aggregators.
+    /// Changes the settings to the stand-ins and defaults of `batch-local burst`, with so many aggregators.
     pub fn be_local(&mut self, environments: u32) {
         self.input.scaling = Scaling::Local(environments);
         (self.input.batch_size, self.input.receive_rate) = (5_000, LOCAL_RECEIVE_RATE);
@@ -202,6 +202,8 @@ impl Settings {
         } else {
             5.0
         };
+        self.batches.seal_when_drained =
+            self.burst.messages <= 1_000 && self.burst.shape == Shape::Burst;
         self.batches.verify_delay_secs = Some(2.0);
         // The stand-ins do not throttle unless they are told to.
         (self.tables.lock, self.tables.batch, self.tables.quota) =

@@ -65,9 +65,13 @@ fn verdict(run: &Record) -> Verdict {
     }
 }
 
-/// Returns what went wrong, by the counts that are not 0.
+/// Returns what went wrong: the reasons of the record, or the counts that are not 0.
 fn faults(run: &Record) -> String {
     let outcome = &run.outcome;
+    if !outcome.reasons.is_empty() {
+        return outcome.reasons.join("; ");
+    }
+    // A record of version 1 has no reasons.
     let counts = [
         ("lost", outcome.lost),
         ("repeated", outcome.repeated),

@@ -73,7 +73,7 @@ fn a_file_that_is_no_record_and_one_of_another_version_are_named_and_end_with_2(
     fs::write(&other, "{}").unwrap();
     let text = record("new")
         .to_json()
-        .replace("\"version\":1", "\"version\":9");
+        .replace("\"version\":2", "\"version\":9");
     fs::write(&newer, text).unwrap();
     for (file, problem) in [
         (&none, "No such file"),
@@ -81,7 +81,10 @@ fn a_file_that_is_no_record_and_one_of_another_version_are_named_and_end_with_2(
             &other,
             "the record: not a record of a run: missing field `version`",
         ),
-        (&newer, "the record: wrong version: got `9`, expected 1"),
+        (
+            &newer,
+            "the record: wrong version: got `9`, expected 1 to 2",
+        ),
     ] {
         let output = loadgen(&["report", file]);
         assert_eq!(output.status.code(), Some(2));

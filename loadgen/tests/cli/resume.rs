@@ -21,7 +21,7 @@ struct Stopped {
 }
 
 impl Stopped {
-    async fn start() -> Self {
+    async fn start(signal: &str) -> Self {
         let (queue, address) = FakeQueue::start(Fault::Held).await;
         let dir = tempfile::tempdir().unwrap();
         let url = format!("http://{address}/000000000000/input");
@@ -50,16 +50,16 @@ impl Stopped {
             errors,
             dir,
         };
-        stopped.interrupt();
+        stopped.signal(signal);
         stopped.read_until("stopping: waiting for the replies");
         stopped
     }
 
-    fn interrupt(&self) {
+    fn signal(&self, signal: &str) {
         let pid = self.child.id().to_string();
         assert!(
             Command::new("kill")
-                .args(["-INT", &pid])
+                .args([signal, &pid])
                 .status()
                 .unwrap()
                 .success()
@@ -125,11 +125,11 @@ fn planned() -> BTreeMap<String, u64> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_burst_that_is_stopped_waits_for_its_replies_and_is_continued_without_repeats() {
-    let stopped = Stopped::start().await;
+    let stopped = Stopped::start("-TERM").await;
     stopped.queue.release();
     let file = stopped.resume_file();
     let (queue, dir, output) = stopped.end();
-    assert_eq!(output.status.code(), Some(130));
+    assert_eq!(output.status.code(), Some(143));
     let report = json(&output);
     assert_eq!(report["complete"], false);
     assert_eq!(
@@ -165,8 +165,8 @@ async fn a_burst_that_is_stopped_waits_for_its_replies_and_is_continued_without_
 
 #[tokio::test(flavor = "multi_thread")]
 async fn messages_whose_replies_are_given_up_are_unsure_and_sent_again() {
-    let mut stopped = Stopped::start().await;
-    stopped.interrupt();
+    let mut stopped = Stopped::start("-INT").await;
+    stopped.signal("-TERM");
     stopped.read_until("send: ended");
     let file = stopped.resume_file();
     let (queue, dir, output) = stopped.end();

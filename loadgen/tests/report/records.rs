@@ -78,6 +78,7 @@ pub fn full(title: &str, shape: Shape) -> Record {
         settings: settings(shape),
         outcome: Outcome {
             ok: Some(true),
+            reasons: Vec::new(),
             sent: shape.messages,
             unique,
             duplicates: shape.messages - unique,

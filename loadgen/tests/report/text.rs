@@ -127,6 +127,21 @@ fn minutes_are_written_as_in_the_terminal() {
 }
 
 #[test]
+fn the_verdict_has_every_reason_of_the_record() {
+    let mut record = records::full("a run", FEW);
+    record.outcome.ok = Some(false);
+    record.outcome.reasons = [
+        "1840 foreign (delivered, but not of this burst)",
+        "2 batches in error",
+    ]
+    .map(Into::into)
+    .into();
+    let html = report(&record);
+    let verdict = "<strong>FAILED</strong> 1840 foreign (delivered, but not of this burst); 2 batches in error</p>";
+    assert!(html.contains(verdict), "{html}");
+}
+
+#[test]
 fn the_verdict_says_what_is_wrong() {
     let mut record = records::full("a run", FEW);
     assert!(

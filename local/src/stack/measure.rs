@@ -7,7 +7,7 @@ use anyhow::Context;
 use emulators::lambda::EventSourceMapping;
 use protocol::batch::{BatchRecord, Listing, Status};
 use protocol::ids::BatchId;
-use protocol::limits::CLOCK_SKEW_MAX;
+use protocol::limits::{CLOCK_SKEW_MAX, DUE_GRACE};
 use protocol::time::Timestamp;
 use shared::ports::BatchStore;
 use sinks::directory_of;
@@ -55,6 +55,20 @@ impl Stack {
             .batches
             .overdue(Listing::Notices, Timestamp::FAR_FUTURE, 10_000);
         Ok(found.await.context("read the batch table")?.len())
+    }
+
+    /// Returns how long the last open window stays open; `None` if no batch is open.
+    ///
+    /// # Errors
+    /// The batch table cannot be read.
+    pub async fn last_window(&self) -> anyhow::Result<Option<Duration>> {
+        let open = Listing::Status(Status::Open);
+        let open = self.batches.overdue(open, Timestamp::FAR_FUTURE, 10_000);
+        let open = open.await.context("read the batch table")?;
+        let last = open.iter().map(|batch| batch.due_at).max();
+        // A batch is due some time after its ticket, which comes when the window is closed.
+        let now = Timestamp::from(SystemTime::now());
+        Ok(last.map(|due_at| now.until(due_at.saturating_sub(DUE_GRACE))))
     }
 
     /// Returns what the run has cost so far, shared by `sent` messages with `unique` events.

@@ -18,6 +18,8 @@ use crate::notices::NoticeHost;
 use crate::options::StackOptions;
 use crate::sink::{SinkHost, SinkKind};
 
+use super::ports::Ports;
+
 /// The running services. Their endpoints are their own, not those of the proxies.
 pub(super) struct Services {
     pub(super) sqs: Sqs,
@@ -36,12 +38,14 @@ pub(super) struct Services {
 impl Services {
     pub(super) async fn start(options: &StackOptions) -> anyhow::Result<Services> {
         let sqs = Sqs::new();
-        let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await?;
+        let ports = Ports::bind(options.port)?;
+        ports.sqs.set_nonblocking(true)?;
+        let listener = tokio::net::TcpListener::from_std(ports.sqs)?;
         let sqs_endpoint = format!("http://{}", listener.local_addr()?);
         let tables = deploy::resources(options, &sqs_endpoint)?.tables;
         let faults = Arc::new(Faults::new(&options.faults, tables.get(BATCH_TABLE))?);
         let errors = faults.sink_errors();
-        let sink = SinkHost::start(options.sink, options.out.as_deref(), &errors).await?;
+        let sink = SinkHost::start(options.sink, options.out.as_deref(), ports.s3, &errors).await?;
         let sink_gate = match options.sink {
             SinkKind::File => faults.sink_gate(sink.out(), sink.work())?,
             _ => None,
@@ -50,7 +54,7 @@ impl Services {
             Some(kind) => Some(NoticeHost::start(kind, &sqs).await?),
             None => None,
         };
-        let dynamodb = DynamoDb::start().await?;
+        let dynamodb = DynamoDb::start_on(ports.dynamodb).await?;
         #[cfg(feature = "s3")]
         for bucket in bodies::buckets(&options.variables, &options.faults.redeploys) {
             sink.s3().create_bucket(&bucket);

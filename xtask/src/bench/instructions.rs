@@ -32,7 +32,7 @@ const FUNCTIONS: [(&str, &str); 2] = [
 ];
 /// A count above the stored one times this is a regression. Two runs of one executable differed by less than 1 %.
 const TOLERANCE: f64 = 1.05;
-/// Flags of `local burst` for functions under valgrind, which run some fifty times as slowly, each in one environment.
+/// Flags of `batch-local burst` for functions under valgrind, which run some fifty times as slowly, each in one environment.
 const SLOW: &[&str] = &[
     "--aggregators=2",
     "--batch-processors=2",

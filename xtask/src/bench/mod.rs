@@ -36,12 +36,12 @@ pub struct Bench {
     /// Cargo features of the functions in addition to the default ones, for example `otel`
     #[arg(long, value_name = "FEATURES", default_value = "")]
     features: String,
-    /// More flags of `local burst`
+    /// More flags of `batch-local burst`
     #[arg(last = true, value_name = "FLAGS")]
     arguments: Vec<String>,
 }
 
-/// A place for bodies, as `local burst --bodies` takes it, or all of them.
+/// A place for bodies, as `batch-local burst --bodies` takes it, or all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Bodies {
     Items,

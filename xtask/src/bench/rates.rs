@@ -1,6 +1,6 @@
 //! Measures how well `loadgen send` holds a rate.
 //!
-//! The queue is one of `local serve` that nothing receives from, so that the functions do not compete for the processors.
+//! The queue is one of `batch-local serve` that nothing receives from, so that the functions do not compete for the processors.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -20,7 +20,7 @@ pub struct Rates {
     /// Messages per second of each burst
     #[arg(long, value_delimiter = ',', default_values_t = [100, 1_000, 10_000], value_name = "RATES")]
     rates: Vec<u64>,
-    /// Send to this queue, which must take part in nothing else [default: a queue of `local serve`]
+    /// Send to this queue, which must take part in nothing else [default: a queue of `batch-local serve`]
     #[arg(long, value_name = "URL")]
     queue_url: Option<String>,
 }
@@ -29,10 +29,10 @@ pub struct Rates {
 const DEVIATION_MAX: f64 = 2.0;
 /// The variable of a queue that no function receives from.
 const QUEUE: &str = "export QUARANTINE_SQS_URL=";
-/// The beginning of the last line of `local serve`. It would fail if its output were closed before that.
+/// The beginning of the last line of `batch-local serve`. It would fail if its output were closed before that.
 const LAST: &str = "# Delivered batches are in ";
 
-/// A running `local serve`, which is stopped when this is dropped.
+/// A running `batch-local serve`, which is stopped when this is dropped.
 struct Serve(Child);
 
 impl Drop for Serve {
@@ -52,7 +52,9 @@ pub fn run(rates: &Rates) -> anyhow::Result<()> {
     let tools = package::build_tools(&[])?;
     let (_serve, queue) = match &rates.queue_url {
         Some(url) => (None, url.clone()),
-        None => serve(Command::new(tools.join("local"))).map(|(serve, url)| (Some(serve), url))?,
+        None => {
+            serve(Command::new(tools.join("batch-local"))).map(|(serve, url)| (Some(serve), url))?
+        }
     };
     println!(
         "| messages a second | achieved | deviation, % | worst second, % | latest, ms | scheduled p50, p99, ms | request p50, p99, ms |"
@@ -96,19 +98,22 @@ pub fn run(rates: &Rates) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Starts `local serve`; returns it with the URL of a queue.
+/// Starts `batch-local serve`; returns it with the URL of a queue.
 fn serve(mut local: Command) -> anyhow::Result<(Serve, String)> {
     let mut child = local
         .arg("serve")
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
-        .context("run local serve")?;
-    let output = child.stdout.take().context("the output of local serve")?;
+        .context("run batch-local serve")?;
+    let output = child
+        .stdout
+        .take()
+        .context("the output of batch-local serve")?;
     let serve = Serve(child);
     let mut queue = None;
     for line in BufReader::new(output).lines() {
-        let line = line.context("read the output of local serve")?;
+        let line = line.context("read the output of batch-local serve")?;
         if let Some(url) = line.strip_prefix(QUEUE) {
             queue = Some(url.trim_matches('\'').to_owned());
         }
@@ -116,5 +121,5 @@ fn serve(mut local: Command) -> anyhow::Result<(Serve, String)> {
             break;
         }
     }
-    Ok((serve, queue.context("local serve: printed no queue")?))
+    Ok((serve, queue.context("batch-local serve: printed no queue")?))
 }

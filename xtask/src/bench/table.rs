@@ -13,7 +13,7 @@ pub struct Table {
     row: String,
 }
 
-/// A kind of burst: the number of messages, and flags of `local burst`.
+/// A kind of burst: the number of messages, and flags of `batch-local burst`.
 struct Row {
     name: &'static str,
     messages: u64,

@@ -1,0 +1,162 @@
+//! Ends a command on SIGINT and SIGTERM, and says what was done until then.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::process::ExitCode;
+use std::time::SystemTime;
+
+use anyhow::Context;
+use serde::Serialize;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::batch_life::BatchLife;
+use crate::sink::SinkReport;
+use crate::stack::Stack;
+
+/// A signal that ends a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum StopSignal {
+    #[serde(rename = "SIGINT")]
+    Interrupt,
+    #[serde(rename = "SIGTERM")]
+    Terminate,
+}
+
+impl StopSignal {
+    /// Returns the exit code of a command that this signal has ended: 128 and the number of the signal.
+    pub fn exit_code(self) -> ExitCode {
+        ExitCode::from(match self {
+            StopSignal::Interrupt => 130,
+            StopSignal::Terminate => 143,
+        })
+    }
+}
+
+impl fmt::Display for StopSignal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            StopSignal::Interrupt => "SIGINT",
+            StopSignal::Terminate => "SIGTERM",
+        })
+    }
+}
+
+/// Waits for signals. From its creation on, they do not end the process by themselves.
+pub struct StopSignals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl StopSignals {
+    /// Begins to wait.
+    ///
+    /// # Errors
+    /// The signals cannot be waited for.
+    pub fn new() -> anyhow::Result<StopSignals> {
+        Ok(StopSignals {
+            interrupt: signal(SignalKind::interrupt()).context("wait for SIGINT")?,
+            terminate: signal(SignalKind::terminate()).context("wait for SIGTERM")?,
+        })
+    }
+
+    /// Waits for the next signal.
+    pub async fn next(&mut self) -> StopSignal {
+        tokio::select! {
+            _ = self.interrupt.recv() => StopSignal::Interrupt,
+            _ = self.terminate.recv() => StopSignal::Terminate,
+        }
+    }
+
+    /// Stops a stack after a signal. Another signal gives up the invocations in flight.
+    pub async fn stop(&mut self, stack: &Stack) {
+        eprintln!("stopping: waiting for the invocations in flight; again to give them up");
+        tokio::select! {
+            () = stack.stop() => {}
+            _ = self.next() => {}
+        }
+    }
+}
+
+/// What a stack did until it was stopped.
+#[derive(Debug, Serialize)]
+pub struct SoFar {
+    pub interrupted: StopSignal,
+    /// Messages that were sent, and the number of messages of the whole burst; `None` if the stack sends none itself.
+    #[serde(flatten)]
+    pub burst: Option<SentSoFar>,
+    /// Messages that were taken off the input queue.
+    pub taken: u64,
+    /// Events in delivered parts.
+    pub delivered: u64,
+    /// Batches with a delivered part.
+    pub batches: usize,
+    /// Batches that are not complete.
+    pub incomplete: usize,
+    pub sink: SinkReport,
+}
+
+/// How far a burst was sent.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct SentSoFar {
+    pub sent: u64,
+    pub messages: u64,
+}
+
+impl SoFar {
+    /// Returns what a stack did.
+    ///
+    /// # Errors
+    /// The batch table or the sink cannot be read.
+    pub async fn of(
+        stack: &Stack,
+        interrupted: StopSignal,
+        burst: Option<SentSoFar>,
+    ) -> anyhow::Result<SoFar> {
+        stack.export_parts().await?;
+        // Neither times nor sizes of batches are shown.
+        let (began, leases, body_bytes) = (SystemTime::now(), BTreeMap::new(), 1);
+        let lives = stack.batch_lives(began, &leases, body_bytes).await?;
+        let delivered = |life: &BatchLife| -> u64 {
+            let parts = life.parts.iter().filter(|part| part.at_secs.is_some());
+            parts.map(|part| part.events).sum()
+        };
+        let delivered = lives.iter().map(delivered).filter(|events| *events > 0);
+        let delivered = Vec::from_iter(delivered);
+        Ok(SoFar {
+            interrupted,
+            burst,
+            taken: stack.input_mapping.stats().deleted,
+            delivered: delivered.iter().sum(),
+            batches: delivered.len(),
+            incomplete: stack.batches_by_status().await?.values().sum(),
+            sink: stack.sink_report(),
+        })
+    }
+}
+
+/// Lines for people; the last one has no line break.
+impl fmt::Display for SoFar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let SoFar {
+            interrupted,
+            taken,
+            delivered,
+            batches,
+            incomplete,
+            ..
+        } = self;
+        writeln!(
+            f,
+            "INTERRUPTED by {interrupted}: what was delivered is not audited"
+        )?;
+        if let Some(SentSoFar { sent, messages }) = self.burst {
+            writeln!(f, "sent        {sent} of {messages} messages")?;
+        }
+        writeln!(f, "taken       {taken} messages off the input queue")?;
+        writeln!(
+            f,
+            "delivered   {delivered} events in {batches} batches; {incomplete} batches are not complete"
+        )?;
+        f.write_str(self.sink.to_string().trim_end())
+    }
+}
