@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::time::SystemTime;
 
 use anyhow::Context;
+use protocol::text::counted;
 use serde::Serialize;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -152,10 +153,17 @@ impl fmt::Display for SoFar {
         if let Some(SentSoFar { sent, messages }) = self.burst {
             writeln!(f, "sent        {sent} of {messages} messages")?;
         }
-        writeln!(f, "taken       {taken} messages off the input queue")?;
         writeln!(
             f,
-            "delivered   {delivered} events in {batches} batches; {incomplete} batches are not complete"
+            "taken       {} off the input queue",
+            counted(taken, "message")
+        )?;
+        writeln!(
+            f,
+            "delivered   {} in {}; not complete: {}",
+            counted(delivered, "event"),
+            counted(batches, "batch"),
+            counted(incomplete, "batch")
         )?;
         f.write_str(self.sink.to_string().trim_end())
     }

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use clap::ValueEnum;
 #[cfg(feature = "s3")]
 use emulators::s3::S3;
-use loadgen::{Deliveries, DeliveryReport, Manifests, counted};
+use loadgen::{Deliveries, DeliveryReport, Manifests};
+use protocol::text::counted;
 use serde::Serialize;
 
 use crate::faults::SinkErrors;
@@ -364,20 +365,20 @@ impl SinkReport {
     /// Returns what is wrong, a phrase each: keys that did not always have the same content, and what a consumer saw that were no
     /// complete files.
     pub fn problems(&self) -> Vec<String> {
-        let differing = self
-            .deliveries
-            .as_ref()
-            .map_or(0, |report| report.differing);
-        let what = [
-            "key with two contents at the sink",
-            "keys with two contents at the sink",
-        ];
-        let problems = counted(differing, what).into_iter();
+        let some = |count: u64| Some(count).filter(|count| *count > 0);
+        let deliveries = self.deliveries.as_ref();
+        let differing = deliveries.and_then(|report| some(report.differing));
+        let problems = differing
+            .map(|count| counted(count, "key") + " with two contents at the sink")
+            .into_iter();
         #[cfg(feature = "sftp")]
-        let problems = problems.chain(self.watched.as_ref().and_then(|watched| {
-            let what = ["half or changed file", "half or changed files"];
-            counted(watched.violations, what)
-        }));
+        let problems = problems.chain({
+            let violations = self
+                .watched
+                .as_ref()
+                .and_then(|watched| some(watched.violations));
+            violations.map(|count| counted(count, "half or changed file"))
+        });
         problems.collect()
     }
 }
