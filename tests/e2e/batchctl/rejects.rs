@@ -36,7 +36,7 @@ pub fn bodies_at_sink(directory: &Path) -> Vec<String> {
 /// Returns a stack whose batches have four events, and whose sink takes ISO 8859-1 only.
 async fn in_latin_1(bodies: BodiesKind) -> Rig {
     Setup::new()
-        .unhurried()
+        .window(1)
         .bodies(bodies)
         .var("MAX_BATCH_SIZE", 4)
         .var("SINK_FORMAT", "body")

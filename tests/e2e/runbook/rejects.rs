@@ -16,7 +16,7 @@ const CORRECTED: &str = r#"{"id":"A1","amount":"Tokyo"}"#;
 #[tokio::test]
 async fn rejected_records_are_found_corrected_or_redriven_once_the_sink_takes_them() {
     let rig = Setup::new()
-        .unhurried()
+        .quick()
         .var("MAX_BATCH_SIZE", 12)
         .var("SINK_FORMAT", "body")
         .var("SINK_ENCODING", "iso-8859-1")
