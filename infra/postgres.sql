@@ -1,7 +1,7 @@
 -- The tables of the sink `postgres:` for `SINK_TABLE=events`. For another table, the names of the other three begin with
 -- the name of that table. With `SINK_COLUMNS`, the table of events may be any table that has those columns. The
--- function's user needs INSERT on the table of events and on the table of rejects; SELECT, INSERT and UPDATE on the
--- ledger; and SELECT, INSERT, UPDATE and DELETE on the staging table.
+-- function's user needs INSERT on the table of events; INSERT, and SELECT of the columns batch_id, part and seq, on the
+-- table of rejects; SELECT, INSERT and UPDATE on the ledger; and SELECT, INSERT, UPDATE and DELETE on the staging table.
 CREATE TABLE events (
     batch_id       uuid    NOT NULL,
     part           integer NOT NULL,

@@ -7,6 +7,7 @@ use protocol::batch::BatchRecord;
 use protocol::ids::{BatchId, Seq};
 use serde::Deserialize;
 use shared::aws::Sdk;
+use shared::message_attributes::AttributeMap;
 use sinks::{RejectStore, SinkUri};
 
 use crate::failure::Failure;
@@ -20,6 +21,8 @@ pub struct RejectLine {
     pub seq: Seq,
     pub event_id: String,
     pub body: String,
+    #[serde(default)]
+    pub attributes: AttributeMap,
     pub reason: String,
 }
 

@@ -1,6 +1,6 @@
 //! `batchctl rejects`.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,6 +11,7 @@ use protocol::ids::{EventId, Seq};
 use protocol::seqs::SeqSet;
 use serde::Serialize;
 use shared::aws::BatchSummary;
+use shared::message_attributes::AttributeMap;
 
 use crate::change::{ChangeArgs, Operator, note};
 use crate::chunk_events::events_of;
@@ -87,6 +88,9 @@ struct Rejected {
     outcome: Option<String>,
     #[serde(skip)]
     body: Option<String>,
+    /// The message attributes.
+    #[serde(skip)]
+    attributes: AttributeMap,
 }
 
 /// What a redrive works with.
@@ -201,6 +205,7 @@ async fn unlisted(
         reason: None,
         outcome: None,
         body: None,
+        attributes: AttributeMap::new(),
     };
     if !record.bodies.in_chunks() || seqs.is_empty() {
         return Ok(seqs.iter().map(of_seq).collect());
@@ -209,6 +214,7 @@ async fn unlisted(
     let reject = |event: shared::ports::StoredEvent| Rejected {
         event_id: Some(event.event_id.to_string()),
         body: Some(event.body.to_string()),
+        attributes: event.attributes.map(|all| all.to_map()).unwrap_or_default(),
         ..of_seq(event.seq)
     };
     Ok(events.into_iter().map(reject).collect())
@@ -224,6 +230,7 @@ impl Rejected {
             reason: Some(line.reason),
             outcome: None,
             body: Some(line.body),
+            attributes: line.attributes,
         }
     }
 }
@@ -270,7 +277,7 @@ impl Redrive<'_> {
             tokio::time::sleep(Duration::from_secs(1) / self.args.rate).await;
             let reject = &mut rejects[index];
             let body = reject.body.as_deref().unwrap_or_default();
-            let outcome = match self.to.send(body, HashMap::new()).await {
+            let outcome = match self.to.send(body, reject.attributes.clone()).await {
                 Ok(Sent::Yes) => "redriven".to_owned(),
                 Ok(Sent::Unknown(problem)) => {
                     format!("failed: no reply: it may be in the input queue: {problem}")
@@ -298,8 +305,8 @@ impl Redrive<'_> {
         }
         match self.ids.are_of_content() {
             true => {
-                let attributes = HashMap::new();
-                let again = self.ids.find(&self.input_arn, "", body, &attributes);
+                let attributes = &reject.attributes;
+                let again = self.ids.find(&self.input_arn, "", body, attributes);
                 if again.ok().as_ref() != Some(&id) {
                     return Ok(Fate::OtherEvent);
                 }
@@ -403,6 +410,7 @@ mod tests {
             reason: None,
             outcome: outcome.map(str::to_owned),
             body: None,
+            attributes: AttributeMap::new(),
         }
     }
 

@@ -210,6 +210,7 @@ async fn the_grants_that_the_tables_file_names_are_enough() {
     let rig = Rig::start(&format!(
         "{TABLES} {ORDERS}; CREATE USER granted;
          GRANT INSERT ON events, events_rejects TO granted;
+         GRANT SELECT (batch_id, part, seq) ON events_rejects TO granted;
          GRANT SELECT, INSERT, UPDATE ON events_parts TO granted;
          GRANT SELECT, INSERT, UPDATE, DELETE ON events_staging TO granted"
     ))
