@@ -283,7 +283,7 @@ mod tests {
             r#""{""raw"":{""dataType"":""Binary"",""binaryValue"":""AJ+Slg==""},"#,
             r#"""tenant"":{""dataType"":""String.mine"",""stringValue"":""a,b""}}""#
         );
-        assert_eq!(written(csv), format!("{first}\n\n"));
+        assert_eq!(written(csv), format!("{first}\n\"\"\n"));
         assert_eq!(
             problems(r#"[{"name":"a","field":"attribute:"}]"#),
             [
