@@ -228,7 +228,7 @@ fn the_last_failure_stays_until_a_part_is_delivered() {
         index: 0,
         receipt: "r".to_owned(),
         at: at(55),
-        rejected: 0,
+        rejects: None,
         delivered: None,
     };
     assert_eq!(text(&must(&must(&again, &frozen), &delivered)), None);
