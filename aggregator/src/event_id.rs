@@ -195,7 +195,7 @@ mod tests {
             (
                 "id",
                 r#"{"id":12345678901234567890123}"#,
-                "`id`: found the number «1.2345678901234568e22», \
+                "`id`: found the number «1.2345678901234568e+22», \
                  expected a whole number from -9223372036854775808 to 18446744073709551615, or a string",
             ),
             ("[id, other]", r#"{"id":"a"}"#, "a null inside a list"),

@@ -203,6 +203,8 @@ async fn the_key_in_a_manifest_is_the_path_below_the_directory() {
         serde_json::json!({
             "batchId": part.batch_id, "part": 1, "key": format!("{batch}/1.txt.gz"), "batchKey": "Zoë/1",
             "source": "arn:q", "format": "body", "compression": "gzip", "count": 3, "rejected": 1, "bytes": 4,
+            // Of "a\nc\n", by `sha256sum`.
+            "sha256": "b72cf6d7918130f75347ff0f8b6e9fde004ee6d7fc26af90a349707207f72750",
             "hash": blake3::hash(b"a\nc\n").to_string(), "firstSentAt": 7, "lastSentAt": 7,
         })
     );

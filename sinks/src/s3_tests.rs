@@ -73,6 +73,7 @@ async fn a_part_is_written_as_an_object_then_rejects_then_a_manifest() {
     let expected = format!(
         "{{\"batchId\":\"{BATCH}\",\"part\":1,\"key\":\"in/daily/Zo!C3!AB!2F1/{BATCH}/1.txt\",\"batchKey\":\"Zoë/1\",\
          \"source\":\"arn:q\",\"format\":\"body\",\"compression\":\"none\",\"count\":3,\"rejected\":1,\"bytes\":4,\
+         \"sha256\":\"b72cf6d7918130f75347ff0f8b6e9fde004ee6d7fc26af90a349707207f72750\",\
          \"hash\":\"{}\",\"firstSentAt\":7,\"lastSentAt\":7}}\n",
         blake3::hash(b"a\nc\n")
     );

@@ -28,7 +28,7 @@ async fn a_message_that_cannot_be_processed_is_quarantined_with_its_reason() {
             ),
             (
                 "m3",
-                "`EVENT_ID`: `id`: found nothing, expected a string, a whole number, a boolean, or a list of these"
+                "`EVENT_ID`: `id`: found an empty text, expected a string, a whole number, a boolean, or a list of these"
             ),
         ]
     );
