@@ -409,5 +409,5 @@ async fn every_write_has_the_same_effect_on_dynamodb_as_in_the_protocol() {
     }
     // Each of the fifteen kinds, applied and refused, in both layouts.
     assert_eq!(seen.len(), 60, "{seen:?}");
-    assert!(seen.values().all(|count| *count >= 10), "{seen:?}");
+    assert!(seen.values().all(|count| *count >= 5), "{seen:?}");
 }

@@ -26,7 +26,7 @@ async fn an_aggregator_killed_between_two_claims_loses_and_repeats_nothing() {
         .redeliver(INPUT_QUEUE, 1_000)
         .one_aggregator_environment();
     // The claims take longer than an invocation may, until the environment is killed.
-    setup.options.faults.table_limit = Some(10);
+    setup.options.faults.table_limit = Some(40);
     let rig = setup.start().await;
     let workload = workload(6, 2_000, 10.0);
     rig.burst(&workload).await;
@@ -60,7 +60,7 @@ async fn messages_of_a_killed_aggregator_come_back(bodies: BodiesKind, when: Bac
         BackWhen::Complete => 1,
     };
     let mut setup = Setup::new().bodies(bodies).window(window);
-    setup.options.faults.table_limit = Some(10);
+    setup.options.faults.table_limit = Some(40);
     let rig = setup.start().await;
     let workload = workload(10, 500, 0.0);
     let ids: Vec<String> = (0..workload.len()).map(|index| index.to_string()).collect();

@@ -189,7 +189,8 @@ fn lock(log: &Mutex<VecDeque<String>>) -> MutexGuard<'_, VecDeque<String>> {
 }
 
 impl Rig {
-    async fn set_redelivery(&self, queue: &str, visibility: Duration, receives_max: u32) {
+    /// Sets the visibility timeout of a queue, and the number of receives after which a message is a dead letter.
+    pub async fn set_redelivery(&self, queue: &str, visibility: Duration, receives_max: u32) {
         let dead_letter_queue = match queue {
             INPUT_QUEUE => INPUT_DEAD_LETTER_QUEUE,
             BATCH_QUEUE => BATCH_DEAD_LETTER_QUEUE,

@@ -306,7 +306,8 @@ impl Redrive<'_> {
         match self.ids.are_of_content() {
             true => {
                 let attributes = &reject.attributes;
-                let again = self.ids.find(&self.input_arn, "", body, attributes);
+                // The id that SQS will give it does not matter, but there has to be one.
+                let again = self.ids.find(&self.input_arn, "redriven", body, attributes);
                 if again.ok().as_ref() != Some(&id) {
                     return Ok(Fate::OtherEvent);
                 }

@@ -115,13 +115,12 @@ async fn an_index_that_lags_is_told_from_a_sink_that_is_down_and_waited_for() {
 #[tokio::test]
 async fn a_throttled_table_is_found_and_its_limit_raised() {
     // A message that keeps failing fails in each period of the alarm, as on AWS.
-    let mut setup = Setup::new()
-        .quick()
-        .var("MAX_BATCH_SIZE", 500)
-        .redeliver(INPUT_QUEUE, 1_000);
+    let mut setup = Setup::new().quick().var("MAX_BATCH_SIZE", 500);
     setup.options.batch_size = 500;
     setup.options.faults.table_limit = Some(10);
     let rig = setup.start().await;
+    rig.set_redelivery(INPUT_QUEUE, Duration::from_secs(2), 1_000)
+        .await;
     let mut page = Rehearsal::of(&rig, "A table is throttled");
     let workload = workload(37, 200, 10.0);
     rig.burst(&workload).await;
