@@ -74,9 +74,17 @@ const ROWS: &str = r"
   return all.map(details => [...details.querySelectorAll('tbody')].reduce((rows, body) => rows + body.rows.length, 0));
 })()";
 
+/// Returns the looks of a page: on a phone, which clips the most, or with `TEST_ALL` every width, light and dark.
 fn looks() -> impl Iterator<Item = Look> {
-    let widths = [WIDE, TABLET, PHONE].into_iter();
-    widths.flat_map(|width| [false, true].map(|dark| Look { width, dark }))
+    let all = std::env::var_os("TEST_ALL").is_some();
+    let widths = [PHONE, TABLET, WIDE];
+    let schemes = [false, true];
+    let few = if all { (3, 2) } else { (1, 1) };
+    let widths = widths.into_iter().take(few.0);
+    widths.flat_map(move |width| {
+        let schemes = schemes.into_iter().take(few.1);
+        schemes.map(move |dark| Look { width, dark })
+    })
 }
 
 /// Returns the folder of the pictures.
