@@ -288,7 +288,8 @@ impl<'a> Watch<'a> {
             sealed_secs: batch.sealed_at.map(secs),
             leased_secs: None,
             delivered_secs: batch.delivered_at.map(secs),
-            events: batch.claimed,
+            // A claim whose reply was lost is delivered, and not counted.
+            events: batch.claimed.max(batch.delivered),
             parts: batch.parts,
             flushed: match (full, in_time) {
                 (true, _) => Some(Flushed::Full),
