@@ -135,10 +135,15 @@ pub fn of_producer(attributes: &AttributeMap) -> AttributeMap {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn message(body_bytes: usize, reason: &str, attributes: &AttributeMap) -> Quarantined {
+    /// Returns a message for the quarantine.
+    pub(crate) fn message(
+        body_bytes: usize,
+        reason: &str,
+        attributes: &AttributeMap,
+    ) -> Quarantined {
         Quarantined {
             sqs_message_id: "m".parse().unwrap(),
             event_id: Some("e".repeat(100).parse().unwrap()),

@@ -169,16 +169,11 @@ fn split(messages: impl Iterator<Item = Prepared>) -> Vec<Vec<Prepared>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::message_attributes::AttributeMap;
+    use crate::quarantine_attributes;
 
     fn message(body_bytes: usize, reason: &str) -> Quarantined {
-        Quarantined {
-            sqs_message_id: "m".parse().unwrap(),
-            event_id: Some("e".repeat(100).parse().unwrap()),
-            source: "arn:aws:sqs:eu-west-1:1:q".parse().unwrap(),
-            reason: reason.to_owned(),
-            body: "x".repeat(body_bytes).into(),
-            attributes: None,
-        }
+        quarantine_attributes::tests::message(body_bytes, reason, &AttributeMap::new())
     }
 
     #[test]

@@ -1,16 +1,21 @@
 use super::*;
 use crate::invariants::parts_are_disjoint;
 
-/// Returns a record with the seats 0 to 2 in a delivered part of which seat 1 was rejected, and the write that marked it. With
-/// `shared`, the part keeps no set of its own.
-fn with_rejects(shared: bool) -> (BatchRecord, BatchWrite) {
+/// Returns a record with the seats 0 to 2 in a frozen part.
+fn frozen() -> BatchRecord {
     let leased = must(&opened(), &lease("p", 30, 60));
     let freeze = BatchWrite::Freeze {
         owner: owner("p"),
         index: 0,
         part: part(0..3),
     };
-    let frozen = must(&leased, &freeze);
+    must(&leased, &freeze)
+}
+
+/// Returns a record with the seats 0 to 2 in a delivered part whose seat 1 was rejected, and the write that marked it. With
+/// `shared`, the part keeps no set of its own.
+fn with_rejects(shared: bool) -> (BatchRecord, BatchWrite) {
+    let frozen = frozen();
     // Seat 9 is in no part.
     let rejected = [1, 9].into_iter().collect();
     let deliver = BatchWrite::Delivered {
@@ -62,13 +67,7 @@ fn seats_that_go_to_the_quarantine_later_are_told_apart_from_rejected_ones() {
 
 #[test]
 fn rejects_are_written_only_if_nothing_was_set_aside_since_the_record_was_read() {
-    let leased = must(&opened(), &lease("p", 30, 60));
-    let freeze = BatchWrite::Freeze {
-        owner: owner("p"),
-        index: 0,
-        part: part(0..3),
-    };
-    let frozen = must(&leased, &freeze);
+    let frozen = frozen();
     let (_, deliver) = with_rejects(false);
     let changed = BatchRecord {
         set_asides: 1,
