@@ -54,6 +54,7 @@ mod sent_times;
 mod shape;
 #[cfg(feature = "cli")]
 pub mod stack;
+mod stop_signals;
 mod summary;
 mod workload;
 mod writable;
@@ -82,6 +83,7 @@ pub use send::{
 };
 pub use sent_times::SentTimes;
 pub use shape::{PERIOD_MAX, RATE_MAX, Shape, ShapeError};
+pub use stop_signals::{StopSignal, StopSignals};
 pub use summary::{AuditLines, BurstSummary, Verdict};
 pub use workload::{
     BODY_BYTES_MAX, Duplicates, DuplicatesError, MESSAGES_MAX, NEAR_MESSAGES, NEXT_MESSAGES,

@@ -5,19 +5,19 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use clap::Args;
 use loadgen::{
     AuditReport, DeliveryTimes, DuplicateRule, Duplicates, Manifests, Progress, ReportFiles,
-    Schedule, SendOptions, SendProgress, SendReport, SentTimes, Shape, Sizes, Workload,
-    WorkloadConfig,
+    Schedule, SendOptions, SendProgress, SendReport, SentTimes, Shape, Sizes, StopSignal,
+    StopSignals, Workload, WorkloadConfig,
 };
 use protocol::batch::Status;
 
 use crate::batch_life::BatchLife;
 use crate::deploy;
 use crate::drain::wait_until_drained;
-use crate::interrupt::{SentSoFar, SoFar, StopSignal, StopSignals};
+use crate::interrupt::{self, SentSoFar, SoFar};
 use crate::leases::FirstLeases;
 use crate::notices::NoticeReport;
 use crate::options::{StackArgs, StackOptions};
@@ -91,7 +91,7 @@ enum Ended {
 /// A variable of the functions is wrong, the stack or a function does not start, the burst cannot be sent, or there is no
 /// progress for `--patience`.
 pub async fn run(args: BurstArgs, stack_args: StackArgs) -> anyhow::Result<ExitCode> {
-    let mut signals = StopSignals::new()?;
+    let mut signals = StopSignals::new().context("wait for SIGINT and SIGTERM")?;
     let workload = Workload::new(WorkloadConfig {
         seed: args.seed,
         messages: args.messages,
@@ -111,7 +111,7 @@ pub async fn run(args: BurstArgs, stack_args: StackArgs) -> anyhow::Result<ExitC
     let run = Run::new(workload, args);
     let mut stack = tokio::select! {
         stack = Stack::start_watched(&options, run.leases.sink()) => stack?,
-        signal = signals.next() => return Ok(signal.exit_code()),
+        signal = signals.next() => return Ok(signal.code().into()),
     };
     let env_file = env_file.map(|file| file.write(&stack.describe()));
     let _env_file = env_file.transpose()?;
@@ -127,7 +127,7 @@ pub async fn run(args: BurstArgs, stack_args: StackArgs) -> anyhow::Result<ExitC
             run.finish(summary, observed, &mut stack)
         }
         Ok(Ended::Stopped(signal)) => {
-            signals.stop(&stack).await;
+            interrupt::stop(&stack, &mut signals).await;
             run.print_so_far(&stack, signal).await
         }
         Err(error) => {
@@ -288,7 +288,7 @@ impl Run {
         } else {
             println!("{so_far}");
         }
-        Ok(signal.exit_code())
+        Ok(signal.code().into())
     }
 
     /// Sends the burst, waits until the last batch is complete, and audits.

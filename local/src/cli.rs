@@ -3,12 +3,14 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use anyhow::Context;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
+use loadgen::StopSignals;
 
 use crate::burst::{self, BurstArgs};
 use crate::deploy;
-use crate::interrupt::{SoFar, StopSignals};
+use crate::interrupt::{self, SoFar};
 use crate::options::StackArgs;
 use crate::stack::Stack;
 use crate::traces::picture;
@@ -117,14 +119,14 @@ fn on_threads(work: impl Future<Output = anyhow::Result<ExitCode>>) -> anyhow::R
 }
 
 async fn serve(args: StackArgs) -> anyhow::Result<ExitCode> {
-    let mut signals = StopSignals::new()?;
+    let mut signals = StopSignals::new().context("wait for SIGINT and SIGTERM")?;
     let mut options = args.resolve()?;
     options.default_variable("MAX_SECONDARY_BATCHING_WINDOW", 5);
     deploy::check_variables(&options)?;
     let env_file = args.env_file()?;
     let stack = tokio::select! {
         stack = Stack::start(&options) => stack?,
-        signal = signals.next() => return Ok(signal.exit_code()),
+        signal = signals.next() => return Ok(signal.code().into()),
     };
     let variables = stack.describe();
     let _env_file = env_file.map(|file| file.write(&variables)).transpose()?;
@@ -136,8 +138,8 @@ async fn serve(args: StackArgs) -> anyhow::Result<ExitCode> {
             return Err(failure);
         }
     };
-    signals.stop(&stack).await;
+    interrupt::stop(&stack, &mut signals).await;
     // Standard output has the variables, which a shell may read.
     eprintln!("{}", SoFar::of(&stack, signal, None).await?);
-    Ok(signal.exit_code())
+    Ok(signal.code().into())
 }

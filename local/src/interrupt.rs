@@ -2,79 +2,22 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::process::ExitCode;
 use std::time::SystemTime;
 
-use anyhow::Context;
+use loadgen::{StopSignal, StopSignals};
 use protocol::text::counted;
 use serde::Serialize;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::batch_life::BatchLife;
 use crate::sink::SinkReport;
 use crate::stack::Stack;
 
-/// A signal that ends a command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub enum StopSignal {
-    #[serde(rename = "SIGINT")]
-    Interrupt,
-    #[serde(rename = "SIGTERM")]
-    Terminate,
-}
-
-impl StopSignal {
-    /// Returns the exit code of a command that this signal has ended: 128 and the number of the signal.
-    pub fn exit_code(self) -> ExitCode {
-        ExitCode::from(match self {
-            StopSignal::Interrupt => 130,
-            StopSignal::Terminate => 143,
-        })
-    }
-}
-
-impl fmt::Display for StopSignal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            StopSignal::Interrupt => "SIGINT",
-            StopSignal::Terminate => "SIGTERM",
-        })
-    }
-}
-
-/// Waits for signals. From its creation on, they do not end the process by themselves.
-pub struct StopSignals {
-    interrupt: Signal,
-    terminate: Signal,
-}
-
-impl StopSignals {
-    /// Begins to wait.
-    ///
-    /// # Errors
-    /// The signals cannot be waited for.
-    pub fn new() -> anyhow::Result<StopSignals> {
-        Ok(StopSignals {
-            interrupt: signal(SignalKind::interrupt()).context("wait for SIGINT")?,
-            terminate: signal(SignalKind::terminate()).context("wait for SIGTERM")?,
-        })
-    }
-
-    /// Waits for the next signal.
-    pub async fn next(&mut self) -> StopSignal {
-        tokio::select! {
-            _ = self.interrupt.recv() => StopSignal::Interrupt,
-            _ = self.terminate.recv() => StopSignal::Terminate,
-        }
-    }
-
-    /// Stops a stack after a signal. Another signal gives up the invocations in flight.
-    pub async fn stop(&mut self, stack: &Stack) {
-        eprintln!("stopping: waiting for the invocations in flight; again to give them up");
-        tokio::select! {
-            () = stack.stop() => {}
-            _ = self.next() => {}
-        }
+/// Stops a stack after a signal. Another signal gives up the invocations in flight.
+pub(crate) async fn stop(stack: &Stack, signals: &mut StopSignals) {
+    eprintln!("stopping: waiting for the invocations in flight; again to give them up");
+    tokio::select! {
+        () = stack.stop() => {}
+        _ = signals.next() => {}
     }
 }
 

@@ -1,20 +1,13 @@
 //! Ends a burst on signals.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use anyhow::Context;
-use loadgen::Halt;
-use tokio::signal::unix::{SignalKind, signal};
-
-/// The exit codes of a burst that was stopped by Ctrl-C and by SIGTERM, as a shell reports a process that they ended.
-const INTERRUPTED: u8 = 130;
-const TERMINATED: u8 = 143;
+use loadgen::{Halt, StopSignal, StopSignals};
 
 /// The signals that came while a burst ran.
 pub struct Signals {
-    /// The exit code of the first one; 0 if there was none.
-    code: Arc<AtomicU8>,
+    first: Arc<OnceLock<StopSignal>>,
     listener: tokio::task::JoinHandle<()>,
 }
 
@@ -24,31 +17,25 @@ impl Signals {
     /// # Errors
     /// The system refuses handlers of signals.
     pub fn halt(halt: Halt) -> anyhow::Result<Signals> {
-        let mut interrupt = signal(SignalKind::interrupt()).context("wait for SIGINT")?;
-        let mut terminate = signal(SignalKind::terminate()).context("wait for SIGTERM")?;
-        let code = Arc::new(AtomicU8::new(0));
-        let first = code.clone();
+        let mut signals = StopSignals::new().context("wait for SIGINT and SIGTERM")?;
+        let first = Arc::new(OnceLock::new());
+        let stopped = Arc::clone(&first);
         let listener = tokio::spawn(async move {
-            let mut next = async || {
-                tokio::select! {
-                    _ = interrupt.recv() => INTERRUPTED,
-                    _ = terminate.recv() => TERMINATED,
-                }
-            };
-            first.store(next().await, Ordering::Relaxed);
+            let signal = signals.next().await;
+            stopped.get_or_init(|| signal);
             halt.stop();
             eprintln!(
                 "stopping: waiting for the replies to the requests in flight; again to give them up"
             );
-            next().await;
+            signals.next().await;
             halt.abort();
         });
-        Ok(Signals { code, listener })
+        Ok(Signals { first, listener })
     }
 
     /// Stops listening, and returns the exit code of the first signal, if there was one.
     pub fn code(self) -> Option<u8> {
         self.listener.abort();
-        Some(self.code.load(Ordering::Relaxed)).filter(|code| *code > 0)
+        self.first.get().map(|signal| signal.code())
     }
 }
