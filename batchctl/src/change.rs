@@ -16,8 +16,8 @@ use crate::service::Service;
 /// The most batches that one command changes.
 const BATCHES_MAX: usize = 10_000;
 
-/// Attempts to replace a note.
-const NOTE_ATTEMPTS_MAX: usize = 5;
+/// Attempts to write a note about a batch that changes meanwhile.
+pub const NOTE_ATTEMPTS_MAX: usize = 5;
 
 /// The options of every command that changes something.
 #[derive(Args, Clone, Debug)]
@@ -53,7 +53,7 @@ impl ChangeArgs {
         hint
     }
 
-    /// Returns who changes something; `None` if nobody says so.
+    /// Returns who changes something; `None` if neither `--by` nor `USER` says so.
     fn name(&self) -> Option<String> {
         given(self.by.as_deref()).or_else(|| given(std::env::var("USER").ok().as_deref()))
     }
@@ -149,7 +149,7 @@ impl Selection {
 /// Writes a note about what is about to be done to a batch, on condition that the batch is as it was read. Returns the note.
 ///
 /// # Errors
-/// [`Failure::Refused`] if the batch changed since; nothing was written then.
+/// [`Failure::Changed`] if the batch changed since; nothing was written then.
 pub async fn note(
     service: &Service,
     batch: &BatchSummary,
@@ -170,13 +170,14 @@ pub async fn note(
         Written::Refused(None) => Err(Failure::NotFound(format!("batch `{id}`: not found"))),
         Written::Refused(Some(record)) => {
             let (was, is) = (status_word(batch.status), status_word(record.status));
-            Err(Failure::Refused(format!(
+            let message = format!(
                 "batch `{id}`: changed since it was read: got status `{is}`, {} and {}, expected `{was}`, {} and {}",
                 counted(record.attempts, "lease"),
                 counted(record.notes_count, "note"),
                 batch.attempts,
                 batch.notes_count
-            )))
+            );
+            Err(Failure::Changed { message, record })
         }
     }
 }

@@ -106,7 +106,7 @@ async fn run(cli: Cli) -> Result<Done, Failure> {
         Command::Pauses => pause::list(service, output).await,
         Command::Replay(args) => replay::run(service, args, &interrupt()?, output).await,
         Command::Redrive(args) => redrive::run(service, args, &interrupt()?, output).await,
-        Command::Rejects(args) => rejects::run(service, args, output).await,
+        Command::Rejects(args) => rejects::run(service, args, &interrupt()?, output).await,
     }
 }
 

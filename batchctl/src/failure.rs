@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use protocol::batch::BatchRecord;
 use protocol::ids::IdError;
 use shared::ports::PortError;
 use stack::{OpenError, SettingsError};
@@ -51,6 +52,13 @@ pub enum Failure {
     /// The state of a batch or an event does not allow the change, or it changed meanwhile. Nothing was changed.
     #[error("{0}")]
     Refused(String),
+    /// A batch changed since it was read. Nothing was changed by this command.
+    #[error("{message}")]
+    Changed {
+        message: String,
+        /// The batch as it is now.
+        record: Box<BatchRecord>,
+    },
 }
 
 impl From<IdError> for Failure {
@@ -92,7 +100,7 @@ impl Failure {
             Failure::Open(error) if !error.is_usage() => FAILED,
             Failure::Open(_) | Failure::Settings(_) | Failure::Usage(_) => USAGE,
             Failure::NotFound(_) => NOT_FOUND,
-            Failure::Refused(_) => REFUSED,
+            Failure::Refused(_) | Failure::Changed { .. } => REFUSED,
         }
     }
 }

@@ -14,7 +14,7 @@ use shared::aws::BatchSummary;
 use shared::ports::BatchQueue;
 use shared::wire::Ticket;
 
-use crate::change::{Operator, note};
+use crate::change::{NOTE_ATTEMPTS_MAX, Operator, note};
 use crate::commands::views::status_word;
 use crate::failure::{Done, Failure};
 use crate::filter::{is_overdue, is_unnoticed};
@@ -110,19 +110,15 @@ where
     let goes_on = |_: &&BatchSummary| future::ready(interrupt.signal().is_none());
     let lines = stream::iter(&batches).take_while(goes_on);
     let lines = lines.map(|batch| async move {
-        if let Some(reason) = (action.leave)(batch) {
-            return Line::of(batch, "left", Some(reason));
-        }
         let (Some(operator), Some(queue)) = (operator, queue) else {
-            return Line::of(batch, "would", None);
+            return match (action.leave)(batch) {
+                Some(reason) => Line::of(batch, "left", Some(reason)),
+                None => Line::of(batch, "would", None),
+            };
         };
-        let ended = tokio::select! {
-            ended = one(service, batch, action, operator, queue) => ended,
-            () = interrupt.given_up() => Err(Failure::GivenUp),
-        };
-        match ended {
-            Ok(detail) => Line::of(batch, "sent", detail),
-            Err(failure) => Line::of(batch, "failed", Some(failure.to_string())),
+        tokio::select! {
+            line = decide(service, batch, action, operator, queue) => line,
+            () = interrupt.given_up() => Line::of(batch, "failed", Some(Failure::GivenUp.to_string())),
         }
     });
     let lines: Vec<Line> = lines.buffered(BATCHES_AT_ONCE).collect().await;
@@ -137,6 +133,35 @@ where
     };
     output.print(&report, &report);
     report.ended(interrupt.signal())
+}
+
+/// Does the action to one batch, or leaves it out. A batch that changes meanwhile, as those that are being processed do, is looked
+/// at again as it is then.
+async fn decide<F>(
+    service: &Service,
+    batch: &BatchSummary,
+    action: &Action<'_, F>,
+    operator: &Operator,
+    queue: &dyn BatchQueue,
+) -> Line
+where
+    F: AsyncFn(&BatchSummary) -> Result<Before, Failure>,
+{
+    let mut batch = batch.clone();
+    let mut changes = 0;
+    loop {
+        if let Some(reason) = (action.leave)(&batch) {
+            return Line::of(&batch, "left", Some(reason));
+        }
+        match one(service, &batch, action, operator, queue).await {
+            Ok(detail) => return Line::of(&batch, "sent", detail),
+            Err(Failure::Changed { record, .. }) if changes < NOTE_ATTEMPTS_MAX => {
+                changes += 1;
+                batch = BatchSummary::of(*record);
+            }
+            Err(failure) => return Line::of(&batch, "failed", Some(failure.to_string())),
+        }
+    }
 }
 
 /// Does the action to one batch.

@@ -58,7 +58,7 @@ pub struct Verdict {
     pub state: EventState,
     /// The batch and the seat of its claim. A tombstone of an earlier version does not name them.
     pub seat: Option<(BatchId, Seq)>,
-    /// The part that has the event or its reject, or several of which one has it.
+    /// The part that has the event or its reject; several if the record does not say which of them.
     pub parts: Vec<usize>,
     /// When the sink had it, as exactly as the tables say.
     pub delivered_at: Option<Timestamp>,

@@ -13,14 +13,16 @@ use serde::Serialize;
 use shared::aws::BatchSummary;
 use shared::message_attributes::AttributeMap;
 
-use crate::change::{ChangeArgs, Operator, note};
+use crate::change::{ChangeArgs, Operator, note, note_outcome};
 use crate::chunk_events::events_of;
 use crate::event_ids::EventIds;
 use crate::events::look_up;
 use crate::failure::{Done, Failure};
 use crate::filter::{Filter, State};
+use crate::interrupt::Interrupt;
 use crate::listing::{list, resolve};
 use crate::outcome::Output;
+use crate::progress::Progress;
 use crate::receive::{Queue, Sent};
 use crate::reject_lists::{RejectLine, RejectLists};
 use crate::rejected::{Fate, decide};
@@ -65,6 +67,8 @@ struct Report {
     rejects: Vec<Rejected>,
     /// Where reject lists are that could not be read.
     unread: BTreeSet<String>,
+    /// Whether a signal ended the command before it had redriven every event.
+    stopped: bool,
     #[serde(skip)]
     redrives: bool,
 }
@@ -101,11 +105,18 @@ struct Redrive<'a> {
     ids: EventIds,
     input_arn: String,
     operator: Option<Operator>,
+    interrupt: &'a Interrupt,
+    progress: Progress,
     redriven: BTreeSet<EventId>,
 }
 
 /// Lists rejected events, and redrives them.
-pub async fn run(service: &Service, args: &RejectsArgs, output: Output) -> Result<Done, Failure> {
+pub async fn run(
+    service: &Service,
+    args: &RejectsArgs,
+    interrupt: &Interrupt,
+    output: Output,
+) -> Result<Done, Failure> {
     let operator = args.change.operator()?;
     if args.change.yes && !args.redrive {
         let words = "`--yes` without `--redrive`: expected both, or neither to list rejects";
@@ -119,7 +130,7 @@ pub async fn run(service: &Service, args: &RejectsArgs, output: Output) -> Resul
         }
     };
     let mut redrive = match args.redrive {
-        true => Some(Redrive::new(service, args, operator).await?),
+        true => Some(Redrive::new(service, args, operator, interrupt).await?),
         false => None,
     };
     let mut report = Report {
@@ -128,15 +139,25 @@ pub async fn run(service: &Service, args: &RejectsArgs, output: Output) -> Resul
         ..Report::default()
     };
     for record in records(service, args).await? {
+        report.stopped |= interrupt.signal().is_some();
+        if report.stopped {
+            break;
+        }
         let mut rejects = rejects_of(service, &lists, &record, &mut report.unread).await?;
         if let Some(redrive) = &mut redrive {
             redrive.batch(&record, &mut rejects).await?;
+            let is_left =
+                |reject: &Rejected| reject.outcome.as_deref() == Some(Fate::Redrive.words());
+            report.stopped = args.change.yes && rejects.iter().any(is_left);
         }
         report.rejects.extend(rejects);
     }
     report.count();
     output.print(&report, &report);
-    report.ended()
+    match interrupt.signal().filter(|_| report.stopped) {
+        Some(signal) => Ok(Done::Stopped(signal)),
+        None => report.ended(),
+    }
 }
 
 /// Returns the records of the batches that have rejects.
@@ -240,6 +261,7 @@ impl Redrive<'_> {
         service: &'a Service,
         args: &'a RejectsArgs,
         operator: Option<Operator>,
+        interrupt: &'a Interrupt,
     ) -> Result<Redrive<'a>, Failure> {
         let input = service.required("INPUT_QUEUE_URL", "the URL of the input queue")?;
         Ok(Redrive {
@@ -249,6 +271,8 @@ impl Redrive<'_> {
             ids: EventIds::of(&service.settings)?,
             input_arn: service.input_arn().await?,
             operator,
+            interrupt,
+            progress: Progress::new(),
             redriven: BTreeSet::new(),
         })
     }
@@ -271,22 +295,42 @@ impl Redrive<'_> {
             return Ok(());
         };
         let batch = BatchSummary::of(record.clone());
-        let action = format!("{NOTE}: {}", wanted.len());
-        note(self.service, &batch, &operator, &action).await?;
-        for index in wanted {
-            tokio::time::sleep(Duration::from_secs(1) / self.args.rate).await;
-            let reject = &mut rejects[index];
-            let body = reject.body.as_deref().unwrap_or_default();
-            let outcome = match self.to.send(body, reject.attributes.clone()).await {
-                Ok(Sent::Yes) => "redriven".to_owned(),
-                Ok(Sent::Unknown(problem)) => {
-                    format!("failed: no reply: it may be in the input queue: {problem}")
-                }
-                Err(failure) => format!("failed: {failure}"),
-            };
-            reject.outcome = Some(outcome);
+        let all = wanted.len();
+        let action = format!("{NOTE}: {all}");
+        let began = note(self.service, &batch, &operator, &action).await?;
+        for (at, index) in wanted.into_iter().enumerate() {
+            if self.interrupt.signal().is_some() {
+                let action = format!("{NOTE}: {at} of {all}");
+                return note_outcome(self.service, record.batch_id, &began, &action).await;
+            }
+            let outcome = self.send(&rejects[index]).await;
+            rejects[index].outcome = Some(outcome);
+            self.progress.show(|| {
+                format!(
+                    "rejects: {} of {all} redriven in batch {}",
+                    at + 1,
+                    record.batch_id
+                )
+            });
         }
         Ok(())
+    }
+
+    /// Sends the body of an event to the input queue. Returns what became of it.
+    async fn send(&self, reject: &Rejected) -> String {
+        tokio::time::sleep(Duration::from_secs(1) / self.args.rate).await;
+        let body = reject.body.as_deref().unwrap_or_default();
+        let sent = tokio::select! {
+            sent = self.to.send(body, reject.attributes.clone()) => sent,
+            () = self.interrupt.given_up() => Ok(Sent::Unknown("given up".to_owned())),
+        };
+        match sent {
+            Ok(Sent::Yes) => "redriven".to_owned(),
+            Ok(Sent::Unknown(problem)) => {
+                format!("failed: no reply: it may be in the input queue: {problem}")
+            }
+            Err(failure) => format!("failed: {failure}"),
+        }
     }
 
     async fn fate(&mut self, record: &BatchRecord, reject: &Rejected) -> Result<Fate, Failure> {

@@ -4,13 +4,15 @@ use std::process::{Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use local::stack::QUARANTINE_QUEUE;
+use local::bodies::BodiesKind;
+use local::stack::{INPUT_QUEUE, QUARANTINE_QUEUE};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::net::TcpListener;
 use tokio::process::{Child, ChildStderr, Command};
 
 use super::listing::write_batches;
+use super::rejects::in_latin_1;
 use super::{Batchctl, YES};
 use crate::executables::executable;
 use crate::rig::{Rig, Setup};
@@ -183,6 +185,42 @@ async fn a_redrive_shows_its_progress_and_gives_back_what_it_received_when_it_is
     assert_eq!(
         would["counts"]["redrive"], MESSAGES,
         "none is hidden: {would}"
+    );
+    rig.stack.stop().await;
+}
+
+#[tokio::test]
+async fn a_redrive_of_rejects_that_is_terminated_leaves_the_others_for_the_next() {
+    const REJECTS: usize = 40;
+    let rig = in_latin_1(BodiesKind::Items).await;
+    (0..REJECTS).for_each(|number| rig.send(format!(r#"{{"id":"r{number}","amount":"京"}}"#)));
+    rig.until_metric("Claimed", REJECTS as u64).await;
+    rig.until_drained().await;
+    // What is redriven now is claimed, and not rejected again before the command ends.
+    let source = rig.stack.sqs.arn(INPUT_QUEUE);
+    let batchctl = Batchctl::of(&rig);
+    batchctl
+        .change(&["pause", "--for", "1h", "--source", &source])
+        .await;
+    let redrive = [&["rejects", "--redrive", "--rate", "1"], &YES[..]].concat();
+    let mut running = Running::start(&batchctl, &redrive);
+    running.until_line("rejects: ").await;
+    running.signal("-TERM").await;
+    let (code, report) = running.end().await;
+    assert_eq!(
+        (code, &report["stopped"]),
+        (Some(143), &true.into()),
+        "{report}"
+    );
+    let redriven = report["counts"]["redriven"].as_u64().unwrap_or_default();
+    assert!((1..REJECTS as u64).contains(&redriven), "{report}");
+    rig.until("what was redriven is claimed", async || rig.all_taken())
+        .await;
+    let would = batchctl.json(4, &["rejects", "--redrive"]).await;
+    assert_eq!(
+        would["counts"]["redrive"],
+        REJECTS as u64 - redriven,
+        "the others, and none twice: {would}"
     );
     rig.stack.stop().await;
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{Batchctl, YES};
 use crate::events::body;
-use crate::rig::{Rig, Setup};
+use crate::rig::{Rig, Setup, cases};
 
 /// The encoding of the sink has no character for this amount.
 const WRONG: &str = r#"{"id":"A1","amount":"東京"}"#;
@@ -34,7 +34,7 @@ pub fn bodies_at_sink(directory: &Path) -> Vec<String> {
 }
 
 /// Returns a stack whose batches have four events, and whose sink takes ISO 8859-1 only.
-async fn in_latin_1(bodies: BodiesKind) -> Rig {
+pub async fn in_latin_1(bodies: BodiesKind) -> Rig {
     Setup::new()
         .window(1)
         .bodies(bodies)
@@ -133,13 +133,10 @@ fn outcome(report: &Value, id: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_rejected_event_whose_body_was_in_its_lock_item_may_be_corrected() {
-    a_rejected_event_is_not_delivered_and_its_corrected_body_is(BodiesKind::Items).await;
-}
-
-#[tokio::test]
-async fn a_rejected_event_whose_body_is_in_a_chunk_may_be_corrected() {
-    a_rejected_event_is_not_delivered_and_its_corrected_body_is(BodiesKind::Table).await;
+async fn a_rejected_event_may_be_corrected() {
+    for bodies in cases(&[BodiesKind::Items, BodiesKind::Table]) {
+        a_rejected_event_is_not_delivered_and_its_corrected_body_is(bodies).await;
+    }
 }
 
 #[tokio::test]
