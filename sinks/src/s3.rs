@@ -28,7 +28,7 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(600);
 const USER_METADATA_BYTES_MAX: usize = 2_048;
 /// The longest percent_encoded batch key that is put into the metadata. The manifest contains every batch key.
 const BATCH_KEY_BYTES_MAX: usize = USER_METADATA_BYTES_MAX - 256;
-/// The longest reject list that is read: that of a part of which nothing was taken.
+/// The longest reject list that is read: one with every record of the largest part.
 #[cfg(any(feature = "http", feature = "lambda", feature = "states"))]
 const REJECTS_BYTES_MAX: u64 = 1 << 30;
 /// The media type of a reject list.

@@ -14,7 +14,7 @@ use shared::memory::noise;
 use crate::batchctl::Batchctl;
 use crate::events::{body, failures};
 use crate::output::sorted;
-use crate::rig::{Rig, Setup};
+use crate::rig::{Rig, Setup, cases};
 
 const IDS: [&str; 5] = ["e1", "e2", "e3", "e4", "e5"];
 
@@ -25,7 +25,7 @@ fn custom(data_type: &str, attribute: MessageAttribute) -> MessageAttribute {
     }
 }
 
-/// Returns ten attributes of all types, three of which have names of the service's.
+/// Returns ten attributes of all types. Three have names of the service's.
 fn ten() -> BTreeMap<String, MessageAttribute> {
     let text = MessageAttribute::string;
     [
@@ -227,13 +227,10 @@ async fn a_discarded_event_whose_id_is_an_attribute_is_redriven(bodies: BodiesKi
 }
 
 #[tokio::test]
-async fn discarded_events_of_lock_items_are_redriven_with_the_attribute_that_is_their_id() {
-    a_discarded_event_whose_id_is_an_attribute_is_redriven(BodiesKind::Items).await;
-}
-
-#[tokio::test]
-async fn discarded_events_of_chunks_are_redriven_with_the_attribute_that_is_their_id() {
-    a_discarded_event_whose_id_is_an_attribute_is_redriven(BodiesKind::Table).await;
+async fn discarded_events_are_redriven_with_the_attribute_that_is_their_id() {
+    for bodies in cases(&[BodiesKind::Items, BodiesKind::Table]) {
+        a_discarded_event_whose_id_is_an_attribute_is_redriven(bodies).await;
+    }
 }
 
 #[tokio::test]

@@ -39,7 +39,7 @@ fn report(rig: &Rig) -> FaultReport {
     rig.stack.faults.report().expect("a fault is on")
 }
 
-/// Returns a burst of which a hundred bodies are too large for a chunk in the table if there is a bucket.
+/// Returns a burst. A chunk of a hundred of its bodies is too large for the table if there is a bucket.
 fn burst(bodies: BodiesKind, messages: u64) -> Workload {
     let config = WorkloadConfig {
         sizes: Sizes::Fixed(if bodies == Items { 300 } else { 1_000 }),

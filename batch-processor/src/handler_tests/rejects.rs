@@ -1,4 +1,4 @@
-//! Parts of which the sink rejects some records.
+//! Parts with records that the sink rejects.
 
 use protocol::claim::ExistingClaim;
 use protocol::claim::{SeatFate, seat_fate, settle_live};

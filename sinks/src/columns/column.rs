@@ -58,7 +58,7 @@ pub(super) const FIELDS: [(&str, Field); 10] = [
     ("attributes", Field::Attributes),
 ];
 
-/// A body, and message attributes, each of which is read as JSON once, when a column first needs it.
+/// A body and its message attributes. Each is parsed as JSON once, when a column first needs it.
 pub(crate) struct Body<'i> {
     item: &'i StoredEvent,
     json: Option<Rcvar>,
