@@ -1,7 +1,9 @@
 //! Bugs that the simulation switches on to show that it catches them.
 //!
-//! No deployed binary enables the feature `planted-bugs`. Without the feature, [`planted`] is a constant `false` and
-//! every bug is compiled away. With the feature, a thread switches on at most one bug.
+//! What is deployed is built without debug assertions. There [`planted`] is `false` at compile time, and every bug is compiled
+//! away. With debug assertions, a thread switches on at most one bug.
+
+use std::cell::Cell;
 
 /// A mistake that a change of this code could make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -292,33 +294,23 @@ impl Bug {
     ];
 }
 
+thread_local! {
+    static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) };
+}
+
 /// Returns whether this thread runs with `bug`.
-#[cfg(not(feature = "planted-bugs"))]
-#[inline(always)]
-pub const fn planted(_bug: Bug) -> bool {
-    false
+#[inline]
+pub fn planted(bug: Bug) -> bool {
+    cfg!(debug_assertions) && PLANTED.get() == Some(bug)
 }
 
-#[cfg(feature = "planted-bugs")]
-mod switch {
-    use std::cell::Cell;
-
-    use super::Bug;
-
-    thread_local! {
-        static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) };
+/// Switches on a bug for this thread, or none.
+///
+/// # Panics
+/// This build has no debug assertions, and so no bugs.
+pub fn plant(bug: Option<Bug>) {
+    if !cfg!(debug_assertions) {
+        panic!("bugs can be planted only in a build with debug assertions");
     }
-
-    /// Returns whether this thread runs with `bug`.
-    pub fn planted(bug: Bug) -> bool {
-        PLANTED.get() == Some(bug)
-    }
-
-    /// Switches on a bug for this thread, or none.
-    pub fn plant(bug: Option<Bug>) {
-        PLANTED.set(bug);
-    }
+    PLANTED.set(bug);
 }
-
-#[cfg(feature = "planted-bugs")]
-pub use switch::{plant, planted};

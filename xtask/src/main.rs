@@ -117,8 +117,12 @@ fn check() -> anyhow::Result<()> {
     cargo(&["test", "--workspace", "--lib", "--bins", "--no-fail-fast"])
 }
 
+fn format() -> anyhow::Result<()> {
+    cargo(&["fmt", "--all", "--check"])
+}
+
 fn lint() -> anyhow::Result<()> {
-    cargo(&["fmt", "--all", "--check"])?;
+    format()?;
     cargo(&[
         "clippy",
         "--workspace",
@@ -133,7 +137,7 @@ fn lint() -> anyhow::Result<()> {
 fn test(all: bool) -> anyhow::Result<()> {
     thread::scope(|scope| {
         let infra = scope.spawn(|| phase("checks of the templates", || infra::run_quietly(all)));
-        let tested = phase("lints", lint).and_then(|()| test_workspace(all));
+        let tested = phase("format", format).and_then(|()| test_workspace(all));
         let infra = infra
             .join()
             .map_err(|_| anyhow!("the checks of the templates panicked"))?;
@@ -164,8 +168,10 @@ fn test_workspace(all: bool) -> anyhow::Result<()> {
     let programs = thread::scope(|scope| {
         let programs = scope.spawn(|| phase("programs for tests", Programs::install));
         // The end-to-end suite runs the built executables, among them an example.
-        let built = phase("build", || {
-            cargo(&["build", "--workspace", "--all-targets"])
+        let built = phase("build and lints", || {
+            let mut build = Command::new(env!("CARGO"));
+            build.args(["build", "--workspace", "--all-targets"]);
+            run_cargo(build.envs(tools::lints()?))
         });
         let programs = programs
             .join()
@@ -182,8 +188,8 @@ fn test_workspace(all: bool) -> anyhow::Result<()> {
     })
 }
 
-/// The test of the simulation that takes long.
-const LONG_SIMULATION: &str = "no_promise_is_broken";
+/// The tests of the simulation that take long.
+const LONG_SIMULATIONS: [&str; 2] = ["no_promise_is_broken", "every_planted_bug"];
 
 /// Ignored tests that something else runs: `cargo xtask record-fixtures`, and another test.
 const NOT_BY_THEMSELVES: [&str; 2] = ["fixtures::record::", "the_child_calls_both_services"];
@@ -212,8 +218,10 @@ fn test_but_simulation(programs: &Programs, all: bool) -> anyhow::Result<()> {
     // More threads than cores, because the longest suite mostly waits for timeouts. `--no-fail-fast` reports all failures
     // of a run.
     let mut tests = Command::new(env!("CARGO"));
+    tests.envs(tools::lints()?);
     tests.args(["test", "--workspace", "--no-fail-fast"]);
-    tests.args(["--", "--test-threads", "12", "--skip", LONG_SIMULATION]);
+    tests.args(["--", "--test-threads", "12"]);
+    tests.args(LONG_SIMULATIONS.map(|name| format!("--skip={name}")));
     if all {
         tests.env("TEST_ALL", "1");
         tests.arg("--include-ignored");
@@ -231,20 +239,16 @@ fn test_but_simulation(programs: &Programs, all: bool) -> anyhow::Result<()> {
     run_cargo(&mut tests)
 }
 
-/// Runs cargo at the lowest priority, in the time that other tests spend waiting.
+/// Runs cargo at the lowest priority, in the time that other tests spend waiting. It uses what the tests' build compiled.
 fn cargo_beside(arguments: &[&str]) -> anyhow::Result<()> {
     let mut command = Command::new("nice");
-    command.args(["-n", "19", env!("CARGO")]);
-    tools::status(command.args(arguments))
+    command.args(["-n", "19", env!("CARGO")]).args(arguments);
+    tools::status(command.envs(tools::lints()?))
 }
 
 fn simulate() -> anyhow::Result<()> {
-    let histories = ["test", "--workspace", "--test", "histories"];
-    let with_bugs = ["--features", PLANTED_BUGS, "every_planted_bug"];
-    for arguments in [&[LONG_SIMULATION], &with_bugs[..]] {
-        cargo_beside(&[&histories, arguments].concat())?;
-    }
-    Ok(())
+    let histories = ["test", "--workspace", "--test", "histories", "--"];
+    cargo_beside(&[&histories[..], &LONG_SIMULATIONS].concat())
 }
 
 /// Lints the packages that users build by themselves, as the documents say. In the whole workspace, others switch on features
@@ -264,9 +268,6 @@ fn generate(document: &str, variable: &str) -> anyhow::Result<()> {
     run_cargo(&mut test)
 }
 
-/// The feature that compiles planted bugs in.
-const PLANTED_BUGS: &str = "sim/planted-bugs";
-
 fn sim(arguments: &[String]) -> anyhow::Result<()> {
     // Not as in other tasks: this profile takes some minutes to build, and then runs nearly three times as many histories a second.
     cargo(&[
@@ -277,8 +278,6 @@ fn sim(arguments: &[String]) -> anyhow::Result<()> {
         "sim",
         "--profile",
         "simulation",
-        "--features",
-        PLANTED_BUGS,
     ])?;
     let status = Command::new(target_dir().join("simulation/sim"))
         .args(arguments)

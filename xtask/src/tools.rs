@@ -87,6 +87,30 @@ pub fn cargo(arguments: &[&str]) -> anyhow::Result<()> {
     run_cargo(Command::new(env!("CARGO")).args(arguments))
 }
 
+/// Returns the variables with which cargo lints the members of the workspace while it compiles them; a warning is an error.
+///
+/// `cargo clippy` runs `cargo check` with the same two. A build with them compiles each dependency once, where `cargo clippy` and a
+/// build analyse each of them twice.
+pub fn lints() -> anyhow::Result<[(&'static str, OsString); 2]> {
+    let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let output = Command::new(rustc)
+        .args(["--print", "sysroot"])
+        .output()
+        .context("run rustc")?;
+    let sysroot = String::from_utf8_lossy(&output.stdout);
+    let driver = Path::new(sysroot.trim()).join("bin/clippy-driver");
+    ensure!(
+        driver.exists(),
+        "clippy is not installed: {} does not exist; install it with `rustup component add clippy`",
+        driver.display()
+    );
+    Ok([
+        ("RUSTC_WORKSPACE_WRAPPER", driver.into()),
+        // cargo-clippy ends each of its arguments with this word.
+        ("CLIPPY_ARGS", "-Dwarnings__CLIPPY_HACKERY__".into()),
+    ])
+}
+
 pub fn run_cargo(command: &mut Command) -> anyhow::Result<()> {
     let arguments: Vec<_> = command.get_args().map(OsStr::to_string_lossy).collect();
     let line = format!("cargo {}", arguments.join(" "));

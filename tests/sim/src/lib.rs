@@ -9,7 +9,6 @@
 
 pub mod act;
 pub mod afterlife;
-#[cfg(feature = "planted-bugs")]
 pub mod bugs;
 pub mod burst;
 pub mod checks;

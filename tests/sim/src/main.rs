@@ -23,19 +23,15 @@ struct Args {
     #[arg(long, conflicts_with_all = ["seeds", "first"])]
     seed: Option<u64>,
     /// Switch on each planted bug in turn, and print how many seeds it takes to catch the bug
-    #[cfg(feature = "planted-bugs")]
     #[arg(long, conflicts_with = "everything")]
     planted: bool,
     /// Number of separate ranges of seeds for each bug; the printed median is over these ranges
-    #[cfg(feature = "planted-bugs")]
     #[arg(long, default_value_t = 9)]
     ranges: u64,
     /// Switch on only bugs whose name contains this text
-    #[cfg(feature = "planted-bugs")]
     #[arg(long, default_value = "")]
     bug: String,
     /// Largest number of seeds in one range
-    #[cfg(feature = "planted-bugs")]
     #[arg(long, default_value_t = 5_000)]
     range_seeds: u64,
     /// Have delivery hours, a rate, periods, quotas, numbers and notices in every history
@@ -68,7 +64,6 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args) -> anyhow::Result<()> {
-    #[cfg(feature = "planted-bugs")]
     if args.planted {
         return planted::table(args);
     }
@@ -151,7 +146,6 @@ fn seeds(args: &Args) -> anyhow::Result<()> {
     }
 }
 
-#[cfg(feature = "planted-bugs")]
 mod planted {
     use std::sync::Mutex;
     use std::sync::atomic::{AtomicUsize, Ordering};
