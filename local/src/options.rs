@@ -349,3 +349,32 @@ fn bootstrap(path: Option<&PathBuf>, built_in: &str) -> anyhow::Result<Bootstrap
         },
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::{Parser, ValueEnum};
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        stack: StackArgs,
+    }
+
+    #[test]
+    fn what_needs_the_cargo_feature_full_is_named_by_its_flag() {
+        let needs = |flags: &[&str], bodies_in_s3| {
+            let command = [&["batch-local"], flags].concat();
+            Command::parse_from(command).stack.needs_full(bodies_in_s3)
+        };
+        for sink in SinkKind::value_variants() {
+            let named = needs(&["--sink", &sink.to_string()], false);
+            let expected = format!("`--sink {sink}`");
+            assert_eq!(named, sink.needs_full().then_some(expected));
+        }
+        assert_eq!(needs(&[], true).unwrap(), "`BODIES` in S3");
+        assert_eq!(needs(&["--traces", "f"], false).unwrap(), "`--traces`");
+        assert_eq!(needs(&["--bodies", "table"], false), None);
+    }
+}
