@@ -15,7 +15,7 @@ use protocol::limits::{
 use shared::close_at::CloseAt;
 use shared::config::{
     BUCKET_NAME, BatchBytes, Common, ConfigError, Declarations, Number, QUARANTINE_SQS_URL,
-    QUEUE_URL, Reader, Text, Topic, Unset, Variable, Word, bucket_name, not_built, queue_url,
+    QUEUE_URL, Reader, Text, Topic, Unset, Variable, Word, bucket_name, in_full_build, queue_url,
 };
 use shared::expression::Expression;
 
@@ -97,7 +97,7 @@ const CLOSE_AT: Variable<Text> = Variable {
     meaning: "When periods end, by the clock of a time zone. A batch then holds the events of one period only, and closes \
               `MAX_SECONDARY_BATCHING_WINDOW` after its end, so that what comes late still gets into it. `{period}` in layouts and paths \
               is written by the clock of `SINK_TIME_ZONE`, which should be the same time zone: otherwise a period that begins at midnight \
-              in Berlin has the date of the day before. `CLOSE_AT` needs a build with the cargo feature `time-zones`.",
+              in Berlin has the date of the day before.",
 };
 /// Crate-visible because errors of records name it.
 pub(crate) const CLOSE_TIME: Variable<Text> = Variable {
@@ -297,7 +297,7 @@ impl Config {
                 )
             }),
         );
-        let overflow_bucket = reader.text(&OVERFLOW_BUCKET, bucket_name);
+        let overflow_bucket = reader.text_with(&OVERFLOW_BUCKET, overflow_bucket_name);
         let bodies = reader.text_with(&BODIES, bodies_in_buckets);
         let in_chunks = bodies.as_ref().is_some_and(Bodies::in_chunks);
         reader.rule(
@@ -320,21 +320,6 @@ impl Config {
             "`BODIES` and `OVERFLOW_BUCKET` are different buckets.",
             (bucket.is_some() && bucket == overflow_bucket).then(|| {
                 format!("`{BODIES}`: the bucket of `{OVERFLOW_BUCKET}`: expected another bucket")
-            }),
-        );
-        reader.rule(
-            "`BODIES` in S3 needs a build with the cargo feature `s3`.",
-            (bucket.is_some() && !cfg!(feature = "s3"))
-                .then(|| format!("`{BODIES}`: not available: in S3, but {}", not_built("s3"))),
-        );
-        let without_s3 = overflow_bucket.is_some() && !cfg!(feature = "s3");
-        reader.rule(
-            "`OVERFLOW_BUCKET` needs a build with the cargo feature `s3`.",
-            without_s3.then(|| {
-                format!(
-                    "`{OVERFLOW_BUCKET}`: not available: set, but {}",
-                    not_built("s3")
-                )
             }),
         );
         Some(Config {
@@ -398,8 +383,15 @@ fn bodies_in_buckets(text: &str) -> Result<Bodies, String> {
         Bodies::S3(S3Prefix { bucket, .. }) if bucket_name(bucket).is_none() => {
             Err(format!("expected, as the bucket, {BUCKET_NAME}"))
         }
-        Bodies::Items | Bodies::Table | Bodies::S3(_) => Ok(bodies),
+        Bodies::S3(_) => in_full_build(bodies),
+        Bodies::Items | Bodies::Table => Ok(bodies),
     }
+}
+
+/// Returns a value of `OVERFLOW_BUCKET`.
+fn overflow_bucket_name(text: &str) -> Result<Arc<str>, String> {
+    let name = bucket_name(text).ok_or_else(|| format!("expected {BUCKET_NAME}"))?;
+    in_full_build(name)
 }
 
 /// A configuration for the tests of this crate.

@@ -40,8 +40,7 @@ const QUOTA_PERIOD: Variable<Text> = Variable {
         unset: Unset::Default("day"),
         allowed: "`minute`, `hour`, `day` or `day TIME-ZONE`",
     },
-    meaning: "The period in which a quota counts, by UTC; `day Europe/Berlin` is a day by the clock of that time zone, and needs a build \
-              with the cargo feature `time-zones`.",
+    meaning: "The period in which a quota counts, by UTC; `day Europe/Berlin` is a day by the clock of that time zone.",
 };
 pub(crate) const QUOTA_TIME: Variable<Text> = Variable {
     name: "QUOTA_TIME",
@@ -194,7 +193,6 @@ mod tests {
         assert_eq!(period("hour", now), (hour, hour + HOUR_MS));
         let day = hour - 19 * HOUR_MS;
         assert_eq!(period("day", now), (day, day + DAY_MS));
-        #[cfg(feature = "time-zones")]
         assert_eq!(
             period("day Europe/Berlin", now),
             (day - HOUR_MS, day + 23 * HOUR_MS)
@@ -205,7 +203,7 @@ mod tests {
     fn other_periods_are_refused_with_what_is_allowed() {
         for text in ["", "week", "days", "hour Europe/Berlin", "day "] {
             let error = text.parse::<QuotaPeriod>().unwrap_err();
-            let words = ["expected `minute`", "no time zone", "cargo feature"];
+            let words = ["expected `minute`", "no time zone"];
             assert!(
                 words.iter().any(|words| error.contains(words)),
                 "{text}: {error}"

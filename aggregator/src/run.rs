@@ -6,8 +6,6 @@ use lambda_runtime::layers::TracingLayer;
 use lambda_runtime::{LambdaEvent, Runtime, service_fn};
 use once_cell::sync::OnceCell;
 use protocol::time::Timestamp;
-#[cfg(feature = "s3")]
-use shared::aws::tell_overflow_retention;
 use shared::aws::{
     Sdk, TracedInvocation, TracedMessages, Traces, aws_duplicates_queue, aws_ports,
     aws_source_queues, init_logs,
@@ -40,10 +38,13 @@ pub async fn run() -> Result<(), lambda_runtime::Error> {
     let config = ConfigError::unless(Config::read(&lookup), unknown)?;
     info!(?config, "configuration");
     let sdk = Sdk::from_env(config.common.write_concurrency);
-    #[cfg(feature = "s3")]
+    #[cfg(feature = "full")]
     if let Some(bucket) = &config.overflow_bucket {
         // In a task of its own, so that the first invocation does not wait for it.
-        tokio::spawn(tell_overflow_retention(sdk.clone(), bucket.clone()));
+        tokio::spawn(shared::aws::tell_overflow_retention(
+            sdk.clone(),
+            bucket.clone(),
+        ));
     }
     let traces = Arc::new(Traces::from_env(&sdk));
     let common = &config.common;

@@ -39,8 +39,7 @@ const DELIVERY_HOURS: Variable<Text> = Variable {
         unset: Unset::Nothing,
         allowed: "spans and a time zone, such as `Mon-Fri 20:00-05:00, Sat 10:00-12:00 Europe/Berlin`",
     },
-    meaning: "The hours of the week in which parts go to the sink. At other times batches wait. It needs a build with the cargo \
-              feature `time-zones`.",
+    meaning: "The hours of the week in which parts go to the sink. At other times batches wait.",
 };
 const DELIVERY_MAX_PER_SECOND: Variable<Number<u64>> = Variable {
     name: "DELIVERY_MAX_PER_SECOND",

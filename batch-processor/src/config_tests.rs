@@ -32,7 +32,6 @@ fn defaults_are_those_that_are_documented() {
     assert_eq!(config.sink.timeout, Duration::from_secs(30));
     assert_eq!(config.sink.rejects, None);
     assert_eq!(config.sink.payloads, None);
-    #[cfg(feature = "http")]
     assert_eq!(config.sink.secret, None);
 }
 

@@ -3,7 +3,7 @@
 xtask/src/package.rs builds the zips. Run as a program (`cargo xtask package`), this also unpacks each executable beside its zip,
 for runs without Lambda. As one of the checks of main.py, it expects zips for the architecture in the template.
 
-    python package.py --arch ARCHITECTURE [FEATURES]
+    python package.py --arch ARCHITECTURE
 """
 
 import argparse
@@ -27,9 +27,8 @@ FUNCTIONS = ("aggregator", "batch-processor")
 ARCHITECTURE = {"x86_64": "x86_64", "aarch64": "arm64", "arm64": "arm64"}[platform.machine()]
 # Name of an architecture in the template, to its name and number in the header of an executable.
 MACHINES = {"x86_64": ("EM_X86_64", 62), "arm64": ("EM_AARCH64", 183)}
-# The limit for the default features. Lambda allows 250 MB, but a cold start reads the whole executable, so it must not contain
-# unused sinks. With `cargo xtask package --features` there is no limit.
-UNZIPPED_MAX_BYTES = 8_000_000
+# Lambda allows 250 MB, but a cold start reads the executable.
+UNZIPPED_MAX_BYTES = 16_000_000
 # The version of glibc in provided.al2023. Source: <https://docs.aws.amazon.com/linux/al2023/ug/core-glibc.html>.
 GLIBC_MAX = (2, 34)
 # The last one is the loader, `ld-linux-x86-64.so.2` or `ld-linux-aarch64.so.1`.
@@ -43,7 +42,7 @@ def zip_of(function):
 class Package:
     """One zip and its problems."""
 
-    def __init__(self, data, architecture, bytes_max=UNZIPPED_MAX_BYTES):
+    def __init__(self, data, architecture):
         self.problems = []
         self.zipped_bytes = len(data)
         self.unzipped_bytes = 0
@@ -59,8 +58,8 @@ class Package:
             if (entry.external_attr >> 16) & 0o555 != 0o555:
                 self.problems.append(f"`bootstrap`: wrong mode: got {entry.external_attr >> 16:o}, expected read and execute for everyone")
             self.unzipped_bytes = entry.file_size
-            if bytes_max and self.unzipped_bytes > bytes_max:
-                self.problems.append(f"`bootstrap`: too large: got {self.unzipped_bytes} bytes, expected at most {bytes_max}")
+            if self.unzipped_bytes > UNZIPPED_MAX_BYTES:
+                self.problems.append(f"`bootstrap`: too large: got {self.unzipped_bytes} bytes, expected at most {UNZIPPED_MAX_BYTES}")
             self.check_elf(ELFFile(io.BytesIO(archive.read(entry))), architecture)
         except (zipfile.BadZipFile, ELFError) as error:
             self.problems.append(f"{type(error).__name__}: {error}")
@@ -105,15 +104,15 @@ def deployed():
     return re.search(r"\n  Architecture:\n    Type: String\n    Default: (\w+)\n", template).group(1)
 
 
-def check_all(architecture=None, features=None):
-    """Returns the problems of the zips, and their figures. With extra features, any size is allowed."""
+def check_all(architecture=None):
+    """Returns the problems of the zips, and their figures."""
     architecture = architecture or deployed()
     problems, figures = [], []
     for function in FUNCTIONS:
         if not zip_of(function).exists():
             problems.append(f"{function}: no zip: expected cargo lambda to write {zip_of(function).relative_to(ROOT)}")
             continue
-        package = Package(zip_of(function).read_bytes(), architecture, None if features else UNZIPPED_MAX_BYTES)
+        package = Package(zip_of(function).read_bytes(), architecture)
         problems += [f"{function}: {each}" for each in package.problems]
         figures.append(
             f"{function} {package.zipped_bytes / 1e6:.1f} MB zipped, {package.unzipped_bytes / 1e6:.1f} MB, glibc {dotted(package.glibc)}"
@@ -196,9 +195,8 @@ def unpack():
 def main():
     arguments = argparse.ArgumentParser()
     arguments.add_argument("--arch", choices=MACHINES, default=ARCHITECTURE)
-    arguments.add_argument("features", nargs="?")
     options = arguments.parse_args()
-    problems, figures = check_all(options.arch, options.features)
+    problems, figures = check_all(options.arch)
     if options.arch != deployed():
         print(f"deploy with Architecture={options.arch}, because the template's default is {deployed()}")
     if not problems:

@@ -11,8 +11,6 @@ from verify.interrupt import say
 from verify.world import Unavailable
 
 FUNCTIONS = ("aggregator", "batch-processor")
-# An S3 sink for the burst, and a function as a sink for the outage.
-FEATURES = "s3,batch-processor/lambda"
 
 
 def zip_of(folder, arch, function):
@@ -24,7 +22,7 @@ def build(folder, arches):
     problems = {}
     for arch in arches:
         say(f"building both functions for {arch}")
-        command = [os.environ.get("CARGO", "cargo"), "xtask", "package", "--arch", arch, "--features", FEATURES]
+        command = [os.environ.get("CARGO", "cargo"), "xtask", "package", "--arch", arch]
         done = subprocess.run(command, cwd=ledger.ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             lines = [line for line in done.stderr.splitlines() if line.startswith("error")] or done.stderr.splitlines()[-1:]

@@ -46,7 +46,7 @@ mod queue;
 mod record;
 mod report;
 mod report_files;
-#[cfg(feature = "postgres")]
+#[cfg(feature = "full")]
 mod rows;
 mod schedule;
 mod send;
@@ -74,7 +74,7 @@ pub use record::{
 };
 pub use report::{compare, report};
 pub use report_files::{ReportFiles, ReportFilesError};
-#[cfg(feature = "postgres")]
+#[cfg(feature = "full")]
 pub use rows::{Rows, RowsError};
 pub use schedule::{Schedule, ScheduleError};
 pub use send::{

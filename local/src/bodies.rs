@@ -16,7 +16,7 @@ pub enum BodiesKind {
     Items,
     /// Chunks as items of the batch table
     Table,
-    /// Chunks as objects of the S3 stand-in; needs the cargo feature `s3`
+    /// Chunks as objects of the S3 stand-in; needs the cargo feature `full`
     S3,
 }
 
@@ -34,7 +34,7 @@ impl BodiesKind {
 /// Sets `BODIES` from the flag, and replaces the values `s3` of redeploys by a place in the S3 stand-in.
 ///
 /// # Errors
-/// `BODIES` is set beside the flag, or a value is in S3 and this build has no stand-in for S3.
+/// `BODIES` is set beside the flag.
 pub(crate) fn set_variable(
     bodies: Option<BodiesKind>,
     variables: &mut BTreeMap<String, String>,
@@ -53,21 +53,13 @@ pub(crate) fn set_variable(
             *value = BodiesKind::S3.value().to_owned();
         }
     }
-    check_build(
-        &values(variables, redeploys, BODIES.name),
-        cfg!(feature = "s3"),
-    )
+    Ok(())
 }
 
-/// Fails if a value of `BODIES` is in S3 and this build has no stand-in for S3.
-fn check_build(values: &[&str], has_s3: bool) -> anyhow::Result<()> {
-    if !has_s3 && values.iter().any(|value| value.starts_with("s3")) {
-        bail!(
-            "`BODIES`: in S3: expected a build with the cargo feature `s3`; run \
-             `cargo run --release -p local --features s3 -- burst --bodies s3`"
-        );
-    }
-    Ok(())
+/// Returns whether a value of `BODIES` is in S3, at first or after a redeploy.
+pub(crate) fn in_s3(variables: &BTreeMap<String, String>, redeploys: &[Redeploy]) -> bool {
+    let values = values(variables, redeploys, BODIES.name);
+    values.iter().any(|value| value.starts_with("s3"))
 }
 
 /// Returns the buckets that the variables name for bodies, at first and after redeploys.
@@ -129,14 +121,5 @@ mod tests {
         let mut variables = BTreeMap::from([("BODIES".to_owned(), "table".to_owned())]);
         let error = set_variable(Some(BodiesKind::Items), &mut variables, &mut []).unwrap_err();
         assert!(error.to_string().contains("not with `BODIES`"), "{error}");
-    }
-
-    #[test]
-    fn a_build_without_s3_refuses_bodies_in_s3_and_says_how_to_build_with_it() {
-        let (in_s3, others) = (["items", "s3://chunks/chunks"], ["items", "table"]);
-        let error = check_build(&in_s3, false).unwrap_err().to_string();
-        assert!(error.contains("--features s3"), "{error}");
-        check_build(&others, false).unwrap();
-        check_build(&in_s3, true).unwrap();
     }
 }

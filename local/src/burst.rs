@@ -28,7 +28,6 @@ use crate::stack::{
     BATCH_DEAD_LETTER_QUEUE, INPUT_DEAD_LETTER_QUEUE, INPUT_QUEUE, QUARANTINE_QUEUE, Stack,
 };
 use crate::summary::{SetAside, Summary, SummaryJson, SummaryText, TimeSplit, Usage};
-#[cfg(feature = "otel")]
 use crate::traces::Collector;
 
 /// Bursts of more messages get a window in which batches of the default size can fill. The others get a short one.
@@ -357,7 +356,6 @@ impl Run {
         let options = SendOptions {
             schedule: schedule.clone(),
             concurrency: 8,
-            #[cfg(feature = "otel")]
             traces: stack.collector().map(Collector::log),
             ..SendOptions::new(stack.queue_url(INPUT_QUEUE))
         };
@@ -368,7 +366,6 @@ impl Run {
         };
         let sent = loadgen::send(stack.sqs_client(), &self.workload, &options, &acknowledged).await;
         progress.finish();
-        #[cfg(feature = "otel")]
         if let Some(collector) = stack.collector() {
             collector.end_burst();
         }

@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 use emulators::lambda::{ACCOUNT_ID, Bootstrap, FunctionConfig, process_variables};
 use emulators::sam::Resources;
 use shared::config::{
-    Common, ConfigError, UnknownVariable, names_in_environment, unknown_variables,
+    Common, ConfigError, UnknownVariable, WITHOUT_FULL, names_in_environment, unknown_variables,
 };
 
 use crate::faults::FunctionName;
@@ -24,16 +24,13 @@ pub(crate) const BATCH_PROCESSOR: &str = "batch-processor";
 /// Stands in for the endpoints of services that are not started yet. It has their form; nothing listens there.
 const PLACEHOLDER_ENDPOINT: &str = "http://127.0.0.1:9";
 
-/// Part of the problem that a build reports if a variable needs a cargo feature that it lacks.
-const NOT_IN_THIS_BUILD: &str = "without the cargo feature";
-
 /// The URLs of the services.
 #[derive(Clone, Debug)]
 pub(crate) struct Endpoints {
     pub(crate) dynamodb: String,
     pub(crate) sqs: String,
-    #[cfg(feature = "s3")]
-    pub(crate) s3: String,
+    /// S3, if this build has a stand-in for it.
+    pub(crate) s3: Option<String>,
 }
 
 /// The configuration of both functions.
@@ -107,11 +104,11 @@ fn overrides(
     let mut variables: BTreeMap<String, String> = [
         ("AWS_ENDPOINT_URL_DYNAMODB", endpoints.dynamodb.clone()),
         ("AWS_ENDPOINT_URL_SQS", endpoints.sqs.clone()),
-        #[cfg(feature = "s3")]
-        ("AWS_ENDPOINT_URL_S3", endpoints.s3.clone()),
     ]
+    .into_iter()
+    .chain(endpoints.s3.clone().map(|s3| ("AWS_ENDPOINT_URL_S3", s3)))
     .map(|(name, value)| (name.to_owned(), value))
-    .into();
+    .collect();
     variables.extend(
         sink.iter()
             .map(|(name, value)| ((*name).to_owned(), value.clone())),
@@ -131,8 +128,7 @@ pub fn check_variables(options: &StackOptions) -> anyhow::Result<()> {
     let endpoints = Endpoints {
         dynamodb: placeholder(),
         sqs: placeholder(),
-        #[cfg(feature = "s3")]
-        s3: placeholder(),
+        s3: Some(placeholder()),
     };
     let mut sink = sink::placeholder_variables(options.sink, PLACEHOLDER_ENDPOINT);
     if let Some(kind) = options.completion {
@@ -201,10 +197,10 @@ fn problems(
         Ok(common) => Vec::from_iter(margin_problem(function, common.deadline_margin)),
         Err(error) => error.problems,
     };
-    // An executable that the user named may have cargo features that this one lacks, and variables of its own.
+    // An executable that the user named may have the cargo feature `full`, and variables of its own.
     let own = std::env::current_exe().is_ok_and(|own| own == function.bootstrap.program);
     if !own {
-        problems.retain(|problem| !problem.contains(NOT_IN_THIS_BUILD));
+        problems.retain(|problem| !problem.contains(WITHOUT_FULL));
         return problems;
     }
     let set = variables.into_iter();

@@ -22,26 +22,25 @@ pub mod leases;
 pub mod ledger;
 pub mod notices;
 pub mod options;
-#[cfg(feature = "postgres")]
+#[cfg(feature = "full")]
 pub mod postgres;
 pub mod receiver;
 pub mod record;
 pub mod recovery;
 pub mod redeploys;
-#[cfg(any(feature = "postgres", feature = "sftp"))]
+#[cfg(feature = "full")]
 mod relay;
 pub mod sampler;
-#[cfg(any(feature = "lambda", feature = "states"))]
 pub mod services;
 pub mod settings;
-#[cfg(feature = "sftp")]
+#[cfg(feature = "full")]
 pub mod sftp;
 pub mod sink;
-#[cfg(feature = "s3")]
+#[cfg(feature = "full")]
 pub mod sink_bucket;
 pub mod stack;
 pub mod summary;
 pub mod template;
 pub mod traces;
-#[cfg(any(feature = "postgres", feature = "sftp"))]
+#[cfg(feature = "full")]
 mod unprivileged;

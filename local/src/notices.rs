@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::ValueEnum;
-#[cfg(feature = "eventbridge")]
 use emulators::eventbridge::EventBridge;
 use emulators::lambda::ACCOUNT_ID;
 use emulators::sqs::{QueueAttributes, Sqs};
@@ -17,7 +16,6 @@ use serde_json::Value;
 /// The queue of notices.
 pub const NOTICE_QUEUE: &str = "notice-queue";
 /// The ARN of the event bus, for `COMPLETION`.
-#[cfg(feature = "eventbridge")]
 const EVENT_BUS: &str = "arn:aws:events:us-east-1:000000000000:event-bus/notices";
 
 /// Where notices go.
@@ -26,14 +24,12 @@ pub enum CompletionKind {
     /// An SQS queue
     Queue,
     /// An event bus of EventBridge
-    #[cfg(feature = "eventbridge")]
     EventBus,
 }
 
 /// The running stand-in.
 pub enum NoticeHost {
     Queue(Sqs),
-    #[cfg(feature = "eventbridge")]
     EventBus(EventBridge),
 }
 
@@ -48,7 +44,6 @@ impl NoticeHost {
                 sqs.create_queue(NOTICE_QUEUE, QueueAttributes::default())?;
                 NoticeHost::Queue(sqs.clone())
             }
-            #[cfg(feature = "eventbridge")]
             CompletionKind::EventBus => NoticeHost::EventBus(EventBridge::start().await?),
         })
     }
@@ -57,7 +52,6 @@ impl NoticeHost {
     pub(crate) fn variables(&self, sqs: &str) -> Vec<(&'static str, String)> {
         match self {
             NoticeHost::Queue(_) => variables(CompletionKind::Queue, sqs),
-            #[cfg(feature = "eventbridge")]
             NoticeHost::EventBus(bus) => {
                 let endpoint = ("AWS_ENDPOINT_URL_EVENTBRIDGE", bus.endpoint());
                 let mut variables = variables(CompletionKind::EventBus, sqs);
@@ -86,7 +80,6 @@ impl NoticeHost {
                     }
                 }
             }
-            #[cfg(feature = "eventbridge")]
             NoticeHost::EventBus(bus) => {
                 bus.events().into_iter().map(|event| event.detail).collect()
             }
@@ -102,7 +95,6 @@ impl NoticeHost {
 pub(crate) fn variables(kind: CompletionKind, sqs: &str) -> Vec<(&'static str, String)> {
     let target = match kind {
         CompletionKind::Queue => format!("{sqs}/{ACCOUNT_ID}/{NOTICE_QUEUE}"),
-        #[cfg(feature = "eventbridge")]
         CompletionKind::EventBus => EVENT_BUS.to_owned(),
     };
     vec![("COMPLETION", target)]

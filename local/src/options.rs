@@ -8,6 +8,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use emulators::lambda::{Bootstrap, MAPPING_CONCURRENCY};
 use emulators::sam::Template;
+use shared::config::WITHOUT_FULL;
 
 use crate::bodies::{self, BodiesKind};
 use crate::env_file::EnvFile;
@@ -15,7 +16,6 @@ use crate::faults::{DeployAt, FaultArgs, FaultOptions, NewCode, Redeploy};
 use crate::notices::CompletionKind;
 use crate::sink::SinkKind;
 use crate::template;
-use crate::traces;
 
 /// Variables of the service that are not taken from the environment. The stack sets those of tables and queues itself, and
 /// has no stand-in for what the others name.
@@ -113,7 +113,7 @@ pub struct StackArgs {
     /// Show every log line of the functions, not only warnings and errors
     #[arg(long)]
     logs: bool,
-    /// Trace the functions and the burst, and write the spans to this file; needs the cargo feature `otel`
+    /// Trace the functions and the burst, and write the spans to this file; needs the cargo feature `full`
     #[arg(long, value_name = "FILE")]
     traces: Option<PathBuf>,
     /// Time between two sweeps of the batch-processor; 0 is never
@@ -179,25 +179,33 @@ impl StackArgs {
                 "`--sink-error-rate`: not with `--sink file`: files cannot return an error".into(),
             );
         }
-        #[cfg(feature = "sftp")]
         if sink == SinkKind::Sftp && self.faults.sink_errors() {
             return Some(
                 "`--sink-error-rate`: not with `--sink sftp`: its server returns no errors; `--cut-connections` makes deliveries fail"
                     .into(),
             );
         }
-        if self.faults.cuts_connections() && sink.to_string() != "sftp" {
+        if self.faults.cuts_connections() && sink != SinkKind::Sftp {
             return Some(format!(
                 "`--cut-connections`: not with `--sink {sink}`: only `sftp` has connections that can be cut"
             ));
         }
-        #[cfg(feature = "postgres")]
         if sink == SinkKind::Postgres && self.faults.sink_outages() {
             return Some(format!(
                 "`--sink-outage` and `--sink-down`: not with `--sink {sink}`: its stand-in cannot be down"
             ));
         }
         None
+    }
+
+    /// Returns what needs a build with the cargo feature `full`, if anything does. `bodies_in_s3` says whether a value of `BODIES` is
+    /// in S3.
+    fn needs_full(&self, bodies_in_s3: bool) -> Option<String> {
+        let sink = self.sink.filter(|sink| sink.needs_full());
+        let sink = sink.map(|sink| format!("`--sink {sink}`"));
+        let bodies = || bodies_in_s3.then(|| "`BODIES` in S3".to_owned());
+        let traces = || self.traces.as_ref().map(|_| "`--traces`".to_owned());
+        sink.or_else(bodies).or_else(traces)
     }
 
     /// Returns the file of `--env-file`, if there is one, after a check that it can be written.
@@ -212,9 +220,8 @@ impl StackArgs {
     ///
     /// # Errors
     /// A malformed `--env`, both `--sink` and `SINK`, both `--bodies` and `BODIES`, both `--completion` and `COMPLETION`,
-    /// bodies in S3 in a build without the cargo feature `s3`, `--traces` in one without `otel`, a template that cannot be
-    /// read, a missing executable, an output directory that is not empty, or an output that cannot be
-    /// written.
+    /// what has no stand-in in a build without the cargo feature `full`, a template that cannot be read, a missing executable, an
+    /// output directory that is not empty, or an output that cannot be written.
     pub fn resolve(&self) -> anyhow::Result<StackOptions> {
         let mut variables: BTreeMap<String, String> = DEFAULTS
             .iter()
@@ -243,7 +250,10 @@ impl StackArgs {
                 "`--sink`: not with `SINK`: got `--sink {sink}` and `SINK={uri}`, expected one of them"
             );
         }
-        traces::check_build(self.traces.as_deref())?;
+        let in_s3 = bodies::in_s3(&variables, &faults.redeploys);
+        if let Some(wanted) = self.needs_full(in_s3).filter(|_| !cfg!(feature = "full")) {
+            bail!("{wanted}: not in this build: {WITHOUT_FULL}");
+        }
         if let (Some(_), Some(target)) = (self.completion, variables.get("COMPLETION")) {
             bail!(
                 "`--completion`: not with `COMPLETION`: got `COMPLETION={target}`, expected one of them"
@@ -338,4 +348,33 @@ fn bootstrap(path: Option<&PathBuf>, built_in: &str) -> anyhow::Result<Bootstrap
             args: vec!["bootstrap".to_owned(), built_in.to_owned()],
         },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Parser, ValueEnum};
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        stack: StackArgs,
+    }
+
+    #[test]
+    fn what_needs_the_cargo_feature_full_is_named_by_its_flag() {
+        let needs = |flags: &[&str], bodies_in_s3| {
+            let command = [&["batch-local"], flags].concat();
+            Command::parse_from(command).stack.needs_full(bodies_in_s3)
+        };
+        for sink in SinkKind::value_variants() {
+            let named = needs(&["--sink", &sink.to_string()], false);
+            let expected = format!("`--sink {sink}`");
+            assert_eq!(named, sink.needs_full().then_some(expected));
+        }
+        assert_eq!(needs(&[], true).unwrap(), "`BODIES` in S3");
+        assert_eq!(needs(&["--traces", "f"], false).unwrap(), "`--traces`");
+        assert_eq!(needs(&["--bodies", "table"], false), None);
+    }
 }

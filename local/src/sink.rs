@@ -1,33 +1,29 @@
 //! The stand-ins for sinks: a directory, a bucket, a receiver of HTTP requests, a function, a state machine, a database, or
 //! an SSH server.
 
+#[cfg_attr(not(feature = "full"), path = "sink/no_others.rs")]
+mod others;
+
 use std::fmt;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::ValueEnum;
-#[cfg(feature = "s3")]
-use emulators::s3::S3;
 use loadgen::{Deliveries, DeliveryReport, Manifests};
 use protocol::text::counted;
 use serde::Serialize;
 
+use self::others::OtherSinks;
 use crate::faults::SinkErrors;
-#[cfg(feature = "postgres")]
-use crate::postgres::Postgres;
-#[cfg(any(feature = "lambda", feature = "states"))]
-use crate::receiver::ContentStore;
-use crate::receiver::Receiver;
-#[cfg(feature = "sftp")]
-use crate::sftp::{self, Sftp, WatchReport};
-#[cfg(feature = "s3")]
-use crate::sink_bucket::SinkBucket;
+use crate::receiver::{ContentStore, Receiver};
+use crate::services;
+#[cfg(feature = "full")]
+use crate::sftp::WatchReport;
 
 /// The bucket of the sink `s3`.
 pub const BUCKET: &str = "batches";
 /// The prefix of all keys in the buckets of sinks.
-#[cfg(feature = "s3")]
 const PREFIX: &str = "out";
 /// The path to which the sink `http` sends requests.
 const PATH: &str = "batches";
@@ -42,32 +38,30 @@ pub enum SinkKind {
     #[default]
     File,
     /// Objects in a bucket of the S3 stand-in
-    #[cfg(feature = "s3")]
     S3,
     /// Requests to a receiver that honours the idempotency key
     Http,
     /// Invocations of a function
-    #[cfg(feature = "lambda")]
     Lambda,
     /// Executions of a state machine
-    #[cfg(feature = "states")]
     States,
     /// A table in a PostgreSQL server, which must be installed
-    #[cfg(feature = "postgres")]
     Postgres,
     /// Files on an OpenSSH server, which must be installed
-    #[cfg(feature = "sftp")]
     Sftp,
 }
 
 impl SinkKind {
+    /// Returns whether the stand-in needs a build with the cargo feature `full`.
+    pub(crate) fn needs_full(self) -> bool {
+        !matches!(self, SinkKind::File | SinkKind::Http)
+    }
+
     /// Returns whether the audit requires manifests beside the parts.
     pub fn manifests(self) -> Manifests {
         match self {
             SinkKind::File => Manifests::Required,
-            #[cfg(feature = "s3")]
             SinkKind::S3 => Manifests::Required,
-            #[cfg(feature = "sftp")]
             SinkKind::Sftp => Manifests::Required,
             _ => Manifests::Optional,
         }
@@ -78,16 +72,11 @@ impl fmt::Display for SinkKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             SinkKind::File => "file",
-            #[cfg(feature = "s3")]
             SinkKind::S3 => "s3",
             SinkKind::Http => "http",
-            #[cfg(feature = "lambda")]
             SinkKind::Lambda => "lambda",
-            #[cfg(feature = "states")]
             SinkKind::States => "states",
-            #[cfg(feature = "postgres")]
             SinkKind::Postgres => "postgres",
-            #[cfg(feature = "sftp")]
             SinkKind::Sftp => "sftp",
         })
     }
@@ -98,22 +87,30 @@ pub struct SinkHost {
     kind: SinkKind,
     /// The directory with the parts.
     out: PathBuf,
-    #[cfg(feature = "s3")]
-    s3: S3,
     receiver: Option<Receiver>,
-    #[cfg(feature = "postgres")]
-    postgres: Option<Postgres>,
-    #[cfg(feature = "sftp")]
-    sftp: Option<Sftp>,
+    others: OtherSinks,
     deliveries: Arc<Deliveries>,
     temporary: tempfile::TempDir,
     /// Whether the parts stay when this is dropped.
     kept: bool,
 }
 
+/// Where the stand-ins write, and what they report to.
+struct Place<'p> {
+    /// The directory that the user chose, if any. It gets parts only.
+    work: Option<&'p Path>,
+    /// The directory of the buckets.
+    s3_directory: &'p Path,
+    /// The directory of the parts that a sink does not keep as files or objects.
+    out: &'p Path,
+    deliveries: &'p Arc<Deliveries>,
+    errors: &'p Arc<SinkErrors>,
+}
+
 impl SinkHost {
     /// Starts a stand-in. It stores parts below `work`; if that is `None`, below a temporary directory, which is removed
-    /// when the stand-in is dropped. The S3 stand-in starts with every kind of sink, on the port `s3_port`.
+    /// when the stand-in is dropped. With the cargo feature `full`, the S3 stand-in starts with every kind of sink, on the port
+    /// `s3_port`.
     ///
     /// # Errors
     /// No port can be bound, a directory cannot be created, or PostgreSQL or OpenSSH does not start.
@@ -126,65 +123,38 @@ impl SinkHost {
         let temporary = tempfile::Builder::new().prefix("batches-").tempdir()?;
         let work = work.map(std::path::absolute).transpose()?;
         let below = |name: &str| work.as_deref().unwrap_or(temporary.path()).join(name);
-        #[cfg(feature = "s3")]
         let s3_directory = match kind {
             SinkKind::S3 => below("s3"),
-            // The directory that the user chose gets parts only.
             _ => temporary.path().join("s3"),
-        };
-        #[cfg(feature = "sftp")]
-        let sftp = match kind {
-            SinkKind::Sftp => Some(Sftp::start(work.as_deref(), Arc::clone(errors)).await?),
-            _ => None,
         };
         let out = match kind {
             SinkKind::File => work.clone().unwrap_or_else(|| below("out")),
-            #[cfg(feature = "sftp")]
-            SinkKind::Sftp => sftp
-                .as_ref()
-                .map(|sftp| sftp.files().to_owned())
-                .unwrap_or_default(),
-            #[cfg(feature = "s3")]
-            SinkKind::S3 => s3_directory.join(BUCKET).join(PREFIX),
             _ => below(&kind.to_string()),
         };
         let deliveries = Arc::new(Deliveries::default());
-        #[cfg(feature = "s3")]
-        let s3 = start_s3(s3_port, &s3_directory, &deliveries, errors)?;
-        #[cfg(not(feature = "s3"))]
-        drop(s3_port);
-        #[cfg(any(feature = "lambda", feature = "states"))]
-        let services = || {
-            s3.create_bucket(PAYLOADS);
-            let store = ContentStore::new(out.clone(), Arc::clone(&deliveries), Arc::clone(errors));
-            Receiver::start_services(store, s3_directory.clone())
+        let place = Place {
+            work: work.as_deref(),
+            s3_directory: &s3_directory,
+            out: &out,
+            deliveries: &deliveries,
+            errors,
         };
+        let others = OtherSinks::start(kind, &place, s3_port).await?;
+        let written = others.out(kind, &place);
+        let (parts, reports) = (out.clone(), Arc::clone(&deliveries));
         let receiver = match kind {
-            SinkKind::Http => {
-                let (deliveries, errors) = (Arc::clone(&deliveries), Arc::clone(errors));
-                Some(Receiver::start(out.clone(), deliveries, errors).await?)
+            SinkKind::Http => Some(Receiver::start(parts, reports, Arc::clone(errors)).await?),
+            SinkKind::Lambda | SinkKind::States => {
+                let store = ContentStore::new(parts, reports, Arc::clone(errors));
+                Some(Receiver::start_services(store, s3_directory.clone()).await?)
             }
-            #[cfg(feature = "lambda")]
-            SinkKind::Lambda => Some(services().await?),
-            #[cfg(feature = "states")]
-            SinkKind::States => Some(services().await?),
-            _ => None,
-        };
-        #[cfg(feature = "postgres")]
-        let postgres = match kind {
-            SinkKind::Postgres => Some(Postgres::start(out.clone(), Arc::clone(errors)).await?),
-            _ => None,
+            SinkKind::File | SinkKind::S3 | SinkKind::Postgres | SinkKind::Sftp => None,
         };
         Ok(SinkHost {
             kind,
-            out,
-            #[cfg(feature = "s3")]
-            s3,
+            out: written.unwrap_or(out),
             receiver,
-            #[cfg(feature = "postgres")]
-            postgres,
-            #[cfg(feature = "sftp")]
-            sftp,
+            others,
             deliveries,
             temporary,
             kept: work.is_some(),
@@ -197,9 +167,19 @@ impl SinkHost {
     }
 
     /// Returns the S3 stand-in.
-    #[cfg(feature = "s3")]
-    pub fn s3(&self) -> &S3 {
-        &self.s3
+    #[cfg(feature = "full")]
+    pub fn s3(&self) -> &emulators::s3::S3 {
+        self.others.s3()
+    }
+
+    /// Returns the URL of the S3 stand-in, if this build has one.
+    pub(crate) fn s3_endpoint(&self) -> Option<String> {
+        self.others.s3_endpoint()
+    }
+
+    /// Creates a bucket in the S3 stand-in, if this build has one.
+    pub(crate) fn create_bucket(&self, name: &str) {
+        self.others.create_bucket(name);
     }
 
     /// Returns the URL of the receiver, if this kind of sink has one.
@@ -219,16 +199,9 @@ impl SinkHost {
         directory: &Path,
         receiver_endpoint: Option<&str>,
     ) -> Vec<(&'static str, String)> {
-        #[cfg(feature = "sftp")]
-        if let Some(sftp) = &self.sftp {
-            return sftp.variables();
-        }
-        #[cfg(feature = "postgres")]
-        let database = self.postgres.as_ref().map(Postgres::variable);
-        #[cfg(not(feature = "postgres"))]
-        let database: Option<String> = None;
         let endpoint = receiver_endpoint.unwrap_or_default();
-        variables(self.kind, directory, endpoint, database.as_deref())
+        let others = self.others.variables();
+        others.unwrap_or_else(|| variables(self.kind, directory, endpoint))
     }
 
     /// Writes the parts as files below [`out`](Self::out), if the sink keeps them in a database.
@@ -236,11 +209,7 @@ impl SinkHost {
     /// # Errors
     /// The rows cannot be read, or contradict the database's list of parts.
     pub async fn export_parts(&self) -> anyhow::Result<()> {
-        #[cfg(feature = "postgres")]
-        if let Some(postgres) = &self.postgres {
-            return postgres.export_parts().await;
-        }
-        Ok(())
+        self.others.export_parts().await
     }
 
     /// Keeps the parts when this is dropped, unless they are in the directory of a server that is removed.
@@ -258,77 +227,60 @@ impl SinkHost {
             out: self.out.clone(),
             kept: self.kept,
             deliveries: match self.kind {
-                SinkKind::File => None,
-                #[cfg(feature = "postgres")]
-                SinkKind::Postgres => None,
-                #[cfg(feature = "sftp")]
-                SinkKind::Sftp => None,
-                _ => Some(self.deliveries.report()),
+                SinkKind::File | SinkKind::Postgres | SinkKind::Sftp => None,
+                SinkKind::S3 | SinkKind::Http | SinkKind::Lambda | SinkKind::States => {
+                    Some(self.deliveries.report())
+                }
             },
-            #[cfg(feature = "sftp")]
-            watched: self.sftp.as_ref().map(Sftp::watched),
+            #[cfg(feature = "full")]
+            watched: self.others.watched(),
         }
     }
 }
 
-/// Starts the S3 stand-in with the bucket of the sink.
-#[cfg(feature = "s3")]
-fn start_s3(
-    port: TcpListener,
-    directory: &Path,
-    deliveries: &Arc<Deliveries>,
-    errors: &Arc<SinkErrors>,
-) -> anyhow::Result<S3> {
-    let s3 = S3::start_on(port, directory.to_owned())?;
-    let bucket = SinkBucket {
-        deliveries: Arc::clone(deliveries),
-        errors: Arc::clone(errors),
-    };
-    s3.create_bucket_with_faults(BUCKET, Arc::new(bucket));
-    Ok(s3)
-}
-
 /// Returns variables of the same form as those of a running stand-in, but with the placeholder `endpoint`.
 pub(crate) fn placeholder_variables(kind: SinkKind, endpoint: &str) -> Vec<(&'static str, String)> {
-    let database = endpoint.replacen("http://", "postgres://local@", 1) + "/local";
-    variables(kind, Path::new("/nowhere"), endpoint, Some(&database))
+    variables(kind, Path::new("/nowhere"), endpoint)
 }
 
-#[cfg_attr(
-    not(feature = "postgres"),
-    expect(unused_variables, reason = "only one sink is a database")
-)]
-fn variables(
-    kind: SinkKind,
-    directory: &Path,
-    endpoint: &str,
-    database: Option<&str>,
-) -> Vec<(&'static str, String)> {
+/// Returns the variables of a sink. Those of `postgres` and `sftp`, whose servers have their own, are placeholders.
+fn variables(kind: SinkKind, directory: &Path, endpoint: &str) -> Vec<(&'static str, String)> {
     let sink = match kind {
         SinkKind::File => format!("file://{}", directory.display()),
-        #[cfg(feature = "s3")]
         SinkKind::S3 => format!("s3://{BUCKET}/{PREFIX}"),
         SinkKind::Http => format!("{endpoint}/{PATH}"),
-        #[cfg(feature = "lambda")]
         SinkKind::Lambda => {
-            let arn = crate::services::FUNCTION;
-            return call_variables(arn, "AWS_ENDPOINT_URL_LAMBDA", endpoint);
+            return call_variables(services::FUNCTION, "AWS_ENDPOINT_URL_LAMBDA", endpoint);
         }
-        #[cfg(feature = "states")]
         SinkKind::States => {
-            let arn = crate::services::STATE_MACHINE;
-            return call_variables(arn, "AWS_ENDPOINT_URL_SFN", endpoint);
+            return call_variables(services::STATE_MACHINE, "AWS_ENDPOINT_URL_SFN", endpoint);
         }
-        #[cfg(feature = "postgres")]
-        SinkKind::Postgres => database.unwrap_or_default().to_owned(),
-        #[cfg(feature = "sftp")]
-        SinkKind::Sftp => return sftp::placeholder_variables(),
+        SinkKind::Postgres => "postgres://local@127.0.0.1/local".to_owned(),
+        SinkKind::Sftp => {
+            return server_variables(
+                "sftp://local@127.0.0.1/files".to_owned(),
+                "SHA256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU".to_owned(),
+                "not a secret".to_owned(),
+            );
+        }
     };
     vec![("SINK", sink)]
 }
 
+/// Returns the variables of a sink that logs in to a server.
+pub(crate) fn server_variables(
+    url: String,
+    host_key: String,
+    password: String,
+) -> Vec<(&'static str, String)> {
+    vec![
+        ("SINK", url),
+        ("SINK_HOST_KEY", host_key),
+        ("SINK_PASSWORD", password),
+    ]
+}
+
 /// Returns the variables of a sink that is called by its ARN.
-#[cfg(any(feature = "lambda", feature = "states"))]
 fn call_variables(
     arn: &str,
     variable: &'static str,
@@ -352,7 +304,7 @@ pub struct SinkReport {
     /// The attempts at deliveries; `None` for `file`, `postgres` and `sftp`, where attempts are not recorded.
     pub deliveries: Option<DeliveryReport>,
     /// What a consumer would have seen; `None` for all sinks but `sftp`.
-    #[cfg(feature = "sftp")]
+    #[cfg(feature = "full")]
     pub watched: Option<WatchReport>,
 }
 
@@ -371,7 +323,7 @@ impl SinkReport {
         let problems = differing
             .map(|count| counted(count, "key") + " with two contents at the sink")
             .into_iter();
-        #[cfg(feature = "sftp")]
+        #[cfg(feature = "full")]
         let problems = problems.chain({
             let violations = self
                 .watched
@@ -399,7 +351,7 @@ impl fmt::Display for SinkReport {
                 self.kind
             )?,
         }
-        #[cfg(feature = "sftp")]
+        #[cfg(feature = "full")]
         if let Some(watched) = &self.watched {
             write!(f, "{watched}")?;
         }
@@ -431,7 +383,6 @@ mod tests {
                 work.to_owned(),
                 format!("file://{}", work.display()),
             ),
-            #[cfg(feature = "s3")]
             (
                 SinkKind::S3,
                 work.join("s3/batches/out"),

@@ -16,8 +16,6 @@ use emulators::lambda::{
     EventSourceMapping, Function, FunctionConfig, LogLine, LogSink, MappingConfig, REGION, Schedule,
 };
 use emulators::proxy::Proxy;
-#[cfg(feature = "s3")]
-use emulators::s3::S3;
 use emulators::sam::{Mapping, Resources};
 use emulators::sqs::Sqs;
 use tokio::sync::oneshot;
@@ -32,7 +30,6 @@ use crate::notices::NoticeHost;
 use crate::options::StackOptions;
 use crate::redeploys::Redeploys;
 use crate::sink::SinkHost;
-#[cfg(feature = "otel")]
 use crate::traces::Collector;
 
 use self::proxies::Proxies;
@@ -88,7 +85,6 @@ pub struct Stack {
     _sink_gate: Option<SinkGate>,
     notices: Option<NoticeHost>,
     sink: SinkHost,
-    #[cfg(feature = "otel")]
     collector: Option<Collector>,
 }
 
@@ -115,7 +111,6 @@ impl Stack {
 
         let faults = &services.faults;
         let functions = configure_functions(&services, &proxies, &resources, options)?;
-        #[cfg(feature = "otel")]
         let (functions, collector) = collect_traces(options, functions).await?;
         let mut variables = functions.batch_processor.variables.clone();
         variables.extend(functions.aggregator.variables.clone());
@@ -165,7 +160,6 @@ impl Stack {
             _sink_gate: services.sink_gate,
             notices: services.notices,
             sink: services.sink,
-            #[cfg(feature = "otel")]
             collector,
         })
     }
@@ -196,13 +190,12 @@ impl Stack {
     }
 
     /// Returns the S3 stand-in, in which callers may create buckets.
-    #[cfg(feature = "s3")]
-    pub fn s3(&self) -> &S3 {
+    #[cfg(feature = "full")]
+    pub fn s3(&self) -> &emulators::s3::S3 {
         self.sink.s3()
     }
 
     /// Returns the collector of spans, if there is one.
-    #[cfg(feature = "otel")]
     pub fn collector(&self) -> Option<&Collector> {
         self.collector.as_ref()
     }
@@ -245,8 +238,7 @@ impl Stack {
                 .iter()
                 .map(|(name, value)| match name.as_str() {
                     "AWS_ENDPOINT_URL_DYNAMODB" => (name, self.endpoints.dynamodb.clone()),
-                    #[cfg(feature = "s3")]
-                    "AWS_ENDPOINT_URL_S3" => (name, self.endpoints.s3.clone()),
+                    "AWS_ENDPOINT_URL_S3" => (name, self.endpoints.s3.clone().unwrap_or_default()),
                     // The URLs of queues begin with it too.
                     _ => (name, value.replace(sqs_proxy, &self.endpoints.sqs)),
                 })
@@ -324,7 +316,6 @@ fn configure_functions(
 }
 
 /// Starts the collector of spans, if there is a file for them, and sets the variable by which the functions find it.
-#[cfg(feature = "otel")]
 async fn collect_traces(
     options: &StackOptions,
     mut functions: deploy::Functions,

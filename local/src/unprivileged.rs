@@ -34,7 +34,6 @@ impl Home {
     }
 
     /// Returns whether the server runs as `nobody`.
-    #[cfg(feature = "sftp")]
     pub(crate) fn is_nobody(&self) -> bool {
         self.is_root
     }

@@ -21,7 +21,7 @@ mod variable;
 mod without_password;
 
 pub use completion::{COMPLETION, Completion, completion};
-pub use feature::not_built;
+pub use feature::{FULL, WITHOUT_FULL, in_full_build};
 pub use logs::{LogFormat, LogSettings};
 pub use reader::{ConfigError, Declarations, Reader};
 pub use unknown::{

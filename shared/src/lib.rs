@@ -8,11 +8,9 @@
 //! The invariants the protocol keeps are listed in `ARCHITECTURE.md`, each with the code that checks it.
 
 pub mod chunk;
-#[cfg_attr(not(feature = "time-zones"), path = "no_close_at.rs")]
 pub mod close_at;
 pub mod compression;
 pub mod config;
-#[cfg_attr(not(feature = "time-zones"), path = "no_delivery_hours.rs")]
 pub mod delivery_hours;
 pub mod discretion;
 #[cfg(feature = "expressions")]
@@ -27,7 +25,6 @@ pub mod retry;
 pub mod sqs_text;
 pub mod traces;
 pub mod wire;
-#[cfg(feature = "time-zones")]
 mod zone;
 
 #[cfg(feature = "aws")]

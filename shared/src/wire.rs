@@ -50,10 +50,10 @@ pub struct Ticket {
     pub accept: Option<Accepted>,
     /// Spans that the work on the ticket follows from. No decision depends on them.
     #[cfg_attr(
-        feature = "otel",
+        feature = "full",
         serde(default, skip_serializing_if = "Links::is_empty")
     )]
-    #[cfg_attr(not(feature = "otel"), serde(skip))]
+    #[cfg_attr(not(feature = "full"), serde(skip))]
     pub traces: Links,
 }
 

@@ -4,29 +4,23 @@ use async_trait::async_trait;
 use shared::aws::Sdk;
 
 use crate::config::SinkConfig;
-#[cfg(feature = "sftp")]
-use crate::config::{SINK_HOST_KEY, SINK_SECRET};
 use crate::file::FileSink;
-#[cfg(feature = "http")]
 use crate::http::HttpSink;
-#[cfg(feature = "lambda")]
-use crate::lambda::LambdaSink;
 use crate::log::LogSink;
 use crate::part::Part;
-#[cfg(any(feature = "lambda", feature = "states"))]
-use crate::payload::Payloads;
-#[cfg(feature = "postgres")]
-use crate::postgres::PostgresSink;
-#[cfg(feature = "http")]
 use crate::rejects::RejectStore;
-#[cfg(feature = "s3")]
-use crate::s3::S3Sink;
-#[cfg(feature = "sftp")]
-use crate::sftp::{LoginSource, SftpServer, SftpSink};
 use crate::sink::{Receipt, Sink, SinkError};
-#[cfg(feature = "states")]
-use crate::states::StatesSink;
 use crate::uri::SinkUri;
+#[cfg(feature = "full")]
+use crate::{
+    config::{SINK_HOST_KEY, SINK_SECRET},
+    lambda::LambdaSink,
+    payload::Payloads,
+    postgres::PostgresSink,
+    s3::S3Sink,
+    sftp::{LoginSource, SftpServer, SftpSink},
+    states::StatesSink,
+};
 
 /// A built-in sink, with the fingerprint of its configuration.
 pub struct BuiltInSink {
@@ -40,26 +34,14 @@ impl BuiltInSink {
     ///
     /// # Errors
     /// The sink `postgres:` has a malformed URL, or found no trusted certificates on this machine. The sink `sftp:` has no host
-    /// key or no secret, which no configuration lacks that was read from variables.
-    #[cfg_attr(
-        not(any(
-            feature = "s3",
-            feature = "http",
-            feature = "lambda",
-            feature = "states",
-            feature = "postgres",
-            feature = "sftp"
-        )),
-        expect(unused_variables, reason = "`log:` and `file:` need no SDK")
-    )]
+    /// key or no secret, which no configuration lacks that was read from variables. The build does not have the sink.
     pub fn new(config: &SinkConfig, sdk: &Sdk) -> Result<BuiltInSink, String> {
         let rendering = config.rendering.clone();
         let sink: Box<dyn Sink> = match &config.uri {
             SinkUri::Log => Box::new(LogSink),
             SinkUri::File(directory) => Box::new(FileSink::new(directory.clone(), rendering)),
-            #[cfg(feature = "s3")]
+            #[cfg(feature = "full")]
             SinkUri::S3 { bucket, prefix } => Box::new(S3Sink::new(sdk, bucket, prefix, rendering)),
-            #[cfg(feature = "http")]
             SinkUri::Http(url) => {
                 let rejects = config.rejects.as_ref();
                 let rejects = rejects.and_then(|uri| RejectStore::new(sdk, uri));
@@ -70,19 +52,19 @@ impl BuiltInSink {
                     None => sink,
                 })
             }
-            #[cfg(feature = "lambda")]
+            #[cfg(feature = "full")]
             SinkUri::Lambda { arn, region } => {
                 let client = sdk.lambda(region, config.timeout);
                 Box::new(LambdaSink::new(client, arn, Payloads::new(sdk, config)))
             }
-            #[cfg(feature = "states")]
+            #[cfg(feature = "full")]
             SinkUri::States { arn, region } => {
                 let client = sdk.step_functions(region, config.timeout);
                 Box::new(StatesSink::new(client, arn, Payloads::new(sdk, config)))
             }
-            #[cfg(feature = "postgres")]
+            #[cfg(feature = "full")]
             SinkUri::Postgres(url) => {
-                let sink = PostgresSink::new(url, &config.database, config.timeout);
+                let sink = PostgresSink::new(url, &config.servers.database, config.timeout);
                 let sink =
                     sink.map_err(|error| format!("`SINK`: wrong value: got `{url}`: {error}"))?;
                 Box::new(match &config.secret {
@@ -90,15 +72,15 @@ impl BuiltInSink {
                     None => sink,
                 })
             }
-            #[cfg(feature = "sftp")]
+            #[cfg(feature = "full")]
             SinkUri::Sftp(address) => {
                 let missing = |name| format!("`{name}`: not set: `SINK` `sftp:` needs it");
-                let login = match (&config.secret, &config.password) {
+                let login = match (&config.secret, &config.servers.password) {
                     (Some(secret), _) => LoginSource::Secret(secret.reader(sdk)),
                     (None, Some(password)) => LoginSource::Password(password.clone()),
                     (None, None) => return Err(missing(SINK_SECRET.name)),
                 };
-                let host_keys = config.host_keys.clone();
+                let host_keys = config.servers.host_keys.clone();
                 let server = SftpServer {
                     address: address.clone(),
                     host_keys: host_keys.ok_or_else(|| missing(SINK_HOST_KEY.name))?,
@@ -106,6 +88,13 @@ impl BuiltInSink {
                 };
                 Box::new(SftpSink::new(server, rendering, config.timeout))
             }
+            // The configuration refuses them in this build.
+            #[cfg(not(feature = "full"))]
+            SinkUri::S3 { .. }
+            | SinkUri::Lambda { .. }
+            | SinkUri::States { .. }
+            | SinkUri::Postgres(_)
+            | SinkUri::Sftp(_) => return Err(shared::config::WITHOUT_FULL.to_owned()),
         };
         Ok(BuiltInSink {
             sink,

@@ -4,7 +4,7 @@ mod column;
 mod list;
 
 pub(crate) use column::Body;
-#[cfg(feature = "parquet")]
+#[cfg(feature = "full")]
 pub(crate) use column::ColumnKind;
 pub use column::{Column, FixedColumn};
 pub use list::{Columns, ColumnsError};

@@ -4,32 +4,22 @@
 //! once, at the cold start, before the configuration is read; what goes wrong is in its list of problems with all the rest.
 //! Source: <https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html> (2026-11).
 
+#[cfg(feature = "full")]
+mod object;
+
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
-#[cfg(feature = "s3")]
-use std::time::Duration;
 
-#[cfg(feature = "s3")]
-use shared::aws::Sdk;
 use shared::config::ConfigError;
-#[cfg(feature = "s3")]
-use shared::config::bucket_name;
 
 use crate::columns::Columns;
 use crate::config::SINK_COLUMNS;
-#[cfg(feature = "s3")]
-use crate::s3::read as read_object;
+#[cfg(feature = "full")]
+use object::in_s3;
 
 /// The longest list of columns: some thousands.
 const COLUMNS_BYTES_MAX: u64 = 256 * 1_024;
-/// Attempts at an object, one after the other.
-#[cfg(feature = "s3")]
-const ATTEMPTS_MAX: u32 = 3;
-/// Timeout of one attempt, and the interval between attempt starts. All of them fit the 10 s that Lambda gives an environment to
-/// start.
-#[cfg(feature = "s3")]
-const ATTEMPT_TIME: Duration = Duration::from_secs(3);
 /// What columns may be that are elsewhere.
 const EXPECTED: &str = "expected a JSON list of columns, or `file:///path` or `s3://bucket/key` with one of at most 262144 bytes";
 /// Takes the place of columns that cannot be read, so that their absence is not a problem as well: any format has it.
@@ -100,45 +90,9 @@ fn in_file(rest: &str) -> Result<String, String> {
     text(read().map_err(|error| error.to_string())?)
 }
 
-/// The columns in the object of what follows `s3:`.
-#[cfg(feature = "s3")]
-async fn in_s3(rest: &str) -> Result<String, String> {
-    let object = rest
-        .strip_prefix("//")
-        .and_then(|rest| rest.split_once('/'));
-    let Some((bucket, key)) =
-        object.filter(|(bucket, key)| bucket_name(bucket).is_some() && !key.is_empty())
-    else {
-        return Err("no bucket and key of an object".to_owned());
-    };
-    let client = Sdk::from_env(1).s3(ATTEMPT_TIME);
-    in_object(&client, bucket, key, ATTEMPT_TIME).await
-}
-
-#[cfg(not(feature = "s3"))]
+#[cfg(not(feature = "full"))]
 async fn in_s3(_: &str) -> Result<String, String> {
-    Err(shared::config::not_built("s3"))
-}
-
-/// The columns in an object, which is asked for every so often.
-#[cfg(feature = "s3")]
-async fn in_object(
-    client: &aws_sdk_s3::Client,
-    bucket: &str,
-    key: &str,
-    every: Duration,
-) -> Result<String, String> {
-    let mut starts = tokio::time::interval(every);
-    let mut attempt = 1;
-    loop {
-        starts.tick().await;
-        match read_object(client, bucket, key, COLUMNS_BYTES_MAX).await {
-            Ok(Some(bytes)) => return text(bytes),
-            Ok(None) => return Err("there is no such object".to_owned()),
-            Err(failure) if failure.may_pass && attempt < ATTEMPTS_MAX => attempt += 1,
-            Err(failure) => return Err(format!("{} (attempt {attempt})", failure.reason)),
-        }
-    }
+    Err(shared::config::WITHOUT_FULL.to_owned())
 }
 
 fn text(bytes: Vec<u8>) -> Result<String, String> {
@@ -274,7 +228,6 @@ mod tests {
         }
     }
 
-    #[cfg(feature = "s3")]
     #[tokio::test]
     async fn what_is_no_object_is_told_before_anything_is_asked() {
         for uri in [
@@ -291,17 +244,11 @@ mod tests {
         }
     }
 
-    #[cfg(not(feature = "s3"))]
-    #[tokio::test]
-    async fn an_object_needs_a_feature() {
-        let problem = problem("s3://bucket/key").await;
-        assert!(problem.contains("cargo feature `s3`"), "{problem}");
-    }
-
-    #[cfg(feature = "http")]
-    #[cfg(feature = "s3")]
     mod objects {
+        use std::time::Duration;
+
         use super::*;
+        use crate::columns_source::object::{ATTEMPTS_MAX, in_object};
         use crate::stand_in::StandIn;
 
         const PATH: &str = "/bucket/a/columns.json";

@@ -6,26 +6,22 @@ use shared::config::{Number, Reader, Text, Topic, Unset, Variable, Word};
 
 use crate::columns::Columns;
 use crate::compression::Compression;
-use crate::encoding::Encoding;
 use crate::format::Format;
 use crate::parquet::ParquetFormat;
-#[cfg(feature = "postgres")]
-use crate::postgres::Database;
 use crate::rendering::Rendering;
-#[cfg(feature = "sftp")]
-use crate::secret::Secret;
-#[cfg(feature = "http")]
 use crate::secret::SecretConfig;
-#[cfg(feature = "sftp")]
-use crate::sftp::HostKeys;
 use crate::uri::{SINK_URIS, SinkKind, SinkUri};
 
 mod access;
 mod layout;
+#[cfg(feature = "full")]
+mod servers;
 
 use layout::SINK_ENCODING;
 
 pub use access::{SINK_HOST_KEY, SINK_PASSWORD, SINK_SECRET, SINK_SECRET_HEADER, SINK_TABLE};
+#[cfg(feature = "full")]
+pub use servers::Servers;
 
 /// The sink that batches are delivered to.
 pub const SINK: Variable<Text> = Variable {
@@ -51,7 +47,7 @@ const SINK_FORMAT: Variable<Word<FormatName>> = Variable {
         ],
     },
     meaning: "The format of a part: `envelope` is one JSON object per line, `body` one body per line, `csv`, `fixed-width` \
-              and `parquet` have the columns of `SINK_COLUMNS`. `parquet` needs a build with the cargo feature `parquet`.",
+              and `parquet` have the columns of `SINK_COLUMNS`.",
 };
 /// The columns, or the URI of a file with them. [`columns_source`](crate::columns_source) reads that file.
 pub(crate) const SINK_COLUMNS: Variable<Text> = Variable {
@@ -134,17 +130,10 @@ pub struct SinkConfig {
     /// Where parts go that are too large or compressed for a call.
     pub payloads: Option<SinkUri>,
     /// Where the secret for an endpoint, a database or a server is kept.
-    #[cfg(feature = "http")]
     pub secret: Option<SecretConfig>,
-    /// The table, password and limits of the sink `postgres:`; unused with other sinks.
-    #[cfg(feature = "postgres")]
-    pub database: Database,
-    /// The password or private key of the user of a server, if it is not kept as a secret.
-    #[cfg(feature = "sftp")]
-    pub password: Option<Secret>,
-    /// The host keys of the sink `sftp:`.
-    #[cfg(feature = "sftp")]
-    pub host_keys: Option<HostKeys>,
+    /// What the sinks `postgres:` and `sftp:` need besides.
+    #[cfg(feature = "full")]
+    pub servers: Servers,
 }
 
 impl SinkConfig {
@@ -162,21 +151,10 @@ impl SinkConfig {
             text.parse::<Columns>()
                 .map(|parsed| columns = ColumnsValue::Valid(parsed))
         });
-        #[cfg(any(feature = "postgres", feature = "sftp"))]
-        let password = access::password(reader, &uri);
-        #[cfg(not(any(feature = "postgres", feature = "sftp")))]
-        reader.not_in_this_build(&[&SINK_PASSWORD]);
-        #[cfg(feature = "postgres")]
-        let database = Database {
-            password: password.clone(),
-            ..database(reader, &uri, name, &mut columns)
-        };
-        #[cfg(not(feature = "postgres"))]
-        reader.not_in_this_build(&[&SINK_TABLE, &access::SINK_REJECTS_MAX]);
-        #[cfg(feature = "sftp")]
-        let host_keys = access::host_keys(reader, &uri);
-        #[cfg(not(feature = "sftp"))]
-        reader.not_in_this_build(&[&SINK_HOST_KEY]);
+        #[cfg(feature = "full")]
+        let servers = Servers::read(reader, &uri, name, &mut columns);
+        #[cfg(not(feature = "full"))]
+        access::declare(reader);
         let compression = reader.word(&SINK_COMPRESSION);
         let format = format(reader, name, columns, header, compression);
         let timeout_secs = reader.number(&SINK_TIMEOUT);
@@ -196,10 +174,7 @@ impl SinkConfig {
             },
         };
         let payloads = payloads(reader, &uri, &rendering);
-        #[cfg(feature = "http")]
         let secret = access::secret(reader, &uri);
-        #[cfg(not(feature = "http"))]
-        reader.not_in_this_build(&[&SINK_SECRET, &SINK_SECRET_HEADER, &access::SECRETS_PORT]);
         let others = [
             rejects.as_ref().map(SinkUri::to_string),
             payloads.as_ref().map(SinkUri::to_string),
@@ -221,14 +196,9 @@ impl SinkConfig {
             timeout: Duration::from_secs(timeout_secs),
             rejects,
             payloads,
-            #[cfg(feature = "http")]
             secret,
-            #[cfg(feature = "postgres")]
-            database,
-            #[cfg(feature = "sftp")]
-            password,
-            #[cfg(feature = "sftp")]
-            host_keys,
+            #[cfg(feature = "full")]
+            servers,
         }
     }
 }
@@ -248,43 +218,6 @@ enum ColumnsValue {
     Unset,
     Invalid,
     Valid(Columns),
-}
-
-/// Reads the variables of a database. Takes `columns` away if the sink is a database, because they are not the format's then.
-#[cfg(feature = "postgres")]
-fn database(
-    reader: &mut Reader<'_>,
-    sink: &SinkUri,
-    format: FormatName,
-    columns: &mut ColumnsValue,
-) -> Database {
-    let (table, rejects_max) = access::database(reader);
-    let is_database = sink.kind() == SinkKind::Postgres;
-    let rows = format == FormatName::Envelope;
-    let problem = || {
-        format!(
-            "`{SINK_FORMAT}` must be `envelope` with `{SINK}` `postgres:`: \
-             `{SINK_COLUMNS}` says what is in the rows"
-        )
-    };
-    reader.rule(
-        "With `SINK` `postgres:`, `SINK_FORMAT` is `envelope`: `SINK_COLUMNS` says what is in the rows.",
-        (is_database && !rows).then(problem),
-    );
-    let columns = match columns {
-        ColumnsValue::Valid(given) if is_database && rows => {
-            let given = given.clone();
-            *columns = ColumnsValue::Unset;
-            Some(given)
-        }
-        ColumnsValue::Valid(_) | ColumnsValue::Unset | ColumnsValue::Invalid => None,
-    };
-    Database {
-        table,
-        columns,
-        password: None,
-        rejects_max,
-    }
 }
 
 /// Returns the format with its columns. If they do not fit together, reports that and returns the format `envelope`.
@@ -392,7 +325,6 @@ fn check_rejects(
 fn payloads(reader: &mut Reader<'_>, sink: &SinkUri, rendering: &Rendering) -> Option<SinkUri> {
     let (compression, encoding) = (rendering.compression, rendering.layout.encoding);
     let is_parquet = matches!(rendering.format, Format::Parquet(_));
-    let is_text = compression == Compression::None && encoding == Encoding::Utf8 && !is_parquet;
     let expected = format!("expected {}", SINK_PAYLOADS.value.allowed);
     let payloads = reader.text_with(&SINK_PAYLOADS, |text| match text.parse::<SinkUri>() {
         Ok(uri) if uri.kind() == SinkKind::S3 => Ok(uri),
@@ -400,7 +332,7 @@ fn payloads(reader: &mut Reader<'_>, sink: &SinkUri, rendering: &Rendering) -> O
         Err(words) => Err(words),
     });
     let is_call = matches!(sink.kind(), SinkKind::Lambda | SinkKind::States);
-    let missing = is_call && !reader.is_set(&SINK_PAYLOADS) && !is_text;
+    let missing = is_call && !reader.is_set(&SINK_PAYLOADS) && !rendering.is_text();
     let unread = payloads.is_some() && !is_call;
     let problem = match (missing, unread) {
         (true, _) => Some(format!(

@@ -3,6 +3,7 @@
 use shared::config::ConfigError;
 
 use super::*;
+use crate::encoding::Encoding;
 use crate::encoding::LineEnd;
 
 fn read(set: &[(&str, &str)]) -> Result<SinkConfig, ConfigError> {
@@ -65,7 +66,6 @@ fn columns_go_with_the_formats_that_have_them() {
     }
 }
 
-#[cfg(feature = "http")]
 #[test]
 fn an_endpoint_needs_a_reject_store_if_the_format_can_reject() {
     let url = ("SINK", "https://host/path");
@@ -92,7 +92,6 @@ fn an_endpoint_needs_a_reject_store_if_the_format_can_reject() {
     }
 }
 
-#[cfg(feature = "http")]
 #[test]
 fn a_secret_is_for_an_endpoint_and_in_no_error() {
     let url = ("SINK", "https://host/path");
@@ -148,8 +147,6 @@ fn a_secret_is_for_an_endpoint_and_in_no_error() {
     assert_eq!(read(&wrong).unwrap_err().problems.len(), 3);
 }
 
-#[cfg(feature = "lambda")]
-#[cfg(feature = "states")]
 #[test]
 fn functions_and_state_machines_need_stores_for_rejects_and_compressed_parts() {
     let payloads = ("SINK_PAYLOADS", "s3://bucket/parts");
@@ -194,7 +191,6 @@ fn functions_and_state_machines_need_stores_for_rejects_and_compressed_parts() {
     );
 }
 
-#[cfg(feature = "postgres")]
 #[test]
 fn a_database_has_its_password_from_one_place() {
     let url = ("SINK", "postgres://user@host/legacy");
@@ -204,7 +200,10 @@ fn a_database_has_its_password_from_one_place() {
     let name = config.secret.map(|secret| secret.name.to_string());
     assert_eq!(name.as_deref(), Some("ssm:/legacy/password"));
     let config = read(&[url, password]).unwrap();
-    assert_eq!(config.database.password.unwrap().expose(), "hunter2");
+    assert_eq!(
+        config.servers.database.password.unwrap().expose(),
+        "hunter2"
+    );
     for (extra, words) in [
         (
             vec![url, secret, password],
@@ -218,7 +217,6 @@ fn a_database_has_its_password_from_one_place() {
     }
 }
 
-#[cfg(feature = "sftp")]
 #[test]
 fn a_server_needs_a_host_key_and_a_secret() {
     let url = ("SINK", "sftp://legacy@host:2222/in");
@@ -229,9 +227,9 @@ fn a_server_needs_a_host_key_and_a_secret() {
     let secret = ("SINK_SECRET", "ssm:/legacy/key");
     let password = ("SINK_PASSWORD", "hunter2");
     let config = read(&[url, key, secret]).unwrap();
-    assert!(config.host_keys.is_some() && config.secret.is_some());
+    assert!(config.servers.host_keys.is_some() && config.secret.is_some());
     let config = read(&[url, key, password]).unwrap();
-    assert_eq!(config.password.unwrap().expose(), "hunter2");
+    assert_eq!(config.servers.password.unwrap().expose(), "hunter2");
     for (extra, words) in [
         (
             vec![url, secret],
@@ -261,7 +259,6 @@ fn a_server_needs_a_host_key_and_a_secret() {
     }
 }
 
-#[cfg(feature = "sftp")]
 #[test]
 fn the_fingerprint_of_a_server_has_the_user_the_host_and_the_path_and_no_key() {
     let fingerprint = |url, key, password| {
@@ -290,14 +287,13 @@ fn the_fingerprint_of_a_server_has_the_user_the_host_and_the_path_and_no_key() {
     }
 }
 
-#[cfg(feature = "postgres")]
 #[test]
 fn the_limit_of_rejects_of_a_part_is_a_bounded_number() {
     let url = ("SINK", "postgres://user@host/legacy");
-    assert_eq!(read(&[url]).unwrap().database.rejects_max, 10_000);
+    assert_eq!(read(&[url]).unwrap().servers.database.rejects_max, 10_000);
     for (text, expected) in [("0", 0), ("1000000", 1_000_000)] {
         let config = read(&[url, ("SINK_REJECTS_MAX", text)]).unwrap();
-        assert_eq!(config.database.rejects_max, expected);
+        assert_eq!(config.servers.database.rejects_max, expected);
     }
     for wrong in ["1000001", "-1", "all"] {
         assert_eq!(

@@ -7,8 +7,8 @@ use jiff::fmt::strtime;
 use jiff::tz::TimeZone;
 use protocol::time::Timestamp;
 
-/// A time zone: UTC, or with the cargo feature `time-zones` one of the zones that are built in. The zones of the machine are
-/// not read, so that each build writes the same dates everywhere.
+/// A time zone, one of those that are built in. The zones of the machine are not read, so that each build writes the same dates
+/// everywhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Zone(TimeZone);
 
@@ -25,19 +25,12 @@ impl FromStr for Zone {
         if name == "UTC" {
             return Ok(Zone::default());
         }
-        #[cfg(feature = "time-zones")]
-        let zone = jiff::tz::TimeZoneDatabase::bundled()
+        jiff::tz::TimeZoneDatabase::bundled()
             .get(name)
             .map(Zone)
             .map_err(|_| {
                 "expected `UTC` or the name of a time zone, such as `Europe/Zurich`".to_owned()
-            });
-        #[cfg(not(feature = "time-zones"))]
-        let zone = Err(format!(
-            "expected `UTC`: {}",
-            shared::config::not_built("time-zones")
-        ));
-        zone
+            })
     }
 }
 
@@ -155,7 +148,6 @@ mod tests {
         assert!(error("today").contains("expected one such as `%Y%m%d`"));
     }
 
-    #[cfg(feature = "time-zones")]
     #[test]
     fn a_date_is_that_of_the_time_zone() {
         let text = |zone: &str| {
@@ -167,12 +159,5 @@ mod tests {
         assert_eq!(text("America/New_York"), "202611251830");
         let error = "Europe/Zuerich".parse::<Zone>().unwrap_err();
         assert!(error.contains("`Europe/Zurich`"), "{error}");
-    }
-
-    #[cfg(not(feature = "time-zones"))]
-    #[test]
-    fn other_zones_than_utc_need_the_feature() {
-        let error = "Europe/Zurich".parse::<Zone>().unwrap_err();
-        assert!(error.contains("cargo feature `time-zones`"), "{error}");
     }
 }

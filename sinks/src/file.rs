@@ -207,10 +207,6 @@ impl Files {
     }
 
     /// Writes the reject list of a part that another sink delivers.
-    #[cfg_attr(
-        not(feature = "http"),
-        expect(dead_code, reason = "the file sink writes its own list")
-    )]
     pub(crate) fn put_rejects(&self, part: &Part, list: &[u8]) -> Result<(), SinkError> {
         let directory = self.batch_directory(part);
         let write = || -> Result<(), FileError> {
@@ -222,10 +218,6 @@ impl Files {
     }
 
     /// Reads a file of a batch; returns `None` if there is none.
-    #[cfg_attr(
-        not(feature = "http"),
-        expect(dead_code, reason = "only reject lists of other sinks are read")
-    )]
     pub(crate) fn read(&self, name: &str) -> Result<Option<Vec<u8>>, SinkError> {
         match fs::read(self.directory.join(name)) {
             Ok(bytes) => Ok(Some(bytes)),

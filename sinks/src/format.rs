@@ -33,7 +33,7 @@ pub enum Format {
     },
     /// Columns of a fixed number of characters each, without separators.
     FixedWidth(Arc<[FixedColumn]>),
-    /// A Parquet file. It needs the cargo feature `parquet`.
+    /// A Parquet file. It needs the cargo feature `full`.
     Parquet(ParquetFormat),
 }
 

@@ -177,7 +177,6 @@ fn may_pass(code: Option<&str>, status: Option<u16>) -> bool {
     }
 }
 
-#[cfg(feature = "http")]
 #[cfg(test)]
 mod tests {
     use std::path::Path;

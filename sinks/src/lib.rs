@@ -4,7 +4,7 @@
 
 #![warn(missing_docs)]
 
-#[cfg(any(feature = "lambda", feature = "states"))]
+mod address;
 mod arn;
 mod built_in;
 mod columns;
@@ -18,43 +18,38 @@ mod encoding;
 mod endpoint;
 mod file;
 mod format;
-#[cfg(feature = "http")]
 mod headers;
-#[cfg(feature = "http")]
 mod http;
-mod in_build;
-#[cfg(feature = "lambda")]
+#[cfg(feature = "full")]
 mod lambda;
 mod layout;
 mod log;
 mod manifest;
+#[cfg_attr(not(feature = "full"), path = "no_parquet.rs")]
 mod parquet;
 mod part;
 mod paths;
-#[cfg(any(feature = "lambda", feature = "states"))]
+#[cfg(feature = "full")]
 mod payload;
 mod places;
-#[cfg(feature = "postgres")]
+#[cfg(feature = "full")]
 mod postgres;
 mod reject;
-#[cfg(any(feature = "http", feature = "lambda", feature = "states"))]
 mod rejects;
 mod rendering;
-#[cfg(feature = "s3")]
+#[cfg(feature = "full")]
 mod s3;
-#[cfg(feature = "http")]
 mod secret;
-#[cfg(feature = "s3")]
+#[cfg(feature = "full")]
 mod service;
-#[cfg(feature = "sftp")]
+#[cfg(feature = "full")]
 mod sftp;
 mod sink;
-#[cfg(feature = "http")]
 #[cfg(test)]
 pub(crate) mod stand_in;
-#[cfg(feature = "states")]
+#[cfg(feature = "full")]
 mod states;
-#[cfg(any(feature = "s3", feature = "sftp"))]
+#[cfg(feature = "full")]
 mod store;
 mod template;
 #[cfg(test)]
@@ -62,6 +57,7 @@ pub(crate) mod tests_support;
 mod totals;
 mod uri;
 
+pub use address::Address;
 pub use async_trait::async_trait;
 pub use built_in::BuiltInSink;
 pub use columns::{Column, Columns, ColumnsError, FixedColumn};
@@ -72,31 +68,26 @@ pub use directory::directory_of;
 pub use encoding::{Encoding, LineEnd};
 pub use file::FileSink;
 pub use format::{Format, write_rejects};
-#[cfg(feature = "http")]
 pub use http::HttpSink;
-#[cfg(feature = "lambda")]
-pub use lambda::LambdaSink;
 pub use layout::Layout;
 pub use log::LogSink;
 pub use parquet::ParquetFormat;
 pub use part::{Part, content_hash};
 pub use paths::PathTemplate;
-#[cfg(any(feature = "lambda", feature = "states"))]
-pub use payload::Payloads;
-#[cfg(feature = "postgres")]
-pub use postgres::{Database, PostgresSink, TableName};
 pub use reject::{Reject, RejectReason};
-#[cfg(any(feature = "http", feature = "lambda", feature = "states"))]
 pub use rejects::RejectStore;
 pub use rendering::Rendering;
-#[cfg(feature = "s3")]
-pub use s3::S3Sink;
-#[cfg(feature = "http")]
 pub use secret::{Secret, SecretConfig, SecretHeader, SecretName, SecretReader};
-#[cfg(feature = "sftp")]
-pub use sftp::{Address, HostKeys, LoginSource, SftpServer, SftpSink};
 pub use sink::{Receipt, Sink, SinkError};
-#[cfg(feature = "states")]
-pub use states::StatesSink;
 pub use template::Template;
 pub use uri::{SinkKind, SinkUri};
+
+#[cfg(feature = "full")]
+pub use {
+    lambda::LambdaSink,
+    payload::Payloads,
+    postgres::{Database, PostgresSink, TableName},
+    s3::S3Sink,
+    sftp::{HostKeys, LoginSource, SftpServer, SftpSink},
+    states::StatesSink,
+};

@@ -7,15 +7,10 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use crate::columns::Column;
-#[cfg(feature = "parquet")]
-use crate::columns::{Body, ColumnKind};
+use crate::columns::{Body, Column, ColumnKind};
 use crate::compression::Compression;
 use crate::part::Part;
-use crate::reject::Reject;
-#[cfg(feature = "parquet")]
-use crate::reject::RejectReason;
-#[cfg(feature = "parquet")]
+use crate::reject::{Reject, RejectReason};
 use ::parquet::{
     basic::{self, LogicalType, Repetition, TimeUnit, ZstdLevel},
     data_type::{ByteArray, ByteArrayType, Int64Type},
@@ -24,52 +19,22 @@ use ::parquet::{
     file::writer::SerializedFileWriter,
     schema::types::{Type, TypePtr},
 };
-#[cfg(feature = "parquet")]
 use shared::ports::StoredEvent;
 
 /// How many bytes of values are collected before they are written as a row group. It bounds the memory.
-#[cfg(feature = "parquet")]
 const ROW_GROUP_BYTES: usize = 16 << 20;
 /// What a value takes in memory beside its text, in bytes, roughly.
-#[cfg(feature = "parquet")]
 const VALUE_BYTES: usize = 48;
 /// The name of the program that wrote the file. Without a version, because the bytes must not change with it.
-#[cfg(feature = "parquet")]
 const CREATED_BY: &str = "unique-event-batch-aggregator";
 
 /// The columns of a Parquet file, and how they are compressed.
-#[cfg(feature = "parquet")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParquetFormat {
     columns: Arc<[Column]>,
     compression: Compression,
 }
 
-/// The columns of a Parquet file. This build has no Parquet, so there is no such value.
-#[cfg(not(feature = "parquet"))]
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ParquetFormat {}
-
-#[cfg(not(feature = "parquet"))]
-impl ParquetFormat {
-    /// Returns no format.
-    ///
-    /// # Errors
-    /// Always: the build does not have the cargo feature `parquet`.
-    pub fn new(_: Arc<[Column]>, _: Compression) -> Result<ParquetFormat, String> {
-        Err(shared::config::not_built("parquet"))
-    }
-
-    pub(crate) fn columns(&self) -> &[Column] {
-        match *self {}
-    }
-
-    pub(crate) fn write(&self, _: &Part, _: &mut impl Write) -> io::Result<Vec<Reject>> {
-        match *self {}
-    }
-}
-
-#[cfg(feature = "parquet")]
 impl ParquetFormat {
     /// Returns the format with these columns. `compression` is that of the pages in the file: none or zstd.
     ///
@@ -192,13 +157,11 @@ impl ParquetFormat {
 }
 
 /// The values of the records that the next row group gets, column by column.
-#[cfg(feature = "parquet")]
 struct Group {
     columns: Vec<Values>,
     bytes: usize,
 }
 
-#[cfg(feature = "parquet")]
 enum Values {
     /// With a level for each record, if some have no value: 1 if it has one, otherwise 0.
     Texts {
@@ -208,7 +171,6 @@ enum Values {
     Numbers(Vec<i64>),
 }
 
-#[cfg(feature = "parquet")]
 impl Group {
     fn new(columns: &[Column]) -> Group {
         let columns = columns.iter().map(|column| match column.kind() {
@@ -263,7 +225,6 @@ impl Group {
     }
 }
 
-#[cfg(feature = "parquet")]
 #[cfg(test)]
 #[path = "parquet_tests.rs"]
 mod tests;

@@ -217,7 +217,6 @@ fn to_json(part: &Part, value: &impl Serialize) -> Result<Vec<u8>, SinkError> {
     })
 }
 
-#[cfg(feature = "http")]
 #[cfg(test)]
 pub(crate) mod tests {
     use serde_json::{Value, json};

@@ -1,26 +1,16 @@
 //! Checks of the URIs and ARNs that name the destination of a sink.
 
-#[cfg(feature = "http")]
 use http::Uri;
-#[cfg(feature = "postgres")]
-use shared::aws::chain;
-#[cfg(feature = "s3")]
 use shared::config::bucket_name;
-#[cfg(feature = "postgres")]
-use tokio_postgres::config::Host;
 
-#[cfg(any(feature = "lambda", feature = "states"))]
 use crate::arn::{Arn, parse as parse_arn};
-#[cfg(feature = "http")]
 use crate::endpoint::is_loopback;
 
 /// The longest prefix. S3 allows names of 1,024 bytes, and the sink appends fewer than 224 bytes to the prefix.
 /// Source: <https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html> (2026-08).
-#[cfg(feature = "s3")]
 const PREFIX_BYTES_MAX: usize = 800;
 
 /// Returns the bucket and the prefix of a URI; `rest` is the URI without `s3:`.
-#[cfg(feature = "s3")]
 pub(crate) fn bucket_and_prefix(rest: &str) -> Option<(String, String)> {
     let rest = rest.strip_prefix("//")?;
     let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
@@ -33,7 +23,6 @@ pub(crate) fn bucket_and_prefix(rest: &str) -> Option<(String, String)> {
 }
 
 /// Checks the URL of an endpoint; returns it unchanged.
-#[cfg(feature = "http")]
 pub(crate) fn endpoint(text: &str) -> Result<String, String> {
     let wrong = || "expected `https://host/path`, without a user in it".to_owned();
     let uri: Uri = text.parse().map_err(|_| wrong())?;
@@ -54,12 +43,17 @@ pub(crate) fn endpoint(text: &str) -> Result<String, String> {
 }
 
 /// Checks the URL of a database; returns it unchanged.
-#[cfg(feature = "postgres")]
+#[cfg(feature = "full")]
 pub(crate) fn database(text: &str) -> Result<String, String> {
+    use tokio_postgres::config::Host;
+
     let wrong = |words: &str| format!("{words}, expected `postgres://user@host/database`");
-    let config: tokio_postgres::Config = text
-        .parse()
-        .map_err(|error| wrong(&format!("not a database URL: {}", chain(&error))))?;
+    let config: tokio_postgres::Config = text.parse().map_err(|error| {
+        wrong(&format!(
+            "not a database URL: {}",
+            shared::aws::chain(&error)
+        ))
+    })?;
     if config.get_password().is_some() {
         return Err(wrong(
             "a URL with a password, which belongs in the secret named by `SINK_SECRET` or in `SINK_PASSWORD`",
@@ -74,9 +68,13 @@ pub(crate) fn database(text: &str) -> Result<String, String> {
     }
 }
 
+#[cfg(not(feature = "full"))]
+pub(crate) fn database(_: &str) -> Result<String, String> {
+    Err(shared::config::WITHOUT_FULL.to_owned())
+}
+
 /// Parses the ARN of a Lambda function; returns `None` if `text` is something else.
 /// Source: <https://docs.aws.amazon.com/lambda/latest/api/API_Invoke.html>, `FunctionName` (2026-11).
-#[cfg(feature = "lambda")]
 pub(crate) fn function(text: &str) -> Option<Arn<'_>> {
     let arn = parse_arn(text, "lambda", "function")?;
     let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
@@ -84,7 +82,6 @@ pub(crate) fn function(text: &str) -> Option<Arn<'_>> {
 }
 
 /// Parses the ARN of a state machine; returns `None` if `text` is something else.
-#[cfg(feature = "states")]
 pub(crate) fn state_machine(text: &str) -> Option<Arn<'_>> {
     let arn = parse_arn(text, "states", "stateMachine")?;
     // An ARN with a slash names a map state inside a state machine, which cannot be started.

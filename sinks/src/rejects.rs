@@ -9,7 +9,7 @@ use crate::file::{Files, rejects_name};
 use crate::format::write_rejects;
 use crate::part::Part;
 use crate::reject::Reject;
-#[cfg(feature = "s3")]
+#[cfg(feature = "full")]
 use crate::s3::Objects;
 use crate::sink::{SinkError, render_failed};
 use crate::uri::SinkUri;
@@ -24,20 +24,20 @@ pub struct RejectStore {
 #[derive(Debug)]
 enum Location {
     Files(Files),
-    #[cfg(feature = "s3")]
+    #[cfg(feature = "full")]
     Objects(Objects),
 }
 
 impl RejectStore {
     /// Returns the store that `SINK_REJECTS` names, or `None` if the URI is neither a directory nor a bucket.
     #[cfg_attr(
-        not(feature = "s3"),
+        not(feature = "full"),
         expect(unused_variables, reason = "a directory needs no client")
     )]
     pub fn new(sdk: &Sdk, uri: &SinkUri) -> Option<RejectStore> {
         match uri {
             SinkUri::File(directory) => Some(RejectStore::below(directory)),
-            #[cfg(feature = "s3")]
+            #[cfg(feature = "full")]
             SinkUri::S3 { bucket, prefix } => Some(RejectStore {
                 location: Location::Objects(Objects::new(sdk, bucket, prefix)),
             }),
@@ -74,7 +74,7 @@ impl RejectStore {
         );
         match &self.location {
             Location::Files(files) => files.read(&name),
-            #[cfg(feature = "s3")]
+            #[cfg(feature = "full")]
             Location::Objects(objects) => objects.read(&name).await,
         }
     }
@@ -105,7 +105,7 @@ pub(crate) async fn store_rejects(
     write_rejects(part, rejects, &mut list).map_err(render_failed)?;
     match &store.location {
         Location::Files(files) => files.put_rejects(part, &list),
-        #[cfg(feature = "s3")]
+        #[cfg(feature = "full")]
         Location::Objects(objects) => objects.put_rejects(part, list).await,
     }
 }

@@ -3,7 +3,6 @@ use std::io::{self, BufWriter, Write};
 use sha2::{Digest, Sha256};
 
 use crate::compression::Compression;
-#[cfg(any(feature = "lambda", feature = "states"))]
 use crate::encoding::Encoding;
 use crate::format::Format;
 use crate::layout::Layout;
@@ -42,7 +41,6 @@ impl Rendering {
     }
 
     /// Returns whether the bytes of a part are a text in UTF-8, which JSON can carry.
-    #[cfg(any(feature = "lambda", feature = "states"))]
     pub(crate) fn is_text(&self) -> bool {
         self.compression == Compression::None
             && self.layout.encoding == Encoding::Utf8

@@ -14,7 +14,6 @@ use shared::aws::{Sdk, chain};
 use crate::compression::Compression;
 use crate::directory::{directory_of, percent_encoded};
 use crate::part::Part;
-#[cfg(any(feature = "lambda", feature = "states"))]
 use crate::rendering::Content;
 use crate::rendering::Rendering;
 use crate::service::{Failure, call_failed, failure, status};
@@ -29,7 +28,6 @@ const USER_METADATA_BYTES_MAX: usize = 2_048;
 /// The longest percent_encoded batch key that is put into the metadata. The manifest contains every batch key.
 const BATCH_KEY_BYTES_MAX: usize = USER_METADATA_BYTES_MAX - 256;
 /// The longest reject list that is read: one with every record of the largest part.
-#[cfg(any(feature = "http", feature = "lambda", feature = "states"))]
 const REJECTS_BYTES_MAX: u64 = 1 << 30;
 /// The media type of a reject list.
 const REJECTS_TYPE: &str = "application/x-ndjson";
@@ -113,7 +111,6 @@ impl Objects {
     }
 
     /// Writes the object of a part that a call names; returns its key, and whether it existed already.
-    #[cfg(any(feature = "lambda", feature = "states"))]
     pub(crate) async fn put_content(
         &self,
         part: &Part,
@@ -132,7 +129,6 @@ impl Objects {
     }
 
     /// Reads an object below the prefix; returns `None` if there is none.
-    #[cfg(any(feature = "http", feature = "lambda", feature = "states"))]
     pub(crate) async fn read(&self, path: &str) -> Result<Option<Vec<u8>>, SinkError> {
         let key = self.below_prefix(path);
         let found = read(&self.client, &self.bucket, &key, REJECTS_BYTES_MAX).await;
@@ -140,7 +136,6 @@ impl Objects {
     }
 
     /// Writes the reject list of a part that another sink delivers.
-    #[cfg(any(feature = "http", feature = "lambda", feature = "states"))]
     pub(crate) async fn put_rejects(&self, part: &Part, list: Vec<u8>) -> Result<(), SinkError> {
         let objects = PartObjects {
             objects: self,
@@ -299,7 +294,6 @@ fn may_pass(code: Option<&str>, status: Option<u16>) -> bool {
     }
 }
 
-#[cfg(feature = "http")]
 #[cfg(test)]
 #[path = "s3_tests.rs"]
 mod tests;

@@ -1,4 +1,4 @@
-#[cfg(any(feature = "postgres", feature = "sftp"))]
+#[cfg(feature = "full")]
 use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
@@ -46,7 +46,7 @@ impl Secret {
 }
 
 /// Databases and servers.
-#[cfg(any(feature = "postgres", feature = "sftp"))]
+#[cfg(feature = "full")]
 impl Secret {
     /// Returns the password in a secret: the field `password` if the secret is a JSON object, as AWS stores database secrets,
     /// and otherwise the whole text.
@@ -289,7 +289,6 @@ pub(crate) mod tests {
         reader
     }
 
-    #[cfg(any(feature = "postgres", feature = "sftp"))]
     #[test]
     fn a_password_is_a_whole_secret_or_its_field_and_is_never_debugged() {
         for (text, expected) in [

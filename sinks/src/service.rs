@@ -75,7 +75,6 @@ where
 
 /// Returns whether an error of an AWS JSON service is transient: throttling, expired credentials, or a server error.
 /// Source: <https://docs.aws.amazon.com/lambda/latest/api/CommonErrors.html> (2026-11).
-#[cfg(any(feature = "lambda", feature = "states"))]
 pub(crate) fn is_transient(code: Option<&str>, status: Option<u16>) -> bool {
     match code {
         // These come with the status 400 or 403.

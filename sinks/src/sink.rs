@@ -5,7 +5,6 @@ use std::time::Duration;
 use async_trait::async_trait;
 use protocol::seqs::SeqSet;
 
-#[cfg(any(feature = "http", feature = "s3"))]
 use crate::layout::LayoutFailed;
 use crate::part::Part;
 use crate::reject::Reject;
@@ -158,7 +157,6 @@ pub trait Sink: Send + Sync + 'static {
 
 /// Returns the error of a part or a reject list that could not be rendered. Memory may be there later; a layout that cannot be
 /// written stays so.
-#[cfg(any(feature = "http", feature = "s3"))]
 pub(crate) fn render_failed(error: std::io::Error) -> SinkError {
     let reason = error.to_string();
     match LayoutFailed::is_cause_of(&error) {

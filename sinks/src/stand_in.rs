@@ -92,7 +92,6 @@ impl StandIn {
     }
 }
 
-#[cfg(feature = "s3")]
 impl StandIn {
     pub(crate) fn object(&self, path: &str) -> Option<ReceivedRequest> {
         self.seen().objects.get(path).cloned()
@@ -130,7 +129,6 @@ impl StandIn {
 }
 
 /// Makes a client of an AWS JSON service, without retries.
-#[cfg(any(feature = "lambda", feature = "states"))]
 macro_rules! client {
     ($sdk:ident, $url:expr) => {{
         use $sdk::config::retry::RetryConfig;
@@ -147,15 +145,11 @@ macro_rules! client {
     }};
 }
 
-#[cfg(feature = "lambda")]
 impl StandIn {
     pub(crate) fn lambda_client(&self) -> aws_sdk_lambda::Client {
         client!(aws_sdk_lambda, &self.url)
     }
-}
 
-#[cfg(feature = "states")]
-impl StandIn {
     pub(crate) fn states_client(&self) -> aws_sdk_sfn::Client {
         client!(aws_sdk_sfn, &self.url)
     }

@@ -94,7 +94,6 @@ fn may_pass(code: Option<&str>, status: Option<u16>) -> bool {
     }
 }
 
-#[cfg(feature = "http")]
 #[cfg(test)]
 mod tests {
     use serde_json::Value;

@@ -13,10 +13,6 @@ use crate::rendering::{Content, Rendering};
 use crate::sink::{Receipt, SinkError, render_failed};
 
 /// A file that is to be written, without its bytes.
-#[cfg_attr(
-    not(all(feature = "s3", feature = "sftp")),
-    expect(dead_code, reason = "each store reads some of the facts")
-)]
 pub(crate) struct NewFile<'f> {
     /// As [`Store::path`] takes it.
     pub(crate) name: &'f str,

@@ -4,7 +4,6 @@ use std::borrow::Cow;
 
 use bigdecimal::{BigDecimal, Zero};
 
-use crate::in_build::InBuild;
 use crate::reject::RejectReason;
 
 /// Digits of a number that is added up. It bounds the memory of a sum.
@@ -32,7 +31,6 @@ pub(crate) struct Total {
     pub(crate) column: usize,
     /// The name of the column.
     pub(crate) name: String,
-    pub(crate) in_build: InBuild,
 }
 
 /// The totals of the records that were added. Records that are rejected are not added.
@@ -44,16 +42,16 @@ pub(crate) struct Totals<'l> {
 
 #[derive(Clone, Debug)]
 enum Amount {
-    Sum(BigDecimal, InBuild),
-    Hash(u128, InBuild),
+    Sum(BigDecimal),
+    Hash(u128),
 }
 
 impl<'l> Totals<'l> {
     /// Returns the totals of no records.
     pub(crate) fn of(totals: impl Iterator<Item = &'l Total>) -> Totals<'l> {
         let zero = |total: &'l Total| match total.kind {
-            TotalKind::Sum { .. } => (total, Amount::Sum(BigDecimal::zero(), total.in_build)),
-            TotalKind::Hash { .. } => (total, Amount::Hash(0, total.in_build)),
+            TotalKind::Sum { .. } => (total, Amount::Sum(BigDecimal::zero())),
+            TotalKind::Hash { .. } => (total, Amount::Hash(0)),
         };
         Totals {
             count: 0,
@@ -79,13 +77,13 @@ impl<'l> Totals<'l> {
     pub(crate) fn text(&self, total: &Total) -> String {
         let found = self.amounts.iter().find(|(known, _)| *known == total);
         match found.map(|(_, amount)| amount) {
-            Some(Amount::Sum(sum, _)) => match total.kind {
+            Some(Amount::Sum(sum)) => match total.kind {
                 TotalKind::Sum {
                     decimals: Some(decimals),
                 } => sum.with_scale(decimals.into()).to_plain_string(),
                 TotalKind::Sum { decimals: None } | TotalKind::Hash { .. } => sum.to_plain_string(),
             },
-            Some(Amount::Hash(sum, _)) => sum.to_string(),
+            Some(Amount::Hash(sum)) => sum.to_string(),
             None => unreachable!("the totals are those of the layout's templates"),
         }
     }
@@ -94,15 +92,12 @@ impl<'l> Totals<'l> {
 impl Amount {
     fn plus(&self, total: &Total, text: &str) -> Result<Amount, RejectReason> {
         match (self, total.kind) {
-            (Amount::Sum(sum, in_build), TotalKind::Sum { decimals }) => {
-                Ok(Amount::Sum(sum + number(total, decimals, text)?, *in_build))
+            (Amount::Sum(sum), TotalKind::Sum { decimals }) => {
+                Ok(Amount::Sum(sum + number(total, decimals, text)?))
             }
-            (Amount::Hash(sum, in_build), TotalKind::Hash { digits }) => {
+            (Amount::Hash(sum), TotalKind::Hash { digits }) => {
                 let modulus = 10_u128.pow(digits as u32);
-                Ok(Amount::Hash(
-                    (sum + digits_modulo(text, modulus)) % modulus,
-                    *in_build,
-                ))
+                Ok(Amount::Hash((sum + digits_modulo(text, modulus)) % modulus))
             }
             (Amount::Sum(..), TotalKind::Hash { .. })
             | (Amount::Hash(..), TotalKind::Sum { .. }) => {
@@ -160,7 +155,6 @@ mod tests {
 
     fn total(kind: TotalKind) -> Total {
         Total {
-            in_build: InBuild::check().unwrap(),
             kind,
             column: 0,
             name: "amount".to_owned(),

@@ -4,16 +4,10 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-#[cfg(any(
-    feature = "http",
-    feature = "lambda",
-    feature = "postgres",
-    feature = "s3",
-    feature = "states"
-))]
+use shared::config::in_full_build;
+
+use crate::address::Address;
 use crate::places;
-#[cfg(feature = "sftp")]
-use crate::sftp::Address;
 
 /// A destination: the value of `SINK`, `SINK_REJECTS` or `SINK_PAYLOADS`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,7 +17,6 @@ pub enum SinkUri {
     /// `file:///directory`.
     File(PathBuf),
     /// `s3://bucket/prefix`.
-    #[cfg(feature = "s3")]
     S3 {
         /// The name of the bucket.
         bucket: String,
@@ -31,16 +24,12 @@ pub enum SinkUri {
         prefix: String,
     },
     /// `https://host/path`, or `http://` with a loopback host.
-    #[cfg(feature = "http")]
     Http(String),
     /// `postgres://user@host/database`.
-    #[cfg(feature = "postgres")]
     Postgres(String),
     /// `sftp://user@host[:port]/path`.
-    #[cfg(feature = "sftp")]
     Sftp(Address),
     /// `arn:<partition>:lambda:<region>:<account>:function:<name>[:<qualifier>]`.
-    #[cfg(feature = "lambda")]
     Lambda {
         /// The whole ARN.
         arn: String,
@@ -48,7 +37,6 @@ pub enum SinkUri {
         region: String,
     },
     /// `arn:<partition>:states:<region>:<account>:stateMachine:<name>[:<qualifier>]`.
-    #[cfg(feature = "states")]
     States {
         /// The whole ARN.
         arn: String,
@@ -103,17 +91,11 @@ impl SinkUri {
         match self {
             SinkUri::Log => SinkKind::Log,
             SinkUri::File(_) => SinkKind::File,
-            #[cfg(feature = "s3")]
             SinkUri::S3 { .. } => SinkKind::S3,
-            #[cfg(feature = "http")]
             SinkUri::Http(_) => SinkKind::Http,
-            #[cfg(feature = "postgres")]
             SinkUri::Postgres(_) => SinkKind::Postgres,
-            #[cfg(feature = "sftp")]
             SinkUri::Sftp(_) => SinkKind::Sftp,
-            #[cfg(feature = "lambda")]
             SinkUri::Lambda { .. } => SinkKind::Lambda,
-            #[cfg(feature = "states")]
             SinkUri::States { .. } => SinkKind::States,
         }
     }
@@ -123,24 +105,30 @@ impl FromStr for SinkUri {
     type Err = String;
 
     fn from_str(text: &str) -> Result<SinkUri, String> {
+        let full = |uri: Result<SinkUri, String>| in_full_build(()).and(uri);
         match text.split_once(':') {
             Some(("log", "")) => Ok(SinkUri::Log),
             Some(("file", path)) if path.starts_with("///") && path.len() > 3 => {
                 Ok(SinkUri::File(PathBuf::from(&path[2..])))
             }
-            Some(("s3", rest)) => s3_uri(rest),
-            Some(("https", _)) => http_uri(text),
-            Some(_) if text.starts_with("http://") => http_uri(text),
-            Some(("postgres" | "postgresql", _)) => postgres_uri(text),
-            Some(("sftp", _)) => sftp_uri(text),
-            Some(("arn", rest)) if rest.split(':').nth(1) == Some("lambda") => lambda_uri(text),
-            Some(("arn", rest)) if rest.split(':').nth(1) == Some("states") => states_uri(text),
+            Some(("https", _)) => places::endpoint(text).map(SinkUri::Http),
+            Some(_) if text.starts_with("http://") => places::endpoint(text).map(SinkUri::Http),
+            Some(("s3", rest)) => full(s3_uri(rest)),
+            Some(("postgres" | "postgresql", _)) => {
+                full(places::database(text).map(SinkUri::Postgres))
+            }
+            Some(("sftp", _)) => full(text.parse().map(SinkUri::Sftp)),
+            Some(("arn", rest)) if rest.split(':').nth(1) == Some("lambda") => {
+                full(lambda_uri(text))
+            }
+            Some(("arn", rest)) if rest.split(':').nth(1) == Some("states") => {
+                full(states_uri(text))
+            }
             Some(_) | None => Err(format!("expected {SINK_URIS}")),
         }
     }
 }
 
-#[cfg(feature = "s3")]
 fn s3_uri(rest: &str) -> Result<SinkUri, String> {
     places::bucket_and_prefix(rest)
         .map(|(bucket, prefix)| SinkUri::S3 { bucket, prefix })
@@ -151,42 +139,6 @@ fn s3_uri(rest: &str) -> Result<SinkUri, String> {
         })
 }
 
-#[cfg(not(feature = "s3"))]
-fn s3_uri(_: &str) -> Result<SinkUri, String> {
-    not_built("s3")
-}
-
-#[cfg(feature = "http")]
-fn http_uri(text: &str) -> Result<SinkUri, String> {
-    places::endpoint(text).map(SinkUri::Http)
-}
-
-#[cfg(not(feature = "http"))]
-fn http_uri(_: &str) -> Result<SinkUri, String> {
-    not_built("http")
-}
-
-#[cfg(feature = "postgres")]
-fn postgres_uri(text: &str) -> Result<SinkUri, String> {
-    places::database(text).map(SinkUri::Postgres)
-}
-
-#[cfg(not(feature = "postgres"))]
-fn postgres_uri(_: &str) -> Result<SinkUri, String> {
-    not_built("postgres")
-}
-
-#[cfg(feature = "sftp")]
-fn sftp_uri(text: &str) -> Result<SinkUri, String> {
-    text.parse().map(SinkUri::Sftp)
-}
-
-#[cfg(not(feature = "sftp"))]
-fn sftp_uri(_: &str) -> Result<SinkUri, String> {
-    not_built("sftp")
-}
-
-#[cfg(feature = "lambda")]
 fn lambda_uri(text: &str) -> Result<SinkUri, String> {
     let arn = places::function(text);
     let uri = arn.map(|arn| SinkUri::Lambda {
@@ -199,12 +151,6 @@ fn lambda_uri(text: &str) -> Result<SinkUri, String> {
     })
 }
 
-#[cfg(not(feature = "lambda"))]
-fn lambda_uri(_: &str) -> Result<SinkUri, String> {
-    not_built("lambda")
-}
-
-#[cfg(feature = "states")]
 fn states_uri(text: &str) -> Result<SinkUri, String> {
     let arn = places::state_machine(text);
     let uri = arn.map(|arn| SinkUri::States {
@@ -217,41 +163,17 @@ fn states_uri(text: &str) -> Result<SinkUri, String> {
     })
 }
 
-#[cfg(not(feature = "states"))]
-fn states_uri(_: &str) -> Result<SinkUri, String> {
-    not_built("states")
-}
-
-#[cfg(not(all(
-    feature = "s3",
-    feature = "http",
-    feature = "postgres",
-    feature = "sftp",
-    feature = "lambda",
-    feature = "states"
-)))]
-fn not_built(feature: &str) -> Result<SinkUri, String> {
-    Err(shared::config::not_built(feature))
-}
-
 impl fmt::Display for SinkUri {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             SinkUri::Log => f.write_str("log:"),
             SinkUri::File(path) => write!(f, "file://{}", path.display()),
-            #[cfg(feature = "s3")]
             SinkUri::S3 { bucket, prefix } if prefix.is_empty() => write!(f, "s3://{bucket}"),
-            #[cfg(feature = "s3")]
             SinkUri::S3 { bucket, prefix } => write!(f, "s3://{bucket}/{prefix}"),
-            #[cfg(feature = "http")]
             SinkUri::Http(url) => f.write_str(url),
-            #[cfg(feature = "postgres")]
             SinkUri::Postgres(url) => f.write_str(url),
-            #[cfg(feature = "sftp")]
             SinkUri::Sftp(address) => address.fmt(f),
-            #[cfg(feature = "lambda")]
             SinkUri::Lambda { arn, .. } => f.write_str(arn),
-            #[cfg(feature = "states")]
             SinkUri::States { arn, .. } => f.write_str(arn),
         }
     }
@@ -287,7 +209,6 @@ mod tests {
         }
     }
 
-    #[cfg(feature = "s3")]
     #[test]
     fn an_s3_uri_has_a_bucket_and_maybe_a_prefix() {
         for text in ["s3://bucket", "s3://my.bucket-1/a/b c"] {
@@ -309,7 +230,6 @@ mod tests {
         }
     }
 
-    #[cfg(feature = "http")]
     #[test]
     fn http_without_tls_is_only_for_loopback_hosts() {
         for text in [
@@ -345,8 +265,6 @@ mod tests {
         }
     }
 
-    #[cfg(feature = "lambda")]
-    #[cfg(feature = "states")]
     #[test]
     fn functions_and_state_machines_are_named_by_their_arns() {
         const LAMBDA: &str = "arn:aws:lambda:eu-west-1:123456789012:function:f";
@@ -357,23 +275,6 @@ mod tests {
             }
             let error = format!("{text}:a:b").parse::<SinkUri>().unwrap_err();
             assert!(error.contains("<region>:<account>"), "{error}");
-        }
-    }
-
-    #[test]
-    fn the_error_of_a_sink_that_was_not_built_names_its_feature() {
-        for (built, feature, text) in [
-            (cfg!(feature = "s3"), "s3", "s3://bucket"),
-            (cfg!(feature = "lambda"), "lambda", "arn:aws:lambda:x"),
-            (cfg!(feature = "states"), "states", "arn:aws:states:x"),
-            (cfg!(feature = "sftp"), "sftp", "sftp://u@h/in"),
-        ] {
-            if built {
-                continue;
-            }
-            let error = text.parse::<SinkUri>().unwrap_err();
-            let words = format!("cargo feature `{feature}`");
-            assert!(error.contains(&words), "{error}");
         }
     }
 }

@@ -98,7 +98,10 @@ async fn a_build_without_s3_says_so() {
     ];
     for error in refused {
         assert!(matches!(error, PortError::Refused { .. }), "{error:?}");
-        assert!(error.to_string().contains("cargo feature `s3`"), "{error}");
+        assert!(
+            error.to_string().contains("cargo feature `full`"),
+            "{error}"
+        );
     }
 }
 

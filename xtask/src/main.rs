@@ -254,8 +254,14 @@ fn simulate() -> anyhow::Result<()> {
 /// Lints the packages that users build by themselves, as the documents say. In the whole workspace, others switch on features
 /// that a package needs and does not ask for.
 fn lint_packages() -> anyhow::Result<()> {
-    for package in ["local", "batchctl"] {
-        cargo_beside(&["clippy", "--package", package, "--", "-D", "warnings"])?;
+    let minimal = ["--no-default-features", "--features", "aggregator/function"];
+    let functions = ["--package", "aggregator", "--package", "batch-processor"];
+    for package in [
+        &["--package", "local"],
+        &["--package", "batchctl"],
+        &[&functions[..], &minimal].concat()[..],
+    ] {
+        cargo_beside(&[&["clippy"], package, &["--", "-D", "warnings"]].concat())?;
     }
     Ok(())
 }

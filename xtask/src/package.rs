@@ -15,28 +15,16 @@ use crate::tools::{self, status};
 /// The arguments of `cargo xtask package`.
 #[derive(clap::Args, Default)]
 pub struct Package {
-    /// Cargo features of the functions in addition to the default ones, for example `s3,batch-processor/postgres`
-    #[arg(long, value_name = "FEATURES")]
-    features: Option<String>,
+    /// Build without the cargo feature `full`: without the sinks `s3://`, `sftp://`, `postgres://` and `arn:`, Parquet, bodies in S3,
+    /// event buses and traces
+    #[arg(long)]
+    minimal: bool,
     /// Architecture of the functions, which must be that of the template's `Architecture` [default: this machine's]
     #[arg(long, value_enum, value_name = "ARCH")]
     arch: Option<Architecture>,
 }
 
 impl Package {
-    /// Returns the package for this machine with the feature `s3`.
-    pub fn with_s3() -> Package {
-        Package::with_features("s3")
-    }
-
-    /// Returns the package for this machine with more features, separated by commas.
-    pub fn with_features(features: &str) -> Package {
-        Package {
-            features: (!features.is_empty()).then(|| features.to_owned()),
-            ..Package::default()
-        }
-    }
-
     /// Returns the package that the template deploys by default.
     ///
     /// # Errors
@@ -49,16 +37,6 @@ impl Package {
             arch: Some(Architecture::default_of(&text)?),
             ..Package::default()
         })
-    }
-
-    /// Returns the features of `local` that have the stand-ins for what the functions use with their extra features.
-    fn local_features(&self) -> String {
-        let features = self.features.as_deref().unwrap_or_default().split(',');
-        let local = features.filter_map(|feature| {
-            let name = feature.rsplit('/').next().unwrap_or_default().trim();
-            LOCAL_FEATURES.contains(&name).then_some(name)
-        });
-        local.collect::<Vec<_>>().join(",")
     }
 
     fn arch(&self) -> anyhow::Result<Architecture> {
@@ -187,7 +165,7 @@ enum Bodies {
     Items,
     /// Chunks in the batch table
     Table,
-    /// Chunks in a bucket of the stack; the functions get the cargo feature `s3`
+    /// Chunks in a bucket of the stack
     S3,
 }
 
@@ -199,28 +177,7 @@ impl Bodies {
             Bodies::S3 => "s3",
         }
     }
-
-    fn package(self) -> Package {
-        match self {
-            Bodies::Items | Bodies::Table => Package::default(),
-            Bodies::S3 => Package::with_s3(),
-        }
-    }
 }
-
-/// The features of `local` that belong to features of the functions with the same names.
-const LOCAL_FEATURES: [&str; 10] = [
-    "eventbridge",
-    "s3",
-    "lambda",
-    "layouts",
-    "parquet",
-    "states",
-    "postgres",
-    "sftp",
-    "otel",
-    "time-zones",
-];
 
 /// The functions: names of packages and of executables.
 const FUNCTIONS: [&str; 2] = ["aggregator", "batch-processor"];
@@ -261,8 +218,8 @@ pub fn build(package: &Package) -> anyhow::Result<()> {
         }
         command.args(["--package", function]);
     }
-    if let Some(features) = &package.features {
-        command.args(["--features", features]);
+    if package.minimal {
+        command.args(["--no-default-features", "--features", "aggregator/function"]);
     }
     // Without the flag, cargo lambda builds for this machine, in the same folder as other builds.
     if Some(arch) != Architecture::of_this_machine().ok() {
@@ -287,46 +244,27 @@ pub fn package(package: &Package) -> anyhow::Result<()> {
         Command::new(tools::install_python("infra", "requirements.txt")?)
             .arg("package.py")
             .args(["--arch", package.arch()?.name()])
-            // With extra features, package.py does not check the size.
-            .args(&package.features)
             .current_dir(tools::root()?.join("infra/checks")),
     )
 }
 
-/// Builds `local` and `loadgen` with one command, so that no dependency is built twice with different features. `features`
-/// has more flags of cargo.
-pub fn build_tools(features: &[&str]) -> anyhow::Result<PathBuf> {
-    let mut build = vec!["build", "--release", "--package", "local"];
-    build.extend(["--package", "loadgen"].iter().chain(features));
-    tools::cargo(&build)?;
+/// Builds `local`, with every stand-in, and `loadgen` with one command, so that no dependency is built twice with different
+/// features.
+pub fn build_tools() -> anyhow::Result<PathBuf> {
+    let packages = ["--package", "local", "--package", "loadgen"];
+    let build = ["build", "--release", "--features", "local/full"];
+    tools::cargo(&[&build[..], &packages].concat())?;
     Ok(tools::target_dir().join("release"))
 }
 
-/// Returns the command `batch-local burst` with the packaged functions.
+/// Returns the command `batch-local burst` with the packaged functions, which must have been built.
 pub fn local_burst(messages: u64) -> anyhow::Result<Command> {
-    local_burst_with(&[], messages)
-}
-
-/// Returns the command `batch-local burst` with the functions of a package, which must have been built.
-pub fn local_burst_of_package(package: &Package, messages: u64) -> anyhow::Result<Command> {
-    let features = package.local_features();
-    let features: &[&str] = match features.as_str() {
-        "" => &[],
-        features => &["--features", features],
-    };
-    local_burst_with(features, messages)
-}
-
-fn local_burst_with(features: &[&str], messages: u64) -> anyhow::Result<Command> {
-    let local = build_tools(features)?.join("batch-local");
     let bootstrap = |function| Ok::<_, anyhow::Error>(packaged()?.join(function).join("bootstrap"));
-    let (aggregator, batch_processor) = (bootstrap("aggregator")?, bootstrap("batch-processor")?);
-    Ok(burst_command(
-        &local,
+    local_burst_of(
         messages,
-        &aggregator,
-        &batch_processor,
-    ))
+        &bootstrap("aggregator")?,
+        &bootstrap("batch-processor")?,
+    )
 }
 
 /// Returns the command `batch-local burst` with the given functions.
@@ -335,24 +273,14 @@ pub fn local_burst_of(
     aggregator: &Path,
     batch_processor: &Path,
 ) -> anyhow::Result<Command> {
-    let local = build_tools(&[])?.join("batch-local");
-    Ok(burst_command(&local, messages, aggregator, batch_processor))
-}
-
-fn burst_command(
-    local: &Path,
-    messages: u64,
-    aggregator: &Path,
-    batch_processor: &Path,
-) -> Command {
-    let mut command = Command::new(local);
+    let mut command = Command::new(build_tools()?.join("batch-local"));
     command
         .args(["burst", "--messages", &messages.to_string()])
         .arg("--aggregator")
         .arg(aggregator)
         .arg("--batch-processor")
         .arg(batch_processor);
-    command
+    Ok(command)
 }
 
 /// Runs a burst through `local` with the packaged functions.
@@ -365,20 +293,20 @@ pub fn burst(burst: &Burst) -> anyhow::Result<()> {
         here.name()
     );
     package(&burst.package)?;
-    let mut command = local_burst_of_package(&burst.package, burst.messages)?;
+    let mut command = local_burst(burst.messages)?;
     status(command.args(&burst.arguments))
 }
 
 /// Runs a burst through ministack, which creates the stack of the template and runs the packaged functions.
 pub fn ministack(ministack: &Ministack) -> anyhow::Result<()> {
-    package(&ministack.bodies.package())?;
+    package(&Package::default())?;
     let checks = tools::root()?.join("infra/checks");
     let server = tools::install_python("ministack", "ministack-requirements.txt")?;
     status(
         Command::new(tools::install_python("infra", "requirements.txt")?)
             .arg("ministack.py")
             .arg(server)
-            .arg(build_tools(&[])?.join("loadgen"))
+            .arg(build_tools()?.join("loadgen"))
             .arg(ministack.messages.to_string())
             .arg(ministack.bodies.value())
             .current_dir(checks),
@@ -395,24 +323,6 @@ mod tests {
             Package::deployed().unwrap().arch,
             Some(Architecture::X86_64)
         );
-    }
-
-    #[test]
-    fn local_gets_the_stand_ins_for_the_features_of_the_functions() {
-        let features = |features: &str| {
-            let package = Package {
-                features: Some(features.to_owned()),
-                ..Package::default()
-            };
-            package.local_features()
-        };
-        assert_eq!(features("s3"), "s3");
-        assert_eq!(
-            features("aggregator/s3,batch-processor/lambda"),
-            "s3,lambda"
-        );
-        assert_eq!(features("batch-processor/unknown"), "");
-        assert_eq!(Package::default().local_features(), "");
     }
 
     #[test]

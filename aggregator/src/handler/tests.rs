@@ -4,9 +4,8 @@ mod drained;
 mod duplicates;
 mod idle;
 mod metrics;
-#[cfg(feature = "s3")]
+#[cfg(feature = "full")]
 mod overflow;
-#[cfg(feature = "time-zones")]
 mod periods;
 mod quarantine;
 mod quotas;

@@ -34,7 +34,6 @@ fn delays(processor: &Processor) -> Vec<u64> {
     sent.iter().map(|(_, delay)| delay.as_secs()).collect()
 }
 
-#[cfg(feature = "time-zones")]
 #[tokio::test]
 async fn outside_the_hours_a_batch_waits_and_the_sweep_sends_a_ticket_for_the_opening() {
     let processor = with_variables(a_processor(), "15:00-16:00 UTC", None);
@@ -66,7 +65,6 @@ async fn outside_the_hours_a_batch_waits_and_the_sweep_sends_a_ticket_for_the_op
     assert_eq!(delivered(&processor).len(), 1);
 }
 
-#[cfg(feature = "time-zones")]
 #[tokio::test]
 async fn a_batch_that_waits_for_a_near_opening_gets_its_ticket_at_once() {
     let processor = with_variables(a_processor(), "15:00-16:00 UTC", None);
@@ -133,7 +131,6 @@ async fn an_attempt_that_failed_keeps_its_turn_for_some_minutes() {
     assert_eq!(record(&processor).turn_at, Some(others + hour));
 }
 
-#[cfg(feature = "time-zones")]
 #[tokio::test]
 async fn a_turn_that_passes_outside_the_hours_is_taken_again() {
     let processor = with_variables(a_processor(), "15:00-16:00 UTC", Some(1));

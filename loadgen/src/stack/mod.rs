@@ -6,7 +6,6 @@
 //! outputs, variables and attributes.
 
 mod batches;
-#[cfg(feature = "postgres")]
 mod database;
 mod description;
 mod parts;
@@ -15,7 +14,6 @@ mod run;
 mod watch;
 mod watch_error;
 
-#[cfg(feature = "postgres")]
 pub use database::DatabaseError;
 pub use description::Stack;
 pub use parts::PartsError;

@@ -8,7 +8,6 @@ use aws_sdk_s3::Client;
 use aws_sdk_s3::error::DisplayErrorContext;
 use futures::{StreamExt, TryStreamExt};
 
-#[cfg(feature = "postgres")]
 use super::database::{DatabaseError, fetch_rows};
 
 /// Objects that are read at once.
@@ -36,7 +35,6 @@ pub enum PartsError {
     /// The bucket cannot be listed, or an object cannot be read.
     #[error("`{place}`: {message}")]
     Bucket { place: String, message: String },
-    #[cfg(feature = "postgres")]
     #[error(transparent)]
     Database(#[from] DatabaseError),
 }
@@ -71,18 +69,8 @@ pub(super) async fn fetch_parts(
         let (bucket, prefix) = place.split_once('/').unwrap_or((place, ""));
         copy_objects(&connection.s3, bucket, prefix, batch_ids, parts.path()).await?;
     } else if is_database(sink) {
-        #[cfg(feature = "postgres")]
-        {
-            let password = connection.database_password.as_deref();
-            fetch_rows(sink, password, table, batch_ids, parts.path()).await?;
-        }
-        #[cfg(not(feature = "postgres"))]
-        {
-            let table = table.unwrap_or("events");
-            return Ok(Parts::Unreadable(format!(
-                "this executable was built without the cargo feature `postgres`, which reads the table `{table}`: expected one of `cargo build --release -p loadgen --features postgres`"
-            )));
-        }
+        let password = connection.database_password.as_deref();
+        fetch_rows(sink, password, table, batch_ids, parts.path()).await?;
     } else {
         let scheme = sink.split(':').next().unwrap_or_default();
         return Ok(Parts::Unreadable(format!(

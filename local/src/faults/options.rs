@@ -140,7 +140,6 @@ impl FaultArgs {
     }
 
     /// Returns whether the sink is to be down at any time.
-    #[cfg(feature = "postgres")]
     pub(crate) fn sink_outages(&self) -> bool {
         self.sink_down != 0.0 || !self.sink_outages.is_empty()
     }

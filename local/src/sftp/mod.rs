@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::faults::SinkErrors;
+use crate::sink::server_variables;
 
 pub use proxy::Proxy;
 pub use server::Server;
@@ -44,7 +45,7 @@ impl Sftp {
 
     /// Returns the variables of the sink.
     pub fn variables(&self) -> Vec<(&'static str, String)> {
-        variables(
+        server_variables(
             self.server.url(self.proxy.port()),
             self.server.host_key().to_owned(),
             self.server.user_key().to_owned(),
@@ -55,21 +56,4 @@ impl Sftp {
     pub fn watched(&self) -> WatchReport {
         self.watcher.report()
     }
-}
-
-/// Returns variables of the same form as those of a running server.
-pub(crate) fn placeholder_variables() -> Vec<(&'static str, String)> {
-    variables(
-        "sftp://local@127.0.0.1/files".to_owned(),
-        "SHA256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU".to_owned(),
-        "not a secret".to_owned(),
-    )
-}
-
-fn variables(url: String, host_key: String, password: String) -> Vec<(&'static str, String)> {
-    vec![
-        ("SINK", url),
-        ("SINK_HOST_KEY", host_key),
-        ("SINK_PASSWORD", password),
-    ]
 }

@@ -32,13 +32,16 @@ impl Proxies {
             in_front_of(Service::DynamoDb, &endpoints.dynamodb, faults.on_dynamodb()).await?,
             in_front_of(Service::Sqs, &endpoints.sqs, faults.on_requests()).await?,
         ];
-        #[cfg(feature = "s3")]
-        proxies.push(in_front_of(Service::S3, &endpoints.s3, faults.on_requests()).await?);
+        let mut s3 = None;
+        if let Some(endpoint) = &endpoints.s3 {
+            let proxy = in_front_of(Service::S3, endpoint, faults.on_requests()).await?;
+            s3 = Some(proxy.endpoint());
+            proxies.push(proxy);
+        }
         let endpoints = Endpoints {
             dynamodb: proxies[0].endpoint(),
             sqs: proxies[1].endpoint(),
-            #[cfg(feature = "s3")]
-            s3: proxies[2].endpoint(),
+            s3,
         };
         let mut receiver = None;
         if let Some(endpoint) = sink.receiver_endpoint() {

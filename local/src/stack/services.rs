@@ -9,7 +9,6 @@ use emulators::lambda::REGION;
 use emulators::sqs::Sqs;
 use tokio::sync::oneshot;
 
-#[cfg(feature = "s3")]
 use crate::bodies;
 use crate::deploy::{self, Endpoints};
 use crate::dynamodb::BATCH_TABLE;
@@ -55,9 +54,8 @@ impl Services {
             None => None,
         };
         let dynamodb = DynamoDb::start_on(ports.dynamodb).await?;
-        #[cfg(feature = "s3")]
         for bucket in bodies::buckets(&options.variables, &options.faults.redeploys) {
-            sink.s3().create_bucket(&bucket);
+            sink.create_bucket(&bucket);
         }
         let (sqs_stop, stopped) = oneshot::channel::<()>();
         tokio::spawn(sqs.clone().serve(listener, async {
@@ -66,8 +64,7 @@ impl Services {
         let endpoints = Endpoints {
             dynamodb: dynamodb.endpoint(),
             sqs: sqs_endpoint,
-            #[cfg(feature = "s3")]
-            s3: sink.s3().endpoint(),
+            s3: sink.s3_endpoint(),
         };
         Ok(Services {
             sqs,

@@ -8,6 +8,7 @@ use protocol::time::Timestamp;
 use super::attributes::{Item, MalformedItem, StoredItem, b, n, s, ttl};
 use super::batch_items::BATCH_ID;
 use super::errors::{DYNAMODB, port_error};
+use crate::config::WITHOUT_FULL;
 use crate::ports::{ChunkReply, ChunkStore, Piece, PortError};
 
 /// Permits the write only if there is no item with this key.
@@ -93,7 +94,7 @@ impl DynamoChunkStore {
     }
 }
 
-/// The chunks of a build without S3.
+/// The chunks of a build without the cargo feature `full`.
 #[async_trait]
 impl ChunkStore for DynamoChunkStore {
     async fn put(
@@ -105,24 +106,21 @@ impl ChunkStore for DynamoChunkStore {
     ) -> Result<ChunkReply, PortError> {
         match place {
             ChunkPlace::Table => self.put_piece(id, piece, expires_at).await,
-            ChunkPlace::S3(prefix) => Err(not_built(prefix, id)),
+            ChunkPlace::S3(prefix) => Err(refused(prefix, id)),
         }
     }
 
     async fn get(&self, place: &ChunkPlace, id: PieceId) -> Result<Option<Piece>, PortError> {
         match place {
             ChunkPlace::Table => self.get_piece(id).await,
-            ChunkPlace::S3(prefix) => Err(not_built(prefix, id)),
+            ChunkPlace::S3(prefix) => Err(refused(prefix, id)),
         }
     }
 }
 
-fn not_built(S3Prefix { bucket, prefix }: &S3Prefix, id: PieceId) -> PortError {
+fn refused(S3Prefix { bucket, prefix }: &S3Prefix, id: PieceId) -> PortError {
     PortError::Refused {
         service: "S3",
-        message: format!(
-            "chunk `{id}`: in `s3://{bucket}/{prefix}`: {}",
-            crate::config::not_built("s3")
-        ),
+        message: format!("chunk `{id}`: in `s3://{bucket}/{prefix}`: {WITHOUT_FULL}"),
     }
 }

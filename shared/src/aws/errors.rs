@@ -11,7 +11,7 @@ use crate::ports::PortError;
 pub(super) const DYNAMODB: &str = "DynamoDB";
 pub(super) const SQS: &str = "SQS";
 pub(super) const S3: &str = "S3";
-#[cfg(feature = "eventbridge")]
+#[cfg(feature = "full")]
 pub(super) const EVENTBRIDGE: &str = "EventBridge";
 
 /// What an error code of a service says about the request.

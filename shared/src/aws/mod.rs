@@ -20,25 +20,25 @@ mod dynamo_quota_store;
 mod dynamo_sequence_store;
 mod dynamo_turn_store;
 mod errors;
-#[cfg(feature = "eventbridge")]
+#[cfg(feature = "full")]
 mod event_bus;
 #[cfg(test)]
 mod items_props;
 mod lock_items;
 mod logs;
 mod named_items;
-#[cfg(not(feature = "s3"))]
+#[cfg(not(feature = "full"))]
 mod no_overflow_store;
 mod notice_items;
 mod partiql;
 mod ports;
-#[cfg(feature = "s3")]
+#[cfg(feature = "full")]
 mod s3_chunk_store;
-#[cfg(feature = "s3")]
+#[cfg(feature = "full")]
 mod s3_lifecycle;
-#[cfg(feature = "s3")]
+#[cfg(feature = "full")]
 mod s3_objects;
-#[cfg(feature = "s3")]
+#[cfg(feature = "full")]
 mod s3_overflow_store;
 mod sdk;
 mod single_writes;
@@ -60,18 +60,10 @@ pub use dynamo_quota_store::DynamoQuotaStore;
 pub use dynamo_sequence_store::DynamoSequenceStore;
 pub use dynamo_turn_store::DynamoTurnStore;
 pub use errors::chain;
-#[cfg(feature = "eventbridge")]
-pub use event_bus::EventBus;
 pub use logs::init_logs;
-#[cfg(not(feature = "s3"))]
+#[cfg(not(feature = "full"))]
 pub use no_overflow_store::NoOverflowStore as AwsOverflowStore;
 pub use ports::{aws_duplicates_queue, aws_notice_target, aws_ports, aws_source_queues};
-#[cfg(feature = "s3")]
-pub use s3_chunk_store::S3ChunkStore;
-#[cfg(feature = "s3")]
-pub use s3_lifecycle::tell_overflow_retention;
-#[cfg(feature = "s3")]
-pub use s3_overflow_store::S3OverflowStore as AwsOverflowStore;
 pub use sdk::{CONNECT_TIMEOUT, POOL_IDLE_TIMEOUT, Sdk};
 pub use sqs_attributes::{from_sqs, to_sqs};
 pub use sqs_batch_queue::SqsBatchQueue;
@@ -80,3 +72,9 @@ pub use sqs_quarantine::SqsQuarantineQueue;
 pub use sqs_source_queues::SqsSourceQueues;
 pub use system::{StdoutMetricLog, SystemClock, SystemEntropy};
 pub use traces::{TracedInvocation, TracedMessages, Traces};
+
+#[cfg(feature = "full")]
+pub use {
+    event_bus::EventBus, s3_chunk_store::S3ChunkStore, s3_lifecycle::tell_overflow_retention,
+    s3_overflow_store::S3OverflowStore as AwsOverflowStore,
+};

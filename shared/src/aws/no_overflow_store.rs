@@ -6,10 +6,10 @@ use protocol::claim::Overflow;
 
 use super::errors::S3;
 use super::sdk::Sdk;
-use crate::config::not_built;
+use crate::config::WITHOUT_FULL;
 use crate::ports::{OverflowStore, PortError};
 
-/// The store of an executable that was built without the cargo feature `s3`. It refuses every request.
+/// The store of an executable that was built without the cargo feature `full`. It refuses every request.
 #[derive(Clone, Copy, Debug)]
 pub struct NoOverflowStore;
 
@@ -23,7 +23,7 @@ impl NoOverflowStore {
 fn refused(object: &Overflow) -> PortError {
     PortError::Refused {
         service: S3,
-        message: format!("{object}: not available: {}", not_built("s3")),
+        message: format!("{object}: not available: {WITHOUT_FULL}"),
     }
 }
 

@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use super::AwsOverflowStore;
 use super::dynamo_batch_store::DynamoBatchStore;
 use super::dynamo_chunk_store::DynamoChunkStore;
 use super::dynamo_lock_store::DynamoLockStore;
@@ -7,20 +8,14 @@ use super::dynamo_pause_store::DynamoPauseStore;
 use super::dynamo_quota_store::DynamoQuotaStore;
 use super::dynamo_sequence_store::DynamoSequenceStore;
 use super::dynamo_turn_store::DynamoTurnStore;
-#[cfg(feature = "eventbridge")]
-use super::event_bus::EventBus;
-#[cfg(not(feature = "s3"))]
-use super::no_overflow_store::NoOverflowStore as AwsOverflowStore;
-#[cfg(feature = "s3")]
-use super::s3_chunk_store::S3ChunkStore;
-#[cfg(feature = "s3")]
-use super::s3_overflow_store::S3OverflowStore as AwsOverflowStore;
 use super::sdk::Sdk;
 use super::sqs_batch_queue::SqsBatchQueue;
 use super::sqs_notice_queue::SqsNoticeQueue;
 use super::sqs_quarantine::SqsQuarantineQueue;
 use super::sqs_source_queues::SqsSourceQueues;
 use super::system::{StdoutMetricLog, SystemClock, SystemEntropy};
+#[cfg(feature = "full")]
+use super::{EventBus, S3ChunkStore};
 use crate::config::{Common, Completion};
 use crate::ports::{NoticeTarget, Ports, QuarantineQueue, SourceQueues};
 use crate::retry::attempt_timeout;
@@ -35,12 +30,10 @@ pub fn aws_ports(sdk: &Sdk, common: &Common, index: &str, quarantine_url: Option
     let sequence_store = DynamoSequenceStore::new(dynamodb.clone(), &common.batch_table);
     let quota_store = DynamoQuotaStore::new(dynamodb.clone(), &common.batch_table);
     let turn_store = DynamoTurnStore::new(dynamodb.clone(), &common.batch_table);
-    let chunk_table = DynamoChunkStore::new(dynamodb.clone(), &common.batch_table);
-    // Without the cargo feature `s3`, a chunk in S3 is refused with the reason.
-    #[cfg(feature = "s3")]
-    let chunk_store = S3ChunkStore::of(sdk.s3(attempt), chunk_table);
-    #[cfg(not(feature = "s3"))]
-    let chunk_store = chunk_table;
+    let chunk_store = DynamoChunkStore::new(dynamodb.clone(), &common.batch_table);
+    // Without the cargo feature `full`, a chunk in S3 is refused with the reason.
+    #[cfg(feature = "full")]
+    let chunk_store = S3ChunkStore::of(sdk.s3(attempt), chunk_store);
     let lock_store = DynamoLockStore::new(dynamodb, &common.lock_table, index, common.write_mode);
     let quarantine_queue = quarantine_url
         .map(|url| Arc::new(SqsQuarantineQueue::new(sqs.clone(), url)) as Arc<dyn QuarantineQueue>);
@@ -81,12 +74,12 @@ pub fn aws_notice_target(
             let client = sdk.sqs_in(region.as_deref(), attempt);
             Arc::new(SqsNoticeQueue::new(client, url))
         }
-        #[cfg(feature = "eventbridge")]
+        #[cfg(feature = "full")]
         Completion::EventBus { arn, region } => {
             Arc::new(EventBus::new(sdk.eventbridge(region, attempt), arn))
         }
         // The configuration refuses an event bus in this build.
-        #[cfg(not(feature = "eventbridge"))]
+        #[cfg(not(feature = "full"))]
         Completion::EventBus { .. } => return None,
     })
 }

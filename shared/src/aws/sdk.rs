@@ -36,7 +36,6 @@ pub struct Sdk {
     config: SdkConfig,
     variable: Variables,
     /// The pool of connections; `None` if the program brought its own.
-    #[cfg(feature = "otel")]
     connector: Option<SharedHttpConnector>,
 }
 
@@ -74,7 +73,6 @@ impl Sdk {
         Sdk {
             config: config.build(),
             variable: Arc::new(variable),
-            #[cfg(feature = "otel")]
             connector: None,
         }
     }
@@ -91,7 +89,6 @@ impl Sdk {
             Some(Credentials::new(id, key, token, None, "environment"))
         };
         let connector = connector(connections);
-        #[cfg(feature = "otel")]
         let shared = connector.clone();
         let mut config = SdkConfig::builder()
             .behavior_version(BehaviorVersion::latest())
@@ -106,14 +103,12 @@ impl Sdk {
         Sdk {
             config: config.build(),
             variable: Arc::new(variable),
-            #[cfg(feature = "otel")]
             connector: Some(shared),
         }
     }
 
     /// Returns a connector with the connections of the SDK's clients, for requests to other servers.
-    #[cfg(feature = "otel")]
-    pub(crate) fn connector(&self) -> SharedHttpConnector {
+    pub fn connector(&self) -> SharedHttpConnector {
         let own = self.connector.clone();
         own.unwrap_or_else(|| connector(1))
     }
@@ -135,43 +130,6 @@ impl Sdk {
         })
     }
 
-    /// Returns a client of S3. With a configured endpoint, the bucket goes into the path, because a replacement of S3
-    /// seldom has a host name for every bucket.
-    #[cfg(feature = "s3")]
-    pub fn s3(&self, attempt_timeout: Duration) -> aws_sdk_s3::Client {
-        let config = self.of("S3", attempt_timeout);
-        let named = config.endpoint_url().is_some();
-        let config = aws_sdk_s3::config::Builder::from(&config)
-            .force_path_style(named)
-            .stalled_stream_protection(StalledStreamProtectionConfig::enabled().build());
-        aws_sdk_s3::Client::from_conf(config.build())
-    }
-
-    /// Returns a client of EventBridge in the region of the event bus.
-    #[cfg(feature = "eventbridge")]
-    pub fn eventbridge(
-        &self,
-        region: &str,
-        attempt_timeout: Duration,
-    ) -> aws_sdk_eventbridge::Client {
-        aws_sdk_eventbridge::Client::new(&in_region(
-            region,
-            &self.of("EVENTBRIDGE", attempt_timeout),
-        ))
-    }
-
-    /// Returns a client of Lambda in the region of the function to be invoked.
-    #[cfg(feature = "lambda")]
-    pub fn lambda(&self, region: &str, attempt_timeout: Duration) -> aws_sdk_lambda::Client {
-        aws_sdk_lambda::Client::new(&in_region(region, &self.of("LAMBDA", attempt_timeout)))
-    }
-
-    /// Returns a client of Step Functions in the region of the state machine to be started.
-    #[cfg(feature = "states")]
-    pub fn step_functions(&self, region: &str, attempt_timeout: Duration) -> aws_sdk_sfn::Client {
-        aws_sdk_sfn::Client::new(&in_region(region, &self.of("SFN", attempt_timeout)))
-    }
-
     /// Returns `AWS_SESSION_TOKEN`, by which the Lambda extensions of this function accept requests of its process.
     pub fn session_token(&self) -> Option<String> {
         (self.variable)("AWS_SESSION_TOKEN").filter(|token| !token.trim().is_empty())
@@ -187,6 +145,43 @@ impl Sdk {
             .find_map(|name| (self.variable)(name).filter(|url| !url.trim().is_empty()));
         config.set_endpoint_url(endpoint);
         config.build()
+    }
+}
+
+/// Clients of the services that only some configurations use.
+#[cfg(feature = "full")]
+impl Sdk {
+    /// Returns a client of S3. With a configured endpoint, the bucket goes into the path, because a replacement of S3
+    /// seldom has a host name for every bucket.
+    pub fn s3(&self, attempt_timeout: Duration) -> aws_sdk_s3::Client {
+        let config = self.of("S3", attempt_timeout);
+        let named = config.endpoint_url().is_some();
+        let config = aws_sdk_s3::config::Builder::from(&config)
+            .force_path_style(named)
+            .stalled_stream_protection(StalledStreamProtectionConfig::enabled().build());
+        aws_sdk_s3::Client::from_conf(config.build())
+    }
+
+    /// Returns a client of EventBridge in the region of the event bus.
+    pub fn eventbridge(
+        &self,
+        region: &str,
+        attempt_timeout: Duration,
+    ) -> aws_sdk_eventbridge::Client {
+        aws_sdk_eventbridge::Client::new(&in_region(
+            region,
+            &self.of("EVENTBRIDGE", attempt_timeout),
+        ))
+    }
+
+    /// Returns a client of Lambda in the region of the function to be invoked.
+    pub fn lambda(&self, region: &str, attempt_timeout: Duration) -> aws_sdk_lambda::Client {
+        aws_sdk_lambda::Client::new(&in_region(region, &self.of("LAMBDA", attempt_timeout)))
+    }
+
+    /// Returns a client of Step Functions in the region of the state machine to be started.
+    pub fn step_functions(&self, region: &str, attempt_timeout: Duration) -> aws_sdk_sfn::Client {
+        aws_sdk_sfn::Client::new(&in_region(region, &self.of("SFN", attempt_timeout)))
     }
 }
 
@@ -242,7 +237,6 @@ mod tests {
         );
     }
 
-    #[cfg(all(feature = "lambda", feature = "states"))]
     #[test]
     fn lambda_and_step_functions_are_called_in_the_region_of_the_arn() {
         let sdk = Sdk::read(

@@ -1,6 +1,6 @@
 //! `COMPLETION`: where notices go.
 
-use super::feature::not_built;
+use super::feature::in_full_build;
 use super::variable::{Text, Topic, Unset, Variable};
 
 pub const COMPLETION: Variable<Text> = Variable {
@@ -11,7 +11,7 @@ pub const COMPLETION: Variable<Text> = Variable {
         allowed: "the URL of a standard SQS queue, or the ARN of an event bus of EventBridge",
     },
     meaning: "Where a notice goes when a batch is complete, and when it goes into error. A notice is sent at least once, \
-              always with the same id and content. An event bus needs a build with the cargo feature `eventbridge`.",
+              always with the same id and content.",
 };
 
 /// The value of `COMPLETION`.
@@ -60,10 +60,7 @@ pub fn completion(text: &str) -> Result<Completion, String> {
     if !is_bus {
         return Err(format!("expected {allowed}"));
     }
-    if !cfg!(feature = "eventbridge") {
-        return Err(not_built("eventbridge"));
-    }
-    Ok(Completion::EventBus {
+    in_full_build(Completion::EventBus {
         arn: text.to_owned(),
         region: region.to_owned(),
     })
@@ -97,10 +94,7 @@ mod tests {
             arn: arn.to_owned(),
             region: "cn-north-1".to_owned(),
         };
-        #[cfg(feature = "eventbridge")]
         assert_eq!(completion(arn), Ok(bus));
-        #[cfg(not(feature = "eventbridge"))]
-        assert_ne!(completion(arn), Ok(bus));
     }
 
     #[test]

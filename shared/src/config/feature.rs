@@ -1,35 +1,20 @@
-//! What an error says of a cargo feature that the build lacks.
+//! The cargo feature `full`.
 
-/// The features that both functions have. The others are of the batch-processor alone.
-const OF_BOTH: [&str; 2] = ["s3", "time-zones"];
+/// Whether this executable was built with the cargo feature `full`.
+pub const FULL: bool = cfg!(feature = "full");
 
-/// Returns that the executable lacks a cargo feature, with the commands that build it in.
-pub fn not_built(feature: &str) -> String {
-    let of_functions = match OF_BOTH.contains(&feature) {
-        true => feature.to_owned(),
-        false => format!("batch-processor/{feature}"),
-    };
-    format!(
-        "the executable was built without the cargo feature `{feature}`: build the functions with `cargo xtask package --features \
-         {of_functions}`, or `local` with `cargo run --release -p local --features {feature}`"
-    )
-}
+/// What an error says of a value that needs the cargo feature `full`, in a build without it.
+pub const WITHOUT_FULL: &str = "the executable was built without the cargo feature `full`: run `local` with `cargo run --release \
+                                -p local --features full`; the functions have it unless they were built with \
+                                `--no-default-features`";
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_error_has_the_commands_that_build_the_feature_in() {
-        for (feature, of_functions) in [("s3", "s3"), ("sftp", "batch-processor/sftp")] {
-            let error = not_built(feature);
-            for words in [
-                format!("without the cargo feature `{feature}`"),
-                format!("`cargo xtask package --features {of_functions}`"),
-                format!("`cargo run --release -p local --features {feature}`"),
-            ] {
-                assert!(error.contains(&words), "{words} in {error}");
-            }
-        }
+/// Returns `value` if this executable was built with the cargo feature `full`.
+///
+/// # Errors
+/// [`WITHOUT_FULL`].
+pub fn in_full_build<T>(value: T) -> Result<T, String> {
+    match FULL {
+        true => Ok(value),
+        false => Err(WITHOUT_FULL.to_owned()),
     }
 }

@@ -148,11 +148,6 @@ impl<'a> Reader<'a> {
         self.raw(variable.name)
     }
 
-    /// Declares variables that this build does not read, because it lacks a cargo feature.
-    pub fn not_in_this_build(&mut self, variables: &[&'static dyn Declared]) {
-        self.declared.extend(variables);
-    }
-
     /// Adds a problem of one or several variables.
     pub fn problem(&mut self, problem: String) {
         self.problems.push(problem);

@@ -13,20 +13,21 @@
 
 pub mod names;
 
-#[cfg(feature = "otel")]
+#[cfg(feature = "full")]
 mod links;
-#[cfg(not(feature = "otel"))]
+#[cfg(not(feature = "full"))]
 mod off;
-#[cfg(feature = "otel")]
+#[cfg(feature = "full")]
 mod spans;
 mod xray;
 
-#[cfg(feature = "otel")]
+#[cfg(feature = "full")]
 pub(crate) use links::of_xray_header;
-#[cfg(feature = "otel")]
-pub use links::{BatchLinks, Links};
-#[cfg(not(feature = "otel"))]
+#[cfg(not(feature = "full"))]
 pub use off::{BatchLinks, Links, Span, count, failed, span, text, traceparent};
-#[cfg(feature = "otel")]
-pub use spans::{Span, count, failed, span, text, traceparent};
 pub use xray::TraceId;
+#[cfg(feature = "full")]
+pub use {
+    links::{BatchLinks, Links},
+    spans::{Span, count, failed, span, text, traceparent},
+};

@@ -1,4 +1,4 @@
-//! Spans in a build without the cargo feature `otel`: none.
+//! Spans in a build without the cargo feature `full`: none.
 
 use std::fmt::Display;
 

@@ -29,7 +29,7 @@ impl TraceId {
     }
 
     /// Returns the id as OpenTelemetry writes it: 32 digits.
-    #[cfg(feature = "otel")]
+    #[cfg(feature = "full")]
     pub(super) fn digits(&self) -> String {
         self.0.split('-').skip(1).collect()
     }

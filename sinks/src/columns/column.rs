@@ -93,7 +93,7 @@ impl<'i> Body<'i> {
 }
 
 /// What the values of a column are.
-#[cfg(feature = "parquet")]
+#[cfg(feature = "full")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ColumnKind {
     /// Texts, of which some may be null.
@@ -109,7 +109,7 @@ pub(crate) enum ColumnKind {
 
 impl Column {
     /// Returns what the values are. What an expression finds may differ from body to body, so it is a text.
-    #[cfg(feature = "parquet")]
+    #[cfg(feature = "full")]
     pub(crate) fn kind(&self) -> ColumnKind {
         match &self.content {
             Content::Json(_)

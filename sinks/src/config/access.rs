@@ -1,18 +1,9 @@
 //! Variables for access to an endpoint, a database or a server: secrets, tables, passwords and host keys.
 
-#[cfg(feature = "http")]
 use shared::config::Reader;
 use shared::config::{Number, Text, Topic, Unset, Variable};
 
-#[cfg(feature = "postgres")]
-use crate::postgres::TableName;
-#[cfg(any(feature = "postgres", feature = "sftp"))]
-use crate::secret::Secret;
-#[cfg(feature = "http")]
 use crate::secret::{SecretConfig, SecretHeader, SecretName};
-#[cfg(feature = "sftp")]
-use crate::sftp::HostKeys;
-#[cfg(feature = "http")]
 use crate::uri::{SinkKind, SinkUri};
 
 /// Where the secret for an endpoint, a database or a server is kept.
@@ -92,7 +83,6 @@ pub(super) const SINK_REJECTS_MAX: Variable<Number<u64>> = Variable {
 };
 
 /// Reads where the secret is kept. Errors do not quote a wrong `SINK_SECRET`: it may be the secret itself.
-#[cfg(feature = "http")]
 pub(super) fn secret(reader: &mut Reader<'_>, sink: &SinkUri) -> Option<SecretConfig> {
     let name = reader.text(&SINK_SECRET, |text| Some(text.parse::<SecretName>()));
     let header = reader.text_with(&SINK_SECRET_HEADER, str::parse::<SecretHeader>);
@@ -130,62 +120,11 @@ pub(super) fn secret(reader: &mut Reader<'_>, sink: &SinkUri) -> Option<SecretCo
     }
 }
 
-/// Reads the password of a database or a server.
-#[cfg(any(feature = "postgres", feature = "sftp"))]
-pub(super) fn password(reader: &mut Reader<'_>, sink: &SinkUri) -> Option<Secret> {
-    let password = reader.text(&SINK_PASSWORD, |text| Some(Secret::from(text.to_owned())));
-    let reads_it = matches!(sink.kind(), SinkKind::Postgres | SinkKind::Sftp);
-    reader.rule(
-        "`SINK_PASSWORD` is set only with `SINK` `postgres:` or `sftp:`.",
-        (password.is_some() && !reads_it).then(|| {
-            format!("`{SINK_PASSWORD}` is set, but only `SINK` `postgres:` and `sftp:` read it")
-        }),
-    );
-    reader.rule(
-        "`SINK_PASSWORD` and `SINK_SECRET` are not both set.",
-        (password.is_some() && reader.is_set(&SINK_SECRET)).then(|| {
-            format!("`{SINK_PASSWORD}` and `{SINK_SECRET}` are both set, expected one of them")
-        }),
-    );
-    password
-}
-
-/// Reads the table and the limit of rejects of a database.
-#[cfg(feature = "postgres")]
-pub(super) fn database(reader: &mut Reader<'_>) -> (TableName, u64) {
-    let table = reader.text_with(&SINK_TABLE, str::parse);
-    let rejects_max = reader.number(&SINK_REJECTS_MAX);
-    (table.unwrap_or_else(TableName::events), rejects_max)
-}
-
-/// Reads the host keys of a server, and checks that its user can log in.
-#[cfg(feature = "sftp")]
-pub(super) fn host_keys(reader: &mut Reader<'_>, sink: &SinkUri) -> Option<HostKeys> {
-    let keys = reader.text_with(&SINK_HOST_KEY, str::parse);
-    let is_server = sink.kind() == SinkKind::Sftp;
-    let problem = match (is_server, reader.is_set(&SINK_HOST_KEY)) {
-        (true, false) => Some(format!(
-            "`{SINK_HOST_KEY}`: not set: `SINK` `sftp:` needs it, expected {}",
-            SINK_HOST_KEY.value.allowed
-        )),
-        (false, true) => Some(format!(
-            "`{SINK_HOST_KEY}` is set, but only `SINK` `sftp:` reads it"
-        )),
-        (true, true) | (false, false) => None,
-    };
-    reader.rule(
-        "`SINK_HOST_KEY` is set with `SINK` `sftp:`, and is not set otherwise.",
-        problem,
-    );
-    let can_log_in = reader.is_set(&SINK_SECRET) || reader.is_set(&SINK_PASSWORD);
-    reader.rule(
-        "With `SINK` `sftp:`, `SINK_SECRET` or `SINK_PASSWORD` is set.",
-        (is_server && !can_log_in).then(|| {
-            format!(
-                "`{SINK_SECRET}`: not set: `SINK` `sftp:` needs it or `{SINK_PASSWORD}`, expected {}",
-                SINK_SECRET.value.allowed
-            )
-        }),
-    );
-    keys
+/// Declares the variables of the sinks `postgres:` and `sftp:` in a build that has neither.
+#[cfg(not(feature = "full"))]
+pub(super) fn declare(reader: &mut Reader<'_>) {
+    for variable in [&SINK_TABLE, &SINK_PASSWORD, &SINK_HOST_KEY] {
+        reader.text(variable, |_| Some(()));
+    }
+    reader.number(&SINK_REJECTS_MAX);
 }

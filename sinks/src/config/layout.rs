@@ -48,7 +48,7 @@ const SINK_HEADER_RECORD: Variable<Text> = Variable {
         unset: Unset::Nothing,
         allowed: RECORD,
     },
-    meaning: "A record before all others. It needs a build with the cargo feature `layouts`.",
+    meaning: "A record before all others.",
 };
 const SINK_TRAILER_RECORD: Variable<Text> = Variable {
     name: "SINK_TRAILER_RECORD",
@@ -57,7 +57,7 @@ const SINK_TRAILER_RECORD: Variable<Text> = Variable {
         unset: Unset::Nothing,
         allowed: RECORD,
     },
-    meaning: "A record after all others. It needs a build with the cargo feature `layouts`.",
+    meaning: "A record after all others.",
 };
 const SINK_PATH: Variable<Text> = Variable {
     name: "SINK_PATH",
@@ -67,14 +67,14 @@ const SINK_PATH: Variable<Text> = Variable {
         allowed: "a path with placeholders such as `{key}/{date:%Y%m%d}/{sequence:06}.txt`: docs/sinks.md, \"Layouts\"",
     },
     meaning: "With `file:`, `s3:` and `sftp:`, the path of a part's records below the directory or prefix, instead of \
-              `<batchId>/<part>.<ext>`. It needs a build with the cargo feature `layouts`.",
+              `<batchId>/<part>.<ext>`.",
 };
 const SINK_TIME_ZONE: Variable<Text> = Variable {
     name: "SINK_TIME_ZONE",
     topic: Topic::Layout,
     value: Text {
         unset: Unset::Default("UTC"),
-        allowed: "`UTC`, or with the feature `time-zones` a name such as `Europe/Zurich`",
+        allowed: "`UTC` or the name of a time zone, such as `Europe/Zurich`",
     },
     meaning: "The time zone of dates in templates.",
 };

@@ -11,11 +11,11 @@ use russh_sftp::client::SftpSession;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::address::Address;
 use super::errors::status;
 use super::host_keys::{HostKeys, fingerprint};
 use super::login::Login;
 use super::server::SftpServer;
+use crate::address::Address;
 use crate::sink::SinkError;
 
 /// How long an idle connection may take to reply before a new one is made. A connection that stayed idle while the

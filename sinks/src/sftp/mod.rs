@@ -4,7 +4,6 @@
 //! server can do that, and then renamed. So a file under its final name is always complete. [`store`](crate::store) says in which
 //! order the files of a part are written.
 
-mod address;
 mod connection;
 mod errors;
 mod host_keys;
@@ -22,7 +21,6 @@ use crate::part::Part;
 use crate::rendering::Rendering;
 use crate::sink::{Receipt, Sink, SinkError};
 use crate::store;
-pub use address::Address;
 use connection::{Connection, Connections};
 pub use host_keys::HostKeys;
 pub use login::LoginSource;

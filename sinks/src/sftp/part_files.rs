@@ -11,9 +11,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tracing::debug;
 use uuid::Uuid;
 
-use super::address::Address;
 use super::errors::{content_error, sftp_error, status};
 use super::partials::{PartialOf, is_abandoned};
+use crate::address::Address;
 use crate::directory::directory_of;
 use crate::part::Part;
 use crate::sink::SinkError;

@@ -1,6 +1,6 @@
-use super::address::Address;
 use super::host_keys::HostKeys;
 use super::login::LoginSource;
+use crate::address::Address;
 
 /// A server, and how its identity and ours are proven.
 #[derive(Debug)]

@@ -2,7 +2,6 @@
 
 use super::placeholder::{Facts, LayoutError, Placeholder, Value, Width};
 use crate::dates::DateFormat;
-use crate::in_build::InBuild;
 use crate::totals::{HASH_DIGITS_MAX, Total, TotalKind};
 
 /// Characters of a placeholder or of spaces.
@@ -42,7 +41,6 @@ impl TemplateUse {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template {
     pieces: Vec<Piece>,
-    in_build: InBuild,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,7 +70,6 @@ impl Template {
         used_as: TemplateUse,
         columns: &[&str],
     ) -> Result<Template, String> {
-        let in_build = InBuild::check()?;
         if let Some(control) = text.chars().find(|letter| letter.is_control()) {
             return Err(format!(
                 "control character `{}`, expected one record without any",
@@ -113,7 +110,7 @@ impl Template {
         }
         literal.push_str(rest);
         pieces.push(Piece::Text(literal));
-        Ok(Template { pieces, in_build })
+        Ok(Template { pieces })
     }
 
     fn placeholders(&self) -> impl Iterator<Item = &Placeholder> {
@@ -259,7 +256,6 @@ fn sum(argument: Option<&str>, columns: &[&str]) -> Result<(Value, Width), Strin
         None => (rest, None),
     };
     let total = Total {
-        in_build: InBuild::check()?,
         kind: TotalKind::Sum { decimals },
         column,
         name: name.to_owned(),
@@ -276,7 +272,6 @@ fn hash(argument: Option<&str>, columns: &[&str]) -> Result<(Value, Width), Stri
         format!("expected how many digits the total has, from 1 to {HASH_DIGITS_MAX}, such as `{{hash:{name}:10}}`")
     })?;
     let total = Total {
-        in_build: InBuild::check()?,
         kind: TotalKind::Hash { digits },
         column,
         name: name.to_owned(),

@@ -27,7 +27,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// # Errors
 /// An audit finds problems, or takes more than 200 MB.
 pub fn run(audit: &Audit) -> anyhow::Result<()> {
-    let loadgen = package::build_tools(&[])?.join("loadgen");
+    let loadgen = package::build_tools()?.join("loadgen");
     let dir = tools::target_dir().join("bench-audit");
     let messages = (audit.events as f64 / 0.95).round().to_string();
     println!("| rule | seconds | peak, MB |");

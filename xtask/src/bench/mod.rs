@@ -33,9 +33,6 @@ pub struct Bench {
     /// Number of bursts; the median is reported
     #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     runs: u32,
-    /// Cargo features of the functions in addition to the default ones, for example `otel`
-    #[arg(long, value_name = "FEATURES", default_value = "")]
-    features: String,
     /// More flags of `batch-local burst`
     #[arg(last = true, value_name = "FLAGS")]
     arguments: Vec<String>,
@@ -160,17 +157,10 @@ fn all_bursts(bench: &Bench) -> anyhow::Result<()> {
         Bodies::All => vec![Bodies::Items, Bodies::Table, Bodies::S3],
         one => vec![one],
     };
-    // Without S3 and other features, the functions are those that deploy by default.
-    let features = match (places.contains(&Bodies::S3), &*bench.features) {
-        (true, "") => "s3".to_owned(),
-        (true, others) => format!("s3,{others}"),
-        (false, others) => others.to_owned(),
-    };
-    let package = Package::with_features(&features);
-    package::package(&package)?;
+    package::package(&Package::default())?;
     let mut exceeded = Vec::new();
     for bodies in places {
-        let command = package::local_burst_of_package(&package, bench.messages)?;
+        let command = package::local_burst(bench.messages)?;
         exceeded.extend(bursts(bench, bodies, command)?);
     }
     ensure!(exceeded.is_empty(), "{}", exceeded.join("\n"));

@@ -49,7 +49,7 @@ impl Drop for Serve {
 /// # Errors
 /// A rate deviates by more than 2 %.
 pub fn run(rates: &Rates) -> anyhow::Result<()> {
-    let tools = package::build_tools(&[])?;
+    let tools = package::build_tools()?;
     let (_serve, queue) = match &rates.queue_url {
         Some(url) => (None, url.clone()),
         None => {

@@ -4,18 +4,18 @@
 //! once a response is returned, so spans are exported before that; and the processors' way to wait for an export blocks the
 //! only thread, which the export needs. So [`Traces`] keeps the spans and exports them itself.
 
-#[cfg(feature = "otel")]
+#[cfg(feature = "full")]
 mod http_client;
 mod invocation;
-#[cfg(not(feature = "otel"))]
+#[cfg(not(feature = "full"))]
 mod off;
-#[cfg(feature = "otel")]
+#[cfg(feature = "full")]
 mod process;
-#[cfg(feature = "otel")]
+#[cfg(feature = "full")]
 mod resource;
 
 pub use invocation::{TracedInvocation, TracedMessages};
-#[cfg(not(feature = "otel"))]
+#[cfg(not(feature = "full"))]
 pub use off::Traces;
-#[cfg(feature = "otel")]
+#[cfg(feature = "full")]
 pub use process::Traces;

@@ -1,4 +1,4 @@
-//! Traces in a build without the cargo feature `otel`: none.
+//! Traces in a build without the cargo feature `full`: none.
 
 use protocol::time::Timestamp;
 

@@ -98,7 +98,7 @@ fn is_visible(letter: char) -> bool {
 
 impl Address {
     /// Returns the server with its user, without the path.
-    pub(super) fn server(&self) -> String {
+    pub(crate) fn server(&self) -> String {
         let host = match self.host.contains(':') {
             true => format!("[{}]", self.host),
             false => self.host.clone(),

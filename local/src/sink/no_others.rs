@@ -1,0 +1,36 @@
+//! The stand-ins of a build with the cargo feature `full`, in one without it: none.
+
+use std::net::TcpListener;
+use std::path::PathBuf;
+
+use super::{Place, SinkKind};
+
+pub(super) struct OtherSinks;
+
+impl OtherSinks {
+    pub(super) async fn start(
+        _: SinkKind,
+        _: &Place<'_>,
+        _: TcpListener,
+    ) -> anyhow::Result<OtherSinks> {
+        Ok(OtherSinks)
+    }
+
+    pub(super) fn out(&self, _: SinkKind, _: &Place<'_>) -> Option<PathBuf> {
+        None
+    }
+
+    pub(super) fn s3_endpoint(&self) -> Option<String> {
+        None
+    }
+
+    pub(super) fn create_bucket(&self, _: &str) {}
+
+    pub(super) fn variables(&self) -> Option<Vec<(&'static str, String)>> {
+        None
+    }
+
+    pub(super) async fn export_parts(&self) -> anyhow::Result<()> {
+        Ok(())
+    }
+}
