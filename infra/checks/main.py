@@ -1,6 +1,7 @@
 """Runs every check of the templates, one after the other, and prints the time of each. `cargo xtask infra` installs the tools.
 
-`main.py --packages` runs the checks that need the zips, which must have been built before. `main.py --few` plants one wrong template
+`main.py --packages` runs the checks that need the zips, which must have been built before. `main.py --release TEMPLATE` checks the
+template of a release (xtask/src/release/template.rs). `main.py --few` plants one wrong template
 or construct for each check that notices any; without it, all of them.
 """
 
@@ -193,6 +194,22 @@ def verify_aws():
     return problems, f"{len(recorded)} experiments, {sum(1 + len(each['cases']) for each in recorded)} recorded observations; runs and signals on moto"
 
 
+def released():
+    """The template of a release: without faults, and with the code of each function in the bucket."""
+    path = sys.argv[sys.argv.index("--release") + 1]
+    problems = run(TOOLS / "sam", "validate", "--lint", "--region", "eu-west-1", "--template", path)
+    text = pathlib.Path(path).read_text()
+    problems += [f"cfn-lint: {each}" for each in faults.lint_texts(json.dumps(cfn.transform(text)))]
+    for architecture in package.MACHINES:
+        resources = cfn.resolve(text, {"CodeBucket": "bucket", "CodeKeyPrefix": "v1/", "Architecture": architecture})
+        for name, function in (("Aggregator", "aggregator"), ("BatchProcessor", "batch-processor")):
+            code = resources[name]["Properties"]["Code"]
+            expected = {"S3Bucket": "bucket", "S3Key": f"v1/{function}-{architecture}.zip"}
+            if code != expected:
+                problems.append(f"{name}: wrong code in the template of a release: got {code}, expected {expected}")
+    return problems, ""
+
+
 PARTS = [
     ("sam validate --lint", sam_validate),
     ("SAM, transformed: cfn-lint", lint_transformed),
@@ -215,12 +232,14 @@ PARTS_OF_PACKAGES = [
     ("sam build", sam_build),
     ("CDK: app", cdk_app),
 ]
+PARTS_OF_RELEASE = [("template of the release", released)]
 
 
 def main():
     failed = 0
     times = []
-    for name, part in PARTS_OF_PACKAGES if "--packages" in sys.argv else PARTS:
+    parts = PARTS_OF_PACKAGES if "--packages" in sys.argv else PARTS_OF_RELEASE if "--release" in sys.argv else PARTS
+    for name, part in parts:
         started = time.monotonic()
         try:
             problems, note = part()

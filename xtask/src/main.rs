@@ -6,6 +6,7 @@ mod bench;
 mod browser;
 mod check_plans;
 mod debian;
+mod emulated;
 mod fixtures;
 mod former;
 mod fuzz;
@@ -14,9 +15,12 @@ mod mixed_versions;
 mod mutants;
 mod package;
 mod postgres;
+mod release;
+mod remap;
 mod sshd;
 mod tools;
 mod verify_aws;
+mod workflows;
 
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
@@ -67,6 +71,8 @@ enum Task {
     CheckPlans(check_plans::CheckPlans),
     /// Build and check the zips of both functions in target/lambda
     Package(package::Package),
+    /// Make a release in `dist`: zips, programs, templates, bills of materials and their hashes
+    Release(release::Release),
     /// Run a burst through `local` with the packaged functions
     PackageBurst(package::Burst),
     /// Run a burst through ministack, which deploys the template and runs the packaged functions
@@ -94,6 +100,7 @@ fn main() -> ExitCode {
         Task::Bench(bench) => bench::run(&bench),
         Task::CheckPlans(check) => check_plans::run(&check),
         Task::Package(package) => package::package(&package),
+        Task::Release(release) => release::run(&release),
         Task::PackageBurst(burst) => package::burst(&burst),
         Task::Ministack(ministack) => package::ministack(&ministack),
         Task::MixedVersions(mixed) => mixed_versions::run(&mixed),
@@ -132,7 +139,10 @@ fn lint() -> anyhow::Result<()> {
 /// Runs the checks of the templates at the same time as cargo, because each of them uses little more than one core.
 fn test(all: bool) -> anyhow::Result<()> {
     thread::scope(|scope| {
-        let infra = scope.spawn(|| phase("checks of the templates", || infra::run_quietly(all)));
+        let infra = scope.spawn(|| {
+            phase("check of the workflows", workflows::run)?;
+            phase("checks of the templates", || infra::run_quietly(all))
+        });
         let tested = phase("lints", lint).and_then(|()| test_workspace(all));
         let infra = infra
             .join()
@@ -146,6 +156,10 @@ fn test(all: bool) -> anyhow::Result<()> {
 fn test_more() -> anyhow::Result<()> {
     phase("packages by themselves", lint_packages)?;
     phase("simulation of 20,000 seeds", || sim(&[]))?;
+    phase("burst through the functions for arm64", || {
+        package::burst(&package::Burst::of_arm64())
+    })?;
+    phase("release", || release::run(&release::Release::checked()))?;
     // When the machine has nothing else to do: other work disturbs the bursts.
     phase("check of plans", || {
         check_plans::run(&check_plans::CheckPlans::small())
