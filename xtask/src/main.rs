@@ -20,7 +20,6 @@ mod remap;
 mod sshd;
 mod tools;
 mod verify_aws;
-mod workflows;
 
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
@@ -139,10 +138,7 @@ fn lint() -> anyhow::Result<()> {
 /// Runs the checks of the templates at the same time as cargo, because each of them uses little more than one core.
 fn test(all: bool) -> anyhow::Result<()> {
     thread::scope(|scope| {
-        let infra = scope.spawn(|| {
-            phase("check of the workflows", workflows::run)?;
-            phase("checks of the templates", || infra::run_quietly(all))
-        });
+        let infra = scope.spawn(|| phase("checks of the templates", || infra::run_quietly(all)));
         let tested = phase("lints", lint).and_then(|()| test_workspace(all));
         let infra = infra
             .join()
