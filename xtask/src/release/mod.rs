@@ -64,6 +64,7 @@ struct Executable {
 /// The tree has changes, a tool or a target is missing, something cannot be built, or a check fails.
 pub fn run(release: &Release) -> anyhow::Result<()> {
     ensure_committed()?;
+    ensure_tag(&git(&["tag", "--points-at", "HEAD", "--list", "v*"])?)?;
     build(&root()?.join("dist"))?;
     if release.check {
         publish::check_versions()?;
@@ -226,6 +227,16 @@ fn ensure_committed() -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Fails if the commit has a tag of another version.
+fn ensure_tag(tags: &str) -> anyhow::Result<()> {
+    let expected = concat!("v", env!("CARGO_PKG_VERSION"));
+    ensure!(
+        tags.is_empty() || tags == expected,
+        "the tag of the commit: not its version: got `{tags}`, expected `{expected}` or none"
+    );
+    Ok(())
+}
+
 /// Returns the time of the commit in seconds since 1970.
 fn time_of_commit() -> anyhow::Result<u64> {
     let time = git(&["log", "-1", "--format=%ct"])?;
@@ -285,6 +296,21 @@ mod tests {
             "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad  first\n\
              e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855  second\n"
         );
+    }
+
+    #[test]
+    fn a_tag_of_another_version_is_refused() {
+        ensure_tag("").unwrap();
+        ensure_tag(&format!("v{}", env!("CARGO_PKG_VERSION"))).unwrap();
+        let error = ensure_tag("v0.0.1").unwrap_err().to_string();
+        assert!(error.contains("got `v0.0.1`"), "{error}");
+    }
+
+    #[test]
+    fn the_cdk_package_has_the_version_of_the_crates() {
+        let text = fs::read_to_string(root().unwrap().join("infra/cdk/package.json")).unwrap();
+        let package: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(package["version"], env!("CARGO_PKG_VERSION"));
     }
 
     #[test]
