@@ -49,15 +49,6 @@ const PROGRAMS: [(&str, &str); 3] = [
 /// The file with the hashes of all others.
 const SUMS: &str = "SHA256SUMS";
 
-/// An executable of a release.
-struct Executable {
-    package: &'static str,
-    name: &'static str,
-    target: &'static str,
-    /// Whether it is built with all its features, and not with the default ones.
-    all_features: bool,
-}
-
 /// Makes `dist`.
 ///
 /// # Errors
@@ -137,17 +128,16 @@ fn write_bills_of_materials(dist: &Path, time_secs: u64) -> anyhow::Result<()> {
     let tree = target_dir().join("bills");
     clone_to(&tree)?;
     for arch in Architecture::ALL {
-        let functions = FUNCTIONS.map(|name| (name, name, arch.target(), false));
-        let programs = PROGRAMS.map(|(package, name)| (package, name, arch.static_target(), true));
-        for (package, name, target, all_features) in functions.into_iter().chain(programs) {
-            let executable = Executable {
-                package,
-                name,
-                target,
-                all_features,
-            };
-            let bill = sbom::of(&executable, &tree, time_secs)?;
-            fs::write(dist.join(format!("{name}-{}.cdx.json", arch.name())), bill)?;
+        let functions = FUNCTIONS.map(|name| (name, name));
+        for (target, executables) in [
+            (arch.target(), &functions[..]),
+            (arch.static_target(), &PROGRAMS),
+        ] {
+            sbom::write_all(&tree, target, time_secs)?;
+            for (package, name) in executables {
+                let bill = sbom::read(&tree, package, name)?;
+                fs::write(dist.join(format!("{name}-{}.cdx.json", arch.name())), bill)?;
+            }
         }
     }
     remove_folder(&tree)
