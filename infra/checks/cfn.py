@@ -67,7 +67,7 @@ def _transform(text, chosen):
                 defaults[name] = spec.pop("Default")
     for resource in template["Resources"].values():
         uri = resource.get("Properties", {}).get("CodeUri")
-        if uri is not None:
+        if isinstance(uri, str):
             # `sam package` would upload the code and write its bucket and key here; the transform only needs that form.
             resource["Properties"]["CodeUri"] = {"Bucket": "code", "Key": pathlib.PurePath(uri).parent.name + ".zip"}
     made = json.loads(json.dumps(sam_transform(template, dict(chosen or ()), _NoManagedPolicies())))

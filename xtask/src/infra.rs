@@ -1,4 +1,4 @@
-//! Runs the checks of the templates in `infra`, which are in `infra/checks/main.py`.
+//! Runs the checks of the templates in `infra`, which are in `infra/checks/main.py`, and packs the CDK construct.
 //!
 //! The machine must have Python 3.11 or later. This module installs everything else, including node, into folders that git
 //! ignores, at the versions pinned in `infra/checks/requirements.txt` and `infra/cdk/package-lock.json`.
@@ -63,6 +63,25 @@ fn checks() -> anyhow::Result<Command> {
         .env("PATH", &path)
         .current_dir(root()?.join("infra/checks"));
     Ok(command)
+}
+
+/// Checks the template of a release as CloudFormation gets it.
+pub fn validate(template: &Path) -> anyhow::Result<()> {
+    status(checks()?.arg("--release").arg(template))
+}
+
+/// Writes the CDK package into a folder, as npm would publish it.
+pub fn pack_cdk(folder: &Path) -> anyhow::Result<()> {
+    let path = path_with_tools_of(&install_python("infra", "requirements.txt")?)?;
+    let cdk = root()?.join("infra/cdk");
+    install_node_packages(&cdk, &path)?;
+    status(
+        Command::new("npm")
+            .args(["pack", "--quiet", "--pack-destination"])
+            .arg(folder)
+            .env("PATH", &path)
+            .current_dir(cdk),
+    )
 }
 
 /// Installs the packages of the lock file into `node_modules`.

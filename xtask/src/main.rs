@@ -6,6 +6,7 @@ mod bench;
 mod browser;
 mod check_plans;
 mod debian;
+mod emulated;
 mod fixtures;
 mod former;
 mod fuzz;
@@ -14,6 +15,8 @@ mod mixed_versions;
 mod mutants;
 mod package;
 mod postgres;
+mod release;
+mod remap;
 mod sshd;
 mod tools;
 mod verify_aws;
@@ -67,6 +70,8 @@ enum Task {
     CheckPlans(check_plans::CheckPlans),
     /// Build and check the zips of both functions in target/lambda
     Package(package::Package),
+    /// Make a release in `dist`: zips, programs, templates, bills of materials and their hashes
+    Release(release::Release),
     /// Run a burst through `local` with the packaged functions
     PackageBurst(package::Burst),
     /// Run a burst through ministack, which deploys the template and runs the packaged functions
@@ -94,6 +99,7 @@ fn main() -> ExitCode {
         Task::Bench(bench) => bench::run(&bench),
         Task::CheckPlans(check) => check_plans::run(&check),
         Task::Package(package) => package::package(&package),
+        Task::Release(release) => release::run(&release),
         Task::PackageBurst(burst) => package::burst(&burst),
         Task::Ministack(ministack) => package::ministack(&ministack),
         Task::MixedVersions(mixed) => mixed_versions::run(&mixed),
@@ -150,6 +156,10 @@ fn test(all: bool) -> anyhow::Result<()> {
 fn test_more() -> anyhow::Result<()> {
     phase("packages by themselves", lint_packages)?;
     phase("simulation of 20,000 seeds", || sim(&[]))?;
+    phase("burst through the functions for arm64", || {
+        package::burst(&package::Burst::of_arm64())
+    })?;
+    phase("release", || release::run(&release::Release::checked()))?;
     // When the machine has nothing else to do: other work disturbs the bursts.
     phase("check of plans", || {
         check_plans::run(&check_plans::CheckPlans::small())

@@ -1,4 +1,4 @@
-//! Builds both functions as zips, and runs the zips without an AWS account.
+//! Builds both functions as zips and the programs beside them, and runs the zips without an AWS account.
 //!
 //! `infra/checks/package.py` checks the zips.
 
@@ -10,6 +10,8 @@ use std::process::Command;
 
 use anyhow::{Context, bail, ensure};
 
+use crate::emulated;
+use crate::remap;
 use crate::tools::{self, status};
 
 /// The arguments of `cargo xtask package`.
@@ -25,6 +27,14 @@ pub struct Package {
 }
 
 impl Package {
+    /// Returns the package for an architecture.
+    pub fn for_arch(arch: Architecture) -> Package {
+        Package {
+            arch: Some(arch),
+            ..Package::default()
+        }
+    }
+
     /// Returns the package that the template deploys by default.
     ///
     /// # Errors
@@ -33,10 +43,7 @@ impl Package {
         let template = tools::root()?.join("infra/sam/template.yaml");
         let text = fs::read_to_string(&template)
             .with_context(|| format!("read {}", template.display()))?;
-        Ok(Package {
-            arch: Some(Architecture::default_of(&text)?),
-            ..Package::default()
-        })
+        Ok(Package::for_arch(Architecture::default_of(&text)?))
     }
 
     fn arch(&self) -> anyhow::Result<Architecture> {
@@ -56,18 +63,28 @@ pub enum Architecture {
 }
 
 impl Architecture {
-    const fn name(self) -> &'static str {
+    pub const ALL: [Architecture; 2] = [Architecture::X86_64, Architecture::Arm64];
+
+    pub const fn name(self) -> &'static str {
         match self {
             Architecture::X86_64 => "x86_64",
             Architecture::Arm64 => "arm64",
         }
     }
 
-    /// Returns Rust's name of the target.
-    const fn target(self) -> &'static str {
+    /// Returns Rust's name of the target of the functions.
+    pub const fn target(self) -> &'static str {
         match self {
             Architecture::X86_64 => "x86_64-unknown-linux-gnu",
             Architecture::Arm64 => "aarch64-unknown-linux-gnu",
+        }
+    }
+
+    /// Returns Rust's name of the target of executables that need no library.
+    pub const fn static_target(self) -> &'static str {
+        match self {
+            Architecture::X86_64 => "x86_64-unknown-linux-musl",
+            Architecture::Arm64 => "aarch64-unknown-linux-musl",
         }
     }
 
@@ -109,29 +126,26 @@ impl Architecture {
             ),
         }
     }
+}
 
-    /// Fails if Rust's standard library for this architecture is not installed.
-    fn ensure_std(self) -> anyhow::Result<()> {
-        let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-        let output = Command::new(rustc)
-            .args(["--print", "target-libdir", "--target", self.target()])
-            .output()
-            .context("run rustc")?;
-        let folder = String::from_utf8_lossy(&output.stdout);
-        self.ensure_std_in(Path::new(folder.trim()))
-    }
+/// Fails if Rust's standard library for a target is not installed.
+pub fn ensure_std(target: &str) -> anyhow::Result<()> {
+    let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let output = Command::new(rustc)
+        .args(["--print", "target-libdir", "--target", target])
+        .output()
+        .context("run rustc")?;
+    let folder = String::from_utf8_lossy(&output.stdout);
+    ensure_std_in(Path::new(folder.trim()), target)
+}
 
-    fn ensure_std_in(self, folder: &Path) -> anyhow::Result<()> {
-        let mut files = fs::read_dir(folder).into_iter().flatten().flatten();
-        ensure!(
-            files.any(|file| file.file_name().to_string_lossy().starts_with("libstd-")),
-            "`--arch {}`: Rust's standard library for `{target}` is not installed; \
-             install it with `rustup target add {target}`",
-            self.name(),
-            target = self.target(),
-        );
-        Ok(())
-    }
+fn ensure_std_in(folder: &Path, target: &str) -> anyhow::Result<()> {
+    let mut files = fs::read_dir(folder).into_iter().flatten().flatten();
+    ensure!(
+        files.any(|file| file.file_name().to_string_lossy().starts_with("libstd-")),
+        "Rust's standard library for `{target}` is not installed; install it with `rustup target add {target}`"
+    );
+    Ok(())
 }
 
 /// The arguments of `cargo xtask package-burst`.
@@ -180,7 +194,7 @@ impl Bodies {
 }
 
 /// The functions: names of packages and of executables.
-const FUNCTIONS: [&str; 2] = ["aggregator", "batch-processor"];
+pub const FUNCTIONS: [&str; 2] = ["aggregator", "batch-processor"];
 
 /// Returns the folder of the zips. It does not depend on `CARGO_TARGET_DIR`, because the template and the CDK app name it.
 pub fn packaged() -> anyhow::Result<PathBuf> {
@@ -193,20 +207,12 @@ pub fn packaged() -> anyhow::Result<PathBuf> {
 /// Rust's standard library for the architecture is not installed, or the build failed.
 pub fn build(package: &Package) -> anyhow::Result<()> {
     let arch = package.arch()?;
-    arch.ensure_std()?;
-    let python = tools::install_python("package", "package-requirements.txt")?;
-    let tools = python
-        .parent()
-        .context("find the folder of the interpreter")?;
-    // cargo-lambda links with zig, which it finds through the first Python in PATH.
-    let path = tools::path_with_tools_of(&python)?;
-    let mut command = Command::new(tools.join("cargo-lambda"));
+    ensure_std(arch.target())?;
+    let mut command = with_zig("cargo-lambda")?;
     command
         .args(["lambda", "build", "--profile", "lambda", "--locked"])
         .args(["--output-format", "zip", "--lambda-dir"])
-        .arg(packaged()?)
-        .current_dir(tools::root()?)
-        .env("PATH", path);
+        .arg(packaged()?);
     for function in FUNCTIONS {
         // A zip of an earlier build must not be taken for this build's.
         let zip = packaged()?.join(function).join("bootstrap.zip");
@@ -237,6 +243,36 @@ pub fn build(package: &Package) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Builds programs with all their features, linked statically, in the folder of the target `arch.static_target()` and of the
+/// profile `release`.
+///
+/// # Errors
+/// Rust's standard library for the target is not installed, or the build failed.
+pub fn build_static(packages: &[&str], arch: Architecture) -> anyhow::Result<()> {
+    ensure_std(arch.static_target())?;
+    let mut command = with_zig("cargo-zigbuild")?;
+    command
+        .args(["zigbuild", "--release", "--locked", "--bins"])
+        .args(["--all-features", "--target", arch.static_target()])
+        .env("CARGO_PROFILE_RELEASE_STRIP", "symbols");
+    for package in packages {
+        command.args(["--package", package]);
+    }
+    status(&mut command)
+}
+
+/// Returns the command of a tool that has zig compile C and link. No path of this machine gets into what it builds.
+fn with_zig(tool: &str) -> anyhow::Result<Command> {
+    let python = tools::install_python("package", "package-requirements.txt")?;
+    let mut command = Command::new(python.with_file_name(tool));
+    command
+        .current_dir(tools::root()?)
+        // The tool finds zig through the first Python in PATH.
+        .env("PATH", tools::path_with_tools_of(&python)?)
+        .env(remap::VARIABLE, remap::flags()?);
+    Ok(command)
+}
+
 /// Builds the zips, checks them, and unpacks them.
 pub fn package(package: &Package) -> anyhow::Result<()> {
     build(package)?;
@@ -259,7 +295,19 @@ pub fn build_tools() -> anyhow::Result<PathBuf> {
 
 /// Returns the command `batch-local burst` with the packaged functions, which must have been built.
 pub fn local_burst(messages: u64) -> anyhow::Result<Command> {
-    let bootstrap = |function| Ok::<_, anyhow::Error>(packaged()?.join(function).join("bootstrap"));
+    local_burst_for(Architecture::of_this_machine()?, messages)
+}
+
+fn local_burst_for(arch: Architecture, messages: u64) -> anyhow::Result<Command> {
+    let here = Architecture::of_this_machine()?;
+    let bootstrap = |function| {
+        let bootstrap = packaged()?.join(function).join("bootstrap");
+        if arch == here {
+            Ok(bootstrap)
+        } else {
+            emulated::script(&bootstrap)
+        }
+    };
     local_burst_of(
         messages,
         &bootstrap("aggregator")?,
@@ -283,18 +331,22 @@ pub fn local_burst_of(
     Ok(command)
 }
 
-/// Runs a burst through `local` with the packaged functions.
+/// Runs a burst through `local` with the packaged functions; those for arm64 are emulated on another machine.
 pub fn burst(burst: &Burst) -> anyhow::Result<()> {
-    let (arch, here) = (burst.package.arch()?, Architecture::of_this_machine()?);
-    ensure!(
-        arch == here,
-        "`--arch`: this machine cannot run the functions: got `{}`, expected `{}`",
-        arch.name(),
-        here.name()
-    );
     package(&burst.package)?;
-    let mut command = local_burst(burst.messages)?;
+    let mut command = local_burst_for(burst.package.arch()?, burst.messages)?;
     status(command.args(&burst.arguments))
+}
+
+impl Burst {
+    /// Returns a small burst through the functions for arm64.
+    pub fn of_arm64() -> Burst {
+        Burst {
+            package: Package::for_arch(Architecture::Arm64),
+            messages: 1_000,
+            arguments: Vec::new(),
+        }
+    }
 }
 
 /// Runs a burst through ministack, which creates the stack of the template and runs the packaged functions.
@@ -345,14 +397,14 @@ mod tests {
     #[test]
     fn the_error_of_a_missing_standard_library_says_how_to_install_it() {
         let nowhere = Path::new(env!("CARGO_MANIFEST_DIR")).join("no such folder");
-        let error = Architecture::Arm64.ensure_std_in(&nowhere).unwrap_err();
+        let target = Architecture::Arm64.static_target();
+        let error = ensure_std_in(&nowhere, target).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "`--arch arm64`: Rust's standard library for `aarch64-unknown-linux-gnu` is not installed; \
-             install it with `rustup target add aarch64-unknown-linux-gnu`"
+            "Rust's standard library for `aarch64-unknown-linux-musl` is not installed; \
+             install it with `rustup target add aarch64-unknown-linux-musl`"
         );
         // This test was built with the standard library of this machine.
-        let here = Architecture::of_this_machine().unwrap();
-        here.ensure_std().unwrap();
+        ensure_std(Architecture::of_this_machine().unwrap().target()).unwrap();
     }
 }

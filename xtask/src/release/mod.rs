@@ -1,0 +1,316 @@
+//! Makes `dist`: what somebody needs to deploy and operate the service without a Rust toolchain.
+//!
+//! The same commit gives the same bytes in every folder and on every machine: archives have no time but the commit's, and
+//! executables no path of the machine. `--check` builds it again in another folder, and compares.
+
+mod archive;
+mod publish;
+mod sbom;
+mod template;
+
+use std::fs;
+use std::io;
+use std::os::unix;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, bail, ensure};
+use sha2::{Digest, Sha256};
+
+use self::archive::File;
+use crate::infra;
+use crate::package::{self, Architecture, FUNCTIONS, Package};
+use crate::remap;
+use crate::tools::{root, status, target_dir};
+
+/// The arguments of `cargo xtask release`.
+#[derive(clap::Args, Default)]
+pub struct Release {
+    /// Also check that the crates for others can be published under this version, and that a second build in another folder
+    /// gives the same bytes; takes hours
+    #[arg(long)]
+    check: bool,
+}
+
+impl Release {
+    /// Returns a release that is checked too.
+    pub fn checked() -> Release {
+        Release { check: true }
+    }
+}
+
+/// The programs of a release beside the functions: names of packages and of executables.
+const PROGRAMS: [(&str, &str); 3] = [
+    ("batchctl", "batchctl"),
+    ("loadgen", "loadgen"),
+    ("local", "batch-local"),
+];
+
+/// The file with the hashes of all others.
+const SUMS: &str = "SHA256SUMS";
+
+/// Makes `dist`.
+///
+/// # Errors
+/// The tree has changes, a tool or a target is missing, something cannot be built, or a check fails.
+pub fn run(release: &Release) -> anyhow::Result<()> {
+    ensure_committed()?;
+    ensure_tag(&git(&["tag", "--points-at", "HEAD", "--list", "v*"])?)?;
+    build(&root()?.join("dist"))?;
+    if release.check {
+        publish::check_versions()?;
+        publish::dry_run()?;
+        build_again()?;
+    }
+    Ok(())
+}
+
+fn build(dist: &Path) -> anyhow::Result<()> {
+    for arch in Architecture::ALL {
+        package::ensure_std(arch.target())?;
+        package::ensure_std(arch.static_target())?;
+    }
+    remove_folder(dist)?;
+    fs::create_dir_all(dist)?;
+    let time_secs = time_of_commit()?;
+    let put = |name: &str, content: &[u8]| {
+        fs::write(dist.join(name), content).with_context(|| format!("write `{name}`"))
+    };
+    for arch in Architecture::ALL {
+        package::package(&Package::for_arch(arch))?;
+        for function in FUNCTIONS {
+            let path = package::packaged()?.join(function).join("bootstrap");
+            let bootstrap = executable("bootstrap", &path)?;
+            put(
+                &format!("{function}-{}.zip", arch.name()),
+                &archive::zip(vec![bootstrap])?,
+            )?;
+        }
+        put(
+            &format!("tools-{}.tar.gz", arch.name()),
+            &archive::tar_gz(programs(arch)?, time_secs)?,
+        )?;
+    }
+    write_bills_of_materials(dist, time_secs)?;
+    write_templates(dist)?;
+    write_sums(dist)
+}
+
+/// Builds the programs, linked statically, for an architecture; returns them with the licence.
+fn programs(arch: Architecture) -> anyhow::Result<Vec<File>> {
+    let packages = PROGRAMS.map(|(package, _)| package);
+    package::build_static(&packages, arch)?;
+    let built = target_dir().join(arch.static_target()).join("release");
+    let mut files = vec![File {
+        name: "LICENSE".to_owned(),
+        mode: 0o644,
+        content: fs::read(root()?.join("LICENSE"))?,
+    }];
+    for (_, name) in PROGRAMS {
+        files.push(executable(name, &built.join(name))?);
+    }
+    Ok(files)
+}
+
+/// Reads an executable, which must name no path of this machine.
+fn executable(name: &str, path: &Path) -> anyhow::Result<File> {
+    let content = fs::read(path).with_context(|| format!("read {}", path.display()))?;
+    remap::ensure_none_in(name, &content)?;
+    Ok(File {
+        name: name.to_owned(),
+        mode: 0o755,
+        content,
+    })
+}
+
+fn write_bills_of_materials(dist: &Path, time_secs: u64) -> anyhow::Result<()> {
+    // The tool writes beside the manifests.
+    let tree = target_dir().join("bills");
+    clone_to(&tree)?;
+    for arch in Architecture::ALL {
+        let functions = FUNCTIONS.map(|name| (name, name));
+        for (target, executables) in [
+            (arch.target(), &functions[..]),
+            (arch.static_target(), &PROGRAMS),
+        ] {
+            sbom::write_all(&tree, target, time_secs)?;
+            for (package, name) in executables {
+                let bill = sbom::read(&tree, package, name)?;
+                fs::write(dist.join(format!("{name}-{}.cdx.json", arch.name())), bill)?;
+            }
+        }
+    }
+    remove_folder(&tree)
+}
+
+/// Writes the template, the CDK package, and the schema of the configuration.
+fn write_templates(dist: &Path) -> anyhow::Result<()> {
+    let root = root()?;
+    let template = fs::read_to_string(root.join("infra/sam/template.yaml"))?;
+    let derived = dist.join("template.yaml");
+    fs::write(&derived, template::derive(&template)?)?;
+    infra::validate(&derived)?;
+    infra::pack_cdk(dist)?;
+    let schema = root.join("docs/service.schema.json");
+    if schema.is_file() {
+        fs::copy(schema, dist.join("service.schema.json"))?;
+    }
+    Ok(())
+}
+
+/// Writes the hashes of all files in the format of `sha256sum`.
+fn write_sums(dist: &Path) -> anyhow::Result<()> {
+    let mut lines = Vec::new();
+    for entry in fs::read_dir(dist)? {
+        let entry = entry?;
+        let hash = hex::encode(Sha256::digest(fs::read(entry.path())?));
+        let name = entry.file_name();
+        lines.push((name.clone(), format!("{hash}  {}\n", name.display())));
+    }
+    lines.sort();
+    let text: String = lines.into_iter().map(|(_, line)| line).collect();
+    fs::write(dist.join(SUMS), text)?;
+    Ok(())
+}
+
+/// Makes the release again from a copy of this repository in another folder, and compares.
+fn build_again() -> anyhow::Result<()> {
+    let tree = target_dir().join("again");
+    clone_to(&tree)?;
+    // What was installed for the first build; the second compiles everything else anew.
+    let tools = tree.join("target/tools");
+    fs::create_dir_all(tree.join("target"))?;
+    unix::fs::symlink(target_dir().join("tools"), tools)?;
+    status(
+        Command::new(env!("CARGO"))
+            .args(["xtask", "release"])
+            .env_remove("CARGO_TARGET_DIR")
+            .current_dir(&tree),
+    )?;
+    let sums = |folder: &Path| fs::read_to_string(folder.join("dist").join(SUMS));
+    compare(&sums(root()?)?, &sums(&tree)?)?;
+    remove_folder(&tree)
+}
+
+fn compare(first: &str, second: &str) -> anyhow::Result<()> {
+    let differing: Vec<_> = first
+        .lines()
+        .filter(|line| !second.lines().any(|other| other == *line))
+        .filter_map(|line| line.split_once("  "))
+        .map(|(_, name)| name)
+        .collect();
+    ensure!(
+        first == second,
+        "two builds of one commit differ: got other bytes in {differing:?}, expected the same"
+    );
+    Ok(())
+}
+
+/// Fails if files differ from the commit: a release is what its tag says.
+fn ensure_committed() -> anyhow::Result<()> {
+    let changes = git(&["status", "--porcelain"])?;
+    ensure!(
+        changes.is_empty(),
+        "the tree: not committed: got {} changed or new files, expected none; commit or remove\n{changes}",
+        changes.lines().count()
+    );
+    Ok(())
+}
+
+/// Fails if the commit has a tag of another version.
+fn ensure_tag(tags: &str) -> anyhow::Result<()> {
+    let expected = concat!("v", env!("CARGO_PKG_VERSION"));
+    ensure!(
+        tags.is_empty() || tags == expected,
+        "the tag of the commit: not its version: got `{tags}`, expected `{expected}` or none"
+    );
+    Ok(())
+}
+
+/// Returns the time of the commit in seconds since 1970.
+fn time_of_commit() -> anyhow::Result<u64> {
+    let time = git(&["log", "-1", "--format=%ct"])?;
+    time.parse()
+        .with_context(|| format!("read the time of the commit: got `{time}`"))
+}
+
+fn clone_to(folder: &Path) -> anyhow::Result<()> {
+    remove_folder(folder)?;
+    status(
+        Command::new("git")
+            .args(["clone", "--quiet", "--local"])
+            .arg(root()?)
+            .arg(folder),
+    )
+}
+
+fn git(arguments: &[&str]) -> anyhow::Result<String> {
+    let output = Command::new("git")
+        .args(arguments)
+        .current_dir(root()?)
+        .output()
+        .context("run git")?;
+    if !output.status.success() {
+        bail!(
+            "git {} failed: {}",
+            arguments.join(" "),
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+}
+
+fn remove_folder(folder: &Path) -> anyhow::Result<()> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("remove {}", folder.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_are_those_of_sha256sum_by_name() {
+        let dist = tempfile::tempdir().unwrap();
+        fs::write(dist.path().join("second"), "").unwrap();
+        fs::write(dist.path().join("first"), "abc").unwrap();
+        write_sums(dist.path()).unwrap();
+        let sums = fs::read_to_string(dist.path().join(SUMS)).unwrap();
+        // The test vectors of FIPS 180-4.
+        assert_eq!(
+            sums,
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad  first\n\
+             e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855  second\n"
+        );
+    }
+
+    #[test]
+    fn a_tag_of_another_version_is_refused() {
+        ensure_tag("").unwrap();
+        ensure_tag(&format!("v{}", env!("CARGO_PKG_VERSION"))).unwrap();
+        let error = ensure_tag("v0.0.1").unwrap_err().to_string();
+        assert!(error.contains("got `v0.0.1`"), "{error}");
+    }
+
+    #[test]
+    fn the_cdk_package_has_the_version_of_the_crates() {
+        let text = fs::read_to_string(root().unwrap().join("infra/cdk/package.json")).unwrap();
+        let package: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(package["version"], env!("CARGO_PKG_VERSION"));
+    }
+
+    #[test]
+    fn two_releases_that_differ_are_refused_by_the_names_of_the_files() {
+        compare("1  a\n2  b\n", "1  a\n2  b\n").unwrap();
+        let error = compare("1  a\n2  b\n", "1  a\n3  b\n").unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "two builds of one commit differ: got other bytes in [\"b\"], expected the same"
+        );
+        assert!(compare("1  a\n", "1  a\n2  b\n").is_err());
+    }
+}

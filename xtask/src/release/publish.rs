@@ -1,0 +1,60 @@
+//! Checks the crates that others use: they can be published, and their version says what changed for whoever uses them.
+
+use std::process::Command;
+
+use anyhow::Context;
+
+use crate::tools::{cargo, install_tool, root, status};
+
+/// The version of cargo-semver-checks to install.
+const CARGO_SEMVER_CHECKS: &str = "0.51.0";
+
+/// The crates that others use, with what they depend on.
+const CRATES: [&str; 7] = [
+    "protocol",
+    "shared",
+    "sinks",
+    "batch-processor",
+    "emulators",
+    "stack",
+    "loadgen",
+];
+
+/// Packs each crate as for crates.io, builds what was packed, and uploads nothing.
+pub fn dry_run() -> anyhow::Result<()> {
+    cargo(&[&["publish", "--dry-run", "--locked"][..], &packages()].concat())
+}
+
+/// Compares the interfaces of the crates with those of the last release. There must be one.
+pub fn check_versions() -> anyhow::Result<()> {
+    let Some(tag) = last_tag()? else {
+        eprintln!(
+            "versions of crates: not checked: got no tag `v*` before this commit, expected the last release's"
+        );
+        return Ok(());
+    };
+    let mut command = Command::new(install_tool("cargo-semver-checks", CARGO_SEMVER_CHECKS)?);
+    command
+        .args(["semver-checks", "--baseline-rev", &tag])
+        .args(packages())
+        .current_dir(root()?);
+    status(&mut command)
+}
+
+fn packages() -> Vec<&'static str> {
+    CRATES
+        .into_iter()
+        .flat_map(|name| ["--package", name])
+        .collect()
+}
+
+/// Returns the last tag `v*` before the commit that is checked out, which may be tagged itself.
+fn last_tag() -> anyhow::Result<Option<String>> {
+    let output = Command::new("git")
+        .args(["describe", "--tags", "--abbrev=0", "--match", "v*", "HEAD^"])
+        .current_dir(root()?)
+        .output()
+        .context("run git")?;
+    let tag = String::from_utf8(output.stdout)?.trim().to_owned();
+    Ok((output.status.success() && !tag.is_empty()).then_some(tag))
+}

@@ -1,0 +1,86 @@
+//! Derives the template of a release from `infra/sam/template.yaml`: the code comes from a bucket, not from this machine.
+
+use anyhow::ensure;
+
+use crate::package::FUNCTIONS;
+
+/// The parameters that only the template of a release has.
+const PARAMETERS: &str = r#"
+Parameters:
+  CodeBucket:
+    Type: String
+    AllowedPattern: ^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$
+    Description: Name of a bucket in the region of the stack that holds the zips of the release.
+  CodeKeyPrefix:
+    Type: String
+    Default: ""
+    AllowedPattern: ^([!-~]*/)?$
+    MaxLength: 512
+    Description: >-
+      What the keys of the zips in CodeBucket begin with, such as v1.2.3/. Give each release its own: CloudFormation updates a
+      function only if its key changes.
+"#;
+
+/// Returns the template of a release.
+///
+/// # Errors
+/// The template does not name each function's zip once, or it has no parameters.
+pub fn derive(template: &str) -> anyhow::Result<String> {
+    let mut derived = replace_once(template, "\nParameters:\n", PARAMETERS)?;
+    for function in FUNCTIONS {
+        derived = replace_once(
+            &derived,
+            &format!("CodeUri: ../../target/lambda/{function}/bootstrap.zip\n"),
+            &format!(
+                "CodeUri: {{ Bucket: !Ref CodeBucket, Key: !Sub \"${{CodeKeyPrefix}}{function}-${{Architecture}}.zip\" }}\n"
+            ),
+        )?;
+    }
+    Ok(derived)
+}
+
+fn replace_once(text: &str, from: &str, to: &str) -> anyhow::Result<String> {
+    let count = text.matches(from).count();
+    ensure!(
+        count == 1,
+        "the template: got `{}` {count} times, expected it once",
+        from.trim()
+    );
+    Ok(text.replacen(from, to, 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::tools;
+
+    #[test]
+    fn the_template_of_a_release_takes_both_zips_from_the_bucket() {
+        let path = tools::root().unwrap().join("infra/sam/template.yaml");
+        let derived = derive(&fs::read_to_string(path).unwrap()).unwrap();
+        assert!(!derived.contains("target/lambda"), "names a local zip");
+        for function in FUNCTIONS {
+            let key = format!("!Sub \"${{CodeKeyPrefix}}{function}-${{Architecture}}.zip\"");
+            assert_eq!(derived.matches(&key).count(), 1, "{function}");
+        }
+    }
+
+    #[test]
+    fn a_template_without_a_zip_or_with_two_is_refused() {
+        let code = |function: &str| {
+            format!("      CodeUri: ../../target/lambda/{function}/bootstrap.zip\n")
+        };
+        let [one, other] = FUNCTIONS.map(code);
+        let of = |functions: &[&str]| derive(&format!("A: b\nParameters:\n{}", functions.concat()));
+        assert!(of(&[&one, &other]).is_ok());
+        for (wrong, count) in [(of(&[&one]), 0), (of(&[&one, &other, &other]), 2)] {
+            let error = wrong.unwrap_err().to_string();
+            assert!(
+                error.contains(&format!("{count} times, expected it once")),
+                "{error}"
+            );
+        }
+    }
+}
