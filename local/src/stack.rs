@@ -238,7 +238,10 @@ impl Stack {
                 .iter()
                 .map(|(name, value)| match name.as_str() {
                     "AWS_ENDPOINT_URL_DYNAMODB" => (name, self.endpoints.dynamodb.clone()),
-                    "AWS_ENDPOINT_URL_S3" => (name, self.endpoints.s3.clone().unwrap_or_default()),
+                    "AWS_ENDPOINT_URL_S3" => {
+                        let s3 = self.endpoints.s3.as_ref();
+                        (name, s3.unwrap_or(value).clone())
+                    }
                     // The URLs of queues begin with it too.
                     _ => (name, value.replace(sqs_proxy, &self.endpoints.sqs)),
                 })
