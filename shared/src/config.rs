@@ -14,8 +14,12 @@ use protocol::limits::{
 
 mod completion;
 mod feature;
+mod file;
+mod known;
 mod logs;
 mod reader;
+mod schema;
+mod units;
 mod unknown;
 mod variable;
 mod without_password;
@@ -23,15 +27,27 @@ mod without_password;
 pub use completion::{COMPLETION, Completion, completion};
 pub use feature::not_built;
 pub use logs::{LogFormat, LogSettings};
-pub use reader::{ConfigError, Declarations, Reader};
-pub use unknown::{
-    OWN_PREFIXES, UnknownVariable, VARIABLE_NAMES, names_in_environment, unknown_variables,
-};
-pub use variable::{Declared, Description, Number, Text, Topic, Unset, Variable, Word};
+pub use file::{ConfigFile, FILE_BYTES_MAX};
+pub use known::{keys, variable_names};
+pub use reader::{ConfigError, Declarations, Reader, Settings};
+pub use schema::{SECTIONS, schema};
+pub use unknown::{OWN_PREFIXES, UnknownVariable, names_in_environment, unknown_variables};
+pub use variable::{Declared, Description, List, Number, Text, Unset, Variable, Word};
 
+/// Where the configuration file is. [`open_settings`](crate::aws::open_settings) reads it before any other setting is read.
+pub const CONFIG: Variable<Text> = Variable {
+    name: "CONFIG",
+    key: None,
+    value: Text {
+        unset: Unset::Nothing,
+        allowed: "`file:///path`, `s3://bucket/key` or `ssm:<parameter name>`",
+    },
+    meaning: "Where the configuration file is: in the deployment package (`file:///var/task/service.toml`), in S3, or in a parameter of \
+              Systems Manager. It is read once, at the cold start, and has at most 64 KiB. Variables that are set override it.",
+};
 const DDB_LOCK_TABLE: Variable<Text> = Variable {
     name: "DDB_LOCK_TABLE",
-    topic: Topic::Resources,
+    key: None,
     value: Text {
         unset: Unset::Refused,
         allowed: TABLE_NAME,
@@ -40,7 +56,7 @@ const DDB_LOCK_TABLE: Variable<Text> = Variable {
 };
 const DDB_BATCH_TABLE: Variable<Text> = Variable {
     name: "DDB_BATCH_TABLE",
-    topic: Topic::Resources,
+    key: None,
     value: Text {
         unset: Unset::Refused,
         allowed: TABLE_NAME,
@@ -49,7 +65,7 @@ const DDB_BATCH_TABLE: Variable<Text> = Variable {
 };
 const BATCH_QUEUE_URL: Variable<Text> = Variable {
     name: "BATCH_QUEUE_URL",
-    topic: Topic::Resources,
+    key: None,
     value: Text {
         unset: Unset::Refused,
         allowed: QUEUE_URL,
@@ -59,7 +75,7 @@ const BATCH_QUEUE_URL: Variable<Text> = Variable {
 /// Both functions read it: the aggregator for messages, the batch-processor for events.
 pub const QUARANTINE_SQS_URL: Variable<Text> = Variable {
     name: "QUARANTINE_SQS_URL",
-    topic: Topic::Events,
+    key: None,
     value: Text {
         unset: Unset::Nothing,
         allowed: QUEUE_URL,
@@ -69,7 +85,7 @@ pub const QUARANTINE_SQS_URL: Variable<Text> = Variable {
 };
 const DEDUP_WINDOW: Variable<Number<u64>> = Variable {
     name: "DEDUP_WINDOW",
-    topic: Topic::Events,
+    key: Some("events.dedup_window"),
     value: Number {
         unit: "seconds",
         default: 3_600,
@@ -80,7 +96,7 @@ const DEDUP_WINDOW: Variable<Number<u64>> = Variable {
 };
 const MAX_BATCH_SIZE: Variable<Number<u64>> = Variable {
     name: "MAX_BATCH_SIZE",
-    topic: Topic::Batches,
+    key: Some("batches.max_size"),
     value: Number {
         unit: "items",
         default: 50_000,
@@ -91,23 +107,23 @@ const MAX_BATCH_SIZE: Variable<Number<u64>> = Variable {
 };
 const MAX_BATCH_BYTES: Variable<Number<u64>> = Variable {
     name: "MAX_BATCH_BYTES",
-    topic: Topic::Batches,
+    key: Some("batches.max_bytes"),
     // At least the largest item; at most what the parts of one batch hold by default.
     value: Number {
         unit: "bytes",
         default: 128 << 20,
         min: DYNAMODB_ITEM_BYTES_MAX as u64,
-        max: 4 << 30,
+        max: BATCH_BYTES_MAX,
     },
     meaning: "Sum of the bodies and message attributes of a batch. A batch with this many bytes is full, and starts at once.",
 };
 /// Public because an error of a sink names it too.
 pub const MAX_PART_BYTES: Variable<Number<u64>> = Variable {
     name: "MAX_PART_BYTES",
-    topic: Topic::Batches,
+    key: Some("limits.max_part_bytes"),
     value: Number {
         unit: "bytes",
-        default: 64 << 20,
+        default: PART_BYTES,
         min: 1_024,
         max: 1 << 30,
     },
@@ -117,7 +133,7 @@ pub const MAX_PART_BYTES: Variable<Number<u64>> = Variable {
 };
 const WRITE_MODE: Variable<Word<WriteMode>> = Variable {
     name: "WRITE_MODE",
-    topic: Topic::Requests,
+    key: Some("limits.write_mode"),
     value: Word {
         default: WriteMode::Batch,
         words: &[("batch", WriteMode::Batch), ("put", WriteMode::Put)],
@@ -127,7 +143,7 @@ const WRITE_MODE: Variable<Word<WriteMode>> = Variable {
 };
 const WRITE_CONCURRENCY: Variable<Number<usize>> = Variable {
     name: "WRITE_CONCURRENCY",
-    topic: Topic::Requests,
+    key: Some("limits.write_concurrency"),
     // An environment has 1,024 file descriptors, and each request in flight takes one.
     value: Number {
         unit: "requests",
@@ -139,7 +155,7 @@ const WRITE_CONCURRENCY: Variable<Number<usize>> = Variable {
 };
 const DEADLINE_MARGIN_MS: Variable<Number<u64>> = Variable {
     name: "DEADLINE_MARGIN_MS",
-    topic: Topic::Requests,
+    key: Some("limits.deadline_margin"),
     value: Number {
         unit: "milliseconds",
         default: 3_000,
@@ -185,6 +201,20 @@ pub enum WriteMode {
     Put,
 }
 
+/// The default of `MAX_PART_BYTES`: the largest batch that may be configured fits its parts.
+const PART_BYTES: u64 = 64 << 20;
+const _: () = assert!(
+    PART_BYTES
+        >= BatchBytes {
+            items_max: BATCH_ITEMS_MAX,
+            bytes_max: BATCH_BYTES_MAX,
+            part_bytes_max: PART_BYTES,
+        }
+        .part_bytes_min()
+);
+/// The largest value of `MAX_BATCH_BYTES`.
+const BATCH_BYTES_MAX: u64 = 4 << 30;
+
 /// The rule behind [`BatchBytes::part_bytes_min`].
 const PARTS_FIT: &str = "The largest batch fits 90 parts, each three quarters full: `MAX_BATCH_BYTES` + 256 × `MAX_BATCH_SIZE` \
                          ≤ 90 × ¾ × `MAX_PART_BYTES`. Another 10 parts are kept for claims that become visible late.";
@@ -226,7 +256,7 @@ impl BatchBytes {
 
     /// Returns the smallest part size with which the largest batch fits its parts. Three quarters of a part are for
     /// events, each with its body and its overhead.
-    fn part_bytes_min(&self) -> u64 {
+    const fn part_bytes_min(&self) -> u64 {
         let parts = (PARTS_MAX - PARTS_FOR_STRAGGLERS) as u64;
         let bytes = self.bytes_max + self.items_max * CLAIM_OVERHEAD_BYTES as u64;
         (bytes * 4).div_ceil(parts * 3)
@@ -252,6 +282,7 @@ pub struct Common {
 impl Common {
     /// Reads the variables; returns `None` if a required one is missing or wrong.
     pub fn read(reader: &mut Reader<'_>) -> Option<Common> {
+        reader.declare(&[&CONFIG]);
         let lock_table = reader.text(&DDB_LOCK_TABLE, table_name);
         let batch_table = reader.text(&DDB_BATCH_TABLE, table_name);
         let batch_queue_url = reader.text(&BATCH_QUEUE_URL, queue_url);

@@ -61,7 +61,7 @@ impl Sdk {
     ///
     /// This sends no request and cannot fail. A missing region or credential makes the first request fail.
     pub fn from_env(connections: usize) -> Sdk {
-        Sdk::read(|name| std::env::var(name).ok(), connections)
+        Sdk::from_variables(|name| std::env::var(name).ok(), connections)
     }
 
     /// Returns an SDK for a program that is not a Lambda function, and found region and credentials in its own way. Endpoints
@@ -79,7 +79,11 @@ impl Sdk {
         }
     }
 
-    fn read(variable: fn(&str) -> Option<String>, connections: usize) -> Sdk {
+    /// Returns an SDK as [`from_env`](Self::from_env) does, with other variables.
+    pub fn from_variables(
+        variable: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
+        connections: usize,
+    ) -> Sdk {
         let set = |name| {
             let value = variable(name)?.trim().to_owned();
             (!value.is_empty()).then_some(value)
@@ -182,11 +186,20 @@ impl Sdk {
             .operation_attempt_timeout(attempt_timeout)
             .build();
         let mut config = self.config.to_builder().timeout_config(timeouts);
-        let endpoint = [&*format!("AWS_ENDPOINT_URL_{service}"), "AWS_ENDPOINT_URL"]
-            .into_iter()
-            .find_map(|name| (self.variable)(name).filter(|url| !url.trim().is_empty()));
-        config.set_endpoint_url(endpoint);
+        config.set_endpoint_url(self.endpoint(service));
         config.build()
+    }
+
+    /// Returns the URL that takes the place of a service's own.
+    pub(super) fn endpoint(&self, service: &str) -> Option<String> {
+        [&*format!("AWS_ENDPOINT_URL_{service}"), "AWS_ENDPOINT_URL"]
+            .into_iter()
+            .find_map(|name| (self.variable)(name).filter(|url| !url.trim().is_empty()))
+    }
+
+    /// Returns what all clients share.
+    pub(super) fn config(&self) -> &SdkConfig {
+        &self.config
     }
 }
 
@@ -197,7 +210,7 @@ fn in_region(region: &str, config: &SdkConfig) -> SdkConfig {
 
 /// Returns a connector for both schemes: TLS for `https://`, plain HTTP for `http://`.
 /// Source: `aws-smithy-http-client` 1.5.2, `tls/rustls_provider.rs`, `wrap_connector_with_alpn` (`enforce_http(false)`).
-fn connector(connections: usize) -> SharedHttpConnector {
+pub(super) fn connector(connections: usize) -> SharedHttpConnector {
     let settings = HttpConnectorSettings::builder()
         .connect_timeout(CONNECT_TIMEOUT)
         .build();
@@ -220,7 +233,7 @@ mod tests {
 
     #[test]
     fn a_service_may_have_an_endpoint_of_its_own() {
-        let sdk = Sdk::read(
+        let sdk = Sdk::from_variables(
             |name| match name {
                 "AWS_ENDPOINT_URL" => Some("http://all".to_owned()),
                 "AWS_ENDPOINT_URL_SQS" => Some("http://sqs".to_owned()),
@@ -237,7 +250,7 @@ mod tests {
             assert_eq!(sdk.of(service, ATTEMPT).endpoint_url(), Some(endpoint));
         }
         assert_eq!(
-            Sdk::read(|_| None, 1).of("SQS", ATTEMPT).endpoint_url(),
+            Sdk::from_variables(|_| None, 1).of("SQS", ATTEMPT).endpoint_url(),
             None
         );
     }
@@ -245,7 +258,7 @@ mod tests {
     #[cfg(all(feature = "lambda", feature = "states"))]
     #[test]
     fn lambda_and_step_functions_are_called_in_the_region_of_the_arn() {
-        let sdk = Sdk::read(
+        let sdk = Sdk::from_variables(
             |name| match name {
                 "AWS_REGION" => Some("eu-west-1".to_owned()),
                 _ => None,
@@ -263,7 +276,7 @@ mod tests {
 
     #[tokio::test]
     async fn white_space_around_credentials_is_removed() {
-        let sdk = Sdk::read(
+        let sdk = Sdk::from_variables(
             |name| match name {
                 "AWS_ACCESS_KEY_ID" => Some("id\n".to_owned()),
                 "AWS_SECRET_ACCESS_KEY" => Some(" secret".to_owned()),
@@ -281,7 +294,7 @@ mod tests {
 
     #[test]
     fn region_and_endpoints_come_from_the_variables() {
-        let sdk = Sdk::read(
+        let sdk = Sdk::from_variables(
             |name| match name {
                 "AWS_REGION" => Some("us-gov-west-1".to_owned()),
                 "AWS_USE_FIPS_ENDPOINT" => Some("TRUE".to_owned()),
