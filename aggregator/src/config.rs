@@ -427,6 +427,7 @@ pub(crate) mod tests_support {
                 "BATCH_QUEUE_URL",
                 "https://sqs.eu-west-1.amazonaws.com/1/batch-queue",
             ),
+            ("EVENT_ID", "message-id"),
         ];
         Config::read(&|name: &str| {
             let set = extra.iter().chain(&base).find(|(key, _)| *key == name);

@@ -12,7 +12,9 @@ use shared::aws::{
     Sdk, TracedInvocation, TracedMessages, Traces, aws_duplicates_queue, aws_ports,
     aws_source_queues, open_settings,
 };
-use shared::config::{ConfigError, Settings, UnknownVariable, names_in_environment, unknown_variables};
+use shared::config::{
+    ConfigError, Settings, UnknownVariable, names_in_environment, unknown_variables,
+};
 use shared::traces;
 use tracing::info;
 

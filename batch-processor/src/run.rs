@@ -8,7 +8,9 @@ use protocol::time::Timestamp;
 use shared::aws::{
     Sdk, TracedInvocation, TracedMessages, Traces, aws_notice_target, aws_ports, open_settings,
 };
-use shared::config::{ConfigError, Settings, UnknownVariable, names_in_environment, unknown_variables};
+use shared::config::{
+    ConfigError, Settings, UnknownVariable, names_in_environment, unknown_variables,
+};
 use shared::traces;
 use shared::wire::Ticket;
 use sinks::columns_source::with_columns;

@@ -13,8 +13,10 @@ use protocol::limits::{
 };
 
 mod completion;
+mod error;
 mod feature;
 mod file;
+mod file_value;
 mod known;
 mod logs;
 mod reader;
@@ -25,11 +27,12 @@ mod variable;
 mod without_password;
 
 pub use completion::{COMPLETION, Completion, completion};
+pub use error::ConfigError;
 pub use feature::not_built;
-pub use logs::{LogFormat, LogSettings};
-pub use file::{ConfigFile, FILE_BYTES_MAX};
+pub use file::{ConfigFile, FILE_BYTES_MAX, nearest_key};
 pub use known::{keys, variable_names};
-pub use reader::{ConfigError, Declarations, Reader, Settings};
+pub use logs::{LogFormat, LogSettings};
+pub use reader::{Declarations, Reader, Settings};
 pub use schema::{SECTIONS, schema};
 pub use unknown::{OWN_PREFIXES, UnknownVariable, names_in_environment, unknown_variables};
 pub use variable::{Declared, Description, List, Number, Text, Unset, Variable, Word};
@@ -165,6 +168,18 @@ const DEADLINE_MARGIN_MS: Variable<Number<u64>> = Variable {
     meaning: "An invocation starts no new request within this time before its deadline. Below the timeout of the function: otherwise every \
               invocation fails, with an error that names both.",
 };
+
+/// Returns a value of the right form for a table or queue that every deployment has, for checks of a file without one.
+pub fn placeholder(name: &str) -> Option<String> {
+    let value = match name {
+        name if name == DDB_LOCK_TABLE.name => "lock-table",
+        name if name == DDB_BATCH_TABLE.name => "batch-table",
+        name if name == BATCH_QUEUE_URL.name => "https://sqs.invalid/batch-queue",
+        name if name == QUARANTINE_SQS_URL.name => "https://sqs.invalid/quarantine-queue",
+        _ => return None,
+    };
+    Some(value.to_owned())
+}
 
 /// Returns `url` if it may be the URL of a queue.
 pub fn queue_url(url: &str) -> Option<String> {

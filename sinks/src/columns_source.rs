@@ -169,7 +169,10 @@ mod tests {
         assert_eq!(names(read(&lookup(&uri, "60")).await), 2);
         std::fs::write(path, padded(256 * 1_024 + 1)).unwrap();
         let problem = problem(&uri).await;
-        assert!(problem.contains(": too large: expected at most"), "{problem}");
+        assert!(
+            problem.contains(": too large: expected at most"),
+            "{problem}"
+        );
         assert!(EXPECTED.contains(&COLUMNS_BYTES_MAX.to_string()));
     }
 
@@ -261,14 +264,23 @@ mod tests {
         #[tokio::test]
         async fn a_parameter_is_asked_for_with_a_signature() {
             let ssm = StandIn::start().await;
-            ssm.answer(200, r#"{"Parameter":{"Name":"/service/config","Value":"[sink]\n"}}"#);
+            ssm.answer(
+                200,
+                r#"{"Parameter":{"Name":"/service/config","Value":"[sink]\n"}}"#,
+            );
             assert_eq!(fetched(&ssm, PARAMETER).await.unwrap(), "[sink]\n");
             let request = &ssm.requests()[0];
             assert_eq!(request.method.as_str(), "POST");
             assert_eq!(request.headers["x-amz-target"], "AmazonSSM.GetParameter");
             let signature = &request.headers["authorization"];
-            assert!(signature.starts_with("AWS4-HMAC-SHA256 Credential="), "{signature}");
-            assert!(signature.contains("/eu-west-1/ssm/aws4_request"), "{signature}");
+            assert!(
+                signature.starts_with("AWS4-HMAC-SHA256 Credential="),
+                "{signature}"
+            );
+            assert!(
+                signature.contains("/eu-west-1/ssm/aws4_request"),
+                "{signature}"
+            );
             let body: serde_json::Value = serde_json::from_slice(&request.body).unwrap();
             assert_eq!(body["Name"], "/service/config");
             assert_eq!(body["WithDecryption"], true);
@@ -279,10 +291,34 @@ mod tests {
             let xml = |code: &str| format!("<Error><Code>{code}</Code></Error>");
             let json = |code: &str| format!(r#"{{"__type":"{code}","message":"words"}}"#);
             let mut cases = vec![
-                (PARAMETER, 400, "ThrottlingException", json("ThrottlingException"), ATTEMPTS_MAX),
-                (PARAMETER, 500, "InternalServerError", json("InternalServerError"), ATTEMPTS_MAX),
-                (PARAMETER, 400, "ParameterNotFound", json("com.amazonaws#ParameterNotFound"), 1),
-                (PARAMETER, 400, "AccessDenied", json("AccessDeniedException"), 1),
+                (
+                    PARAMETER,
+                    400,
+                    "ThrottlingException",
+                    json("ThrottlingException"),
+                    ATTEMPTS_MAX,
+                ),
+                (
+                    PARAMETER,
+                    500,
+                    "InternalServerError",
+                    json("InternalServerError"),
+                    ATTEMPTS_MAX,
+                ),
+                (
+                    PARAMETER,
+                    400,
+                    "ParameterNotFound",
+                    json("com.amazonaws#ParameterNotFound"),
+                    1,
+                ),
+                (
+                    PARAMETER,
+                    400,
+                    "AccessDenied",
+                    json("AccessDeniedException"),
+                    1,
+                ),
             ];
             if cfg!(feature = "s3") {
                 cases.extend([

@@ -5,9 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use shared::config::{
-    Declarations, Description, OWN_PREFIXES, SECTIONS, schema, variable_names,
-};
+use shared::config::{Declarations, Description, OWN_PREFIXES, SECTIONS, schema, variable_names};
 
 use crate::files::assert_generated;
 
@@ -97,7 +95,11 @@ fn the_known_names_are_those_of_the_declarations() {
     let generated = String::from_iter(lines);
     assert_generated("shared/src/config/known.txt", &generated, UPDATE, TASK);
     let keys = Vec::from_iter(names.values().flatten());
-    assert_eq!(BTreeSet::from_iter(&keys).len(), keys.len(), "one key, one setting");
+    assert_eq!(
+        BTreeSet::from_iter(&keys).len(),
+        keys.len(),
+        "one key, one setting"
+    );
     for prefix in OWN_PREFIXES {
         assert!(
             variable_names().any(|name| name.starts_with(prefix.trim_end_matches('_'))),
@@ -157,7 +159,7 @@ fn document(aggregator: &Declarations, batch_processor: &Declarations) -> String
         }
         write!(text, "\n## {title}\n").expect("writing to a string cannot fail");
         for (section, variables) in sections {
-            let head = "| key | variable | default | allowed | meaning |\n|---|---|---|---|---|";
+            let head = "| variable | key | default | allowed | meaning |\n|---|---|---|---|---|";
             write!(text, "\n### {}\n\n{head}\n", heading(section))
                 .expect("writing to a string cannot fail");
             for each in variables {
@@ -191,8 +193,10 @@ fn row(variable: &Description) -> String {
         Some("") => "none".to_owned(),
         Some(value) => format!("`{value}`"),
     };
-    let key = variable.key.map_or_else(String::new, |key| format!("`{key}`"));
-    let row = format!("| {key} | `{name}` | {default} | {allowed} | {meaning} |");
+    let key = variable
+        .key
+        .map_or_else(String::new, |key| format!("`{key}`"));
+    let row = format!("| `{name}` | {key} | {default} | {allowed} | {meaning} |");
     assert_eq!(row.matches('|').count(), 6, "a cell cannot hold `|`: {row}");
     row
 }

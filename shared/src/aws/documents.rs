@@ -9,7 +9,7 @@ use std::io::Read as _;
 use std::path::Path;
 use std::time::Duration;
 
-use super::parameter::parameter;
+use super::parameter::{Failed, parameter};
 use super::sdk::Sdk;
 
 /// Attempts at an object or a parameter, one after the other.
@@ -17,13 +17,6 @@ const ATTEMPTS_MAX: u32 = 3;
 /// Timeout of one attempt, and the interval between attempt starts. All of them fit the 10 s that Lambda gives an environment to
 /// start.
 const ATTEMPT_TIME: Duration = Duration::from_secs(3);
-
-/// Why one attempt failed.
-pub(super) struct Failed {
-    pub(super) words: String,
-    /// Whether a retry may succeed.
-    pub(super) may_pass: bool,
-}
 
 /// Returns the text at `file:///path`, `s3://bucket/key` or `ssm:<parameter name>`. It has at most `bytes_max` bytes.
 ///
@@ -99,8 +92,9 @@ fn object(rest: &str) -> Result<(&str, &str), String> {
     let object = rest
         .strip_prefix("//")
         .and_then(|rest| rest.split_once('/'));
-    let is_object =
-        |(bucket, key): &(&str, &str)| crate::config::bucket_name(bucket).is_some() && !key.is_empty();
+    let is_object = |(bucket, key): &(&str, &str)| {
+        crate::config::bucket_name(bucket).is_some() && !key.is_empty()
+    };
     let object = object.filter(is_object);
     object.ok_or_else(|| "no bucket and key of an object".to_owned())
 }

@@ -15,7 +15,6 @@ use aws_smithy_types::body::SdkBody;
 use aws_smithy_types::byte_stream::ByteStream;
 use serde_json::{Value, json};
 
-use super::documents::Failed;
 use super::errors::{Meaning, chain, meaning};
 use super::sdk::{Sdk, connector};
 
@@ -24,6 +23,13 @@ const HEADERS: [(&str, &str); 2] = [
     ("content-type", "application/x-amz-json-1.1"),
     ("x-amz-target", "AmazonSSM.GetParameter"),
 ];
+
+/// Why one attempt failed.
+pub(super) struct Failed {
+    pub(super) words: String,
+    /// Whether a retry may succeed.
+    pub(super) may_pass: bool,
+}
 
 /// Returns the value of a parameter, decrypted if it is a `SecureString`.
 pub(super) async fn parameter(
@@ -82,7 +88,11 @@ async fn signed(sdk: &Sdk, name: &str) -> Result<HttpRequest, String> {
     let credentials = provider.provide_credentials().await;
     let identity = credentials.map_err(|error| chain(&error))?.into();
     let url = sdk.endpoint("SSM").unwrap_or_else(|| {
-        let fips = if config.use_fips() == Some(true) { "-fips" } else { "" };
+        let fips = if config.use_fips() == Some(true) {
+            "-fips"
+        } else {
+            ""
+        };
         let china = if region.starts_with("cn-") { ".cn" } else { "" };
         format!("https://ssm{fips}.{region}.amazonaws.com{china}")
     });
@@ -102,7 +112,9 @@ async fn signed(sdk: &Sdk, name: &str) -> Result<HttpRequest, String> {
     let (signature, _) = signed.map_err(|error| chain(&error))?.into_parts();
     let mut request = HttpRequest::new(SdkBody::from(body.clone()));
     request.set_method("POST").map_err(|error| chain(&error))?;
-    request.set_uri(url.as_str()).map_err(|error| chain(&error))?;
+    request
+        .set_uri(url.as_str())
+        .map_err(|error| chain(&error))?;
     for (name, value) in HEADERS.into_iter().chain(signature.headers()) {
         let headers = request.headers_mut();
         headers

@@ -250,7 +250,9 @@ mod tests {
             assert_eq!(sdk.of(service, ATTEMPT).endpoint_url(), Some(endpoint));
         }
         assert_eq!(
-            Sdk::from_variables(|_| None, 1).of("SQS", ATTEMPT).endpoint_url(),
+            Sdk::from_variables(|_| None, 1)
+                .of("SQS", ATTEMPT)
+                .endpoint_url(),
             None
         );
     }

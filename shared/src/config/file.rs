@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 
-use serde_json::{Map, Value};
 use toml::de::{DeTable, DeValue};
 
+use super::error::ConfigError;
+use super::file_value::FileValue;
 use super::known;
-use super::reader::ConfigError;
 use super::variable::Declared;
+use super::without_password::without_password;
 
 /// The longest configuration file.
 pub const FILE_BYTES_MAX: u64 = 64 * 1_024;
@@ -25,19 +26,6 @@ pub struct ConfigFile {
     values: BTreeMap<String, (FileValue, Range<usize>)>,
     /// Problems of keys that nobody declares.
     pub(super) problems: Vec<Problem>,
-}
-
-/// A value of the file.
-#[derive(Clone, Debug, PartialEq)]
-pub enum FileValue {
-    Integer(i128),
-    Text(String),
-    Boolean(bool),
-    /// An array, as JSON.
-    List(Value),
-    Table,
-    /// What no setting has, in words.
-    Other(&'static str),
 }
 
 /// A problem, with its place in the file if it has one.
@@ -81,7 +69,9 @@ impl ConfigFile {
         if !errors.is_empty() {
             let places = errors.iter().map(|error| error.span().unwrap_or_default());
             let places = places.map(|span| place_in(&text, span.start));
-            let words = errors.iter().map(|error| error.message().replace('\n', ", "));
+            let words = errors
+                .iter()
+                .map(|error| error.message().replace('\n', ", "));
             let problems = places.zip(words);
             let problems = problems.map(|(place, words)| format!("{name}:{place}: {words}"));
             return Err(ConfigError {
@@ -91,7 +81,13 @@ impl ConfigFile {
         let mut found = Vec::new();
         collect("", document.into_inner(), &mut found);
         file.text.clone_from(&text);
-        for Found { key, at, value, span } in found {
+        for Found {
+            key,
+            at,
+            value,
+            span,
+        } in found
+        {
             match unknown_key(&key, &value) {
                 None => {
                     file.values.insert(key, (value, span));
@@ -159,7 +155,7 @@ impl ConfigFile {
 
 /// Returns what is written in the file without its passwords, and cut off if it is long.
 fn quoted(written: &str) -> String {
-    let shown = super::without_password::without_password(written);
+    let shown = without_password(written);
     let mut characters = shown.chars();
     let mut text: String = characters.by_ref().take(QUOTED_CHARACTERS_MAX).collect();
     if characters.next().is_some() {
@@ -196,49 +192,6 @@ fn collect(section: &str, table: DeTable<'_>, found: &mut Vec<Found>) {
     }
 }
 
-impl FileValue {
-    fn of(value: &DeValue<'_>) -> FileValue {
-        match value {
-            DeValue::String(text) => FileValue::Text(text.clone().into_owned()),
-            DeValue::Integer(number) => {
-                i128::from_str_radix(number.as_str(), number.radix())
-                    .map_or(FileValue::Other("a number of more than 38 digits"), FileValue::Integer)
-            }
-            DeValue::Float(_) => FileValue::Other("a number with a fraction"),
-            DeValue::Boolean(on) => FileValue::Boolean(*on),
-            DeValue::Datetime(_) => FileValue::Other("a date or time"),
-            DeValue::Array(_) => {
-                json(value).map_or(FileValue::Other("an array with dates"), FileValue::List)
-            }
-            DeValue::Table(_) => FileValue::Table,
-        }
-    }
-}
-
-/// Returns a value as JSON; [`None`] if it has a date, or a number that JSON cannot have.
-fn json(value: &DeValue<'_>) -> Option<Value> {
-    Some(match value {
-        DeValue::String(text) => Value::from(text.as_ref()),
-        DeValue::Integer(number) => {
-            Value::from(i64::from_str_radix(number.as_str(), number.radix()).ok()?)
-        }
-        DeValue::Float(number) => Value::from(number.as_str().parse::<f64>().ok()?),
-        DeValue::Boolean(on) => Value::from(*on),
-        DeValue::Datetime(_) => return None,
-        DeValue::Array(values) => {
-            let values = values.iter().map(|value| json(value.get_ref()));
-            Value::Array(values.collect::<Option<_>>()?)
-        }
-        DeValue::Table(table) => {
-            let mut object = Map::new();
-            for (key, value) in table {
-                object.insert(key.get_ref().to_string(), json(value.get_ref())?);
-            }
-            Value::Object(object)
-        }
-    })
-}
-
 fn is_section(key: &str) -> bool {
     known::keys().any(|known| {
         let rest = known.strip_prefix(key);
@@ -265,13 +218,18 @@ fn unknown_key(key: &str, value: &FileValue) -> Option<String> {
     // The right key in a wrong section, or the variable instead of the key.
     let elsewhere = known::keys().find(|known| known.ends_with(&format!(".{name}")));
     let variable = known::key_of(&name.to_ascii_uppercase());
-    let near = nearest(key, known::keys());
+    let near = nearest_key(key);
     let is_near = near.starts_with(section) && strsim::osa_distance(key, near) <= 2;
     let meant = match variable.or(elsewhere) {
         Some(meant) if !is_near => meant,
         Some(_) | None => near,
     };
     Some(format!("`{key}`: unknown key: expected `{meant}`"))
+}
+
+/// Returns the key that is most like a text.
+pub fn nearest_key(text: &str) -> &'static str {
+    nearest(text, known::keys())
 }
 
 fn nearest<'k>(key: &str, known: impl Iterator<Item = &'k str>) -> &'k str {
@@ -287,3 +245,7 @@ fn place_in(text: &str, at: usize) -> Place {
         column: line.chars().count() + 1,
     }
 }
+
+#[cfg(test)]
+#[path = "file_tests.rs"]
+mod tests;

@@ -86,7 +86,10 @@ mod tests {
             event_ids: false,
         };
         assert_eq!(LogSettings::of(Settings::new(&|_| None, None)), expected);
-        assert_eq!(LogSettings::of(Settings::new(&|_| Some("loud".to_owned()), None)), expected);
+        assert_eq!(
+            LogSettings::of(Settings::new(&|_| Some("loud".to_owned()), None)),
+            expected
+        );
         let lookup = |name: &str| {
             let value = match name {
                 "LOG_LEVEL" => "trace",

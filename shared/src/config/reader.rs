@@ -3,55 +3,11 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::error::ConfigError;
 use super::file::{ConfigFile, Place, Problem};
 use super::known;
-use super::variable::{
-    Declared, Description, Kind, Number, Parsed, Text, Unset, Variable, Word,
-};
+use super::variable::{Declared, Description, Kind, Number, Parsed, Text, Unset, Variable, Word};
 use super::without_password::without_password;
-
-/// All problems of a configuration.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ConfigError {
-    pub problems: Vec<String>,
-}
-
-impl ConfigError {
-    /// Returns an error with one problem.
-    pub fn of(problem: String) -> ConfigError {
-        ConfigError {
-            problems: vec![problem],
-        }
-    }
-
-    /// Returns `config` if there are no other problems either.
-    ///
-    /// # Errors
-    /// [`ConfigError`] with the problems of `config`, followed by the others.
-    pub fn unless<C>(
-        config: Result<C, ConfigError>,
-        others: impl IntoIterator<Item = String>,
-    ) -> Result<C, ConfigError> {
-        let mut others = others.into_iter().peekable();
-        if others.peek().is_none() {
-            return config;
-        }
-        let mut problems = config.err().map(|error| error.problems).unwrap_or_default();
-        problems.extend(others);
-        Err(ConfigError { problems })
-    }
-}
-
-impl fmt::Display for ConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "configuration has {} problem(s)", self.problems.len())?;
-        self.problems
-            .iter()
-            .try_for_each(|problem| write!(f, "; {problem}"))
-    }
-}
-
-impl std::error::Error for ConfigError {}
 
 /// Where settings come from: variables, and below them the file.
 #[derive(Clone, Copy)]
@@ -254,7 +210,9 @@ impl<'a> Reader<'a> {
     /// Declares a rule about several settings, and adds the problem if they break it.
     pub fn rule(&mut self, rule: &'static str, problem: Option<String>) {
         self.rules.push(rule);
-        problem.into_iter().for_each(|problem| self.problem(problem));
+        problem
+            .into_iter()
+            .for_each(|problem| self.problem(problem));
     }
 
     /// Returns `config` if there was no problem.
@@ -268,15 +226,20 @@ impl<'a> Reader<'a> {
             Some(config) if self.problems.is_empty() && of_file.is_empty() => return Ok(config),
             Some(_) | None => {}
         }
-        let own = self.problems.iter().map(|problem| self.in_words_of_the_file(problem));
+        let own = self
+            .problems
+            .iter()
+            .map(|problem| self.in_words_of_the_file(problem));
         let mut problems = Vec::from_iter(own.chain(of_file.iter().cloned()));
         // In the order of the file; what is not in it keeps its order, and comes first.
         problems.sort_by_key(|problem| problem.place);
         let name = file.map_or("", ConfigFile::name);
-        let problems = problems.into_iter().map(|Problem { place, words, .. }| match place {
-            Some(place) => format!("{name}:{place}: {words}"),
-            None => words,
-        });
+        let problems = problems
+            .into_iter()
+            .map(|Problem { place, words, .. }| match place {
+                Some(place) => format!("{name}:{place}: {words}"),
+                None => words,
+            });
         Err(ConfigError {
             problems: problems.collect(),
         })

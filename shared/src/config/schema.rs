@@ -15,7 +15,10 @@ pub const SECTIONS: [(&str, &str); 8] = [
         "sink.layout",
         "How records are laid out in a file: encoding, header and trailer, path.",
     ),
-    ("limits", "How requests are sent, and how much is held in memory."),
+    (
+        "limits",
+        "How requests are sent, and how much is held in memory.",
+    ),
     ("logs", "What is logged, and how."),
 ];
 

@@ -95,7 +95,8 @@ impl Unit {
     pub(super) fn text(self, number: u64) -> String {
         let smallest = number * self.scale();
         let mut units = self.units().iter();
-        let unit = units.find(|(_, factor)| smallest >= *factor && smallest.is_multiple_of(*factor));
+        let unit =
+            units.find(|(_, factor)| smallest >= *factor && smallest.is_multiple_of(*factor));
         match (unit, self) {
             (Some((unit, factor)), _) => format!("{}{unit}", smallest / factor),
             (None, Unit::Bytes) => "0B".to_owned(),

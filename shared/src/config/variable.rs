@@ -9,7 +9,7 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
-use super::file::FileValue;
+use super::file_value::FileValue;
 use super::units::{Unit, json_of};
 
 /// A setting whose value is a `K`: [`Number`], [`Word`], [`Text`] or [`List`].
@@ -150,7 +150,9 @@ impl<T: Copy + fmt::Display> Kind for Number<T> {
         });
         let mut schema = match Unit::of(self.unit) {
             None => integer,
-            Some(unit) => json!({"anyOf": [integer, {"type": "string", "pattern": unit.pattern()}]}),
+            Some(unit) => {
+                json!({"anyOf": [integer, {"type": "string", "pattern": unit.pattern()}]})
+            }
         };
         schema["default"] = number(self.default);
         schema
@@ -160,15 +162,18 @@ impl<T: Copy + fmt::Display> Kind for Number<T> {
         match value {
             FileValue::Integer(number) => Some(number.to_string()),
             FileValue::Text(text) => Some(Unit::of(self.unit)?.number(text)?.to_string()),
-            FileValue::Boolean(_) | FileValue::List(_) | FileValue::Table
-            | FileValue::Other(_) => None,
+            FileValue::Boolean(_) | FileValue::List(_) | FileValue::Table | FileValue::Other(_) => {
+                None
+            }
         }
     }
 }
 
 impl<T> Word<T> {
     fn is_switch(&self) -> bool {
-        self.words.iter().all(|(word, _)| ["on", "off"].contains(word))
+        self.words
+            .iter()
+            .all(|(word, _)| ["on", "off"].contains(word))
     }
 }
 
