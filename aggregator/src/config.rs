@@ -15,7 +15,8 @@ use protocol::limits::{
 use shared::close_at::CloseAt;
 use shared::config::{
     BUCKET_NAME, BatchBytes, Common, ConfigError, Declarations, Number, QUARANTINE_SQS_URL,
-    QUEUE_URL, Reader, Text, Topic, Unset, Variable, Word, bucket_name, in_full_build, queue_url,
+    QUEUE_URL, Reader, Settings, Text, Unset, Variable, Word, bucket_name, in_full_build,
+    queue_url,
 };
 use shared::expression::Expression;
 
@@ -24,7 +25,7 @@ use crate::quota::QuotaRule;
 
 const MAX_SECONDARY_BATCHING_WINDOW: Variable<Number<u64>> = Variable {
     name: "MAX_SECONDARY_BATCHING_WINDOW",
-    topic: Topic::Batches,
+    key: Some("batches.window"),
     value: Number {
         unit: "seconds",
         default: 300,
@@ -36,7 +37,7 @@ const MAX_SECONDARY_BATCHING_WINDOW: Variable<Number<u64>> = Variable {
 };
 const INDEX_SHARDS: Variable<Number<u16>> = Variable {
     name: "INDEX_SHARDS",
-    topic: Topic::Batches,
+    key: Some("limits.index_shards"),
     value: Number {
         unit: "shards",
         default: 10,
@@ -48,10 +49,10 @@ const INDEX_SHARDS: Variable<Number<u16>> = Variable {
 /// Crate-visible because errors of records name it.
 pub(crate) const EVENT_ID: Variable<Text> = Variable {
     name: "EVENT_ID",
-    topic: Topic::Events,
+    key: Some("events.id"),
     value: Text {
-        unset: Unset::Default("message-id"),
-        allowed: "`message-id`, `body-hash`, `attribute:NAME` or `json:EXPRESSION`",
+        unset: Unset::Refused,
+        allowed: "`json:EXPRESSION`, `attribute:NAME`, `body-hash`, or `message-id`, which misses what a producer sends again",
     },
     meaning: "What makes two messages the same event: the SQS message id, the hash of the body, a message attribute, or what \
               a JMESPath finds in the body: a string, a boolean, a whole number of 64 bits, or a list of these, which joins to one id. A \
@@ -59,7 +60,7 @@ pub(crate) const EVENT_ID: Variable<Text> = Variable {
 };
 const EVENT_ID_PREFIX: Variable<Text> = Variable {
     name: "EVENT_ID_PREFIX",
-    topic: Topic::Events,
+    key: Some("events.id_prefix"),
     value: Text {
         unset: Unset::Nothing,
         allowed: "at most 256 bytes",
@@ -70,7 +71,7 @@ const EVENT_ID_PREFIX: Variable<Text> = Variable {
 /// Crate-visible because errors of records name it.
 pub(crate) const BATCH_KEY: Variable<Text> = Variable {
     name: "BATCH_KEY",
-    topic: Topic::Batches,
+    key: Some("batches.key"),
     value: Text {
         unset: Unset::Nothing,
         allowed: "a JMESPath over the body",
@@ -79,7 +80,7 @@ pub(crate) const BATCH_KEY: Variable<Text> = Variable {
 };
 const BYPASS: Variable<Text> = Variable {
     name: "BYPASS",
-    topic: Topic::Batches,
+    key: Some("batches.bypass"),
     value: Text {
         unset: Unset::Nothing,
         allowed: "a JMESPath over the body",
@@ -89,7 +90,7 @@ const BYPASS: Variable<Text> = Variable {
 };
 const CLOSE_AT: Variable<Text> = Variable {
     name: "CLOSE_AT",
-    topic: Topic::Batches,
+    key: Some("batches.close_at"),
     value: Text {
         unset: Unset::Nothing,
         allowed: "times of the day and a time zone, such as `00:00, 12:00 Europe/Berlin`",
@@ -102,7 +103,7 @@ const CLOSE_AT: Variable<Text> = Variable {
 /// Crate-visible because errors of records name it.
 pub(crate) const CLOSE_TIME: Variable<Text> = Variable {
     name: "CLOSE_TIME",
-    topic: Topic::Batches,
+    key: Some("batches.close_time"),
     value: Text {
         unset: Unset::Nothing,
         allowed: "a JMESPath over the body",
@@ -112,19 +113,19 @@ pub(crate) const CLOSE_TIME: Variable<Text> = Variable {
 };
 const CLOSE_AFTER_IDLE: Variable<Number<u64>> = Variable {
     name: "CLOSE_AFTER_IDLE",
-    topic: Topic::Batches,
+    key: Some("batches.close_after_idle"),
     value: Number {
-        unit: "seconds (0: never)",
+        unit: "seconds",
         default: 0,
         min: 0,
         max: 43_200,
     },
-    meaning: "A batch also starts when none of its events came for so long. An environment of the aggregator looks when it is invoked, \
+    meaning: "A batch also starts when none of its events came for so long; 0 is never. An environment of the aggregator looks when it is invoked, \
               so this is of use where other keys go on; when everything is idle, windows close.",
 };
 const BATCH_KEYS_MAX: Variable<Number<usize>> = Variable {
     name: "BATCH_KEYS_MAX",
-    topic: Topic::Batches,
+    key: Some("batches.max_keys"),
     value: Number {
         unit: "batch keys and periods",
         default: 1_000,
@@ -135,7 +136,7 @@ const BATCH_KEYS_MAX: Variable<Number<usize>> = Variable {
 };
 const SEAL_WHEN_DRAINED: Variable<Word<bool>> = Variable {
     name: "SEAL_WHEN_DRAINED",
-    topic: Topic::Batches,
+    key: Some("batches.seal_when_drained"),
     value: Word {
         default: false,
         words: &[("on", true), ("off", false)],
@@ -145,7 +146,7 @@ const SEAL_WHEN_DRAINED: Variable<Word<bool>> = Variable {
 };
 const ON_DUPLICATE: Variable<Word<DuplicateRule>> = Variable {
     name: "ON_DUPLICATE",
-    topic: Topic::Events,
+    key: Some("events.on_duplicate"),
     value: Word {
         default: DuplicateRule::Drop,
         words: &[
@@ -159,7 +160,7 @@ const ON_DUPLICATE: Variable<Word<DuplicateRule>> = Variable {
 /// Where the bodies of batches go.
 pub const BODIES: Variable<Text> = Variable {
     name: "BODIES",
-    topic: Topic::Batches,
+    key: Some("batches.bodies"),
     value: Text {
         unset: Unset::Default("items"),
         allowed: "`items`, `table` or `s3://BUCKET/PREFIX`",
@@ -170,7 +171,7 @@ pub const BODIES: Variable<Text> = Variable {
 /// The bucket for bodies that do not fit their lock items.
 pub const OVERFLOW_BUCKET: Variable<Text> = Variable {
     name: "OVERFLOW_BUCKET",
-    topic: Topic::Events,
+    key: Some("events.overflow_bucket"),
     value: Text {
         unset: Unset::Nothing,
         allowed: BUCKET_NAME,
@@ -183,7 +184,7 @@ const SOURCE_IN_PREFIX: &str = "{source}";
 
 const DUPLICATES_SQS_URL: Variable<Text> = Variable {
     name: "DUPLICATES_SQS_URL",
-    topic: Topic::Events,
+    key: Some("events.duplicates_queue"),
     value: Text {
         unset: Unset::Nothing,
         allowed: QUEUE_URL,
@@ -238,7 +239,15 @@ impl Config {
     /// # Errors
     /// [`ConfigError`] with every problem. A retry with the same variables fails too.
     pub fn read(lookup: &dyn Fn(&str) -> Option<String>) -> Result<Config, ConfigError> {
-        let mut reader = Reader::new(lookup);
+        Config::of(Settings::new(lookup, None))
+    }
+
+    /// Reads the configuration from variables and from the file.
+    ///
+    /// # Errors
+    /// [`ConfigError`] with every problem. A retry with the same settings fails too.
+    pub fn of(settings: Settings<'_>) -> Result<Config, ConfigError> {
+        let mut reader = Reader::of(settings);
         let config = Config::read_with(&mut reader);
         reader.finish(config)
     }
@@ -411,6 +420,7 @@ pub(crate) mod tests_support {
                 "BATCH_QUEUE_URL",
                 "https://sqs.eu-west-1.amazonaws.com/1/batch-queue",
             ),
+            ("EVENT_ID", "message-id"),
         ];
         Config::read(&|name: &str| {
             let set = extra.iter().chain(&base).find(|(key, _)| *key == name);

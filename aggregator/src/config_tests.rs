@@ -16,7 +16,6 @@ fn defaults_are_those_that_are_documented() {
         known_claims_max: KNOWN_CLAIMS_MAX,
     };
     assert_eq!(config.limits, limits);
-    assert_eq!(config.event_id, EventIdRule::MessageId);
     assert_eq!(config.rule, DuplicateRule::Drop);
     assert_eq!(config.batch_key, None);
     assert!(!config.seal_when_drained);
@@ -80,4 +79,12 @@ fn every_wrong_variable_is_named_in_one_message() {
     ] {
         assert!(text.contains(words), "{words} in {text}");
     }
+}
+
+#[test]
+fn the_event_id_has_no_default_and_the_error_says_what_to_choose() {
+    let error = read(&[("EVENT_ID", "")]).unwrap_err();
+    let expected = "`EVENT_ID`: not set: expected `json:EXPRESSION`, `attribute:NAME`, `body-hash`, or `message-id`, which misses what a producer \
+                    sends again";
+    assert_eq!(error.problems, [expected]);
 }

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use protocol::period::Period;
 use protocol::time::Timestamp;
 use shared::close_at::CloseAt;
-use shared::config::{Number, QUARANTINE_SQS_URL, Reader, Text, Topic, Unset, Variable, Word};
+use shared::config::{Number, QUARANTINE_SQS_URL, Reader, Text, Unset, Variable, Word};
 use shared::expression::Expression;
 
 const MINUTE_MS: u64 = 60_000;
@@ -14,7 +14,7 @@ const DAY_MS: u64 = 24 * HOUR_MS;
 
 pub(crate) const QUOTA: Variable<Text> = Variable {
     name: "QUOTA",
-    topic: Topic::Events,
+    key: Some("quota.key"),
     value: Text {
         unset: Unset::Nothing,
         allowed: "a JMESPath over the body",
@@ -24,7 +24,7 @@ pub(crate) const QUOTA: Variable<Text> = Variable {
 };
 const QUOTA_MAX: Variable<Number<u64>> = Variable {
     name: "QUOTA_MAX",
-    topic: Topic::Events,
+    key: Some("quota.max"),
     value: Number {
         unit: "events",
         default: 0,
@@ -35,7 +35,7 @@ const QUOTA_MAX: Variable<Number<u64>> = Variable {
 };
 const QUOTA_PERIOD: Variable<Text> = Variable {
     name: "QUOTA_PERIOD",
-    topic: Topic::Events,
+    key: Some("quota.period"),
     value: Text {
         unset: Unset::Default("day"),
         allowed: "`minute`, `hour`, `day` or `day TIME-ZONE`",
@@ -44,7 +44,7 @@ const QUOTA_PERIOD: Variable<Text> = Variable {
 };
 pub(crate) const QUOTA_TIME: Variable<Text> = Variable {
     name: "QUOTA_TIME",
-    topic: Topic::Events,
+    key: Some("quota.time"),
     value: Text {
         unset: Unset::Nothing,
         allowed: "a JMESPath over the body",
@@ -54,7 +54,7 @@ pub(crate) const QUOTA_TIME: Variable<Text> = Variable {
 };
 const QUOTA_BEYOND: Variable<Word<BeyondQuota>> = Variable {
     name: "QUOTA_BEYOND",
-    topic: Topic::Events,
+    key: Some("quota.beyond"),
     value: Word {
         default: BeyondQuota::Quarantine,
         words: &[

@@ -8,9 +8,11 @@ use once_cell::sync::OnceCell;
 use protocol::time::Timestamp;
 use shared::aws::{
     Sdk, TracedInvocation, TracedMessages, Traces, aws_duplicates_queue, aws_ports,
-    aws_source_queues, init_logs,
+    aws_source_queues, open_settings,
 };
-use shared::config::{ConfigError, UnknownVariable, names_in_environment, unknown_variables};
+use shared::config::{
+    ConfigError, Settings, UnknownVariable, names_in_environment, unknown_variables,
+};
 use shared::traces;
 use tracing::info;
 
@@ -32,10 +34,11 @@ const UNUSED_INDEX: &str = "batchId-index";
 /// A configuration error with all its problems, or an error of the Runtime API.
 pub async fn run() -> Result<(), lambda_runtime::Error> {
     let lookup = |name: &str| std::env::var(name).ok();
-    init_logs(&lookup);
+    let file = open_settings(&lookup).await?;
     let unknown = unknown_variables(names_in_environment());
     let unknown = unknown.iter().map(UnknownVariable::to_string);
-    let config = ConfigError::unless(Config::read(&lookup), unknown)?;
+    let config = Config::of(Settings::new(&lookup, file.as_ref()));
+    let config = ConfigError::unless(config, unknown)?;
     info!(?config, "configuration");
     let sdk = Sdk::from_env(config.common.write_concurrency);
     #[cfg(feature = "full")]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use protocol::limits::{PARTS_MAX, SQS_DELAY_MAX};
 use shared::config::{
     BatchBytes, COMPLETION, Common, Completion, ConfigError, Declarations, Number,
-    QUARANTINE_SQS_URL, Reader, TABLE_NAME, Text, Topic, Unset, Variable, completion, queue_url,
+    QUARANTINE_SQS_URL, Reader, Settings, TABLE_NAME, Text, Unset, Variable, completion, queue_url,
     table_name,
 };
 use shared::delivery_hours::DeliveryHours;
@@ -13,7 +13,7 @@ use sinks::SinkConfig;
 
 const DDB_BATCH_INDEX: Variable<Text> = Variable {
     name: "DDB_BATCH_INDEX",
-    topic: Topic::Resources,
+    key: None,
     value: Text {
         unset: Unset::Default("batchId-index"),
         allowed: TABLE_NAME,
@@ -22,7 +22,7 @@ const DDB_BATCH_INDEX: Variable<Text> = Variable {
 };
 const VERIFY_DELAY: Variable<Number<u64>> = Variable {
     name: "VERIFY_DELAY",
-    topic: Topic::Batches,
+    key: Some("delivery.verify_delay"),
     value: Number {
         unit: "seconds",
         default: 60,
@@ -34,7 +34,7 @@ const VERIFY_DELAY: Variable<Number<u64>> = Variable {
 
 const DELIVERY_HOURS: Variable<Text> = Variable {
     name: "DELIVERY_HOURS",
-    topic: Topic::Batches,
+    key: Some("delivery.hours"),
     value: Text {
         unset: Unset::Nothing,
         allowed: "spans and a time zone, such as `Mon-Fri 20:00-05:00, Sat 10:00-12:00 Europe/Berlin`",
@@ -43,7 +43,7 @@ const DELIVERY_HOURS: Variable<Text> = Variable {
 };
 const DELIVERY_MAX_PER_SECOND: Variable<Number<u64>> = Variable {
     name: "DELIVERY_MAX_PER_SECOND",
-    topic: Topic::Batches,
+    key: Some("delivery.max_per_second"),
     value: Number {
         unit: "events",
         default: 0,
@@ -86,7 +86,15 @@ impl Config {
     /// # Errors
     /// [`ConfigError`] with every problem; the same environment fails every time.
     pub fn read(lookup: &dyn Fn(&str) -> Option<String>) -> Result<Config, ConfigError> {
-        let mut reader = Reader::new(lookup);
+        Config::of(Settings::new(lookup, None))
+    }
+
+    /// Reads the configuration from variables and from the file.
+    ///
+    /// # Errors
+    /// [`ConfigError`] with every problem; the same settings fail every time.
+    pub fn of(settings: Settings<'_>) -> Result<Config, ConfigError> {
+        let mut reader = Reader::of(settings);
         let config = Config::read_with(&mut reader);
         reader.finish(config)
     }

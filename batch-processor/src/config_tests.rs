@@ -1,6 +1,6 @@
 //! Defaults and errors of the configuration.
 
-use sinks::{Compression, Format, SinkUri};
+use sinks::{Compression, Format};
 
 use super::*;
 
@@ -12,6 +12,7 @@ fn read(extra: &[(&str, &str)]) -> Result<Config, ConfigError> {
             "BATCH_QUEUE_URL",
             "https://sqs.eu-west-1.amazonaws.com/1/batch-queue",
         ),
+        ("SINK", "log:"),
     ];
     Config::read(&|name: &str| {
         let set = extra.iter().chain(&base).find(|(key, _)| *key == name);
@@ -26,7 +27,6 @@ fn defaults_are_those_that_are_documented() {
     assert_eq!(config.verify_delay, Duration::from_secs(60));
     assert_eq!(config.part_bytes_max, 64 << 20);
     assert_eq!(config.completion, None);
-    assert_eq!(config.sink.uri, SinkUri::Log);
     assert_eq!(config.sink.rendering.format, Format::Envelope);
     assert_eq!(config.sink.rendering.compression, Compression::None);
     assert_eq!(config.sink.timeout, Duration::from_secs(30));
@@ -61,7 +61,7 @@ fn every_wrong_variable_is_named_in_one_message() {
         "`VERIFY_DELAY`: wrong value: got `901`, expected a whole number of seconds from 1 to 900",
         "`MAX_PART_BYTES`: wrong value: got `1k`, expected a whole number of bytes from 1024 to 1073741824",
         "`COMPLETION`: wrong value: got `default`: expected the URL of a standard SQS queue, or the ARN of an event bus",
-        "`SINK`: wrong value: got `ftp://host`: expected `log:`, `file:///directory`, `s3://bucket/prefix`, `https://host/path`, ",
+        "`SINK`: wrong value: got `ftp://host`: expected `file:///directory`, `s3://bucket/prefix`, `https://host/path`, ",
         "`SINK_FORMAT`: wrong value: got `xml`, expected `envelope`, `body`, `csv`, `fixed-width` or `parquet`",
         "`SINK_COLUMNS`: wrong value: got `id`: no JSON list of columns: ",
         "`SINK_HEADER`: wrong value: got `yes`, expected `on` or `off`",
@@ -85,4 +85,19 @@ fn notices_cannot_go_to_a_queue_of_the_service() {
     let read_with = |url| read(&[("COMPLETION", url), ("QUARANTINE_SQS_URL", quarantine)]);
     assert!(read_with(quarantine).is_err());
     assert!(read_with("https://sqs.eu-west-1.amazonaws.com/1/notices").is_ok());
+}
+
+#[test]
+fn the_sink_has_no_default_and_the_error_says_what_to_choose() {
+    let error = read(&[("SINK", "")]).unwrap_err();
+    assert_eq!(error.problems.len(), 1, "{error}");
+    let problem = &error.problems[0];
+    assert!(
+        problem.starts_with("`SINK`: not set: expected `file:///directory`, "),
+        "{problem}"
+    );
+    assert!(
+        problem.ends_with(", or `log:`, which delivers nowhere"),
+        "{problem}"
+    );
 }

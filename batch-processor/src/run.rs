@@ -6,9 +6,11 @@ use aws_lambda_events::event::sqs::SqsMessage;
 use lambda_runtime::{Diagnostic, LambdaEvent, service_fn};
 use protocol::time::Timestamp;
 use shared::aws::{
-    Sdk, TracedInvocation, TracedMessages, Traces, aws_notice_target, aws_ports, init_logs,
+    Sdk, TracedInvocation, TracedMessages, Traces, aws_notice_target, aws_ports, open_settings,
 };
-use shared::config::{ConfigError, UnknownVariable, names_in_environment, unknown_variables};
+use shared::config::{
+    ConfigError, Settings, UnknownVariable, names_in_environment, unknown_variables,
+};
 use shared::traces;
 use shared::wire::Ticket;
 use sinks::columns_source::with_columns;
@@ -23,9 +25,8 @@ use crate::event::Event;
 use crate::handler::Handler;
 use crate::invocation::Invocation;
 
-/// The variables that only the built-in sinks read.
-const BUILT_IN: [&str; 7] = [
-    SINK.name,
+/// The settings that only the built-in sinks read, without `SINK` itself.
+const BUILT_IN: [&str; 6] = [
     SINK_REJECTS.name,
     SINK_PAYLOADS.name,
     SINK_SECRET.name,
@@ -33,6 +34,8 @@ const BUILT_IN: [&str; 7] = [
     SINK_TABLE.name,
     SINK_PASSWORD.name,
 ];
+/// The value of `SINK` with a sink of your own. Nothing reads it but the rules of the other settings.
+const OWN_SINK: &str = "log:";
 
 /// Runs the function with the sink that `SINK` names, until Lambda ends the process.
 ///
@@ -40,7 +43,9 @@ const BUILT_IN: [&str; 7] = [
 /// A wrong configuration, with all its problems; or a failure of the Runtime API.
 pub async fn run() -> Result<(), lambda_runtime::Error> {
     let unknown = unknown_variables(names_in_environment());
-    let config = start(&|name| std::env::var(name).ok(), &unknown).await?;
+    let lookup = |name: &str| std::env::var(name).ok();
+    let file = open_settings(&lookup).await?;
+    let config = start(Settings::new(&lookup, file.as_ref()), &unknown).await?;
     let sdk = sdk(&config);
     let sink = BuiltInSink::new(&config.sink, &sdk)?;
     serve(config, &sdk, sink).await
@@ -53,13 +58,16 @@ pub async fn run() -> Result<(), lambda_runtime::Error> {
 /// # Errors
 /// As [`run`].
 pub async fn run_with<S: Sink>(sink: S) -> Result<(), lambda_runtime::Error> {
-    let lookup = |name: &str| {
-        let is_read = !BUILT_IN.contains(&name);
-        is_read.then(|| std::env::var(name).ok()).flatten()
+    let lookup = |name: &str| match name {
+        name if name == SINK.name => Some(OWN_SINK.to_owned()),
+        name if BUILT_IN.contains(&name) => None,
+        _ => std::env::var(name).ok(),
     };
     let mut unknown = unknown_variables(names_in_environment());
     unknown.retain(|one| !is_of_own_sink(one));
-    let config = start(&lookup, &unknown).await?;
+    let file = open_settings(&lookup).await?;
+    let file = file.map(|file| file.without(&BUILT_IN));
+    let config = start(Settings::new(&lookup, file.as_ref()), &unknown).await?;
     let sdk = sdk(&config);
     serve(config, &sdk, sink).await
 }
@@ -71,11 +79,10 @@ fn is_of_own_sink(variable: &UnknownVariable) -> bool {
 }
 
 async fn start(
-    lookup: &dyn Fn(&str) -> Option<String>,
+    settings: Settings<'_>,
     unknown: &[UnknownVariable],
 ) -> Result<Config, lambda_runtime::Error> {
-    init_logs(lookup);
-    let config = with_columns(lookup, |lookup| Config::read(lookup)).await;
+    let config = with_columns(settings, |settings| Config::of(settings)).await;
     let unknown = unknown.iter().map(UnknownVariable::to_string);
     let config = ConfigError::unless(config, unknown)?;
     info!(?config, "configuration");

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use stack::StackArgs;
 
+use crate::commands::config::{self, ConfigArgs};
 use crate::commands::discard::{self, DiscardArgs};
 use crate::commands::find::{self, FindArgs};
 use crate::commands::forget::{self, ForgetArgs};
@@ -26,7 +27,7 @@ use crate::service::Service;
 /// The stack is that of `--stack` or `--env-file`, or of the variables of the environment. Region, credentials and endpoints are
 /// found as the AWS CLI does. Commands that change something only show what they would do, unless `--yes` is given.
 ///
-/// Exit codes: 0 done; 1 a service failed, or some of several changes did; 2 wrong options; 3 what was named does not exist;
+/// Exit codes: 0 done; 1 a service failed, some of several changes did, or a configuration file has problems; 2 wrong options; 3 what was named does not exist;
 /// 4 only shown, because `--yes` is missing; 5 refused, because the state does not allow it or has changed; 130 and 143 ended by
 /// Ctrl-C or SIGTERM.
 #[derive(Parser)]
@@ -69,6 +70,8 @@ enum Command {
     Redrive(RedriveArgs),
     /// List rejected events with their reasons, and send those that were not claimed since to the input queue
     Rejects(RejectsArgs),
+    /// Check a configuration file, print the schema of such files, or explain a setting; needs no stack
+    Config(ConfigArgs),
 }
 
 /// Returns the definition of the command line, against which the documents are checked.
@@ -90,8 +93,11 @@ pub async fn main() -> ExitCode {
 }
 
 async fn run(cli: Cli) -> Result<Done, Failure> {
-    let service = Service::open(&cli.stack).await?;
-    let (service, output) = (&service, Output { json: cli.json });
+    let output = Output { json: cli.json };
+    if let Command::Config(args) = &cli.command {
+        return config::run(args, output).await;
+    }
+    let service = &Service::open(&cli.stack).await?;
     let interrupt = || Interrupt::listen().map_err(Failure::Signals);
     match &cli.command {
         Command::List(args) => list::run(service, args, output).await,
@@ -107,6 +113,7 @@ async fn run(cli: Cli) -> Result<Done, Failure> {
         Command::Replay(args) => replay::run(service, args, &interrupt()?, output).await,
         Command::Redrive(args) => redrive::run(service, args, &interrupt()?, output).await,
         Command::Rejects(args) => rejects::run(service, args, &interrupt()?, output).await,
+        Command::Config(args) => config::run(args, output).await,
     }
 }
 

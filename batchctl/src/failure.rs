@@ -31,6 +31,9 @@ pub enum Failure {
         #[source]
         source: std::io::Error,
     },
+    /// A configuration file has problems; each was told.
+    #[error("`{file}`: {problems}")]
+    Config { file: String, problems: String },
     /// The system refuses handlers of signals.
     #[error("signals: {0}")]
     Signals(#[source] std::io::Error),
@@ -95,6 +98,7 @@ impl Failure {
             | Failure::Sink(_)
             | Failure::Some { .. }
             | Failure::File { .. }
+            | Failure::Config { .. }
             | Failure::Signals(_)
             | Failure::GivenUp => FAILED,
             Failure::Open(error) if !error.is_usage() => FAILED,

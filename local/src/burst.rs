@@ -103,6 +103,7 @@ pub async fn run(args: BurstArgs, stack_args: StackArgs) -> anyhow::Result<ExitC
         ReportFiles::beside(file.clone()).check("--record")?;
     }
     let mut options = stack_args.resolve()?;
+    options.tell_not_used();
     set_defaults(&mut options, &args);
     check_audited(&options)?;
     deploy::check_variables(&options)?;

@@ -122,6 +122,7 @@ async fn serve(args: StackArgs) -> anyhow::Result<ExitCode> {
     let mut signals = StopSignals::new().context("wait for SIGINT and SIGTERM")?;
     let mut options = args.resolve()?;
     options.default_variable("MAX_SECONDARY_BATCHING_WINDOW", 5);
+    options.tell_not_used();
     deploy::check_variables(&options)?;
     let env_file = args.env_file()?;
     let stack = tokio::select! {

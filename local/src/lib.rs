@@ -8,6 +8,7 @@ pub mod batch_life;
 pub mod bodies;
 pub mod burst;
 pub mod cli;
+pub mod config_file;
 pub mod countdown;
 pub mod deploy;
 pub mod drain;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use aggregator::config::BODIES;
 use anyhow::{Context, bail};
 use clap::Args;
 use emulators::lambda::{Bootstrap, MAPPING_CONCURRENCY};
@@ -11,6 +12,7 @@ use emulators::sam::Template;
 use shared::config::WITHOUT_FULL;
 
 use crate::bodies::{self, BodiesKind};
+use crate::config_file::LocalConfig;
 use crate::env_file::EnvFile;
 use crate::faults::{DeployAt, FaultArgs, FaultOptions, NewCode, Redeploy};
 use crate::notices::CompletionKind;
@@ -42,12 +44,15 @@ fn from_environment() -> impl Iterator<Item = &'static str> {
     names.filter(|name| !NOT_FROM_ENVIRONMENT.contains(name))
 }
 
+/// The event id of the messages that a burst sends.
+const EVENT_ID: &str = "EVENT_ID";
+
 /// Values of variables that nobody set, where the stack differs from a deployment. Waits are a few seconds, so that a burst
 /// ends while you watch. `WRITE_CONCURRENCY` is low because the DynamoDB stand-in handles one request at a time: more
 /// requests in flight would wait longer, and time out. `LOG_FORMAT` is for the people who read what the functions log here.
 const DEFAULTS: &[(&str, &str)] = &[
     ("VERIFY_DELAY", "2"),
-    ("EVENT_ID", "json:id"),
+    (EVENT_ID, "json:id"),
     ("WRITE_CONCURRENCY", "8"),
     ("LOG_FORMAT", "text"),
 ];
@@ -80,6 +85,9 @@ pub struct StackArgs {
     /// A variable for both functions; overrides the environment; may be repeated
     #[arg(long = "env", value_name = "NAME=VALUE")]
     env: Vec<String>,
+    /// Read this configuration file for both functions; the environment overrides it, and the sink is a stand-in of its kind
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
     /// Where the bodies of batches go: sets BODIES [default: items]
     #[arg(long, value_enum, value_name = "PLACE")]
     bodies: Option<BodiesKind>,
@@ -137,6 +145,8 @@ pub struct StackOptions {
     /// Where notices go; `None` if there are none, or if `variables` says where.
     pub completion: Option<CompletionKind>,
     pub sink: SinkKind,
+    /// One line about what the file of `--config` has, and this run does not use.
+    pub not_used: Option<String>,
     /// The port of SQS, before those of DynamoDB and S3; free ports if `None`.
     pub port: Option<u16>,
     /// The directory for delivered batches; a temporary one if `None`.
@@ -161,6 +171,11 @@ pub struct StackOptions {
 }
 
 impl StackOptions {
+    /// Tells what the file of `--config` has, and this run does not use.
+    pub(crate) fn tell_not_used(&self) {
+        self.not_used.iter().for_each(|line| eprintln!("{line}"));
+    }
+
     /// Sets a variable that is not set yet.
     pub fn default_variable(&mut self, name: &str, value: impl ToString) {
         self.variables
@@ -223,10 +238,7 @@ impl StackArgs {
     /// what has no stand-in in a build without the cargo feature `full`, a template that cannot be read, a missing executable, an
     /// output directory that is not empty, or an output that cannot be written.
     pub fn resolve(&self) -> anyhow::Result<StackOptions> {
-        let mut variables: BTreeMap<String, String> = DEFAULTS
-            .iter()
-            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-            .collect();
+        let mut variables = BTreeMap::new();
         for name in from_environment() {
             if let Ok(value) = std::env::var(name) {
                 variables.insert(name.to_owned(), value);
@@ -238,6 +250,22 @@ impl StackArgs {
                 bail!("`--env`: wrong form: got `{pair}`, expected NAME=VALUE");
             };
             variables.insert(name.to_owned(), value.to_owned());
+        }
+        let config = self.config.as_deref();
+        let config = config
+            .map(|path| LocalConfig::read(path, &variables))
+            .transpose()?;
+        for (name, value) in config.iter().flat_map(|config| &config.variables) {
+            // Flags override the file.
+            if self.bodies.is_none() || name != BODIES.name {
+                variables
+                    .entry(name.clone())
+                    .or_insert_with(|| value.clone());
+            }
+        }
+        for (name, value) in DEFAULTS {
+            let value = || (*value).to_owned();
+            variables.entry((*name).to_owned()).or_insert_with(value);
         }
         let mut faults = self.faults.resolve()?;
         for deploy in &self.deploys {
@@ -277,8 +305,12 @@ impl StackArgs {
             batch_processor: bootstrap(self.batch_processor.as_ref(), "batch-processor")?,
             template: read_template(self.template.as_ref())?,
             variables,
-            completion: self.completion,
-            sink: self.sink.unwrap_or_default(),
+            completion: self.completion.or_else(|| config.as_ref()?.completion),
+            sink: self
+                .sink
+                .or_else(|| Some(config.as_ref()?.sink))
+                .unwrap_or_default(),
+            not_used: config.and_then(|config| config.not_used()),
             port: self.port,
             out: self.out.clone(),
             batch_size: self.batch_size,

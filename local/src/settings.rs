@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use loadgen::{Setting, WorkloadConfig};
 use protocol::text::counted;
-use shared::config::Topic;
 
 use crate::options::StackOptions;
 use crate::stack::Stack;
@@ -81,18 +80,8 @@ fn variables(stack: &Stack) -> Vec<Setting> {
     let mut known = BTreeSet::new();
     let mut settings = Vec::new();
     for variable in functions.into_iter().flat_map(|each| each.variables) {
-        let shown = match variable.topic {
-            // Tables have the same names in every run.
-            Topic::Resources | Topic::SinkAccess => false,
-            // Queues too, on a port that tells nothing.
-            _ if variable.name.ends_with("_URL") => false,
-            Topic::Events
-            | Topic::Batches
-            | Topic::Requests
-            | Topic::Sink
-            | Topic::Layout
-            | Topic::Logs => true,
-        };
+        // Tables and queues have the same names in every run, on a port that tells nothing; secrets are not shown.
+        let shown = variable.key.is_some() && !variable.name.ends_with("_URL");
         let value = stack.variable(variable.name).map(str::to_owned);
         let value = value.or(variable.default).filter(|value| !value.is_empty());
         if let Some(value) = value.filter(|_| shown && known.insert(variable.name)) {

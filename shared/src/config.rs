@@ -13,25 +13,44 @@ use protocol::limits::{
 };
 
 mod completion;
+mod error;
 mod feature;
+mod file;
+mod file_value;
+mod known;
 mod logs;
 mod reader;
+mod schema;
+mod units;
 mod unknown;
 mod variable;
 mod without_password;
 
 pub use completion::{COMPLETION, Completion, completion};
+pub use error::ConfigError;
 pub use feature::{FULL, WITHOUT_FULL, in_full_build};
+pub use file::{ConfigFile, FILE_BYTES_MAX, nearest_key};
+pub use known::{keys, variable_names};
 pub use logs::{LogFormat, LogSettings};
-pub use reader::{ConfigError, Declarations, Reader};
-pub use unknown::{
-    OWN_PREFIXES, UnknownVariable, VARIABLE_NAMES, names_in_environment, unknown_variables,
-};
-pub use variable::{Declared, Description, Number, Text, Topic, Unset, Variable, Word};
+pub use reader::{Declarations, Reader, Settings};
+pub use schema::{SECTIONS, schema};
+pub use unknown::{OWN_PREFIXES, UnknownVariable, names_in_environment, unknown_variables};
+pub use variable::{Declared, Description, List, Number, Text, Unset, Variable, Word};
 
+/// Where the configuration file is. [`open_settings`](crate::aws::open_settings) reads it before any other setting is read.
+pub const CONFIG: Variable<Text> = Variable {
+    name: "CONFIG",
+    key: None,
+    value: Text {
+        unset: Unset::Nothing,
+        allowed: "`file:///path`, `s3://bucket/key` or `ssm:<parameter name>`",
+    },
+    meaning: "Where the configuration file is: in the deployment package (`file:///var/task/service.toml`), in S3, or in a parameter of \
+              Systems Manager. It is read once, at the cold start, and has at most 64 KiB. Variables that are set override it.",
+};
 const DDB_LOCK_TABLE: Variable<Text> = Variable {
     name: "DDB_LOCK_TABLE",
-    topic: Topic::Resources,
+    key: None,
     value: Text {
         unset: Unset::Refused,
         allowed: TABLE_NAME,
@@ -40,7 +59,7 @@ const DDB_LOCK_TABLE: Variable<Text> = Variable {
 };
 const DDB_BATCH_TABLE: Variable<Text> = Variable {
     name: "DDB_BATCH_TABLE",
-    topic: Topic::Resources,
+    key: None,
     value: Text {
         unset: Unset::Refused,
         allowed: TABLE_NAME,
@@ -49,7 +68,7 @@ const DDB_BATCH_TABLE: Variable<Text> = Variable {
 };
 const BATCH_QUEUE_URL: Variable<Text> = Variable {
     name: "BATCH_QUEUE_URL",
-    topic: Topic::Resources,
+    key: None,
     value: Text {
         unset: Unset::Refused,
         allowed: QUEUE_URL,
@@ -59,7 +78,7 @@ const BATCH_QUEUE_URL: Variable<Text> = Variable {
 /// Both functions read it: the aggregator for messages, the batch-processor for events.
 pub const QUARANTINE_SQS_URL: Variable<Text> = Variable {
     name: "QUARANTINE_SQS_URL",
-    topic: Topic::Events,
+    key: None,
     value: Text {
         unset: Unset::Nothing,
         allowed: QUEUE_URL,
@@ -69,7 +88,7 @@ pub const QUARANTINE_SQS_URL: Variable<Text> = Variable {
 };
 const DEDUP_WINDOW: Variable<Number<u64>> = Variable {
     name: "DEDUP_WINDOW",
-    topic: Topic::Events,
+    key: Some("events.dedup_window"),
     value: Number {
         unit: "seconds",
         default: 3_600,
@@ -80,7 +99,7 @@ const DEDUP_WINDOW: Variable<Number<u64>> = Variable {
 };
 const MAX_BATCH_SIZE: Variable<Number<u64>> = Variable {
     name: "MAX_BATCH_SIZE",
-    topic: Topic::Batches,
+    key: Some("batches.max_size"),
     value: Number {
         unit: "items",
         default: 50_000,
@@ -91,23 +110,23 @@ const MAX_BATCH_SIZE: Variable<Number<u64>> = Variable {
 };
 const MAX_BATCH_BYTES: Variable<Number<u64>> = Variable {
     name: "MAX_BATCH_BYTES",
-    topic: Topic::Batches,
+    key: Some("batches.max_bytes"),
     // At least the largest item; at most what the parts of one batch hold by default.
     value: Number {
         unit: "bytes",
         default: 128 << 20,
         min: DYNAMODB_ITEM_BYTES_MAX as u64,
-        max: 4 << 30,
+        max: BATCH_BYTES_MAX,
     },
     meaning: "Sum of the bodies and message attributes of a batch. A batch with this many bytes is full, and starts at once.",
 };
 /// Public because an error of a sink names it too.
 pub const MAX_PART_BYTES: Variable<Number<u64>> = Variable {
     name: "MAX_PART_BYTES",
-    topic: Topic::Batches,
+    key: Some("limits.max_part_bytes"),
     value: Number {
         unit: "bytes",
-        default: 64 << 20,
+        default: PART_BYTES,
         min: 1_024,
         max: 1 << 30,
     },
@@ -117,7 +136,7 @@ pub const MAX_PART_BYTES: Variable<Number<u64>> = Variable {
 };
 const WRITE_MODE: Variable<Word<WriteMode>> = Variable {
     name: "WRITE_MODE",
-    topic: Topic::Requests,
+    key: Some("limits.write_mode"),
     value: Word {
         default: WriteMode::Batch,
         words: &[("batch", WriteMode::Batch), ("put", WriteMode::Put)],
@@ -127,7 +146,7 @@ const WRITE_MODE: Variable<Word<WriteMode>> = Variable {
 };
 const WRITE_CONCURRENCY: Variable<Number<usize>> = Variable {
     name: "WRITE_CONCURRENCY",
-    topic: Topic::Requests,
+    key: Some("limits.write_concurrency"),
     // An environment has 1,024 file descriptors, and each request in flight takes one.
     value: Number {
         unit: "requests",
@@ -139,7 +158,7 @@ const WRITE_CONCURRENCY: Variable<Number<usize>> = Variable {
 };
 const DEADLINE_MARGIN_MS: Variable<Number<u64>> = Variable {
     name: "DEADLINE_MARGIN_MS",
-    topic: Topic::Requests,
+    key: Some("limits.deadline_margin"),
     value: Number {
         unit: "milliseconds",
         default: 3_000,
@@ -149,6 +168,18 @@ const DEADLINE_MARGIN_MS: Variable<Number<u64>> = Variable {
     meaning: "An invocation starts no new request within this time before its deadline. Below the timeout of the function: otherwise every \
               invocation fails, with an error that names both.",
 };
+
+/// Returns a value of the right form for a table or queue that every deployment has, for checks of a file without one.
+pub fn placeholder(name: &str) -> Option<String> {
+    let value = match name {
+        name if name == DDB_LOCK_TABLE.name => "lock-table",
+        name if name == DDB_BATCH_TABLE.name => "batch-table",
+        name if name == BATCH_QUEUE_URL.name => "https://sqs.invalid/batch-queue",
+        name if name == QUARANTINE_SQS_URL.name => "https://sqs.invalid/quarantine-queue",
+        _ => return None,
+    };
+    Some(value.to_owned())
+}
 
 /// Returns `url` if it may be the URL of a queue.
 pub fn queue_url(url: &str) -> Option<String> {
@@ -184,6 +215,20 @@ pub enum WriteMode {
     /// One conditional request an item. A refused request returns the existing item. Works for stores without PartiQL.
     Put,
 }
+
+/// The default of `MAX_PART_BYTES`: the largest batch that may be configured fits its parts.
+const PART_BYTES: u64 = 64 << 20;
+const _: () = assert!(
+    PART_BYTES
+        >= BatchBytes {
+            items_max: BATCH_ITEMS_MAX,
+            bytes_max: BATCH_BYTES_MAX,
+            part_bytes_max: PART_BYTES,
+        }
+        .part_bytes_min()
+);
+/// The largest value of `MAX_BATCH_BYTES`.
+const BATCH_BYTES_MAX: u64 = 4 << 30;
 
 /// The rule behind [`BatchBytes::part_bytes_min`].
 const PARTS_FIT: &str = "The largest batch fits 90 parts, each three quarters full: `MAX_BATCH_BYTES` + 256 × `MAX_BATCH_SIZE` \
@@ -226,7 +271,7 @@ impl BatchBytes {
 
     /// Returns the smallest part size with which the largest batch fits its parts. Three quarters of a part are for
     /// events, each with its body and its overhead.
-    fn part_bytes_min(&self) -> u64 {
+    const fn part_bytes_min(&self) -> u64 {
         let parts = (PARTS_MAX - PARTS_FOR_STRAGGLERS) as u64;
         let bytes = self.bytes_max + self.items_max * CLAIM_OVERHEAD_BYTES as u64;
         (bytes * 4).div_ceil(parts * 3)
@@ -252,6 +297,7 @@ pub struct Common {
 impl Common {
     /// Reads the variables; returns `None` if a required one is missing or wrong.
     pub fn read(reader: &mut Reader<'_>) -> Option<Common> {
+        reader.declare(&[&CONFIG]);
         let lock_table = reader.text(&DDB_LOCK_TABLE, table_name);
         let batch_table = reader.text(&DDB_BATCH_TABLE, table_name);
         let batch_queue_url = reader.text(&BATCH_QUEUE_URL, queue_url);

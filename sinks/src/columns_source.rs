@@ -4,19 +4,11 @@
 //! once, at the cold start, before the configuration is read; what goes wrong is in its list of problems with all the rest.
 //! Source: <https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html> (2026-11).
 
-#[cfg(feature = "full")]
-mod object;
-
-use std::fs::File;
-use std::io::Read;
-use std::path::Path;
-
-use shared::config::ConfigError;
+use shared::aws::read_document;
+use shared::config::{ConfigError, Settings};
 
 use crate::columns::Columns;
 use crate::config::SINK_COLUMNS;
-#[cfg(feature = "full")]
-use object::in_s3;
 
 /// The longest list of columns: some thousands.
 const COLUMNS_BYTES_MAX: u64 = 256 * 1_024;
@@ -25,33 +17,26 @@ const EXPECTED: &str = "expected a JSON list of columns, or `file:///path` or `s
 /// Takes the place of columns that cannot be read, so that their absence is not a problem as well: any format has it.
 const IN_THEIR_PLACE: &str = r#"[{"name":"seq","field":"seq","width":1}]"#;
 
-/// How a variable is looked up.
-pub type Lookup<'l> = &'l dyn Fn(&str) -> Option<String>;
-
-/// Reads a configuration through `lookup` by `read`, with the columns from where `SINK_COLUMNS` says they are.
+/// Reads a configuration by `read`, with the columns from where `SINK_COLUMNS` says they are.
 ///
 /// # Errors
 /// [`ConfigError`] with every problem.
 pub async fn with_columns<C>(
-    lookup: Lookup<'_>,
-    read: impl Fn(Lookup<'_>) -> Result<C, ConfigError>,
+    settings: Settings<'_>,
+    read: impl Fn(Settings<'_>) -> Result<C, ConfigError>,
 ) -> Result<C, ConfigError> {
-    let value = lookup(SINK_COLUMNS.name).unwrap_or_default();
-    let value = value.trim();
-    let columns = if let Some(path) = value.strip_prefix("file:") {
-        in_file(path)
-    } else if let Some(rest) = value.strip_prefix("s3:") {
-        in_s3(rest).await
-    } else {
-        return read(lookup);
+    let uri = settings.value(&SINK_COLUMNS);
+    let Some(uri) = uri.filter(|uri| uri.starts_with("file:") || uri.starts_with("s3:")) else {
+        return read(settings);
     };
-    in_place(lookup, read, value, columns)
+    let columns = read_document(&uri, COLUMNS_BYTES_MAX).await;
+    in_place(settings, read, &uri, columns)
 }
 
 /// Reads the configuration with `columns`, which were read from `uri`.
 fn in_place<C>(
-    lookup: Lookup<'_>,
-    read: impl Fn(Lookup<'_>) -> Result<C, ConfigError>,
+    settings: Settings<'_>,
+    read: impl Fn(Settings<'_>) -> Result<C, ConfigError>,
     uri: &str,
     columns: Result<String, String>,
 ) -> Result<C, ConfigError> {
@@ -63,43 +48,16 @@ fn in_place<C>(
     let (text, problem) = match columns {
         Ok(text) => (text, None),
         Err(words) => {
-            let problem =
-                format!("`{SINK_COLUMNS}`: wrong value: got `{uri}`: {words}, {EXPECTED}");
+            let named = settings.named(&SINK_COLUMNS);
+            let problem = format!("{named}: wrong value: got `{uri}`: {words}, {EXPECTED}");
             (IN_THEIR_PLACE.to_owned(), Some(problem))
         }
     };
-    let config = read(&|name| match name {
+    let config = read(settings.with_variables(&|name| match name {
         name if name == SINK_COLUMNS.name => Some(text.clone()),
-        _ => lookup(name),
-    });
+        _ => settings.variable(name),
+    }));
     ConfigError::unless(config, problem)
-}
-
-/// The columns in the file of what follows `file:`.
-fn in_file(rest: &str) -> Result<String, String> {
-    let path = rest.strip_prefix("//").map(Path::new);
-    let Some(path) = path.filter(|path| path.is_absolute() && path.file_name().is_some()) else {
-        return Err("no path of a file".to_owned());
-    };
-    let read = || -> std::io::Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        let file = File::open(path)?;
-        file.take(COLUMNS_BYTES_MAX + 1).read_to_end(&mut bytes)?;
-        Ok(bytes)
-    };
-    text(read().map_err(|error| error.to_string())?)
-}
-
-#[cfg(not(feature = "full"))]
-async fn in_s3(_: &str) -> Result<String, String> {
-    Err(shared::config::WITHOUT_FULL.to_owned())
-}
-
-fn text(bytes: Vec<u8>) -> Result<String, String> {
-    if bytes.len() as u64 > COLUMNS_BYTES_MAX {
-        return Err("too large".to_owned());
-    }
-    String::from_utf8(bytes).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]
@@ -116,6 +74,7 @@ mod tests {
 
     fn lookup(columns: &str, timeout: &str) -> impl Fn(&str) -> Option<String> {
         let set = [
+            ("SINK", "log:"),
             ("SINK_FORMAT", "csv"),
             ("SINK_COLUMNS", columns),
             ("SINK_TIMEOUT", timeout),
@@ -127,14 +86,14 @@ mod tests {
         }
     }
 
-    fn parse(lookup: Lookup<'_>) -> Result<SinkConfig, ConfigError> {
-        let mut reader = Reader::new(lookup);
+    fn parse(settings: Settings<'_>) -> Result<SinkConfig, ConfigError> {
+        let mut reader = Reader::of(settings);
         let config = SinkConfig::read(&mut reader);
         reader.finish(Some(config))
     }
 
-    async fn read(lookup: Lookup<'_>) -> Result<SinkConfig, ConfigError> {
-        with_columns(lookup, parse).await
+    async fn read(lookup: &dyn Fn(&str) -> Option<String>) -> Result<SinkConfig, ConfigError> {
+        with_columns(Settings::new(lookup, None), parse).await
     }
 
     fn names(config: Result<SinkConfig, ConfigError>) -> usize {
@@ -210,7 +169,10 @@ mod tests {
         assert_eq!(names(read(&lookup(&uri, "60")).await), 2);
         std::fs::write(path, padded(256 * 1_024 + 1)).unwrap();
         let problem = problem(&uri).await;
-        assert!(problem.contains(": too large, expected "), "{problem}");
+        assert!(
+            problem.contains(": too large: expected at most"),
+            "{problem}"
+        );
         assert!(EXPECTED.contains(&COLUMNS_BYTES_MAX.to_string()));
     }
 
@@ -244,59 +206,134 @@ mod tests {
         }
     }
 
-    mod objects {
+    #[cfg(not(feature = "full"))]
+    #[tokio::test]
+    async fn an_object_needs_a_feature() {
+        let problem = problem("s3://bucket/key").await;
+        assert!(problem.contains("cargo feature `full`"), "{problem}");
+    }
+
+    mod elsewhere {
         use std::time::Duration;
 
+        use shared::aws::read_with;
+
         use super::*;
-        use crate::columns_source::object::{ATTEMPTS_MAX, in_object};
         use crate::stand_in::StandIn;
 
         const PATH: &str = "/bucket/a/columns.json";
+        const OBJECT: &str = "s3://bucket/a/columns.json";
+        const PARAMETER: &str = "ssm:/service/config";
+        const ATTEMPTS_MAX: usize = 3;
         const EVERY: Duration = Duration::from_millis(1);
 
-        async fn fetched(s3: &StandIn) -> Result<String, String> {
-            in_object(&s3.s3_client(), "bucket", "a/columns.json", EVERY).await
+        async fn fetched(stand_in: &StandIn, uri: &str) -> Result<String, String> {
+            read_with(&stand_in.sdk(), uri, COLUMNS_BYTES_MAX, EVERY).await
         }
 
+        #[cfg(feature = "full")]
         #[tokio::test]
         async fn an_object_is_read_as_soon_as_s3_can() {
             let s3 = StandIn::start().await;
             s3.put(PATH, COLUMNS);
-            let config = in_place(&lookup("s3:", "60"), parse, "s3:", fetched(&s3).await);
+            let columns = fetched(&s3, OBJECT).await;
+            let lookup = lookup(OBJECT, "60");
+            let config = in_place(Settings::new(&lookup, None), parse, OBJECT, columns);
             assert_eq!(names(config), 2);
             for _ in 1..ATTEMPTS_MAX {
                 s3.answer(503, "<Error><Code>SlowDown</Code></Error>");
             }
-            fetched(&s3).await.unwrap();
-            assert_eq!(s3.requests().len() as u32, 1 + ATTEMPTS_MAX);
+            fetched(&s3, OBJECT).await.unwrap();
+            assert_eq!(s3.requests().len(), 1 + ATTEMPTS_MAX);
         }
 
-        #[tokio::test]
-        async fn what_passes_is_tried_five_times_and_what_does_not_once() {
-            for (status, code, asked) in [
-                (503, "SlowDown", ATTEMPTS_MAX),
-                (403, "AccessDenied", 1),
-                (404, "NoSuchBucket", 1),
-            ] {
-                let s3 = StandIn::start().await;
-                let answer = format!("<Error><Code>{code}</Code></Error>");
-                (0..ATTEMPTS_MAX).for_each(|_| s3.answer(status, &answer));
-                let words = fetched(&s3).await.unwrap_err();
-                assert!(words.contains(code), "{words}");
-                let attempt = format!("(attempt {asked})");
-                assert!(words.ends_with(&attempt), "{words}");
-                assert_eq!(s3.requests().len() as u32, asked, "{code}");
-            }
-        }
-
+        #[cfg(feature = "full")]
         #[tokio::test]
         async fn an_object_that_is_not_there_or_too_large_is_told_at_once() {
             let s3 = StandIn::start().await;
-            assert_eq!(fetched(&s3).await.unwrap_err(), "there is no such object");
+            let words = fetched(&s3, OBJECT).await.unwrap_err();
+            assert_eq!(words, "there is no such object (attempt 1)");
             s3.put(PATH, " ".repeat(256 * 1_024 + 1).leak());
-            let words = fetched(&s3).await.unwrap_err();
+            let words = fetched(&s3, OBJECT).await.unwrap_err();
             assert!(words.contains("too large: got 262145 bytes"), "{words}");
             assert_eq!(s3.requests().len(), 2);
+        }
+
+        #[tokio::test]
+        async fn a_parameter_is_asked_for_with_a_signature() {
+            let ssm = StandIn::start().await;
+            ssm.answer(
+                200,
+                r#"{"Parameter":{"Name":"/service/config","Value":"[sink]\n"}}"#,
+            );
+            assert_eq!(fetched(&ssm, PARAMETER).await.unwrap(), "[sink]\n");
+            let request = &ssm.requests()[0];
+            assert_eq!(request.method.as_str(), "POST");
+            assert_eq!(request.headers["x-amz-target"], "AmazonSSM.GetParameter");
+            let signature = &request.headers["authorization"];
+            assert!(
+                signature.starts_with("AWS4-HMAC-SHA256 Credential="),
+                "{signature}"
+            );
+            assert!(
+                signature.contains("/eu-west-1/ssm/aws4_request"),
+                "{signature}"
+            );
+            let body: serde_json::Value = serde_json::from_slice(&request.body).unwrap();
+            assert_eq!(body["Name"], "/service/config");
+            assert_eq!(body["WithDecryption"], true);
+        }
+
+        #[tokio::test]
+        async fn what_passes_is_tried_three_times_and_what_does_not_once() {
+            let xml = |code: &str| format!("<Error><Code>{code}</Code></Error>");
+            let json = |code: &str| format!(r#"{{"__type":"{code}","message":"words"}}"#);
+            let mut cases = vec![
+                (
+                    PARAMETER,
+                    400,
+                    "ThrottlingException",
+                    json("ThrottlingException"),
+                    ATTEMPTS_MAX,
+                ),
+                (
+                    PARAMETER,
+                    500,
+                    "InternalServerError",
+                    json("InternalServerError"),
+                    ATTEMPTS_MAX,
+                ),
+                (
+                    PARAMETER,
+                    400,
+                    "ParameterNotFound",
+                    json("com.amazonaws#ParameterNotFound"),
+                    1,
+                ),
+                (
+                    PARAMETER,
+                    400,
+                    "AccessDenied",
+                    json("AccessDeniedException"),
+                    1,
+                ),
+            ];
+            if cfg!(feature = "full") {
+                cases.extend([
+                    (OBJECT, 503, "SlowDown", xml("SlowDown"), ATTEMPTS_MAX),
+                    (OBJECT, 403, "AccessDenied", xml("AccessDenied"), 1),
+                    (OBJECT, 404, "NoSuchBucket", xml("NoSuchBucket"), 1),
+                ]);
+            }
+            for (uri, status, code, answer, asked) in cases {
+                let stand_in = StandIn::start().await;
+                (0..ATTEMPTS_MAX).for_each(|_| stand_in.answer(status, &answer));
+                let words = fetched(&stand_in, uri).await.unwrap_err();
+                assert!(words.contains(code), "{code} in {words}");
+                let attempt = format!("(attempt {asked})");
+                assert!(words.ends_with(&attempt), "{words}");
+                assert_eq!(stand_in.requests().len(), asked, "{code}");
+            }
         }
     }
 }

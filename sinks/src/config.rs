@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use shared::config::{Number, Reader, Text, Topic, Unset, Variable, Word};
+use shared::config::{List, Number, Reader, Text, Unset, Variable, Word};
 
 use crate::columns::Columns;
 use crate::compression::Compression;
@@ -26,16 +26,16 @@ pub use servers::Servers;
 /// The sink that batches are delivered to.
 pub const SINK: Variable<Text> = Variable {
     name: "SINK",
-    topic: Topic::Sink,
+    key: Some("sink.uri"),
     value: Text {
-        unset: Unset::Default("log:"),
+        unset: Unset::Refused,
         allowed: SINK_URIS,
     },
-    meaning: "Where batches go. `log:` counts them and delivers nowhere. docs/sinks.md describes the others.",
+    meaning: "Where batches go. `log:` counts them and delivers nowhere: it is for trying out. docs/sinks.md describes the others.",
 };
 const SINK_FORMAT: Variable<Word<FormatName>> = Variable {
     name: "SINK_FORMAT",
-    topic: Topic::Sink,
+    key: Some("sink.format"),
     value: Word {
         default: FormatName::Envelope,
         words: &[
@@ -50,18 +50,18 @@ const SINK_FORMAT: Variable<Word<FormatName>> = Variable {
               and `parquet` have the columns of `SINK_COLUMNS`.",
 };
 /// The columns, or the URI of a file with them. [`columns_source`](crate::columns_source) reads that file.
-pub(crate) const SINK_COLUMNS: Variable<Text> = Variable {
+pub(crate) const SINK_COLUMNS: Variable<List> = Variable {
     name: "SINK_COLUMNS",
-    topic: Topic::Sink,
-    value: Text {
+    key: Some("sink.columns"),
+    value: List(Text {
         unset: Unset::Nothing,
         allowed: "a JSON list of columns, or where one is: `file:///path` or `s3://bucket/key`",
-    },
+    }),
     meaning: "The columns of `csv`, `fixed-width`, `parquet` and `postgres:`. A file in the deployment package has the URI `file:///var/task/…`.",
 };
 const SINK_HEADER: Variable<Word<bool>> = Variable {
     name: "SINK_HEADER",
-    topic: Topic::Sink,
+    key: Some("sink.header"),
     value: Word {
         default: true,
         words: &[("on", true), ("off", false)],
@@ -70,7 +70,7 @@ const SINK_HEADER: Variable<Word<bool>> = Variable {
 };
 const SINK_COMPRESSION: Variable<Word<Compression>> = Variable {
     name: "SINK_COMPRESSION",
-    topic: Topic::Sink,
+    key: Some("sink.compression"),
     value: Word {
         default: Compression::None,
         words: &[
@@ -83,7 +83,7 @@ const SINK_COMPRESSION: Variable<Word<Compression>> = Variable {
 };
 const SINK_TIMEOUT: Variable<Number<u64>> = Variable {
     name: "SINK_TIMEOUT",
-    topic: Topic::Sink,
+    key: Some("sink.timeout"),
     value: Number {
         unit: "seconds",
         default: 30,
@@ -95,7 +95,7 @@ const SINK_TIMEOUT: Variable<Number<u64>> = Variable {
 /// Where reject lists go if the sink has no files or objects to put them beside.
 pub const SINK_REJECTS: Variable<Text> = Variable {
     name: "SINK_REJECTS",
-    topic: Topic::Sink,
+    key: Some("sink.rejects"),
     value: Text {
         unset: Unset::Nothing,
         allowed: "`file:///directory` or `s3://bucket/prefix`",
@@ -105,7 +105,7 @@ pub const SINK_REJECTS: Variable<Text> = Variable {
 /// Where parts go that are too large or compressed for a call.
 pub const SINK_PAYLOADS: Variable<Text> = Variable {
     name: "SINK_PAYLOADS",
-    topic: Topic::Sink,
+    key: Some("sink.payloads"),
     value: Text {
         unset: Unset::Nothing,
         allowed: "`s3://bucket/prefix`",

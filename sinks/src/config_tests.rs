@@ -8,8 +8,9 @@ use crate::encoding::LineEnd;
 
 fn read(set: &[(&str, &str)]) -> Result<SinkConfig, ConfigError> {
     let lookup = |name: &str| {
-        let set = set.iter().find(|(key, _)| *key == name);
-        set.map(|(_, value)| (*value).to_owned())
+        let mut set = set.iter().chain(&[("SINK", "log:")]);
+        let found = set.find(|(key, _)| *key == name);
+        found.map(|(_, value)| (*value).to_owned())
     };
     let mut reader = Reader::new(&lookup);
     let config = SinkConfig::read(&mut reader);

@@ -84,6 +84,19 @@ impl StandIn {
         });
     }
 
+    /// Returns an SDK whose requests all go here.
+    pub(crate) fn sdk(&self) -> shared::aws::Sdk {
+        let url = self.url.clone();
+        let variables = move |name: &str| match name {
+            "AWS_ENDPOINT_URL" => Some(url.clone()),
+            "AWS_REGION" => Some("eu-west-1".to_owned()),
+            "AWS_ACCESS_KEY_ID" => Some("key".to_owned()),
+            "AWS_SECRET_ACCESS_KEY" => Some("secret".to_owned()),
+            _ => None,
+        };
+        shared::aws::Sdk::from_variables(variables, 1)
+    }
+
     pub(crate) async fn stop(&self) {
         self.server.abort();
         while !self.server.is_finished() {

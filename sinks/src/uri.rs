@@ -82,8 +82,8 @@ impl fmt::Display for SinkKind {
 }
 
 /// The forms of a [`SinkUri`], for errors and documentation.
-pub(crate) const SINK_URIS: &str = "`log:`, `file:///directory`, `s3://bucket/prefix`, `https://host/path`, \
-                                    `postgres://user@host/database`, `sftp://user@host/path`, or the ARN of a Lambda function or of a state machine";
+pub(crate) const SINK_URIS: &str = "`file:///directory`, `s3://bucket/prefix`, `https://host/path`, `postgres://user@host/database`, \
+                                    `sftp://user@host/path`, the ARN of a Lambda function or of a state machine, or `log:`, which delivers nowhere";
 
 impl SinkUri {
     /// Returns the kind of the destination.

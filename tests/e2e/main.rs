@@ -15,6 +15,7 @@ mod calls;
 mod chunks;
 mod cold_starts;
 mod command_line;
+mod config_files;
 mod configuration;
 mod conflicts;
 mod consumers;

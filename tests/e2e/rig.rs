@@ -68,6 +68,7 @@ impl Setup {
                 .into(),
             completion: None,
             sink: SinkKind::File,
+            not_used: None,
             port: None,
             out: None,
             batch_size: 10_000,

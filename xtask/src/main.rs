@@ -48,7 +48,7 @@ enum Task {
     },
     /// Check the format, run the lints and the unit tests: two minutes after a first build
     Check,
-    /// Generate docs/configuration.md from the variables that the functions declare
+    /// Generate docs/configuration.md, the schema of the file and the list of names from the settings that the functions declare
     Configuration,
     /// Generate docs/metrics.md from the metrics that the functions declare
     Metrics,

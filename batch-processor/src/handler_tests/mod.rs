@@ -117,6 +117,7 @@ fn config() -> Config {
             "BATCH_QUEUE_URL",
             "https://sqs.eu-west-1.amazonaws.com/1/batch-queue",
         ),
+        ("SINK", "log:"),
     ];
     let lookup = |name: &str| {
         let found = variables.iter().find(|(key, _)| *key == name);

@@ -1,5 +1,6 @@
 //! One file for each command, and what their outputs have in common.
 
+pub mod config;
 pub mod discard;
 pub mod find;
 pub mod forget;

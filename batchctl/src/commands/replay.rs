@@ -9,7 +9,7 @@ use protocol::seqs::SeqSet;
 use protocol::text::counted;
 use serde::Serialize;
 use shared::aws::BatchSummary;
-use shared::config::{ConfigError, Reader};
+use shared::config::{ConfigError, Reader, Settings};
 use sinks::columns_source::with_columns;
 use sinks::{BuiltInSink, Part, Sink, SinkConfig, SinkError, content_hash};
 
@@ -200,8 +200,8 @@ async fn sink(service: &Service, args: &ReplayArgs) -> Result<BuiltInSink, Failu
         name if OF_THE_STACK.contains(&name) => settings.value(name).map(str::to_owned),
         _ => None,
     };
-    let config = with_columns(&lookup, |lookup| {
-        let mut reader = Reader::new(lookup);
+    let config = with_columns(Settings::new(&lookup, None), |settings| {
+        let mut reader = Reader::of(settings);
         let config = SinkConfig::read(&mut reader);
         reader.finish(Some(config))
     });

@@ -11,6 +11,7 @@
 mod attributes;
 mod batch_items;
 mod batch_writes;
+mod documents;
 mod dynamo_batch_catalogue;
 mod dynamo_batch_store;
 mod dynamo_chunk_store;
@@ -30,6 +31,7 @@ mod named_items;
 #[cfg(not(feature = "full"))]
 mod no_overflow_store;
 mod notice_items;
+mod parameter;
 mod partiql;
 mod ports;
 #[cfg(feature = "full")]
@@ -41,6 +43,7 @@ mod s3_objects;
 #[cfg(feature = "full")]
 mod s3_overflow_store;
 mod sdk;
+mod settings;
 mod single_writes;
 mod sqs_attributes;
 mod sqs_batch_queue;
@@ -51,6 +54,7 @@ mod system;
 mod traces;
 mod update;
 
+pub use documents::{read_document, read_with};
 pub use dynamo_batch_catalogue::{BatchSummary, DynamoBatchCatalogue, Summaries};
 pub use dynamo_batch_store::{DynamoBatchStore, STATUS_INDEX};
 pub use dynamo_chunk_store::DynamoChunkStore;
@@ -60,11 +64,11 @@ pub use dynamo_quota_store::DynamoQuotaStore;
 pub use dynamo_sequence_store::DynamoSequenceStore;
 pub use dynamo_turn_store::DynamoTurnStore;
 pub use errors::chain;
-pub use logs::init_logs;
 #[cfg(not(feature = "full"))]
 pub use no_overflow_store::NoOverflowStore as AwsOverflowStore;
 pub use ports::{aws_duplicates_queue, aws_notice_target, aws_ports, aws_source_queues};
 pub use sdk::{CONNECT_TIMEOUT, POOL_IDLE_TIMEOUT, Sdk};
+pub use settings::{open_settings, read_config};
 pub use sqs_attributes::{from_sqs, to_sqs};
 pub use sqs_batch_queue::SqsBatchQueue;
 pub use sqs_notice_queue::SqsNoticeQueue;

@@ -111,7 +111,7 @@ mod tests {
 
     use super::super::logs::lines_of;
     use super::*;
-    use crate::config::{LogFormat, LogSettings};
+    use crate::config::{LogFormat, LogSettings, Settings};
 
     /// Replies to every request with the same response, and keeps the URL of the last request.
     #[derive(Clone, Debug)]
@@ -227,7 +227,7 @@ mod tests {
     fn told(rules: Result<Vec<ExpirationRule>, PortError>) -> String {
         let settings = LogSettings {
             format: LogFormat::Text,
-            ..LogSettings::of(&|_| None)
+            ..LogSettings::of(Settings::new(&|_| None, None))
         };
         lines_of(settings, || tell("bodies", rules)).join("\n")
     }

@@ -60,7 +60,7 @@ impl Sdk {
     ///
     /// This sends no request and cannot fail. A missing region or credential makes the first request fail.
     pub fn from_env(connections: usize) -> Sdk {
-        Sdk::read(|name| std::env::var(name).ok(), connections)
+        Sdk::from_variables(|name| std::env::var(name).ok(), connections)
     }
 
     /// Returns an SDK for a program that is not a Lambda function, and found region and credentials in its own way. Endpoints
@@ -77,7 +77,11 @@ impl Sdk {
         }
     }
 
-    fn read(variable: fn(&str) -> Option<String>, connections: usize) -> Sdk {
+    /// Returns an SDK as [`from_env`](Self::from_env) does, with other variables.
+    pub fn from_variables(
+        variable: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
+        connections: usize,
+    ) -> Sdk {
         let set = |name| {
             let value = variable(name)?.trim().to_owned();
             (!value.is_empty()).then_some(value)
@@ -140,11 +144,20 @@ impl Sdk {
             .operation_attempt_timeout(attempt_timeout)
             .build();
         let mut config = self.config.to_builder().timeout_config(timeouts);
-        let endpoint = [&*format!("AWS_ENDPOINT_URL_{service}"), "AWS_ENDPOINT_URL"]
-            .into_iter()
-            .find_map(|name| (self.variable)(name).filter(|url| !url.trim().is_empty()));
-        config.set_endpoint_url(endpoint);
+        config.set_endpoint_url(self.endpoint(service));
         config.build()
+    }
+
+    /// Returns the URL that takes the place of a service's own.
+    pub(super) fn endpoint(&self, service: &str) -> Option<String> {
+        [&*format!("AWS_ENDPOINT_URL_{service}"), "AWS_ENDPOINT_URL"]
+            .into_iter()
+            .find_map(|name| (self.variable)(name).filter(|url| !url.trim().is_empty()))
+    }
+
+    /// Returns what all clients share.
+    pub(super) fn config(&self) -> &SdkConfig {
+        &self.config
     }
 }
 
@@ -192,7 +205,7 @@ fn in_region(region: &str, config: &SdkConfig) -> SdkConfig {
 
 /// Returns a connector for both schemes: TLS for `https://`, plain HTTP for `http://`.
 /// Source: `aws-smithy-http-client` 1.5.2, `tls/rustls_provider.rs`, `wrap_connector_with_alpn` (`enforce_http(false)`).
-fn connector(connections: usize) -> SharedHttpConnector {
+pub(super) fn connector(connections: usize) -> SharedHttpConnector {
     let settings = HttpConnectorSettings::builder()
         .connect_timeout(CONNECT_TIMEOUT)
         .build();
@@ -215,7 +228,7 @@ mod tests {
 
     #[test]
     fn a_service_may_have_an_endpoint_of_its_own() {
-        let sdk = Sdk::read(
+        let sdk = Sdk::from_variables(
             |name| match name {
                 "AWS_ENDPOINT_URL" => Some("http://all".to_owned()),
                 "AWS_ENDPOINT_URL_SQS" => Some("http://sqs".to_owned()),
@@ -232,14 +245,16 @@ mod tests {
             assert_eq!(sdk.of(service, ATTEMPT).endpoint_url(), Some(endpoint));
         }
         assert_eq!(
-            Sdk::read(|_| None, 1).of("SQS", ATTEMPT).endpoint_url(),
+            Sdk::from_variables(|_| None, 1)
+                .of("SQS", ATTEMPT)
+                .endpoint_url(),
             None
         );
     }
 
     #[test]
     fn lambda_and_step_functions_are_called_in_the_region_of_the_arn() {
-        let sdk = Sdk::read(
+        let sdk = Sdk::from_variables(
             |name| match name {
                 "AWS_REGION" => Some("eu-west-1".to_owned()),
                 _ => None,
@@ -257,7 +272,7 @@ mod tests {
 
     #[tokio::test]
     async fn white_space_around_credentials_is_removed() {
-        let sdk = Sdk::read(
+        let sdk = Sdk::from_variables(
             |name| match name {
                 "AWS_ACCESS_KEY_ID" => Some("id\n".to_owned()),
                 "AWS_SECRET_ACCESS_KEY" => Some(" secret".to_owned()),
@@ -275,7 +290,7 @@ mod tests {
 
     #[test]
     fn region_and_endpoints_come_from_the_variables() {
-        let sdk = Sdk::read(
+        let sdk = Sdk::from_variables(
             |name| match name {
                 "AWS_REGION" => Some("us-gov-west-1".to_owned()),
                 "AWS_USE_FIPS_ENDPOINT" => Some("TRUE".to_owned()),

@@ -1,11 +1,11 @@
 //! `COMPLETION`: where notices go.
 
 use super::feature::in_full_build;
-use super::variable::{Text, Topic, Unset, Variable};
+use super::variable::{Text, Unset, Variable};
 
 pub const COMPLETION: Variable<Text> = Variable {
     name: "COMPLETION",
-    topic: Topic::Batches,
+    key: Some("delivery.completion"),
     value: Text {
         unset: Unset::Nothing,
         allowed: "the URL of a standard SQS queue, or the ARN of an event bus of EventBridge",

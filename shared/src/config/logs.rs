@@ -2,12 +2,12 @@
 
 use tracing::Level;
 
-use super::reader::Reader;
-use super::variable::{Topic, Variable, Word};
+use super::reader::{Reader, Settings};
+use super::variable::{Variable, Word};
 
 const LOG_LEVEL: Variable<Word<Level>> = Variable {
     name: "LOG_LEVEL",
-    topic: Topic::Logs,
+    key: Some("logs.level"),
     value: Word {
         default: Level::INFO,
         words: &[
@@ -23,7 +23,7 @@ const LOG_LEVEL: Variable<Word<Level>> = Variable {
 };
 const LOG_FORMAT: Variable<Word<LogFormat>> = Variable {
     name: "LOG_FORMAT",
-    topic: Topic::Logs,
+    key: Some("logs.format"),
     value: Word {
         default: LogFormat::Json,
         words: &[("json", LogFormat::Json), ("text", LogFormat::Text)],
@@ -32,7 +32,7 @@ const LOG_FORMAT: Variable<Word<LogFormat>> = Variable {
 };
 const LOG_EVENT_IDS: Variable<Word<bool>> = Variable {
     name: "LOG_EVENT_IDS",
-    topic: Topic::Logs,
+    key: Some("logs.event_ids"),
     value: Word {
         default: false,
         words: &[("on", true), ("off", false)],
@@ -69,8 +69,8 @@ impl LogSettings {
 
     /// Returns the settings before the configuration is read, so that its problems can be logged. A wrong value counts as the
     /// default here; the configuration reports it.
-    pub fn of(lookup: &dyn Fn(&str) -> Option<String>) -> LogSettings {
-        LogSettings::read(&mut Reader::new(lookup))
+    pub fn of(settings: Settings<'_>) -> LogSettings {
+        LogSettings::read(&mut Reader::of(settings))
     }
 }
 
@@ -85,8 +85,11 @@ mod tests {
             format: LogFormat::Json,
             event_ids: false,
         };
-        assert_eq!(LogSettings::of(&|_| None), expected);
-        assert_eq!(LogSettings::of(&|_| Some("loud".to_owned())), expected);
+        assert_eq!(LogSettings::of(Settings::new(&|_| None, None)), expected);
+        assert_eq!(
+            LogSettings::of(Settings::new(&|_| Some("loud".to_owned()), None)),
+            expected
+        );
         let lookup = |name: &str| {
             let value = match name {
                 "LOG_LEVEL" => "trace",
@@ -100,6 +103,6 @@ mod tests {
             format: LogFormat::Text,
             event_ids: true,
         };
-        assert_eq!(LogSettings::of(&lookup), chosen);
+        assert_eq!(LogSettings::of(Settings::new(&lookup, None)), chosen);
     }
 }

@@ -4,70 +4,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// The name of every variable of both functions, because both may have the same environment. A test compares the names with the
-/// declarations.
-pub const VARIABLE_NAMES: [&str; 60] = [
-    "BATCH_KEY",
-    "BATCH_KEYS_MAX",
-    "BATCH_QUEUE_URL",
-    "BODIES",
-    "BYPASS",
-    "CLOSE_AFTER_IDLE",
-    "CLOSE_AT",
-    "CLOSE_TIME",
-    "COMPLETION",
-    "DDB_BATCH_INDEX",
-    "DDB_BATCH_TABLE",
-    "DDB_LOCK_TABLE",
-    "DEADLINE_MARGIN_MS",
-    "DEDUP_WINDOW",
-    "DELIVERY_HOURS",
-    "DELIVERY_MAX_PER_SECOND",
-    "DUPLICATES_SQS_URL",
-    "EVENT_ID",
-    "EVENT_ID_PREFIX",
-    "INDEX_SHARDS",
-    "LOG_EVENT_IDS",
-    "LOG_FORMAT",
-    "LOG_LEVEL",
-    "MAX_BATCH_BYTES",
-    "MAX_BATCH_SIZE",
-    "MAX_PART_BYTES",
-    "MAX_SECONDARY_BATCHING_WINDOW",
-    "ON_DUPLICATE",
-    "OVERFLOW_BUCKET",
-    "PARAMETERS_SECRETS_EXTENSION_HTTP_PORT",
-    "QUARANTINE_SQS_URL",
-    "QUOTA",
-    "QUOTA_BEYOND",
-    "QUOTA_MAX",
-    "QUOTA_PERIOD",
-    "QUOTA_TIME",
-    "SEAL_WHEN_DRAINED",
-    "SINK",
-    "SINK_COLUMNS",
-    "SINK_COMPRESSION",
-    "SINK_ENCODING",
-    "SINK_FORMAT",
-    "SINK_HEADER",
-    "SINK_HEADER_RECORD",
-    "SINK_HOST_KEY",
-    "SINK_LINE_END",
-    "SINK_PASSWORD",
-    "SINK_PATH",
-    "SINK_PAYLOADS",
-    "SINK_REJECTS",
-    "SINK_REJECTS_MAX",
-    "SINK_SECRET",
-    "SINK_SECRET_HEADER",
-    "SINK_TABLE",
-    "SINK_TIMEOUT",
-    "SINK_TIME_ZONE",
-    "SINK_TRAILER_RECORD",
-    "VERIFY_DELAY",
-    "WRITE_CONCURRENCY",
-    "WRITE_MODE",
-];
+use super::known::variable_names;
 
 /// The beginnings of names that belong to the service. Names that begin as those of Lambda, of the SDKs or of OpenTelemetry do
 /// are not among them.
@@ -115,12 +52,12 @@ pub fn unknown_variables(names: impl IntoIterator<Item = String>) -> Vec<Unknown
 }
 
 fn unknown(name: String) -> Option<UnknownVariable> {
-    if VARIABLE_NAMES.contains(&name.as_str()) {
+    if variable_names().any(|known| known == name) {
         return None;
     }
     let upper = name.to_ascii_uppercase();
-    let is_near = |known: &&&str| strsim::osa_distance(&upper, known) <= 1;
-    let meant = VARIABLE_NAMES.iter().find(is_near).copied();
+    let is_near = |known: &&str| strsim::osa_distance(&upper, known) <= 1;
+    let meant = variable_names().find(is_near);
     let is_own = OWN_PREFIXES.iter().any(|own| upper.starts_with(own));
     (meant.is_some() || is_own).then_some(UnknownVariable { name, meant })
 }
@@ -169,7 +106,7 @@ mod tests {
 
     #[test]
     fn variables_of_both_functions_and_of_others_are_not_refused() {
-        assert_eq!(problems(&VARIABLE_NAMES), [""; 0]);
+        assert_eq!(problems(&Vec::from_iter(variable_names())), [""; 0]);
         let others = [
             // Lambda.
             "_HANDLER",

@@ -1,24 +1,32 @@
-//! The declaration of a variable: its name, its allowed values, its default and its meaning, in one place.
+//! The declaration of a setting: its variable, its key in the file, its allowed values, its default and its meaning, in one
+//! place.
 //!
 //! A function's `Config::read` passes each declaration to the [`Reader`](super::Reader), which checks the value and
-//! keeps the declaration. `docs/configuration.md` is generated from the kept declarations, so it lists exactly the
-//! variables that are read.
+//! keeps the declaration. `docs/configuration.md`, the schema of the file and `known.txt` are generated from the kept
+//! declarations, so they list exactly the settings that are read.
 
 use std::fmt;
 
-/// A variable of the environment whose value is a `K`: [`Number`], [`Word`] or [`Text`].
+use serde_json::{Value, json};
+
+use super::file_value::FileValue;
+use super::units::{Unit, json_of};
+
+/// A setting whose value is a `K`: [`Number`], [`Word`], [`Text`] or [`List`].
 #[derive(Clone, Copy, Debug)]
 pub struct Variable<K> {
+    /// The name of the variable of the environment.
     pub name: &'static str,
-    /// Its section of `docs/configuration.md`.
-    pub topic: Topic,
+    /// The section and the key in the configuration file; [`None`] if the file cannot have it: names of the stack's own tables and
+    /// queues, and secrets.
+    pub key: Option<&'static str>,
     /// The allowed values, and the default.
     pub value: K,
-    /// What the variable is for, in one or two sentences.
+    /// What the setting is for, in one or two sentences.
     pub meaning: &'static str,
 }
 
-/// A whole number within bounds.
+/// A whole number within bounds. In the file, a number of seconds or milliseconds may be a duration, and one of bytes a size.
 #[derive(Clone, Copy, Debug)]
 pub struct Number<T> {
     pub unit: &'static str,
@@ -28,7 +36,7 @@ pub struct Number<T> {
     pub max: T,
 }
 
-/// One of several words.
+/// One of several words. If they are `on` and `off`, the file has `true` and `false`.
 #[derive(Clone, Copy, Debug)]
 pub struct Word<T: 'static> {
     /// The value if the variable is not set: the value of one of the words.
@@ -46,6 +54,10 @@ pub struct Text {
     pub allowed: &'static str,
 }
 
+/// A [`Text`] that has a JSON list, or says where one is. The file may have an array of tables.
+#[derive(Clone, Copy, Debug)]
+pub struct List(pub Text);
+
 /// What happens if a variable is not set, or empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unset {
@@ -57,52 +69,19 @@ pub enum Unset {
     Default(&'static str),
 }
 
-/// The sections of `docs/configuration.md`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Topic {
-    /// The tables and queues of the function.
-    Resources,
-    /// How the event id is found, and what happens to messages that cannot be processed.
-    Events,
-    /// How batches are filled, and when they start.
-    Batches,
-    /// How requests are sent, and when an invocation stops sending them.
-    Requests,
-    /// Where parts go, and in which form.
-    Sink,
-    /// How records are laid out in a file: encoding, header and trailer, names.
-    Layout,
-    /// Access to the sink: secrets and databases.
-    SinkAccess,
-    /// What is logged.
-    Logs,
-}
-
-impl Topic {
-    /// Returns the topic as a heading.
-    pub const fn title(self) -> &'static str {
-        match self {
-            Topic::Resources => "Tables and queues",
-            Topic::Events => "Events",
-            Topic::Batches => "Batches",
-            Topic::Requests => "Requests and time",
-            Topic::Sink => "Sink",
-            Topic::Layout => "Layout",
-            Topic::SinkAccess => "Secrets and databases",
-            Topic::Logs => "Logs",
-        }
-    }
-}
-
 /// A declaration in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Description {
     pub name: &'static str,
-    pub topic: Topic,
+    pub key: Option<&'static str>,
     /// The default: [`None`] for a variable that must be set, an empty text for one that has no value by default.
     pub default: Option<String>,
-    /// The allowed values, with the unit.
+    /// The allowed values of the variable, with the unit.
     pub allowed: String,
+    /// The allowed values in the file.
+    pub allowed_in_file: String,
+    /// The JSON Schema of the value in the file.
+    pub schema: Value,
     pub meaning: &'static str,
 }
 
@@ -110,6 +89,10 @@ pub struct Description {
 pub trait Declared {
     /// Returns the declaration in words.
     fn description(&self) -> Description;
+    /// Returns the key in the file.
+    fn key(&self) -> Option<&'static str>;
+    /// Returns a value of the file as the variable would have it; [`None`] if it has another form.
+    fn text_of(&self, value: &FileValue) -> Option<String>;
 }
 
 /// A kind of values, described in words.
@@ -119,9 +102,24 @@ pub trait Kind {
     fn default(&self) -> Option<String>;
     /// Returns the allowed values in words. Errors say the same after "expected".
     fn allowed(&self) -> String;
+    /// Returns the allowed values in the file in words.
+    fn allowed_in_file(&self) -> String {
+        self.allowed()
+    }
+    /// Returns the JSON Schema of the value in the file.
+    fn schema(&self) -> Value;
+    /// Returns a value of the file as the variable would have it; [`None`] if it has another form.
+    fn text_of(&self, value: &FileValue) -> Option<String>;
 }
 
-impl<T: fmt::Display> Kind for Number<T> {
+impl<T: Copy + fmt::Display> Number<T> {
+    fn text_with_unit(&self, unit: Unit, number: T) -> String {
+        // The bounds of a number are numbers.
+        unit.text(number.to_string().parse().unwrap_or_default())
+    }
+}
+
+impl<T: Copy + fmt::Display> Kind for Number<T> {
     fn default(&self) -> Option<String> {
         Some(self.default.to_string())
     }
@@ -129,6 +127,53 @@ impl<T: fmt::Display> Kind for Number<T> {
     fn allowed(&self) -> String {
         let Number { unit, min, max, .. } = self;
         format!("a whole number of {unit} from {min} to {max}")
+    }
+
+    fn allowed_in_file(&self) -> String {
+        let Some(unit) = Unit::of(self.unit) else {
+            return self.allowed();
+        };
+        let [min, max] = [self.min, self.max].map(|bound| self.text_with_unit(unit, bound));
+        format!(
+            "{} from `\"{min}\"` to `\"{max}\"`, or a whole number of {}",
+            unit.kind(),
+            self.unit
+        )
+    }
+
+    fn schema(&self) -> Value {
+        let number = |number: T| json_of(&number.to_string());
+        let integer = json!({
+            "type": "integer",
+            "minimum": number(self.min),
+            "maximum": number(self.max),
+        });
+        let mut schema = match Unit::of(self.unit) {
+            None => integer,
+            Some(unit) => {
+                json!({"anyOf": [integer, {"type": "string", "pattern": unit.pattern()}]})
+            }
+        };
+        schema["default"] = number(self.default);
+        schema
+    }
+
+    fn text_of(&self, value: &FileValue) -> Option<String> {
+        match value {
+            FileValue::Integer(number) => Some(number.to_string()),
+            FileValue::Text(text) => Some(Unit::of(self.unit)?.number(text)?.to_string()),
+            FileValue::Boolean(_) | FileValue::List(_) | FileValue::Table | FileValue::Other(_) => {
+                None
+            }
+        }
+    }
+}
+
+impl<T> Word<T> {
+    fn is_switch(&self) -> bool {
+        self.words
+            .iter()
+            .all(|(word, _)| ["on", "off"].contains(word))
     }
 }
 
@@ -150,6 +195,30 @@ impl<T: PartialEq> Kind for Word<T> {
             _ => words.concat(),
         }
     }
+
+    fn allowed_in_file(&self) -> String {
+        match self.is_switch() {
+            true => "`true` or `false`".to_owned(),
+            false => self.allowed(),
+        }
+    }
+
+    fn schema(&self) -> Value {
+        let default = self.default();
+        if self.is_switch() {
+            return json!({"type": "boolean", "default": default.as_deref() == Some("on")});
+        }
+        let words = Vec::from_iter(self.words.iter().map(|(word, _)| *word));
+        json!({"enum": words, "default": default})
+    }
+
+    fn text_of(&self, value: &FileValue) -> Option<String> {
+        match (value, self.is_switch()) {
+            (FileValue::Boolean(on), true) => Some(if *on { "on" } else { "off" }.to_owned()),
+            (FileValue::Text(word), false) => Some(word.clone()),
+            _ => None,
+        }
+    }
 }
 
 impl Kind for Text {
@@ -164,17 +233,92 @@ impl Kind for Text {
     fn allowed(&self) -> String {
         self.allowed.to_owned()
     }
+
+    fn schema(&self) -> Value {
+        match self.unset {
+            Unset::Refused | Unset::Nothing => json!({"type": "string"}),
+            Unset::Default(text) => json!({"type": "string", "default": text}),
+        }
+    }
+
+    fn text_of(&self, value: &FileValue) -> Option<String> {
+        match value {
+            FileValue::Text(text) => Some(text.clone()),
+            FileValue::Integer(_)
+            | FileValue::Boolean(_)
+            | FileValue::List(_)
+            | FileValue::Table
+            | FileValue::Other(_) => None,
+        }
+    }
+}
+
+impl Kind for List {
+    fn default(&self) -> Option<String> {
+        self.0.default()
+    }
+
+    fn allowed(&self) -> String {
+        self.0.allowed()
+    }
+
+    fn allowed_in_file(&self) -> String {
+        format!("an array of tables, {}", self.0.allowed)
+    }
+
+    fn schema(&self) -> Value {
+        json!({"anyOf": [{"type": "array", "items": {"type": "object"}}, self.0.schema()]})
+    }
+
+    fn text_of(&self, value: &FileValue) -> Option<String> {
+        match value {
+            FileValue::List(list) => Some(list.to_string()),
+            FileValue::Text(_)
+            | FileValue::Integer(_)
+            | FileValue::Boolean(_)
+            | FileValue::Table
+            | FileValue::Other(_) => self.0.text_of(value),
+        }
+    }
+}
+
+/// A kind whose values are texts that their reader parses.
+pub trait Parsed: Kind {
+    /// Returns what happens if the variable is not set.
+    fn unset(&self) -> Unset;
+}
+
+impl Parsed for Text {
+    fn unset(&self) -> Unset {
+        self.unset
+    }
+}
+
+impl Parsed for List {
+    fn unset(&self) -> Unset {
+        self.0.unset
+    }
 }
 
 impl<K: Kind> Declared for Variable<K> {
     fn description(&self) -> Description {
         Description {
             name: self.name,
-            topic: self.topic,
+            key: self.key,
             default: self.value.default(),
             allowed: self.value.allowed(),
+            allowed_in_file: self.value.allowed_in_file(),
+            schema: self.value.schema(),
             meaning: self.meaning,
         }
+    }
+
+    fn key(&self) -> Option<&'static str> {
+        self.key
+    }
+
+    fn text_of(&self, value: &FileValue) -> Option<String> {
+        self.value.text_of(value)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Variables for access to an endpoint, a database or a server: secrets, tables, passwords and host keys.
 
 use shared::config::Reader;
-use shared::config::{Number, Text, Topic, Unset, Variable};
+use shared::config::{Number, Text, Unset, Variable};
 
 use crate::secret::{SecretConfig, SecretHeader, SecretName};
 use crate::uri::{SinkKind, SinkUri};
@@ -9,7 +9,7 @@ use crate::uri::{SinkKind, SinkUri};
 /// Where the secret for an endpoint, a database or a server is kept.
 pub const SINK_SECRET: Variable<Text> = Variable {
     name: "SINK_SECRET",
-    topic: Topic::SinkAccess,
+    key: Some("sink.secret"),
     value: Text {
         unset: Unset::Nothing,
         allowed: "`secretsmanager:<name or ARN>` or `ssm:<parameter name>`",
@@ -20,7 +20,7 @@ pub const SINK_SECRET: Variable<Text> = Variable {
 /// The header in which an endpoint gets the secret.
 pub const SINK_SECRET_HEADER: Variable<Text> = Variable {
     name: "SINK_SECRET_HEADER",
-    topic: Topic::SinkAccess,
+    key: Some("sink.secret_header"),
     value: Text {
         unset: Unset::Default("authorization"),
         allowed: "the name of a header in lower case, which the sink does not set itself",
@@ -30,7 +30,7 @@ pub const SINK_SECRET_HEADER: Variable<Text> = Variable {
 /// The port of the AWS Parameters and Secrets Lambda Extension; the extension defines the name of this variable.
 pub(super) const SECRETS_PORT: Variable<Text> = Variable {
     name: "PARAMETERS_SECRETS_EXTENSION_HTTP_PORT",
-    topic: Topic::SinkAccess,
+    key: None,
     value: Text {
         unset: Unset::Default("2773"),
         allowed: "a port from 1 to 65535",
@@ -40,7 +40,7 @@ pub(super) const SECRETS_PORT: Variable<Text> = Variable {
 /// The table that the sink `postgres:` writes to.
 pub const SINK_TABLE: Variable<Text> = Variable {
     name: "SINK_TABLE",
-    topic: Topic::SinkAccess,
+    key: Some("sink.table"),
     value: Text {
         unset: Unset::Default("events"),
         allowed: "`table` or `schema.table`, names of 1 to 55 bytes without `\"`",
@@ -50,7 +50,7 @@ pub const SINK_TABLE: Variable<Text> = Variable {
 /// The password or private key of the user of a database or a server, if it is not kept as a secret.
 pub const SINK_PASSWORD: Variable<Text> = Variable {
     name: "SINK_PASSWORD",
-    topic: Topic::SinkAccess,
+    key: None,
     value: Text {
         unset: Unset::Nothing,
         allowed: "a password, or with `sftp:` a private key",
@@ -60,7 +60,7 @@ pub const SINK_PASSWORD: Variable<Text> = Variable {
 /// The keys of which an SSH server must have one.
 pub const SINK_HOST_KEY: Variable<Text> = Variable {
     name: "SINK_HOST_KEY",
-    topic: Topic::SinkAccess,
+    key: Some("sink.host_key"),
     value: Text {
         unset: Unset::Nothing,
         allowed: "one or more of `ssh-ed25519 AAAA…` and `SHA256:…`, separated by commas",
@@ -71,7 +71,7 @@ pub const SINK_HOST_KEY: Variable<Text> = Variable {
 /// How many records of one part may be rejected before the whole part is refused.
 pub(super) const SINK_REJECTS_MAX: Variable<Number<u64>> = Variable {
     name: "SINK_REJECTS_MAX",
-    topic: Topic::SinkAccess,
+    key: Some("sink.max_rejects"),
     value: Number {
         unit: "records",
         default: 10_000,
@@ -123,8 +123,10 @@ pub(super) fn secret(reader: &mut Reader<'_>, sink: &SinkUri) -> Option<SecretCo
 /// Declares the variables of the sinks `postgres:` and `sftp:` in a build that has neither.
 #[cfg(not(feature = "full"))]
 pub(super) fn declare(reader: &mut Reader<'_>) {
-    for variable in [&SINK_TABLE, &SINK_PASSWORD, &SINK_HOST_KEY] {
-        reader.text(variable, |_| Some(()));
-    }
-    reader.number(&SINK_REJECTS_MAX);
+    reader.declare(&[
+        &SINK_TABLE,
+        &SINK_PASSWORD,
+        &SINK_HOST_KEY,
+        &SINK_REJECTS_MAX,
+    ]);
 }

@@ -1,6 +1,6 @@
 //! Variables for the layout of a part: its encoding, its line ends, its header and trailer, and its path.
 
-use shared::config::{Reader, Text, Topic, Unset, Variable, Word};
+use shared::config::{Reader, Text, Unset, Variable, Word};
 
 use crate::dates::Zone;
 use crate::encoding::{Encoding, LineEnd};
@@ -12,7 +12,7 @@ use crate::uri::{SinkKind, SinkUri};
 
 pub(super) const SINK_ENCODING: Variable<Word<Encoding>> = Variable {
     name: "SINK_ENCODING",
-    topic: Topic::Layout,
+    key: Some("sink.layout.encoding"),
     value: Word {
         default: Encoding::Utf8,
         words: &[
@@ -27,7 +27,7 @@ pub(super) const SINK_ENCODING: Variable<Word<Encoding>> = Variable {
 };
 const SINK_LINE_END: Variable<Word<LineEnd>> = Variable {
     name: "SINK_LINE_END",
-    topic: Topic::Layout,
+    key: Some("sink.layout.line_end"),
     value: Word {
         default: LineEnd::Lf,
         words: &[
@@ -43,7 +43,7 @@ const SINK_LINE_END: Variable<Word<LineEnd>> = Variable {
 const RECORD: &str = "one record with placeholders such as `{count}`: docs/sinks.md, \"Layouts\"";
 const SINK_HEADER_RECORD: Variable<Text> = Variable {
     name: "SINK_HEADER_RECORD",
-    topic: Topic::Layout,
+    key: Some("sink.layout.header"),
     value: Text {
         unset: Unset::Nothing,
         allowed: RECORD,
@@ -52,7 +52,7 @@ const SINK_HEADER_RECORD: Variable<Text> = Variable {
 };
 const SINK_TRAILER_RECORD: Variable<Text> = Variable {
     name: "SINK_TRAILER_RECORD",
-    topic: Topic::Layout,
+    key: Some("sink.layout.trailer"),
     value: Text {
         unset: Unset::Nothing,
         allowed: RECORD,
@@ -61,7 +61,7 @@ const SINK_TRAILER_RECORD: Variable<Text> = Variable {
 };
 const SINK_PATH: Variable<Text> = Variable {
     name: "SINK_PATH",
-    topic: Topic::Layout,
+    key: Some("sink.layout.path"),
     value: Text {
         unset: Unset::Nothing,
         allowed: "a path with placeholders such as `{key}/{date:%Y%m%d}/{sequence:06}.txt`: docs/sinks.md, \"Layouts\"",
@@ -71,7 +71,7 @@ const SINK_PATH: Variable<Text> = Variable {
 };
 const SINK_TIME_ZONE: Variable<Text> = Variable {
     name: "SINK_TIME_ZONE",
-    topic: Topic::Layout,
+    key: Some("sink.layout.time_zone"),
     value: Text {
         unset: Unset::Default("UTC"),
         allowed: "`UTC` or the name of a time zone, such as `Europe/Zurich`",

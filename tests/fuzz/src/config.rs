@@ -12,6 +12,7 @@ pub(crate) fn config(variables: &[(&str, &str)]) -> Result<Config, Vec<String>> 
         ("DDB_LOCK_TABLE", "lock-table"),
         ("DDB_BATCH_TABLE", "batch-table"),
         ("BATCH_QUEUE_URL", "https://sqs/1/batch-queue"),
+        ("EVENT_ID", "message-id"),
     ];
     let lookup = |name: &str| {
         let set = variables.iter().chain(&base).find(|(key, _)| *key == name);

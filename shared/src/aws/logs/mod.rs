@@ -13,13 +13,13 @@ use tracing_subscriber::Registry;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::SubscriberExt as _;
 
-use crate::config::LogSettings;
+use crate::config::{LogSettings, Settings};
 
 use layer::LogLayer;
 
-/// Sets up logging to standard output, as the variables of the log say.
-pub fn init_logs(lookup: &dyn Fn(&str) -> Option<String>) {
-    let settings = LogSettings::of(lookup);
+/// Sets up logging to standard output, as the settings of the log say.
+pub(super) fn init_logs(settings: Settings<'_>) {
+    let settings = LogSettings::of(settings);
     let lines = LogLayer::new(settings, |line: &str| println!("{line}"));
     let level = LevelFilter::from_level(settings.level);
     let subscriber = Registry::default().with(lines).with(level);
