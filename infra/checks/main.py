@@ -16,6 +16,7 @@ import cfn
 import drift
 import emulator
 import faults
+import guided
 import iam
 import package
 import policy
@@ -167,22 +168,33 @@ def cdk_app():
             command = ["env", f"CDK_CONTEXT_JSON={json.dumps(context)}", f"CDK_OUTDIR={out}", "node", "dist/bin/app.js"]
             return run(*command, folder=same.CDK)
 
-        problems = synthesize({"maxBatchSize": "1000"})
+        chosen = {"eventId": "json:id", "sink": "s3://bucket/prefix"}
+        problems = synthesize(chosen)
         if not problems:
             made = json.loads((out / "UniqueEventBatchAggregator.template.json").read_text())
-            if '"MAX_BATCH_SIZE": "1000"' not in json.dumps(made):
-                problems.append("CDK app: maxBatchSize=1000 is not in the template")
+            if '"EVENT_ID": "json:id"' not in json.dumps(made):
+                problems.append("CDK app: eventId=json:id is not in the template")
             names = same.names(made)
             code = {names[key]: each["Properties"]["Code"] for key, each in made["Resources"].items() if each["Type"] == "AWS::Lambda::Function"}
             for name, function in (("Aggregator", "aggregator"), ("BatchProcessor", "batch-processor")):
                 asset = out / f"asset.{code[name]['S3Key']}"
                 if not asset.is_file() or asset.read_bytes() != package.zip_of(function).read_bytes():
                     problems.append(f"{name}: wrong code in the CDK app: got {asset.name}, expected the content of {package.zip_of(function)}")
-        if not synthesize({"maxBatchSize": "0"}):
-            problems.append("CDK app: maxBatchSize=0 is accepted, expected an error")
-        if not synthesize({"code": folder}):
+        if not synthesize({"sink": "log:"}):
+            problems.append("CDK app: no eventId is accepted, expected an error")
+        if not synthesize(chosen | {"code": folder}):
             problems.append("CDK app: a folder without zips is accepted, expected an error")
     return problems, ""
+
+
+def sam_guided():
+    problems, count = guided.check_all()
+    return problems, f"{count} parameters asked for once, {len(cfn.REQUIRED)} of them answered"
+
+
+def cdk_package():
+    """The packed construct in an empty app. jsii builds the package, which takes some 20 s of processor time."""
+    return run("node", "dist/bin/packed.js", folder=same.CDK), "built by jsii, installed into an empty app with resources of seven kinds"
 
 
 def verify_aws():
@@ -201,6 +213,7 @@ PARTS = [
     ("IAM: called against granted", grants),
     ("variables", variables),
     ("moto", moto),
+    ("sam deploy --guided", sam_guided),
     ("verify-aws", verify_aws),
     ("CDK: build", cdk_build),
     ("CDK: vitest", cdk_tests),
@@ -208,6 +221,10 @@ PARTS = [
     ("CDK: cfn-lint", lint_cdk),
     ("planted faults", planted),
     ("planted faults: CDK", planted_cdk),
+]
+# With `--all` only.
+PARTS_OF_ALL = [
+    ("CDK: package", cdk_package),
 ]
 PARTS_OF_PACKAGES = [
     ("packages", packages),
@@ -219,7 +236,8 @@ PARTS_OF_PACKAGES = [
 def main():
     failed = 0
     times = []
-    for name, part in PARTS_OF_PACKAGES if "--packages" in sys.argv else PARTS:
+    parts = PARTS + (PARTS_OF_ALL if "--all" in sys.argv else [])
+    for name, part in PARTS_OF_PACKAGES if "--packages" in sys.argv else parts:
         started = time.monotonic()
         try:
             problems, note = part()
