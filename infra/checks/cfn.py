@@ -29,6 +29,8 @@ PSEUDO = {
     "AWS::StackName": "stack",
 }
 NO_VALUE = object()
+# Parameters without a default, with the values that a check gives them if it chooses none.
+REQUIRED = {"Sink": "log:", "EventId": "json:id"}
 
 
 class _NoManagedPolicies:
@@ -44,8 +46,9 @@ def parse(text):
 
 
 def parameters(template, chosen=None):
-    """Returns every parameter with its chosen or default value. Raises ValueError for a name that is not a parameter."""
-    values = {}
+    """Returns every parameter with its chosen or default value, or that of REQUIRED. Raises ValueError for a name that is not a
+    parameter."""
+    values = {name: value for name, value in REQUIRED.items() if name in template["Parameters"]}
     for name, spec in template["Parameters"].items():
         if "Default" in spec:
             values[name] = str(spec["Default"])
@@ -209,80 +212,44 @@ def by_type(resources, kind):
 
 
 def worlds(template):
-    """Returns the sets of parameters for which a template is checked: every allowed value once, and all timeouts with all windows."""
-    def allowed(name):
-        return [str(each) for each in template["Parameters"][name]["AllowedValues"]]
-
+    """Returns the sets of parameters for which a template is checked: every allowed value once, and every form of the others."""
     sets = [{}]
-    for timeout in allowed("AggregatorTimeout"):
-        sets += [{"AggregatorTimeout": timeout, "InputBatchingWindow": window} for window in allowed("InputBatchingWindow")]
-    sets += [{"BatchProcessorTimeout": each} for each in allowed("BatchProcessorTimeout")]
-    words = [name for name, spec in template["Parameters"].items() if spec["Type"] == "String" and "AllowedValues" in spec]
-    for name in [*words, "SweepMinutes"]:
-        sets += [{name: each} for each in allowed(name)]
-    sets += [{"Sink": each} for each in SINKS.values()]
-    sets += [{"Sink": each} for each in QUALIFIED.values()]
-    sets += [{"Completion": each} for each in COMPLETIONS.values()]
-    sets += [{"DuplicatesSqsUrl": COMPLETIONS["sqs"]}]
-    sets += [{"Sink": each} for each in ("s3://bucket", "s3://bucket/1/2/3/4/5/6")]
-    sets += [{"SinkColumns": each, "SinkFormat": "csv"} for each in COLUMNS.values()]
-    sets += [{"MaxReceiveCount": each, "OnDuplicate": how} for each in ("5", "1000") for how in allowed("OnDuplicate")]
-    sets += [{"Sink": SINKS["https"], "SinkRejects": each} for each in (REJECTS, "file:///mnt/rejects")]
+    for name, spec in template["Parameters"].items():
+        sets += [{name: str(each)} for each in spec.get("AllowedValues", [])]
+    sets += [{"BatchProcessorConcurrency": str(each), "ReserveConcurrency": "on"} for each in template["Parameters"]["BatchProcessorConcurrency"]["AllowedValues"]]
+    sets += [{"Sink": each} for each in [*SINKS.values(), *QUALIFIED.values(), "s3://bucket", "s3://bucket/1/2/3/4/5/6"]]
     sets += [{"Sink": SINKS["https"]} | each for each in SECRETS.values()]
-    sets += [{"Sink": SINKS[each], "SinkPayloads": PAYLOADS} for each in CALLED]
-    sets += [{"Sink": SINKS[each], "SinkPayloads": PAYLOADS, "SinkRejects": REJECTS} for each in CALLED]
-    sets += [
-        {"KmsKeyArn": KEY},
-        {"OverflowBucket": "bodies"},
-        {"Bodies": "table"},
-        *({"Bodies": each} for each in ("s3", CHUNKS, "s3://chunks", "s3://chunks/1/2/3/4/5/6")),
-        *({"FormerBodies": each} for each in ("s3", FORMER, "s3://former", "s3://former/1/2/3/4/5/6")),
-        {"Bodies": "s3", "FormerBodies": FORMER},
-        {"Bodies": CHUNKS, "FormerBodies": "s3"},
-        {"Bodies": CHUNKS, "FormerBodies": FORMER, "KmsKeyArn": KEY},
-        {"Bodies": "s3", "KmsKeyArn": KEY},
-        {"FormerBodies": "s3", "KmsKeyArn": KEY},
-        {"LockTableWarmWrites": "40000"},
-        {"AlarmTopicArn": "arn:aws:sns:eu-west-1:123456789012:alarms"},
-    ]
+    sets += [{"Config": each, "SecretsLayerArn": LAYER if scheme == "ssm" else ""} for scheme, each in CONFIGS.items()]
+    sets += [{"LockTableCapacity": each} for each in CAPACITIES]
+    sets += [VPC, VPC | {"PolicyArns": POLICIES}, {"PolicyArns": POLICIES}, {"PermissionsBoundaryArn": BOUNDARY}]
+    sets += [{"KmsKeyArn": KEY}, {"Bodies": "s3", "KmsKeyArn": KEY}, {"AlarmTopicArn": TOPIC}]
     return sets
 
 
 KEY = "arn:aws:kms:eu-west-1:123456789012:key/0a1b2c3d-4e5f-6a7b-8c9d-0e1f2a3b4c5d"
-CHUNKS = "s3://chunks/some/prefix"
-FORMER = "s3://former/some/prefix"
-REJECTS = "s3://rejects/some/prefix"
-PAYLOADS = "s3://payloads/some/prefix"
+TOPIC = "arn:aws:sns:eu-west-1:123456789012:alarms"
+BOUNDARY = "arn:aws:iam::123456789012:policy/boundary"
+POLICIES = "arn:aws:iam::123456789012:policy/rejects,arn:aws:iam::aws:policy/AWSXRayDaemonWriteAccess"
 LAYER = "arn:aws:lambda:eu-west-1:015030872274:layer:AWS-Parameters-and-Secrets-Lambda-Extension-Arm64:12"
-# Parameters of a secret, by the beginning of SinkSecret.
+# Parameters of a secret, by the service that keeps it.
 SECRETS = {
     "secretsmanager": {
-        "SinkSecret": "secretsmanager:legacy/key",
         "SinkSecretArn": "arn:aws:secretsmanager:eu-west-1:123456789012:secret:legacy/key-a1B2c3",
         "SecretsLayerArn": LAYER,
     },
     "ssm": {
-        "SinkSecret": "ssm:/legacy/key",
-        "SinkSecretHeader": "x-api-key",
         "SinkSecretArn": "arn:aws:ssm:eu-west-1:123456789012:parameter/legacy/key",
         "SecretsLayerArn": LAYER,
     },
 }
-# Values of SinkColumns.
-COLUMNS = {
-    "inline": '[{"name":"id","json":"id"}]',
-    "file": "file:///var/task/columns.json",
-    "s3": "s3://columns/legacy/orders.json",
+# Values of Config.
+CONFIGS = {
+    "file": "file:///var/task/service.toml",
+    "s3": "s3://configuration/legacy/service.toml",
+    "ssm": "ssm:/legacy/service.toml",
 }
-# Where notices go, by the service.
-COMPLETIONS = {
-    "sqs": "https://sqs.eu-central-1.amazonaws.com/210987654321/notices",
-    "events": "arn:aws:events:eu-west-1:123456789012:event-bus/notices",
-}
-# The host key of an SSH server: the present one and the next.
-HOST_KEYS = "SHA256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU,ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJdD7y3aLq454yWBdwLWbieU1ebz9/cu7/QEXn9OIeZJ"
-# Sinks that are called, and that can have SinkPayloads.
-CALLED = ("states", "lambda")
+CAPACITIES = ("on-demand", "at-most:500", "warm:40000", "provisioned:5-1000")
+VPC = {"VpcSubnetIds": "subnet-0a1b2c3d,subnet-0d3c2b1a", "VpcSecurityGroupIds": "sg-0a1b2c3d"}
 SINKS = {
     "log": "log:",
     "file": "file:///mnt/batches",
@@ -293,8 +260,8 @@ SINKS = {
     "states": "arn:aws:states:eu-west-1:123456789012:stateMachine:legacy",
     "lambda": "arn:aws:lambda:eu-west-1:123456789012:function:legacy",
 }
-# The called sinks with an alias. A version would be a number in the same place.
-QUALIFIED = {service: f"{SINKS[service]}:PROD" for service in CALLED}
+# The sinks that are called, with an alias. A version would be a number in the same place.
+QUALIFIED = {service: f"{SINKS[service]}:PROD" for service in ("states", "lambda")}
 
 
 def scheme_of(sink):

@@ -30,14 +30,17 @@ def words(allowed):
 
 def variables(text):
     """Returns every variable of the document, by name."""
-    found, functions = {}, None
+    found, functions, columns = {}, None, []
     for line in text.splitlines():
         if line.startswith("## "):
             functions = CHAPTERS[line.removeprefix("## ")]
-        row = re.fullmatch(r"\| `([A-Z_]+)` \| (required|none|`([^`]*)`) \| (.+?) \| .+ \|", line)
-        if row:
-            name, said, default, allowed = row.groups()
-            default = {"required": None, "none": ""}.get(said, default)
+        cells = line.removeprefix("| ").removesuffix(" |").split(" | ")
+        if cells[0] == "variable":
+            columns = cells
+        elif re.fullmatch("`[A-Z_]+`", cells[0]):
+            row = dict(zip(columns, cells))
+            name, allowed = row["variable"].strip("`"), row["allowed"]
+            default = {"required": None, "none": ""}.get(row["default"], row["default"].strip("`"))
             assert name not in found, f"{DOCUMENT.name}: {name} has two rows, expected one"
             found[name] = Variable(name, functions, default, number(allowed), words(allowed), allowed)
     return found

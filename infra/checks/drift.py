@@ -1,4 +1,4 @@
-"""Compares names, defaults and bounds of the template's parameters with those of the code's variables."""
+"""Compares the template's parameters with the code's variables, and looks at the parameters themselves."""
 
 import re
 
@@ -14,7 +14,7 @@ def pascal(variable):
     return "".join(part.capitalize() for part in variable.split("_"))
 
 
-# Variables whose value is a resource of the template, not a parameter.
+# Variables that the template sets to a resource, not to a parameter.
 RESOURCES = {
     "DDB_LOCK_TABLE": "<LockTable>",
     "DDB_BATCH_TABLE": "<BatchTable>",
@@ -22,13 +22,27 @@ RESOURCES = {
     "BATCH_QUEUE_URL": "<BatchQueue>",
     "QUARANTINE_SQS_URL": "<QuarantineQueue>",
 }
-# The variable belongs to the extension. The templates do not set it, because they do not change the port.
-NOT_SET = {"PARAMETERS_SECRETS_EXTENSION_HTTP_PORT"}
-# The template leaves the first variable empty if the second is empty: the code refuses it alone, and its parameter has a default.
-ONLY_WITH = {"SINK_SECRET_HEADER": "SINK_SECRET"}
-# For one value of the parameter, the template sets the variable to a place in a bucket of the stack: the value, the place, and how
-# the template writes it.
-OWN_PLACE = {"BODIES": ("s3", f"s3://<ChunkBucket>/{PREFIX}".rstrip("/"), {"Fn::Sub": f"s3://${{ChunkBucket}}/{PREFIX}".rstrip("/")})}
+# Variables that the template sets, because their parameters also grant or create something. The configuration file sets the others.
+SET = {
+    "Aggregator": {"CONFIG", "EVENT_ID", "ON_DUPLICATE", "BODIES"},
+    "BatchProcessor": {"CONFIG", "SINK", "SINK_SECRET"},
+}
+# Both functions read this one before the others.
+CONFIG = {"CONFIG"}
+# Variables that no default of the code may contradict, because the template always sets them.
+ALWAYS_SET = ("ON_DUPLICATE",)
+
+
+def value_of(world, name):
+    """Returns the value that a variable must have in a world."""
+    if name in RESOURCES:
+        return RESOURCES[name]
+    if name == "BODIES" and world.parameter("Bodies") == "s3":
+        return f"s3://<ChunkBucket>/{PREFIX}".rstrip("/")
+    if name == "SINK_SECRET":
+        arn = world.parameter("SinkSecretArn")
+        return f"{arn.split(':')[2]}:{arn}" if arn else ""
+    return world.parameter(pascal(name))
 
 
 def check_all(text, document=None):
@@ -43,7 +57,7 @@ def check_all(text, document=None):
                 found.setdefault(problem, chosen)
         for problem in bounds(parameters, known):
             found.setdefault(problem, {})
-        for problem in used(generic):
+        for problem in [*used(generic), *interface(generic)]:
             found.setdefault(problem, {})
         if declared.sink_schemes(known) != set(cfn.SINKS):
             found[f"SINK: the code allows {sorted(declared.sink_schemes(known))}, expected the sinks of cfn.py: {sorted(cfn.SINKS)}"] = {}
@@ -59,18 +73,13 @@ def check_all(text, document=None):
     return [("variables", f"{problem}{f' (with {chosen})' if chosen else ''}") for problem, chosen in found.items()]
 
 
-# Places of chunks in a bucket that is given, and texts that are none.
-CHUNKS = ["s3://chunks", "s3://chunks/some/prefix", "s3://chunks/1/2/3/4/5/6"]
-NO_CHUNKS = ["s3:", "s3://", "s3://b", "s3:///prefix", "s3://Chunks", "s3://chunks/", "s3://chunks//a", "s3://chunks/1/2/3/4/5/6/7", "S3", "file:///mnt"]
-NO_CHUNKS += [place + end for place in CHUNKS for end in ("*", "?", "/*", "${x}")]
-
-
 def patterns():
     """Returns values that the patterns of parameters must allow, and values that they must refuse. In values that are granted,
     wildcards and variables of IAM must be refused, because they would widen the grant."""
     sinks = [*cfn.SINKS.values(), *cfn.QUALIFIED.values(), cfn.SINKS["states"] + ":3"]
     granted = [uri for uri in sinks if not uri.startswith(("file", "http", "postgres", "sftp"))]
     secrets = [each["SinkSecretArn"] for each in cfn.SECRETS.values()]
+    configs = [cfn.CONFIGS["s3"], cfn.CONFIGS["ssm"]]
 
     def widened(values):
         return [value + end for value in values for end in ("*", "?", "/*", "${x}")]
@@ -78,68 +87,69 @@ def patterns():
     return {
         # Everybody who may read the stack would see a password in the URL.
         "Sink": (sinks, ["", "ftp://x", "*", "postgres://user:word@host/database", "sftp://user:word@host/path", *widened(granted), *(uri + "/" for uri in granted)]),
-        "SinkColumns": (["", *cfn.COLUMNS.values()], ["columns.json", "s3://columns", "https://x", "file:columns.json", *widened([cfn.COLUMNS["s3"]])]),
-        "SinkRejects": (["", cfn.REJECTS, "file:///mnt/rejects"], ["*", "log:", *widened([cfn.REJECTS])]),
-        "SinkPayloads": (["", cfn.PAYLOADS], ["*", "log:", "file:///mnt/payloads", *widened([cfn.PAYLOADS])]),
-        "DuplicatesSqsUrl": (["", cfn.COMPLETIONS["sqs"]], ["*", "duplicates", cfn.COMPLETIONS["events"], cfn.COMPLETIONS["sqs"] + ".fifo", *widened([cfn.COMPLETIONS["sqs"]])]),
-        "DeliveryHours": (["", "Mon-Fri 20:00-05:00, Sat 10:00-12:00 Europe/Berlin", "00:00-24:00 Etc/GMT+1"], ["20:00-05:00", "Mon;Tue 20:00-05:00 UTC"]),
-        "CloseAt": (["", "00:00 UTC", "00:00, 12:30 Europe/Berlin", "06:00,18:00 Etc/GMT+1"], ["00:00", "00:00;12:00 UTC"]),
-        "QuotaPeriod": (["minute", "hour", "day", "day Europe/Berlin"], ["", "week", "hour UTC", "day "]),
-        "Completion": (["", *cfn.COMPLETIONS.values()], ["*", "default", cfn.COMPLETIONS["sqs"] + ".fifo", *widened(cfn.COMPLETIONS.values())]),
-        # The function would refuse `s3`, which the template replaces, and places that IAM or S3 reads in another way.
-        "Bodies": (["items", "table", "s3", *CHUNKS], [*NO_CHUNKS, "", "items ", "tables"]),
-        "FormerBodies": (["", "s3", *CHUNKS], [*NO_CHUNKS, "items", "table"]),
-        "SinkSecret": (["", *(each["SinkSecret"] for each in cfn.SECRETS.values()), f"secretsmanager:{secrets[0]}"], ["hunter2", "ssm:"]),
-        "SinkHostKey": (["", cfn.HOST_KEYS], ["legacy.example", "-----BEGIN", "MD5:aa", 'SHA256:"']),
+        "EventId": (["json:id", "json:[a, b]", "attribute:id", "body-hash", "message-id"], ["", "json:", "id"]),
+        "Config": (["", *cfn.CONFIGS.values()], ["service.toml", "s3://configuration", "ssm:name", "https://x", *widened(configs)]),
         "SinkSecretArn": (["", *secrets], ["*", cfn.SINKS["lambda"], *widened(secrets)]),
+        "PolicyArns": (["", cfn.POLICIES, ",".join([cfn.BOUNDARY] * 9)], ["*", "rejects", cfn.POLICIES + ",", ",".join([cfn.BOUNDARY] * 10)]),
+        "PermissionsBoundaryArn": (["", cfn.BOUNDARY], ["*", "boundary", cfn.POLICIES]),
+        "VpcSubnetIds": (["", cfn.VPC["VpcSubnetIds"]], ["subnet-1,", "sg-1", "subnet-1 subnet-2"]),
+        "VpcSecurityGroupIds": (["", cfn.VPC["VpcSecurityGroupIds"], "sg-1,sg-2"], ["sg-1,", "subnet-1"]),
+        # AWS refuses to warm a table for less than a new one takes.
+        "LockTableCapacity": (
+            [*cfn.CAPACITIES, "warm:4000", "warm:10000", "at-most:1", "provisioned:1-1"],
+            ["", "warm", "warm:3999", "warm:0", "at-most:0", "at-most:", "provisioned:5", "provisioned:0-5", "provisioned:5-"],
+        ),
     }
 
 
 def variables(world, known):
-    """Yields variables that the template sets but the function does not read, that the function reads but the template does not set,
-    and that are not set by the parameter of their name or by a resource."""
+    """Yields variables that the template sets but the function does not read, that it must set but does not, and that have another value
+    than their parameter or resource."""
     for function in FUNCTIONS:
         set_here = world.properties(function).get("Environment", {}).get("Variables", {})
-        read = {name for name, each in known.items() if function in each.functions}
+        read = {name for name, each in known.items() if function in each.functions} | CONFIG
         for name in sorted(set(set_here) - read):
             yield f"{function}: {name} is set, but the function does not read it"
-        for name in sorted(read - set(set_here) - NOT_SET):
-            yield f"{function}: {name} is not set, but the function reads it"
-        for name in sorted(read & set(set_here)):
-            wanted = RESOURCES.get(name)
-            if wanted is None:
-                if pascal(name) not in world.template["Parameters"]:
-                    yield f"{name}: no parameter: expected {pascal(name)}"
-                    continue
-                wanted = world.parameter(pascal(name))
-                node = world.template["Resources"][function]["Properties"]["Environment"]["Variables"][name]
-                if name in ONLY_WITH:
-                    wanted = wanted if world.parameter(pascal(ONLY_WITH[name])) else ""
-                    node = node.get("Fn::If", [None, None])[1]
-                if name in OWN_PLACE:
-                    chosen, place, written = OWN_PLACE[name]
-                    wanted = place if wanted == chosen else wanted
-                    _, met, unmet = node.get("Fn::If", [None, None, node])
-                    node = unmet if met == written else node
-                if node != {"Ref": pascal(name)}:
-                    yield f"{function}: {name}: wrong value: got {node}, expected the parameter {pascal(name)}"
-            if str(set_here[name]) != wanted:
-                yield f"{function}: {name}: wrong value: got {set_here[name]}, expected {wanted}"
+        # A parameter sets its variable in every function that reads it.
+        expected = set().union(*SET.values(), RESOURCES) & (read | SET[function])
+        for name in sorted(set(set_here) ^ expected):
+            yield f"{function}: {name} is {'set' if name in set_here else 'not set'}, expected {'a setting of the file' if name in set_here else 'its parameter or resource'}"
+        for name in sorted(expected & set(set_here)):
+            if str(set_here[name]) != value_of(world, name):
+                yield f"{function}: {name}: wrong value: got {set_here[name]}, expected {value_of(world, name)}"
 
 
 def bounds(parameters, known):
-    """Yields parameters whose default is not the code's, whose bounds exceed the code's, or whose words are not the code's."""
-    for variable, (_, _, default, limits, words, _) in known.items():
-        if variable in RESOURCES or variable in NOT_SET:
-            continue
-        name = pascal(variable)
-        spec = parameters.get(name, {})
-        if str(spec.get("Default")) != default:
-            yield f"{name}: wrong default: got {spec.get('Default')}, expected the code's {default}"
-        if limits and (int(spec.get("MinValue", -1)) < limits[0] or int(spec.get("MaxValue", 1 << 62)) > limits[1]):
-            yield f"{name}: wrong bounds: got {spec.get('MinValue')} to {spec.get('MaxValue')}, expected at most the code's {limits[0]} to {limits[1]}"
-        if words and set(spec.get("AllowedValues", [])) != words:
-            yield f"{name}: wrong words: got {sorted(spec.get('AllowedValues', []))}, expected the code's {sorted(words)}"
+    """Yields parameters of variables whose default is not the code's, or whose words are not among the code's."""
+    for name in sorted(set().union(*SET.values())):
+        spec, variable = parameters.get(pascal(name), {}), known.get(name)
+        if name in ALWAYS_SET and str(spec.get("Default")) != variable.default:
+            yield f"{pascal(name)}: wrong default: got {spec.get('Default')}, expected the code's {variable.default}"
+        if name in ALWAYS_SET and set(spec.get("AllowedValues", [])) != variable.words:
+            yield f"{pascal(name)}: wrong words: got {sorted(spec.get('AllowedValues', []))}, expected the code's {sorted(variable.words or [])}"
+    for word in set(parameters["Bodies"]["AllowedValues"]) - {"", "s3"}:
+        if f"`{word}`" not in known["BODIES"].allowed:
+            yield f"Bodies: wrong word: got {word}, expected one of the code: {known['BODIES'].allowed}"
+    # Who deploys must say where batches go, and what an event is. Every other parameter has a default, so that
+    # `sam deploy --guided` can be answered with Enter; one with NoEcho would be asked for again and again.
+    missing = {name for name, spec in parameters.items() if "Default" not in spec}
+    if missing != set(cfn.REQUIRED):
+        yield f"parameters without a default: got {sorted(missing)}, expected {sorted(cfn.REQUIRED)}"
+    for name, spec in parameters.items():
+        if "NoEcho" in spec:
+            yield f"{name}: has NoEcho, expected a reference to a secret"
+    if len(parameters) > 20:
+        yield f"parameters: got {len(parameters)}, expected at most 20: the configuration file has settings that create and grant nothing"
+
+
+def interface(template):
+    """Yields parameters that are not in exactly one group, or have no label."""
+    shown = template.get("Metadata", {}).get("AWS::CloudFormation::Interface", {})
+    grouped = [name for group in shown.get("ParameterGroups", []) for name in group["Parameters"]]
+    if sorted(grouped) != sorted(template["Parameters"]):
+        yield f"ParameterGroups: got {sorted(grouped)}, expected every parameter once: {sorted(template['Parameters'])}"
+    if set(shown.get("ParameterLabels", {})) != set(template["Parameters"]):
+        yield f"ParameterLabels: got {sorted(shown.get('ParameterLabels', {}))}, expected every parameter"
 
 
 def used(template):
@@ -162,16 +172,12 @@ def self_test(text):
         return found
 
     changes = {
-        "renamed": ("`MAX_BATCH_SIZE` |", "`BATCH_SIZE_MAX` |"),
-        "gained": (row("BATCH_KEY"), row("BATCH_KEY") + "\n" + row("BATCH_KEY").replace("BATCH_KEY", "EVENT_ID_OLD")),
+        "renamed": ("`BODIES` |", "`BODY_PLACE` |"),
         "lost": (row("QUARANTINE_SQS_URL") + "\n", ""),
         "read by the other function too": ("## Aggregator", "## Both functions"),
-        "with another default": ("| `50000` |", "| `40000` |"),
-        "with another bound": ("from 1 to 100 |", "from 1 to 50 |"),
+        "with another default": (row("ON_DUPLICATE"), row("ON_DUPLICATE").replace("| `drop` |", "| `requeue` |")),
         "with another word": ("`drop` or `requeue` |", "`drop` or `wait` |"),
-        "with another default of bodies": ("| `items` | `items`, `table`", "| `table` | `items`, `table`"),
-        "with another default of a text": ("| `authorization` |", "| `x-api-key` |"),
-        "with a default of a word": ("| `batch` |", "| `put` |"),
+        "with another word of bodies": (row("BODIES"), row("BODIES").replace("`table`", "`chunks`")),
         "for another sink": ("or of a state machine |", "or of a topic, or `ftp://x` |"),
     }
     for name, (old, new) in changes.items():

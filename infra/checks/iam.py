@@ -4,7 +4,9 @@ calls.txt lists the calls: the test `calls` of tests/e2e runs both functions wit
 service, and fails if the file differs. `UNSEEN` lists the calls that this test does not make, with the reason.
 """
 
+import json
 import pathlib
+import re
 from collections import namedtuple
 
 import cfn
@@ -23,9 +25,6 @@ MAPPING = {"sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"}
 # Calls of Lambda that write the log.
 # Source: <https://docs.aws.amazon.com/lambda/latest/dg/monitoring-cloudwatchlogs.html>.
 LOG = {"logs:CreateLogStream", "logs:PutLogEvents"}
-# Calls of tracing. X-Ray actions have no resources.
-# Source: <https://docs.aws.amazon.com/lambda/latest/dg/services-xray.html>.
-TRACE = {"xray:PutTraceSegments", "xray:PutTelemetryRecords"}
 # Calls of SQS, DynamoDB and S3 to the KMS key, on the caller's behalf.
 # Source: <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/encryption.usagenotes.html>,
 # <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-key-management.html>.
@@ -38,7 +37,7 @@ DESTINATION = ("sqs:SendMessage", "SweepDeadLetterQueue")
 # Source: <https://docs.aws.amazon.com/AmazonS3/latest/API/API_HeadObject.html>.
 MISS = "s3:ListBucket"
 
-# Calls of the AWS Parameters and Secrets Lambda Extension with the function's role, by the beginning of SINK_SECRET.
+# Calls of the AWS Parameters and Secrets Lambda Extension with the function's role, by the service that keeps the secret.
 # Sources: <https://docs.aws.amazon.com/secretsmanager/latest/userguide/retrieving-secrets_lambda.html>,
 # <https://docs.aws.amazon.com/systems-manager/latest/userguide/ps-integration-lambda-extensions.html>.
 EXTENSION = {"secretsmanager": "secretsmanager:GetSecretValue", "ssm": "ssm:GetParameter"}
@@ -52,15 +51,17 @@ UNSEEN = {
     # The sink reads an existing object to compare it, after an attempt wrote the object and lost the reply.
     Call("BatchProcessor", "s3:GetObject", "SINK_REJECTS/*", frozenset()),
     Call("BatchProcessor", "s3:GetObject", "SINK_PAYLOADS/*", frozenset()),
-    # FORMER_BODIES stands for the value of BODIES with which earlier batches were opened: the batch processor reads where the
-    # record of a batch says.
-    Call("BatchProcessor", "s3:GetObject", "FORMER_BODIES/*", frozenset()),
     # The test reports no duplicates: tests/e2e/duplicates.rs does.
     Call("Aggregator", "sqs:SendMessage", "DUPLICATES_SQS_URL", frozenset()),
     # The test sends no notices: tests/e2e/notices.rs does.
     Call("BatchProcessor", "sqs:SendMessage", "COMPLETION", frozenset()),
     Call("BatchProcessor", "events:PutEvents", "COMPLETION", frozenset()),
 }
+
+# Settings of the configuration file that name resources of the user's. Their calls are granted by PolicyArns, by the policy that
+# docs/deploying.md shows: see `documented_policy`.
+BY_POLICY = {"COMPLETION", "DUPLICATES_SQS_URL", "OVERFLOW_BUCKET", "SINK_COLUMNS", "SINK_PAYLOADS", "SINK_REJECTS"}
+DEPLOYING = cfn.ROOT / "docs" / "deploying.md"
 
 
 def as_list(value):
@@ -88,14 +89,6 @@ def sink_resource(sink):
     return sink
 
 
-def completion_resource(completion):
-    """Returns the ARN of the queue or event bus that notices go to, or of the queue of reports."""
-    if completion.startswith("arn:"):
-        return completion
-    _, _, host, account, name = completion.split("/")
-    return f"arn:aws:sqs:{host.split('.')[1]}:{account}:{name}"
-
-
 def with_miss(actions, resource):
     """Returns (action, resource) for each action; with s3:GetObject also the grant that tells a missing object from a forbidden one."""
     found = {(action, resource) for action in actions}
@@ -117,22 +110,15 @@ def calls(text):
 def place(world, call):
     """Returns the ARN that a call's variable names in a world; None if it names nothing of the call's service."""
     variable, _, below = call.resource.partition("/")
+    if variable == "BODIES":
+        # The bucket of the stack, as `granted` writes it. The functions may use it whatever Bodies says, so that a former value does not
+        # matter.
+        return f"ChunkBucket/{PREFIX}{below}"
     value = world.parameter(pascal(variable))
     service = call.action.split(":")[0]
-    if variable == "SINK" and service in cfn.CALLED:
+    if variable == "SINK" and service in ("states", "lambda"):
         return sink_resource(value) if cfn.scheme_of(value) == service else None
-    if variable == "COMPLETION":
-        return completion_resource(value) if value == cfn.COMPLETIONS.get(service) else None
-    if variable == "DUPLICATES_SQS_URL":
-        return completion_resource(value) if value else None
-    if variable == "OVERFLOW_BUCKET":
-        value = value and f"s3://{value}"
-    if variable in ("BODIES", "FORMER_BODIES") and value == "s3":
-        # As `granted` writes the bucket of the stack.
-        return f"ChunkBucket/{PREFIX}{below}"
-    # Only sinks that are called use SINK_PAYLOADS.
-    unused = variable == "SINK_PAYLOADS" and cfn.scheme_of(world.parameter("Sink")) not in cfn.CALLED
-    if not value.startswith("s3://") or unused:
+    if not value.startswith("s3://"):
         return None
     return f"arn:aws:s3:::{value.removeprefix('s3://')}{'/' + below if below else ''}"
 
@@ -141,14 +127,13 @@ def called(known, function, world):
     """Returns (action, resource) of the calls that a function makes in a world."""
     found = set()
     for call in known:
-        if call.function != function or any(world.parameter(pascal(name)) != value for name, value in call.conditions):
+        if call.function != function or call.resource.split("/")[0] in BY_POLICY:
             continue
+        # The conditions of a call are settings of the configuration file, so the call is always granted.
         if call.resource.split("/")[0] in world.resources:
             found.add((call.action, call.resource))
         elif (resource := place(world, call)) is not None:
-            # A read object may be missing, except the list of columns.
-            may_miss = call.resource != "SINK_COLUMNS"
-            found |= with_miss({call.action}, resource) if may_miss else {(call.action, resource)}
+            found |= with_miss({call.action}, resource)
     return found
 
 
@@ -159,16 +144,19 @@ def needed(known, function, world):
         if name == function:
             need |= {(action, queue) for action in MAPPING}
     need |= {(action, f"{function}LogGroup") for action in LOG}
-    if world.parameter("Tracing") == "Active":
-        need |= {(action, "*") for action in TRACE}
+    scheme, _, rest = world.parameter("Config").partition(":")
+    if scheme == "s3":
+        need.add(("s3:GetObject", f"arn:aws:s3:::{rest.removeprefix('//')}"))
+    if scheme == "ssm":
+        need.add((EXTENSION["ssm"], f"arn:aws:ssm:{cfn.PSEUDO['AWS::Region']}:{cfn.PSEUDO['AWS::AccountId']}:parameter{rest}"))
     key = world.parameter("KmsKeyArn")
     if key:
         need |= {(action, key) for action in KEY}
     if function == "BatchProcessor":
         need.add(DESTINATION)
-        secret = world.parameter("SinkSecret").split(":")[0]
+        secret = world.parameter("SinkSecretArn")
         if secret:
-            need.add((EXTENSION[secret], world.parameter("SinkSecretArn")))
+            need.add((EXTENSION[secret.split(":")[2]], secret))
     return need
 
 
@@ -190,6 +178,29 @@ def check_all(text, known=None):
     except Exception as error:  # noqa: BLE001: a wrong template may break anything
         found[("iam", f"the template cannot be checked: {error!r}")] = {}
     return [(name, f"{problem}{f' (with {chosen})' if chosen else ''}") for (name, problem), chosen in found.items()]
+
+
+def documented_policy(page=None, known=None):
+    """Yields differences between the calls that PolicyArns must grant and the policy that docs/deploying.md shows. There a resource has
+    the name of the variable that names it."""
+    page, known = page or DEPLOYING.read_text(), known or calls(CALLS.read_text())
+    policies = [json.loads(each) for each in re.findall(r"(?s)```json\n(.*?)```", page) if '"Statement"' in each]
+    shown = {
+        (action, re.sub(r"^arn:aws:.*:", "", resource))
+        for policy in policies
+        for statement in policy["Statement"]
+        for action in as_list(statement["Action"])
+        for resource in as_list(statement["Resource"])
+    }
+    wanted = set()
+    for call in known:
+        if call.resource.split("/")[0] in BY_POLICY | {"BODIES"}:
+            # A read object may be missing, except the list of columns.
+            wanted |= {(call.action, call.resource)} if call.resource == "SINK_COLUMNS" else with_miss({call.action}, call.resource)
+    for action, resource in sorted(wanted - shown):
+        yield "iam", f"docs/deploying.md: no policy grants {action} on {resource}, which is called"
+    for action, resource in sorted(shown - wanted):
+        yield "iam", f"docs/deploying.md: a policy grants {action} on {resource}, which is not called"
 
 
 def self_test(text):
@@ -222,9 +233,12 @@ def self_test(text):
     # Changes of each call: it is removed, another action on the same resource is added, the other function makes it too.
     grants = [(world, function, granted(world.properties(f"{function}Role"))) for world in worlds for function in FUNCTIONS]
     for call in known:
+        if call.resource.split("/")[0] in BY_POLICY:
+            continue
         other = FUNCTIONS[call.function == FUNCTIONS[0]]
         changes = {
-            "is removed": known - {call},
+            # The same call with other settings would stand in for this one.
+            "is removed": {each for each in known if each[:3] != call[:3]},
             "has another action beside it": known | {call._replace(action=call.action + "Another")},
             "is also made by the other function": known | {call._replace(function=other, action=call.action + "Another")},
         }
@@ -235,4 +249,8 @@ def self_test(text):
             noticed = any(needed(others, function, world) != granted_here for world, function, granted_here in grants)
             assert noticed, f"not noticed: {call.function} {call.action} on {call.resource} {what}"
             tried += 1
+    page = DEPLOYING.read_text()
+    for call in (each for each in known if each.resource.split("/")[0] in BY_POLICY):
+        assert list(documented_policy(page, known - {call})), f"not noticed in docs/deploying.md: {call.action} on {call.resource}"
+        tried += 1
     return tried

@@ -19,6 +19,7 @@ import cfn
 import drift
 import emulator
 import faults
+import guided
 import iam
 import package
 import policy
@@ -50,8 +51,8 @@ def sam_validate():
 
 
 def lint_transformed():
-    # Once with open parameters, and with values as CloudFormation gets the template: for each InputScaling, and with a bucket.
-    templates = [cfn.transform(TEXT), *(cfn.transform(TEXT, same.WORLDS[each]) for each in ("Default", "Provisioned", "ChunksKey"))]
+    # Once with open parameters, and with values as CloudFormation gets the template.
+    templates = [cfn.transform(TEXT), *(cfn.transform(TEXT, same.WORLDS[each]) for each in ("Default", "Provisioned", "NetworkBounded"))]
     return [f"cfn-lint: {each}" for template in templates for each in faults.lint_texts(json.dumps(template))], f"{len(templates)} templates"
 
 
@@ -60,7 +61,7 @@ def rules():
 
 
 def grants():
-    return texts(iam.check_all(TEXT)), f"{iam.self_test(TEXT)} grants and calls added, removed or widened, each of them noticed"
+    return texts([*iam.check_all(TEXT), *iam.documented_policy()]), f"{iam.self_test(TEXT)} grants and calls added, removed or widened, each of them noticed"
 
 
 def variables():
@@ -74,7 +75,7 @@ def documented_figures():
     counts = {how: sum(len(list(watched(alarm))) for alarm in each.values()) for how, each in alarms.items()}
     wanted = [
         f"| {len(alarms['drop'])} alarms | {counts['drop']} metrics in alarms ({counts['requeue']} with `requeue`) at $0.10 | {counts['drop'] / 10:.2f} |",
-        f"`SinkColumns` as a JSON list has room for {cfn.parse(TEXT)['Parameters']['SinkColumns']['MaxLength']} characters",
+        f"{len(cfn.parse(TEXT)['Parameters'])} parameters",
     ]
     return [f"docs/deploying.md: a figure is missing: expected `{each}`" for each in wanted if each not in page], f"{len(wanted)} figures"
 
@@ -97,7 +98,6 @@ def planted_cdk():
 
 def moto():
     problems, count = emulator.check_all(TEXT)
-    problems += emulator.scaled_back(TEXT)
     return problems, f"{count} properties read back; {emulator.self_test(TEXT)} wrong templates, each of them noticed"
 
 
@@ -111,18 +111,18 @@ def cdk_tests():
 
 def sam_is_cdk():
     with tempfile.TemporaryDirectory() as folder:
-        templates, listed, said = same.synthesize(pathlib.Path(folder))
+        templates, said = same.synthesize(pathlib.Path(folder))
     CDK.update(templates)
-    problems = texts(same.check_all(TEXT, CDK, listed, said))
+    problems = texts(same.check_all(TEXT, CDK, said))
     problems += [f"WORLDS: no set of parameters sets {each}: expected at least one" for each in same.used_worlds()]
     if problems:
         return problems, ""
-    refused = len(same.REFUSED | same.REFUSED_BY_CDK)
-    return problems, f"{len(same.WORLDS)} sets of parameters, {refused} refused, {same.self_test(TEXT, CDK, listed)} changes, each of them noticed"
+    refused = len(same.REFUSED | same.REFUSED_BY_CDK | same.REFUSED_BY_SAM)
+    return problems, f"{len(same.WORLDS)} sets of parameters, {refused} refused, {same.self_test(TEXT, CDK)} changes, each of them noticed"
 
 
 def lint_cdk():
-    names = ("Default", "Provisioned", "Requeue", "Key", "Warm", "Https", "Version", "ChunksKey", "GivenRoot")
+    names = ("Default", "Provisioned", "Requeue", "Key", "Warm", "Sftp", "Version", "NetworkBounded", "ConfigParameter")
     # W3005: CDK writes that a function depends on its role, which its reference to the role already implies.
     said = [f"{name}: {each}" for name in names for each in faults.lint_texts(json.dumps(CDK[name]))]
     return [each for each in said if ": W3005 " not in each], f"{len(names)} templates"
@@ -171,22 +171,33 @@ def cdk_app():
             command = ["env", f"CDK_CONTEXT_JSON={json.dumps(context)}", f"CDK_OUTDIR={out}", "node", "dist/bin/app.js"]
             return run(*command, folder=same.CDK)
 
-        problems = synthesize({"maxBatchSize": "1000"})
+        chosen = {"eventId": "json:id", "sink": "s3://bucket/prefix"}
+        problems = synthesize(chosen)
         if not problems:
             made = json.loads((out / "UniqueEventBatchAggregator.template.json").read_text())
-            if '"MAX_BATCH_SIZE": "1000"' not in json.dumps(made):
-                problems.append("CDK app: maxBatchSize=1000 is not in the template")
+            if '"EVENT_ID": "json:id"' not in json.dumps(made):
+                problems.append("CDK app: eventId=json:id is not in the template")
             names = same.names(made)
             code = {names[key]: each["Properties"]["Code"] for key, each in made["Resources"].items() if each["Type"] == "AWS::Lambda::Function"}
             for name, function in (("Aggregator", "aggregator"), ("BatchProcessor", "batch-processor")):
                 asset = out / f"asset.{code[name]['S3Key']}"
                 if not asset.is_file() or asset.read_bytes() != package.zip_of(function).read_bytes():
                     problems.append(f"{name}: wrong code in the CDK app: got {asset.name}, expected the content of {package.zip_of(function)}")
-        if not synthesize({"maxBatchSize": "0"}):
-            problems.append("CDK app: maxBatchSize=0 is accepted, expected an error")
-        if not synthesize({"code": folder}):
+        if not synthesize({"sink": "log:"}):
+            problems.append("CDK app: no eventId is accepted, expected an error")
+        if not synthesize(chosen | {"code": folder}):
             problems.append("CDK app: a folder without zips is accepted, expected an error")
     return problems, ""
+
+
+def sam_guided():
+    problems, count = guided.check_all()
+    return problems, f"{count} parameters asked for once, {len(cfn.REQUIRED)} of them answered"
+
+
+def cdk_package():
+    """The packed construct in an empty app. jsii builds the package, which takes some 20 s of processor time."""
+    return run("node", "dist/bin/packed.js", folder=same.CDK), "built by jsii, installed into an empty app with resources of seven kinds"
 
 
 def verify_aws():
@@ -236,6 +247,7 @@ PARTS = [
     ("IAM: called against granted", grants),
     ("variables", variables),
     ("moto", moto),
+    ("sam deploy --guided", sam_guided),
     ("verify-aws", verify_aws),
     ("CDK: build", cdk_build),
     ("CDK: vitest", cdk_tests),
@@ -243,6 +255,10 @@ PARTS = [
     ("CDK: cfn-lint", lint_cdk),
     ("planted faults", planted),
     ("planted faults: CDK", planted_cdk),
+]
+# With `--all` only.
+PARTS_OF_ALL = [
+    ("CDK: package", cdk_package),
 ]
 PARTS_OF_PACKAGES = [
     ("packages", packages),
@@ -255,7 +271,8 @@ PARTS_OF_RELEASE = [("template of the release", released)]
 def main():
     failed = 0
     times = []
-    parts = PARTS_OF_PACKAGES if "--packages" in sys.argv else PARTS_OF_RELEASE if "--release" in sys.argv else PARTS
+    parts = PARTS + (PARTS_OF_ALL if "--all" in sys.argv else [])
+    parts = PARTS_OF_PACKAGES if "--packages" in sys.argv else PARTS_OF_RELEASE if "--release" in sys.argv else parts
     for name, part in parts:
         started = time.monotonic()
         try:

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use emulators::lambda::{ACCOUNT_ID, Bootstrap, FunctionConfig, process_variables};
 use emulators::sam::Resources;
 use shared::config::{
@@ -221,15 +221,4 @@ fn margin_problem(function: &FunctionConfig, margin: Duration) -> Option<String>
             timeout.as_millis()
         )
     })
-}
-
-/// Returns a variable as a number.
-///
-/// # Errors
-/// The variable is not a number.
-pub(crate) fn number(variables: &BTreeMap<String, String>, name: &str) -> anyhow::Result<u64> {
-    let value = variables.get(name).map(String::as_str).unwrap_or_default();
-    value
-        .parse()
-        .with_context(|| format!("`{name}`: not a number: got `{value}`"))
 }

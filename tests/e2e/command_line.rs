@@ -221,11 +221,9 @@ async fn a_failed_burst_says_why_and_where_to_look_in_its_text_and_in_its_record
 #[tokio::test]
 async fn a_custom_template_defines_the_queues_and_the_variables_of_the_functions() {
     let deployed = include_str!("../../infra/sam/template.yaml");
-    let changed = deployed.replace(
-        "Default: 50000\n    MinValue: 1\n    MaxValue: 500000",
-        "Default: 50",
-    );
-    assert_ne!(changed, deployed, "the template has another MaxBatchSize");
+    let variable = "          EVENT_ID: !Ref EventId\n";
+    let changed = deployed.replace(variable, &format!("{variable}          MAX_BATCH_SIZE: 50\n"));
+    assert_ne!(changed, deployed, "the template does not set EVENT_ID");
     let directory = tempfile::tempdir().expect("a temporary directory can be made");
     let template = directory.path().join("template.yaml");
     std::fs::write(&template, changed).expect("it can be written");

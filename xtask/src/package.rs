@@ -373,7 +373,7 @@ mod tests {
     fn the_template_deploys_the_architecture_that_is_tested() {
         assert_eq!(
             Package::deployed().unwrap().arch,
-            Some(Architecture::X86_64)
+            Some(Architecture::Arm64)
         );
     }
 

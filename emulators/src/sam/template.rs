@@ -57,6 +57,14 @@ impl Template {
         self.root["Parameters"].get(name).is_some()
     }
 
+    /// Returns whether a node is a reference to a parameter that has no value.
+    fn is_open(&self, node: &Value, chosen: &BTreeMap<String, String>) -> bool {
+        let name = node["Ref"].as_str().unwrap_or_default();
+        let parameter = self.root["Parameters"].get(name);
+        parameter.is_some_and(|parameter| parameter.get("Default").is_none())
+            && !chosen.contains_key(name)
+    }
+
     /// Returns the parameters from which the template sets these variables of the functions, with the values of the
     /// variables. Leaves out values that the template does not allow: the functions may allow them.
     pub fn parameters_for(&self, variables: &BTreeMap<String, String>) -> BTreeMap<String, String> {
@@ -78,7 +86,8 @@ impl Template {
         parameters
     }
 
-    /// Resolves queues, tables and functions. `queue_url` returns the URL of the queue with a [local name](local_name).
+    /// Resolves queues, tables and functions. `queue_url` returns the URL of the queue with a [local name](local_name). Leaves out
+    /// variables of functions whose parameter has no value: whoever runs the functions sets them.
     ///
     /// # Errors
     /// A parameter that does not exist or has no value, a reference to something that does not exist, an unsupported
@@ -171,7 +180,10 @@ impl Resolver<'_> {
     fn function(&self, properties: &Value) -> anyhow::Result<Function> {
         let globals = &self.template.root["Globals"]["Function"];
         let property = |name: &str| properties.get(name).unwrap_or(&globals[name]);
-        let variables = self.required(&properties["Environment"]["Variables"])?;
+        let variables = properties["Environment"]["Variables"].as_object();
+        let set = |value: &Value| !self.template.is_open(value, self.parameters);
+        let variables = variables.into_iter().flatten();
+        let variables = variables.filter(|(_, value)| set(value));
         let mapping = properties["Events"]
             .as_object()
             .into_iter()
@@ -181,11 +193,8 @@ impl Resolver<'_> {
             .1;
         Ok(Function {
             variables: variables
-                .as_object()
-                .into_iter()
-                .flatten()
-                .map(|(name, value)| (name.clone(), text(value)))
-                .collect(),
+                .map(|(name, value)| Ok((name.clone(), text(&self.required(value)?))))
+                .collect::<anyhow::Result<_>>()?,
             memory_mb: text(&self.required(property("MemorySize"))?)
                 .parse()
                 .context("MemorySize")?,
@@ -255,6 +264,16 @@ impl Resolver<'_> {
                         .with_context(|| format!("`{key}`: not in the mapping"))?;
                 }
                 Ok(Some(found.clone()))
+            }
+            ("Fn::Split", [separator, whole]) => {
+                let (separator, whole) = (self.required(separator)?, self.required(whole)?);
+                let (separator, whole) = (text(&separator), text(&whole));
+                Ok(Some(whole.split(&separator).collect()))
+            }
+            ("Fn::Select", [index, list]) => {
+                let (index, list) = (text(&self.required(index)?), self.required(list)?);
+                let chosen = list.get(index.parse::<usize>()?);
+                Ok(Some(chosen.context("not in the list")?.clone()))
             }
             _ => bail!("not supported"),
         }
@@ -413,6 +432,31 @@ mod tests {
     }
 
     #[test]
+    fn a_variable_whose_parameter_has_no_value_is_left_out() {
+        let text = "Parameters: { Sink: { Type: String }, Size: { Default: 7 } }
+Resources:
+  Work:
+    Type: AWS::Serverless::Function
+    Properties:
+      MemorySize: 512
+      Environment: { Variables: { SINK: !Ref Sink, SIZE: !Ref Size } }
+      Architectures: [arm64]
+      Events: { Jobs: { Type: SQS, Properties: { Queue: jobs, BatchSize: 1 } } }
+";
+        let variables = |parameters: &[(&str, &str)]| {
+            let resources = resolve(text, parameters).unwrap();
+            resources.functions["work"].variables.clone()
+        };
+        let size = || ("SIZE".to_owned(), "7".to_owned());
+        assert_eq!(variables(&[]), BTreeMap::from([size()]));
+        let sink = ("SINK".to_owned(), "log:".to_owned());
+        assert_eq!(
+            variables(&[("Sink", "log:")]),
+            BTreeMap::from([sink, size()])
+        );
+    }
+
+    #[test]
     fn alarms_are_found_with_the_names_of_their_queues() {
         let alarm = "Resources:
   Jobs: { Type: AWS::SQS::Queue }
@@ -441,7 +485,8 @@ Parameters: { Limit: { Default: 9 } }
         };
         let equals = "!Equals [!Ref Hurry, 7]";
         let differs = "!Not [!Equals [!Ref Hurry, slow]]";
-        for condition in [equals, differs] {
+        let part = "!Equals [!Select [1, !Split [':', 'a:7:b']], !Ref Hurry]";
+        for condition in [equals, differs, part] {
             let seven = Some(std::time::Duration::from_secs(7));
             assert_eq!(timeout(condition, "7").unwrap(), seven, "{condition}");
             let error = format!("{:#}", timeout(condition, "slow").unwrap_err());

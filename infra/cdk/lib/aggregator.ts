@@ -1,31 +1,109 @@
-import { Duration, RemovalPolicy, Stack } from 'aws-cdk-lib';
+import { Aws, Duration, RemovalPolicy, type Size, Stack, Token } from 'aws-cdk-lib';
+import * as autoscaling from 'aws-cdk-lib/aws-applicationautoscaling';
 import * as dynamodb from 'aws-cdk-lib/aws-dynamodb';
+import type * as ec2 from 'aws-cdk-lib/aws-ec2';
 import * as events from 'aws-cdk-lib/aws-events';
 import * as targets from 'aws-cdk-lib/aws-events-targets';
 import * as iam from 'aws-cdk-lib/aws-iam';
-import * as kms from 'aws-cdk-lib/aws-kms';
+import type * as kms from 'aws-cdk-lib/aws-kms';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
-import * as destinations from 'aws-cdk-lib/aws-lambda-destinations';
 import * as logs from 'aws-cdk-lib/aws-logs';
-import type * as s3 from 'aws-cdk-lib/aws-s3';
+import * as s3 from 'aws-cdk-lib/aws-s3';
+import * as assets from 'aws-cdk-lib/aws-s3-assets';
+import type * as sns from 'aws-cdk-lib/aws-sns';
 import * as sqs from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
 
-import { bodiesVariable, chunkBucket, grantsToRead, grantsToStore } from './chunks';
-import { resolve, type Values, variables } from './parameters';
-import { grant, grantsOfColumns, grantsOfCompletion, grantsOfDuplicates, grantsOfPayloads, grantsOfRejects, grantsOfSecret, grantsOfSink } from './sink';
-import { alarms, dashboard, type WatchedService } from './watch';
+import { type Bodies, type Completion, LockTableCapacity, OnDuplicate } from './choices';
+import { grant, grantOfKey, grantsOfPlace, grantsToSend, type Place, uriOf } from './grants';
+import type { Sink } from './sink';
+import { alarms, dashboard } from './watch';
 
 /** The longest retention that SQS allows. */
 const RETENTION_MAX = Duration.days(14);
 /** The retention of queues with a dead-letter queue. It is shorter, because a message keeps its age when SQS moves it. */
 const RETENTION = Duration.days(7);
+/** Seconds for which Lambda collects messages for an invocation of the aggregator. */
+const INPUT_WINDOW_SECS = 1;
 const BATCH_INDEX = 'batchId-index';
 const STATUS_INDEX = 'status-index';
+/** What the names of chunks in the service's bucket begin with. */
+const CHUNKS = 'chunks';
+/** The read units that a new table takes from the start. */
+const NEW_TABLE_READS = 12_000;
 
-export interface UniqueEventBatchAggregatorProps extends Partial<Values> {
-  /** The zips of `cargo lambda build`, built for the chosen `architecture`. */
-  readonly code: { readonly aggregator: lambda.Code; readonly batchProcessor: lambda.Code };
+/** The zips of both functions. */
+export interface FunctionCode {
+  /** `aggregator/bootstrap.zip`. */
+  readonly aggregator: lambda.Code;
+  /** `batch-processor/bootstrap.zip`. */
+  readonly batchProcessor: lambda.Code;
+}
+
+/** What a service is made of. */
+export interface UniqueEventBatchAggregatorProps {
+  /** The zips, built for the chosen `architecture`. */
+  readonly code: FunctionCode;
+  /**
+   * The event id of a message: `json:<JMESPath over the body>`, `attribute:<name>`, `body-hash` or `message-id`, which recognises only
+   * that SQS delivers a message twice.
+   */
+  readonly eventId: string;
+  /** Where batches go. The batch processor is granted exactly what this sink needs. */
+  readonly sink: Sink;
+  /**
+   * The configuration file: a path on this machine, whose file is uploaded, or `file:///var/task/service.toml`, `s3://bucket/key` or
+   * `ssm:/name`. By default, none.
+   */
+  readonly config?: string;
+  /** Single variables of docs/configuration.md, which override the configuration file. By default, none. */
+  readonly settings?: { readonly [variable: string]: string };
+  /** What happens to a duplicate. By default, it is dropped. */
+  readonly onDuplicate?: OnDuplicate;
+  /** Where the bodies of new batches go. By default, where the configuration file says, or in lock items. */
+  readonly bodies?: Bodies;
+  /** The bucket for bodies that do not fit a DynamoDB item. Its lifecycle must keep objects for at least 30 days. By default, none. */
+  readonly overflowBucket?: s3.IBucket;
+  /** Where rejected records go. By default, nowhere. */
+  readonly rejects?: Place;
+  /** Where parts go that are too large for a call of a function or a state machine. By default, nowhere. */
+  readonly payloads?: Place;
+  /** The standard queue that gets a report of each duplicate that is dropped. By default, none. */
+  readonly duplicatesQueue?: sqs.IQueue;
+  /** Where a notice goes when a batch is complete or goes into error. By default, nowhere. */
+  readonly completion?: Completion;
+  /** The AWS Parameters and Secrets Lambda Extension. By default, the one that the CDK knows, if the sink has a secret. */
+  readonly secretsLayer?: lambda.ILayerVersion;
+  /** The key of queues, tables and the bucket of chunks. By default, the services use their own keys. */
+  readonly encryptionKey?: kms.IKey;
+  /** The topic that alarms are sent to. By default, none. */
+  readonly alarmTopic?: sns.ITopic;
+  /** The topic that is told when an alarm clears; a new stack tells it once for each alarm. By default, none. */
+  readonly okTopic?: sns.ITopic;
+  /** The processor of both functions. By default, `Architecture.ARM_64`. */
+  readonly architecture?: lambda.Architecture;
+  /** The memory of each function. By default, 1,769 MB, which is one whole vCPU. */
+  readonly memorySize?: Size;
+  /** The timeout of the aggregator, 15 to 180 s. By default, 60 s. */
+  readonly aggregatorTimeout?: Duration;
+  /** The timeout of the batch processor, 60 to 900 s. By default, 300 s. */
+  readonly batchProcessorTimeout?: Duration;
+  /** The largest number of concurrent aggregators; fewer of them fill larger batches. By default, 4. */
+  readonly aggregatorConcurrency?: number;
+  /** The largest number of batches that are delivered at the same time. By default, 2. */
+  readonly batchProcessorConcurrency?: number;
+  /** Whether each function reserves its largest number of concurrent executions, and one more for the sweep. By default, no. */
+  readonly reserveConcurrency?: boolean;
+  /** The network in which the batch processor runs. By default, none of yours. */
+  readonly vpc?: ec2.IVpc;
+  /** Its subnets; with `vpc`. By default, the private ones. */
+  readonly vpcSubnets?: ec2.SubnetSelection;
+  /** Its security groups; with `vpc`. By default, a new one. */
+  readonly securityGroups?: ec2.ISecurityGroup[];
+  /** The permissions boundary of both roles. By default, none. */
+  readonly permissionsBoundary?: iam.IManagedPolicy;
+  /** The capacity of the lock table and its index. By default, on demand. */
+  readonly lockTableCapacity?: LockTableCapacity;
 }
 
 /**
@@ -33,46 +111,41 @@ export interface UniqueEventBatchAggregatorProps extends Partial<Values> {
  *
  * It makes the same stack as infra/sam/template.yaml; infra/checks compares every resource and property.
  */
-export class UniqueEventBatchAggregator extends Construct implements WatchedService {
+export class UniqueEventBatchAggregator extends Construct {
   /** The queue to send events to. */
-  readonly inputQueue: sqs.Queue;
+  public readonly inputQueue: sqs.Queue;
   /** The queue of tickets. An operator sends a ticket to it for a batch in error. */
-  readonly batchQueue: sqs.Queue;
+  public readonly batchQueue: sqs.Queue;
   /** The queue of messages that were received too often. */
-  readonly inputDeadLetterQueue: sqs.Queue;
+  public readonly inputDeadLetterQueue: sqs.Queue;
   /** The queue of tickets that were received too often. */
-  readonly batchDeadLetterQueue: sqs.Queue;
+  public readonly batchDeadLetterQueue: sqs.Queue;
   /** The queue of messages that cannot be processed. */
-  readonly quarantineQueue: sqs.Queue;
+  public readonly quarantineQueue: sqs.Queue;
   /** The queue of sweeps that could not be invoked, or failed. */
-  readonly sweepDeadLetterQueue: sqs.Queue;
+  public readonly sweepDeadLetterQueue: sqs.Queue;
   /** The table of claims and of recently delivered event ids. */
-  readonly lockTable: dynamodb.Table;
-  /** The table of batches. It keeps complete ones for 14 days; batches of chunks for 16 days and `dedupWindow`. */
-  readonly batchTable: dynamodb.Table;
-  /** The bucket of chunks, which keeps each for 30 days; only if `bodies` or `formerBodies` is `s3`. */
-  readonly chunkBucket?: s3.Bucket;
-  readonly aggregator: lambda.Function;
-  readonly batchProcessor: lambda.Function;
-  /** The role of the batch processor. Grant it what your own sink needs. */
-  readonly batchProcessorRole: iam.Role;
-  /** The parameter `sink`. */
-  readonly sink: string;
-  /** Every `bucket` or `bucket/prefix`, not of this stack, that the service writes objects to or reads them from. */
-  readonly places: readonly string[];
+  public readonly lockTable: dynamodb.Table;
+  /** The table of batches. It keeps complete ones for 14 days; batches of chunks for 16 days and `DEDUP_WINDOW`. */
+  public readonly batchTable: dynamodb.Table;
+  /** The bucket of chunks, which keeps each for 30 days. */
+  public readonly chunkBucket: s3.Bucket;
+  /** The function that claims events. */
+  public readonly aggregator: lambda.Function;
+  /** The function that delivers batches. Grant it what a sink of your own needs. */
+  public readonly batchProcessor: lambda.Function;
 
-  private readonly values: Values;
-  private readonly key?: kms.IKey;
+  private readonly props: UniqueEventBatchAggregatorProps;
+  private readonly capacity: LockTableCapacity;
 
-  constructor(scope: Construct, id: string, { code, ...chosen }: UniqueEventBatchAggregatorProps) {
+  constructor(scope: Construct, id: string, props: UniqueEventBatchAggregatorProps) {
     super(scope, id);
-    const values = resolve(chosen);
-    this.values = values;
-    this.sink = values.sink;
-    const { sink, sinkRejects, sinkPayloads, overflowBucket, bodies, formerBodies } = values;
-    const uris = [sink, sinkRejects, sinkPayloads, bodies, formerBodies, overflowBucket && `s3://${overflowBucket}`];
-    this.places = uris.filter((uri) => uri.startsWith('s3://')).map((uri) => uri.slice('s3://'.length));
-    if (values.kmsKeyArn) this.key = kms.Key.fromKeyArn(this, 'Key', values.kmsKeyArn);
+    const problems = problemsOf(props);
+    if (problems.length > 0) throw new Error(problems.join('; '));
+    this.props = props;
+    this.capacity = props.lockTableCapacity ?? LockTableCapacity.onDemand();
+    const aggregatorTimeout = props.aggregatorTimeout ?? Duration.seconds(60);
+    const batchProcessorTimeout = props.batchProcessorTimeout ?? Duration.seconds(300);
 
     this.inputDeadLetterQueue = this.queue('InputDeadLetterQueue', { retentionPeriod: RETENTION_MAX });
     this.batchDeadLetterQueue = this.queue('BatchDeadLetterQueue', { retentionPeriod: RETENTION_MAX });
@@ -84,27 +157,23 @@ export class UniqueEventBatchAggregator extends Construct implements WatchedServ
       encryption: sqs.QueueEncryption.SQS_MANAGED,
       removalPolicy: RemovalPolicy.RETAIN,
     });
-    // A waiting duplicate is received once per visibility timeout. SQS allows at most 1,000 receives.
-    const waits = values.onDuplicate === 'requeue' || values.quotaBeyond === 'wait';
-    const receives = waits ? 1_000 : values.maxReceiveCount;
-    this.inputQueue = this.sourceQueue('InputQueue', values.aggregatorTimeout, values.inputBatchingWindow, {
+    const requeues = props.onDuplicate === OnDuplicate.REQUEUE;
+    this.inputQueue = this.sourceQueue('InputQueue', aggregatorTimeout, INPUT_WINDOW_SECS, {
       queue: this.inputDeadLetterQueue,
-      maxReceiveCount: receives,
+      // A waiting duplicate is received once per visibility timeout. SQS allows at most 1,000 receives.
+      maxReceiveCount: requeues ? 1_000 : 50,
     });
-    this.batchQueue = this.sourceQueue('BatchQueue', values.batchProcessorTimeout, 0, {
-      queue: this.batchDeadLetterQueue,
-      maxReceiveCount: values.maxReceiveCount,
-    });
-    this.lockTable = this.table('LockTable', 'messageId');
-    const warm = this.warmth();
+    this.batchQueue = this.sourceQueue('BatchQueue', batchProcessorTimeout, 0, { queue: this.batchDeadLetterQueue, maxReceiveCount: 50 });
+    this.lockTable = this.table('LockTable', 'messageId', this.capacity);
     this.lockTable.addGlobalSecondaryIndex({
       indexName: BATCH_INDEX,
       partitionKey: { name: 'batchId', type: dynamodb.AttributeType.STRING },
       sortKey: { name: 'seq', type: dynamodb.AttributeType.NUMBER },
       projectionType: dynamodb.ProjectionType.KEYS_ONLY,
-      ...(warm && { warmThroughput: warm }),
+      ...throughputOf(this.capacity),
     });
-    this.batchTable = this.table('BatchTable', 'batchId');
+    this.scaling();
+    this.batchTable = this.table('BatchTable', 'batchId', LockTableCapacity.onDemand());
     this.batchTable.addGlobalSecondaryIndex({
       indexName: STATUS_INDEX,
       partitionKey: { name: 'statusShard', type: dynamodb.AttributeType.STRING },
@@ -113,129 +182,217 @@ export class UniqueEventBatchAggregator extends Construct implements WatchedServ
       projectionType: dynamodb.ProjectionType.INCLUDE,
       nonKeyAttributes: ['source'],
     });
-    if (bodies === 's3' || formerBodies === 's3') this.chunkBucket = chunkBucket(this, this.key);
+    this.chunkBucket = this.bucket();
 
+    const config = this.config();
+    const parameterLayer = props.config?.startsWith('ssm:') && props.secretsLayer;
     const aggregatorLogs = this.logGroup('AggregatorLogGroup');
     this.aggregator = this.function('Aggregator', {
-      code: code.aggregator,
+      code: props.code.aggregator,
       description: 'Claims each event once, and groups the claims into batches.',
-      timeout: Duration.seconds(values.aggregatorTimeout),
+      timeout: aggregatorTimeout,
       logGroup: aggregatorLogs,
-      role: this.role('AggregatorRole', 'aggregator', this.grantsOfAggregator(aggregatorLogs)),
-      environment: this.variablesOfAggregator(),
+      role: this.role('AggregatorRole', 'aggregator', [...this.grantsOfAggregator(aggregatorLogs), ...config.grants]),
+      environment: { ...this.variablesOfAggregator(), CONFIG: config.uri, ...props.settings },
+      reservedConcurrentExecutions: props.reserveConcurrency ? this.aggregators : undefined,
+      ...(parameterLayer && { layers: [parameterLayer] }),
     });
     const batchProcessorLogs = this.logGroup('BatchProcessorLogGroup');
-    this.batchProcessorRole = this.role('BatchProcessorRole', 'batch-processor', this.grantsOfBatchProcessor(batchProcessorLogs));
+    const batchProcessorRole = this.role('BatchProcessorRole', 'batch-processor', [
+      ...this.grantsOfBatchProcessor(batchProcessorLogs),
+      ...config.grants,
+    ]);
+    if (props.vpc) {
+      batchProcessorRole.addManagedPolicy(iam.ManagedPolicy.fromAwsManagedPolicyName('service-role/AWSLambdaVPCAccessExecutionRole'));
+    }
     this.batchProcessor = this.function('BatchProcessor', {
-      code: code.batchProcessor,
+      code: props.code.batchProcessor,
       description: 'Delivers batches in parts, remembers delivered events, and sends overdue batches another ticket.',
-      timeout: Duration.seconds(values.batchProcessorTimeout),
+      timeout: batchProcessorTimeout,
       logGroup: batchProcessorLogs,
-      role: this.batchProcessorRole,
-      environment: this.variablesOfBatchProcessor(),
-      ...(values.secretsLayerArn && {
-        layers: [lambda.LayerVersion.fromLayerVersionArn(this, 'SecretsLayer', values.secretsLayerArn)],
-      }),
+      role: batchProcessorRole,
+      environment: { ...this.variablesOfBatchProcessor(), CONFIG: config.uri, ...props.settings },
+      // One more, because a sweep may run while batches are delivered.
+      reservedConcurrentExecutions: props.reserveConcurrency ? this.processors + 1 : undefined,
+      vpc: props.vpc,
+      vpcSubnets: props.vpcSubnets,
+      securityGroups: props.securityGroups,
+      ...this.secretsExtension(),
     });
     this.mappings();
-    alarms(this, values);
+    alarms(this, { ...props, requeues, batchProcessorTimeout });
     dashboard(this);
   }
 
+  private get aggregators(): number {
+    return this.props.aggregatorConcurrency ?? 4;
+  }
+
+  private get processors(): number {
+    return this.props.batchProcessorConcurrency ?? 2;
+  }
+
   private queue(id: string, props: sqs.QueueProps): sqs.Queue {
+    const key = this.props.encryptionKey;
     return new sqs.Queue(this, id, {
       ...props,
-      ...(this.key
-        ? { encryption: sqs.QueueEncryption.KMS, encryptionMasterKey: this.key }
+      ...(key
+        ? { encryption: sqs.QueueEncryption.KMS, encryptionMasterKey: key }
         : { encryption: sqs.QueueEncryption.SQS_MANAGED }),
       removalPolicy: RemovalPolicy.RETAIN,
     });
   }
 
   /** A queue that a function reads: its visibility timeout is 6 times the function's timeout plus the window. */
-  private sourceQueue(id: string, timeout: number, window: number, deadLetterQueue: sqs.DeadLetterQueue): sqs.Queue {
+  private sourceQueue(id: string, timeout: Duration, windowSecs: number, deadLetterQueue: sqs.DeadLetterQueue): sqs.Queue {
     return this.queue(id, {
-      visibilityTimeout: Duration.seconds(6 * timeout + window),
+      visibilityTimeout: Duration.seconds(6 * timeout.toSeconds() + windowSecs),
       retentionPeriod: RETENTION,
       receiveMessageWaitTime: Duration.seconds(20),
       deadLetterQueue,
     });
   }
 
-  private warmth(): dynamodb.WarmThroughput | undefined {
-    const { lockTableWarmReads, lockTableWarmWrites } = this.values;
-    if (lockTableWarmWrites === 0) return undefined;
-    return { readUnitsPerSecond: lockTableWarmReads, writeUnitsPerSecond: lockTableWarmWrites };
-  }
-
-  private table(id: string, key: string): dynamodb.Table {
-    const warm = id === 'LockTable' ? this.warmth() : undefined;
+  private table(id: string, key: string, capacity: LockTableCapacity): dynamodb.Table {
+    const { encryptionKey } = this.props;
     return new dynamodb.Table(this, id, {
       partitionKey: { name: key, type: dynamodb.AttributeType.STRING },
-      billingMode: dynamodb.BillingMode.PAY_PER_REQUEST,
+      billingMode: capacity._provisioned ? dynamodb.BillingMode.PROVISIONED : dynamodb.BillingMode.PAY_PER_REQUEST,
       timeToLiveAttribute: 'expiresAt',
       pointInTimeRecoverySpecification: { pointInTimeRecoveryEnabled: true },
+      deletionProtection: true,
       removalPolicy: RemovalPolicy.RETAIN,
-      ...(warm && { warmThroughput: warm }),
-      ...(this.key && { encryption: dynamodb.TableEncryption.CUSTOMER_MANAGED, encryptionKey: this.key }),
+      ...throughputOf(capacity),
+      ...(encryptionKey && { encryption: dynamodb.TableEncryption.CUSTOMER_MANAGED, encryptionKey }),
+    });
+  }
+
+  /** Scales a lock table with provisioned capacity: the table and its index, reads and writes. */
+  private scaling(): void {
+    const units = this.capacity._provisioned;
+    if (!units) return;
+    const table = `table/${this.lockTable.tableName}`;
+    for (const [id, resourceId, what, dimension] of [
+      ['LockTableReads', table, 'table', 'Read'],
+      ['LockTableWrites', table, 'table', 'Write'],
+      ['LockIndexReads', `${table}/index/${BATCH_INDEX}`, 'index', 'Read'],
+      ['LockIndexWrites', `${table}/index/${BATCH_INDEX}`, 'index', 'Write'],
+    ] as const) {
+      const target = new autoscaling.CfnScalableTarget(this, id, {
+        serviceNamespace: 'dynamodb',
+        resourceId,
+        scalableDimension: `dynamodb:${what}:${dimension}CapacityUnits`,
+        minCapacity: units.min,
+        maxCapacity: units.max,
+      });
+      new autoscaling.CfnScalingPolicy(this, `${id}Scaling`, {
+        policyName: id,
+        policyType: 'TargetTrackingScaling',
+        scalingTargetId: target.ref,
+        targetTrackingScalingPolicyConfiguration: {
+          targetValue: 70,
+          predefinedMetricSpecification: { predefinedMetricType: `DynamoDB${dimension}CapacityUtilization` },
+        },
+      });
+    }
+  }
+
+  /**
+   * The bucket for chunks. It has a generated name, as the tables have, and no versions: a chunk is written once, and its former version
+   * would only keep the bodies for longer.
+   */
+  private bucket(): s3.Bucket {
+    const key = this.props.encryptionKey;
+    return new s3.Bucket(this, 'ChunkBucket', {
+      // With a bucket key, S3 calls KMS once in a while, and not for every chunk.
+      ...(key
+        ? { encryption: s3.BucketEncryption.KMS, encryptionKey: key, bucketKeyEnabled: true }
+        : { encryption: s3.BucketEncryption.S3_MANAGED }),
+      blockPublicAccess: s3.BlockPublicAccess.BLOCK_ALL,
+      enforceSSL: true,
+      // A batch may wait for 10 days until it is set aside, and then for an operator.
+      lifecycleRules: [{ prefix: `${CHUNKS}/`, expiration: Duration.days(30) }],
+      removalPolicy: RemovalPolicy.RETAIN,
     });
   }
 
   private logGroup(id: string): logs.LogGroup {
-    return new logs.LogGroup(this, id, { retention: this.values.logRetentionDays, removalPolicy: RemovalPolicy.DESTROY });
+    return new logs.LogGroup(this, id, { retention: logs.RetentionDays.ONE_MONTH, removalPolicy: RemovalPolicy.DESTROY });
   }
 
+  /** A role. Its own grants are one policy; what a user adds is another. */
   private role(id: string, policy: string, statements: iam.PolicyStatement[]): iam.Role {
     return new iam.Role(this, id, {
       assumedBy: new iam.ServicePrincipal('lambda.amazonaws.com'),
       inlinePolicies: { [policy]: new iam.PolicyDocument({ statements }) },
+      permissionsBoundary: this.props.permissionsBoundary,
     });
   }
 
-  private function(id: string, { role, ...props }: Omit<lambda.FunctionProps, 'runtime' | 'handler'> & { role: iam.Role }): lambda.Function {
-    const { architecture, memorySize, tracing } = this.values;
+  private function(id: string, props: Omit<lambda.FunctionProps, 'runtime' | 'handler'>): lambda.Function {
     return new lambda.Function(this, id, {
       ...props,
       runtime: lambda.Runtime.PROVIDED_AL2023,
       handler: 'bootstrap',
-      architecture: architecture === 'arm64' ? lambda.Architecture.ARM_64 : lambda.Architecture.X86_64,
-      memorySize,
-      tracing: tracing === 'Active' ? lambda.Tracing.ACTIVE : lambda.Tracing.PASS_THROUGH,
-      // The grants are listed below in full; other constructs must not add to them.
-      role: role.withoutPolicyUpdates(),
+      architecture: this.props.architecture ?? lambda.Architecture.ARM_64,
+      memorySize: this.props.memorySize?.toMebibytes() ?? 1_769,
     });
   }
 
+  private secretsExtension(): Partial<lambda.FunctionProps> {
+    const { secretsLayer, sink } = this.props;
+    if (secretsLayer) return { layers: [secretsLayer] };
+    if (!sink._secret) return {};
+    return { paramsAndSecrets: lambda.ParamsAndSecretsLayerVersion.fromVersion(lambda.ParamsAndSecretsVersions.V1_0_103) };
+  }
+
+  /** Returns the value of CONFIG, and the grants to read what it names. */
+  private config(): { readonly uri: string; readonly grants: iam.PolicyStatement[] } {
+    const { config } = this.props;
+    if (config === undefined) return { uri: '', grants: [] };
+    if (config.startsWith('file:///')) return { uri: config, grants: [] };
+    const { partition } = Stack.of(this);
+    if (config.startsWith('ssm:')) {
+      const arn = `arn:${partition}:ssm:${Aws.REGION}:${Aws.ACCOUNT_ID}:parameter${config.slice('ssm:'.length)}`;
+      return { uri: config, grants: [grant('ReadConfigParameter', ['ssm:GetParameter'], arn)] };
+    }
+    const read = (arn: string, key?: kms.IKey) => [
+      grant('ReadConfig', ['s3:GetObject'], arn),
+      ...grantOfKey('ReadConfigKey', ['kms:Decrypt'], 's3', key),
+    ];
+    if (config.startsWith('s3://')) return { uri: config, grants: read(`arn:${partition}:s3:::${config.slice('s3://'.length)}`) };
+    const { bucket, s3ObjectKey } = new assets.Asset(this, 'Config', { path: config });
+    return { uri: `s3://${bucket.bucketName}/${s3ObjectKey}`, grants: read(bucket.arnForObjects(s3ObjectKey), bucket.encryptionKey) };
+  }
+
   private mappings(): void {
-    const { values } = this;
     new lambda.EventSourceMapping(this, 'AggregatorInput', {
       target: this.aggregator,
       eventSourceArn: this.inputQueue.queueArn,
-      batchSize: values.inputBatchSize,
-      maxBatchingWindow: Duration.seconds(values.inputBatchingWindow),
+      batchSize: 10_000,
+      maxBatchingWindow: Duration.seconds(INPUT_WINDOW_SECS),
       reportBatchItemFailures: true,
-      ...(values.inputScaling === 'provisioned'
-        ? { provisionedPollerConfig: { minimumPollers: values.pollersMin, maximumPollers: values.pollersMax } }
-        : { maxConcurrency: values.aggregatorConcurrency }),
+      maxConcurrency: this.aggregators,
     });
     new lambda.EventSourceMapping(this, 'BatchProcessorTickets', {
       target: this.batchProcessor,
       eventSourceArn: this.batchQueue.queueArn,
       batchSize: 1,
       reportBatchItemFailures: true,
-      maxConcurrency: values.batchProcessorConcurrency,
+      maxConcurrency: this.processors,
     });
     // A rule and not a Scheduler schedule, because the batch processor recognises a sweep by the rule's `detail-type`. A sweep
     // that failed, or did not reach Lambda, is not retried: the next scheduled sweep does the same work.
     const once = { retryAttempts: 0, maxEventAge: Duration.seconds(60) };
     new events.Rule(this, 'BatchProcessorSweep', {
-      schedule: events.Schedule.rate(Duration.minutes(values.sweepMinutes)),
+      schedule: events.Schedule.rate(Duration.minutes(5)),
       targets: [new targets.LambdaFunction(this.batchProcessor, { ...once, deadLetterQueue: this.sweepDeadLetterQueue })],
     });
     new lambda.EventInvokeConfig(this, 'BatchProcessorEventInvokeConfig', {
       ...once,
       function: this.batchProcessor,
-      onFailure: new destinations.SqsDestination(this.sweepDeadLetterQueue),
+      // SqsDestination would add a second grant to the role.
+      onFailure: { bind: () => ({ destination: this.sweepDeadLetterQueue.queueArn }) },
     });
   }
 
@@ -250,49 +407,57 @@ export class UniqueEventBatchAggregator extends Construct implements WatchedServ
   }
 
   private variablesOfAggregator(): Record<string, string> {
-    const bodies = bodiesVariable({ bodies: this.values.bodies, bucket: this.chunkBucket });
-    return { ...this.resourceVariables(), ...variables(this.values, 'aggregator'), BODIES: bodies };
+    const { bodies, duplicatesQueue, eventId, onDuplicate, overflowBucket } = this.props;
+    return {
+      ...this.resourceVariables(),
+      EVENT_ID: eventId,
+      ON_DUPLICATE: onDuplicate ?? OnDuplicate.DROP,
+      BODIES: bodies?._variable(`s3://${this.chunkBucket.bucketName}/${CHUNKS}`) ?? '',
+      ...(overflowBucket && { OVERFLOW_BUCKET: overflowBucket.bucketName }),
+      ...(duplicatesQueue && { DUPLICATES_SQS_URL: duplicatesQueue.queueUrl }),
+    };
   }
 
   private variablesOfBatchProcessor(): Record<string, string> {
-    const { values } = this;
+    const { completion, payloads, rejects, sink } = this.props;
     return {
       ...this.resourceVariables(),
       DDB_BATCH_INDEX: BATCH_INDEX,
-      ...variables(values, 'batchProcessor'),
-      // The function refuses a header without a secret.
-      SINK_SECRET_HEADER: values.sinkSecret && values.sinkSecretHeader,
+      SINK: sink.uri,
+      SINK_SECRET: sink._secret,
+      ...(rejects && { SINK_REJECTS: uriOf(rejects) }),
+      ...(payloads && { SINK_PAYLOADS: uriOf(payloads) }),
+      ...(completion && { COMPLETION: completion.target }),
     };
   }
 
   private grantsOfAggregator(logGroup: logs.LogGroup): iam.PolicyStatement[] {
-    const byPartiql = this.values.writeMode === 'batch';
-    const whenDrained = this.values.sealWhenDrained === 'on';
+    const { bodies, duplicatesQueue, overflowBucket } = this.props;
     return [
       grant(
         'ReceiveEvents',
-        ['sqs:ReceiveMessage', 'sqs:DeleteMessage', 'sqs:GetQueueAttributes', ...(whenDrained ? ['sqs:GetQueueUrl'] : [])],
+        ['sqs:ReceiveMessage', 'sqs:DeleteMessage', 'sqs:GetQueueAttributes', 'sqs:GetQueueUrl'],
         this.inputQueue.queueArn,
       ),
       grant('SendTickets', ['sqs:SendMessage'], this.batchQueue.queueArn),
       grant('Quarantine', ['sqs:SendMessage'], this.quarantineQueue.queueArn),
-      ...grantsOfDuplicates(this, this.values.duplicatesSqsUrl),
-      // PutItem is needed in both write modes, because a claim replaces another item with it.
-      grant(
-        'Claim',
-        ['dynamodb:BatchGetItem', 'dynamodb:PutItem', ...(byPartiql ? ['dynamodb:PartiQLInsert'] : [])],
-        this.lockTable.tableArn,
-      ),
+      // In each write mode some of these.
+      grant('Claim', ['dynamodb:BatchGetItem', 'dynamodb:PutItem', 'dynamodb:PartiQLInsert'], this.lockTable.tableArn),
       grant('KeepBatches', ['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:UpdateItem'], this.batchTable.tableArn),
-      ...this.grantsOfBoth(logGroup, 's3:PutObject', this.values.bodies === 's3'),
+      // The wildcard stands for the chunk, <batchId>/<seq>.
+      grant('StoreChunks', ['s3:PutObject'], this.chunkBucket.arnForObjects(`${CHUNKS}/*`)),
+      ...this.grantsOfBoth(logGroup),
+      ...(bodies?._grants('s3:PutObject') ?? []),
+      ...(duplicatesQueue ? grantsToSend('ReportDuplicates', duplicatesQueue) : []),
+      ...this.grantsOfOverflow('s3:PutObject'),
       // The function checks the lifecycle at a cold start, and logs an error if it removes bodies too soon.
-      ...this.grantOfOverflow('SeeLifecycle', 's3:GetLifecycleConfiguration'),
-      ...grantsToStore(this, { bodies: this.values.bodies, bucket: this.chunkBucket }),
+      ...(overflowBucket ? [grant('SeeLifecycle', ['s3:GetLifecycleConfiguration'], overflowBucket.bucketArn)] : []),
     ];
   }
 
   private grantsOfBatchProcessor(logGroup: logs.LogGroup): iam.PolicyStatement[] {
-    const byPartiql = this.values.writeMode === 'batch';
+    const { bodies, completion, payloads, rejects, sink } = this.props;
+    const keep = ['s3:GetObject', 's3:PutObject'];
     return [
       grant(
         'ReceiveAndSendTickets',
@@ -302,55 +467,94 @@ export class UniqueEventBatchAggregator extends Construct implements WatchedServ
       grant('Quarantine', ['sqs:SendMessage'], this.quarantineQueue.queueArn),
       // Lambda sends a failed sweep to this queue with the function's role.
       grant('ReportFailedSweeps', ['sqs:SendMessage'], this.sweepDeadLetterQueue.queueArn),
-      // A release writes a tombstone. It would delete the item only without a dedup window, which `dedupWindow` excludes.
-      grant(
-        'CollectAndRelease',
-        ['dynamodb:BatchGetItem', byPartiql ? 'dynamodb:PartiQLUpdate' : 'dynamodb:UpdateItem'],
-        this.lockTable.tableArn,
-      ),
+      // A release writes a tombstone. It would delete the item only with DEDUP_WINDOW=0, which these grants exclude.
+      grant('CollectAndRelease', ['dynamodb:BatchGetItem', 'dynamodb:PartiQLUpdate', 'dynamodb:UpdateItem'], this.lockTable.tableArn),
       grant('FindClaims', ['dynamodb:Query'], `${this.lockTable.tableArn}/index/${BATCH_INDEX}`),
       grant('KeepBatches', ['dynamodb:GetItem', 'dynamodb:UpdateItem'], this.batchTable.tableArn),
       grant('FindOverdueBatches', ['dynamodb:Query'], `${this.batchTable.tableArn}/index/${STATUS_INDEX}`),
-      ...this.grantsOfBoth(logGroup, 's3:GetObject', this.chunkBucket !== undefined),
-      // Without ListBucket, S3 returns 403 for a missing object instead of 404.
-      ...this.grantOfOverflow('MissOverflow', 's3:ListBucket'),
-      ...grantsToRead(this, '', { bodies: this.values.bodies, bucket: this.chunkBucket }),
-      ...grantsToRead(this, 'Former', { bodies: this.values.formerBodies, bucket: this.chunkBucket }),
-      ...grantsOfCompletion(this, this.values.completion),
-      ...grantsOfSink(this, this.values.sink),
-      ...grantsOfRejects(this, this.values.sinkRejects),
-      ...grantsOfPayloads(this, this.values.sinkPayloads),
-      ...grantsOfColumns(this, this.values.sinkColumns),
-      ...grantsOfSecret(this.values.sinkSecretArn),
+      // The wildcard is as in StoreChunks. A chunk that is missing is lost, one that may not be read is not.
+      grant('ReadChunks', ['s3:GetObject'], this.chunkBucket.arnForObjects(`${CHUNKS}/*`)),
+      grant('MissChunks', ['s3:ListBucket'], this.chunkBucket.bucketArn, { StringLike: { 's3:prefix': `${CHUNKS}/*` } }),
+      ...this.grantsOfBoth(logGroup),
+      ...(bodies?._grants('s3:GetObject') ?? []),
+      ...this.grantsOfOverflow('s3:GetObject'),
+      ...sink._grants(),
+      ...(rejects ? grantsOfPlace('KeepRejectsInS3', 'MissRejectsInS3', keep, rejects) : []),
+      ...(payloads ? grantsOfPlace('KeepPayloadsInS3', 'MissPayloadsInS3', keep, payloads) : []),
+      ...(completion?._grants() ?? []),
     ];
   }
 
-  /** Grants one action on the overflow bucket, if there is one. */
-  private grantOfOverflow(sid: string, action: string): iam.PolicyStatement[] {
-    const { overflowBucket } = this.values;
-    return overflowBucket ? [grant(sid, [action], `arn:${Stack.of(this).partition}:s3:::${overflowBucket}`)] : [];
+  /** The wildcard stands for the claim, <batchId>/<seq>. DeleteObject removes the body of a claim that was released, or not made. */
+  private grantsOfOverflow(action: string): iam.PolicyStatement[] {
+    const { overflowBucket } = this.props;
+    return overflowBucket ? grantsOfPlace('Overflow', 'MissOverflow', [action, 's3:DeleteObject'], { bucket: overflowBucket }) : [];
   }
 
-  /** `keyForChunks` says whether the function uses the key for the stack's bucket of chunks. */
-  private grantsOfBoth(logGroup: logs.LogGroup, onOverflow: string, keyForChunks: boolean): iam.PolicyStatement[] {
-    const { partition, region, urlSuffix } = Stack.of(this);
+  private grantsOfBoth(logGroup: logs.LogGroup): iam.PolicyStatement[] {
+    const key = this.props.encryptionKey;
     const grants = [grant('Log', ['logs:CreateLogStream', 'logs:PutLogEvents'], logGroup.logGroupArn)];
-    if (this.values.overflowBucket !== '') {
-      // The wildcard stands for the claim, <batchId>/<seq>. DeleteObject removes the body of a claim that was released, or that
-      // was not made.
-      const bodies = `arn:${partition}:s3:::${this.values.overflowBucket}/*`;
-      grants.push(grant('Overflow', [onOverflow, 's3:DeleteObject'], bodies));
-    }
-    if (this.key) {
+    if (key) {
       // Only through the services of encrypted resources. The wildcards stand for variants of one action, which the services choose.
       const actions = ['kms:Decrypt', 'kms:Encrypt', 'kms:DescribeKey', 'kms:GenerateDataKey*', 'kms:ReEncrypt*'];
-      const use = grant('UseKey', actions, this.key.keyArn);
-      const services = ['sqs', 'dynamodb', ...(keyForChunks ? ['s3'] : [])];
-      use.addCondition('StringEquals', { 'kms:ViaService': services.map((service) => `${service}.${region}.${urlSuffix}`) });
-      grants.push(use);
+      const via = ['sqs', 'dynamodb', 's3'].map((service) => `${service}.${Aws.REGION}.${Aws.URL_SUFFIX}`);
+      grants.push(grant('UseKey', actions, key.keyArn, { StringEquals: { 'kms:ViaService': via } }));
     }
-    // X-Ray actions have no resources.
-    if (this.values.tracing === 'Active') grants.push(grant('Trace', ['xray:PutTraceSegments', 'xray:PutTelemetryRecords'], '*'));
     return grants;
   }
+}
+
+/** Returns the throughput of the lock table and of its index, which must not throttle the table. */
+function throughputOf({ _most: most, _warm: warm, _provisioned: units }: LockTableCapacity): Partial<dynamodb.GlobalSecondaryIndexProps> {
+  return {
+    ...(most !== undefined && { maxWriteRequestUnits: most }),
+    ...(warm !== undefined && { warmThroughput: { readUnitsPerSecond: NEW_TABLE_READS, writeUnitsPerSecond: warm } }),
+    ...(units && { readCapacity: units.min, writeCapacity: units.min }),
+  };
+}
+
+/** The variables that the construct sets: a prop has to be used, because it also grants or computes something. */
+const OWN_VARIABLES: Record<string, string> = {
+  BATCH_QUEUE_URL: 'none',
+  BODIES: 'bodies',
+  COMPLETION: 'completion',
+  CONFIG: 'config',
+  DDB_BATCH_INDEX: 'none',
+  DDB_BATCH_TABLE: 'none',
+  DDB_LOCK_TABLE: 'none',
+  DUPLICATES_SQS_URL: 'duplicatesQueue',
+  EVENT_ID: 'eventId',
+  ON_DUPLICATE: 'onDuplicate',
+  OVERFLOW_BUCKET: 'overflowBucket',
+  QUARANTINE_SQS_URL: 'none',
+  SINK: 'sink',
+  SINK_PAYLOADS: 'payloads',
+  SINK_REJECTS: 'rejects',
+  SINK_SECRET: 'sink',
+};
+
+/** Returns everything that is wrong with the props. Values that are known only when the stack is deployed are not looked at. */
+function problemsOf(props: UniqueEventBatchAggregatorProps): string[] {
+  const problems: string[] = [];
+  const bounds = (name: string, value: number | undefined, min: number, max: number, unit = '') => {
+    if (value === undefined || Token.isUnresolved(value) || (Number.isSafeInteger(value) && value >= min && value <= max)) return;
+    problems.push(`${name} is ${value}${unit}, expected ${min} to ${max}${unit}`);
+  };
+  if (!Token.isUnresolved(props.eventId) && !/^(message-id|body-hash|attribute:[ -~]+|json:[ -~]+)$/.test(props.eventId)) {
+    problems.push(`eventId is ${JSON.stringify(props.eventId)}, expected json:<JMESPath>, attribute:<name>, body-hash or message-id`);
+  }
+  bounds('memorySize', props.memorySize?.toMebibytes(), 512, 10_240, ' MB');
+  bounds('aggregatorTimeout', props.aggregatorTimeout?.toSeconds(), 15, 180, ' s');
+  bounds('batchProcessorTimeout', props.batchProcessorTimeout?.toSeconds(), 60, 900, ' s');
+  bounds('aggregatorConcurrency', props.aggregatorConcurrency, 2, 1_000);
+  bounds('batchProcessorConcurrency', props.batchProcessorConcurrency, 2, 1_000);
+  if (!props.vpc && (props.vpcSubnets || props.securityGroups)) problems.push('vpcSubnets or securityGroups is set, expected vpc as well');
+  if (props.config?.startsWith('ssm:') && !props.secretsLayer) {
+    problems.push(`config is ${JSON.stringify(props.config)}, expected secretsLayer as well, which reads it`);
+  }
+  for (const name of Object.keys(props.settings ?? {})) {
+    const prop = OWN_VARIABLES[name];
+    if (prop) problems.push(`settings has ${name}, expected ${prop === 'none' ? 'no variable of a resource of the construct' : `the prop ${prop}`}`);
+  }
+  return problems;
 }

@@ -1,2 +1,4 @@
-export { parameters, parse, resolve, type ParameterName, type Values } from './parameters';
-export { UniqueEventBatchAggregator, type UniqueEventBatchAggregatorProps } from './aggregator';
+export * from './aggregator';
+export { Bodies, Completion, LockTableCapacity, OnDuplicate, type ProvisionedUnits } from './choices';
+export type { Place } from './grants';
+export { type S3SinkOptions, type SecretOptions, Sink, type StateMachineSinkOptions } from './sink';

@@ -1,83 +1,119 @@
-import { Stack } from 'aws-cdk-lib';
-import * as iam from 'aws-cdk-lib/aws-iam';
-import type { Construct } from 'constructs';
+import { Token } from 'aws-cdk-lib';
+import type * as iam from 'aws-cdk-lib/aws-iam';
+import type * as lambda from 'aws-cdk-lib/aws-lambda';
+import type * as s3 from 'aws-cdk-lib/aws-s3';
+import type * as secretsmanager from 'aws-cdk-lib/aws-secretsmanager';
+import type * as ssm from 'aws-cdk-lib/aws-ssm';
+import type * as stepfunctions from 'aws-cdk-lib/aws-stepfunctions';
 
-/** Returns a statement that allows some actions on a resource. */
-export function grant(sid: string, actions: string[], resource: string, conditions?: iam.Conditions): iam.PolicyStatement {
-  return new iam.PolicyStatement({ sid, actions, resources: [resource], ...(conditions && { conditions }) });
+import { grant, grantOfKey, grantsOfPlace, uriOf } from './grants';
+
+/** Options of `Sink.s3`. */
+export interface S3SinkOptions {
+  /** What the names of parts begin with, without a slash at the end. By default, nothing. */
+  readonly prefix?: string;
 }
 
-/** Returns the grant of the batch processor to send notices, if there are any. */
-export function grantsOfCompletion(scope: Construct, completion: string): iam.PolicyStatement[] {
-  if (completion.startsWith('arn:')) return [grant('PutNotices', ['events:PutEvents'], completion)];
-  if (!completion) return [];
-  return [grant('SendNotices', ['sqs:SendMessage'], arnOfQueue(scope, completion))];
+/** Options of sinks that need a secret: a password, a private key or the value of a header. */
+export interface SecretOptions {
+  /** The secret, in Secrets Manager. */
+  readonly secret?: secretsmanager.ISecret;
+  /** The secret, in the parameter store. Not together with `secret`. */
+  readonly parameter?: ssm.IParameter;
 }
 
-/** Returns the grant of the aggregator to report dropped duplicates, if they are reported. */
-export function grantsOfDuplicates(scope: Construct, url: string): iam.PolicyStatement[] {
-  return url ? [grant('ReportDuplicates', ['sqs:SendMessage'], arnOfQueue(scope, url))] : [];
+/** Options of `Sink.stateMachine`. */
+export interface StateMachineSinkOptions {
+  /** A version or an alias of the state machine. By default, its latest revision. */
+  readonly qualifier?: string;
 }
 
-/** Returns the ARN of the queue https://sqs.<region>.amazonaws.com/<account>/<name>. */
-function arnOfQueue(scope: Construct, url: string): string {
-  const [, , host, account, name] = url.split('/');
-  const region = host?.split('.')[1];
-  return `arn:${Stack.of(scope).partition}:sqs:${region}:${account}:${name}`;
-}
+/** Where batches go. docs/sinks.md describes each sink. */
+export class Sink {
+  /** Parts are objects of a bucket. */
+  public static s3(bucket: s3.IBucket, options: S3SinkOptions = {}): Sink {
+    const place = { bucket, prefix: options.prefix };
+    return new Sink(uriOf(place), () => grantsOfPlace('DeliverToS3', 'MissInS3', ['s3:GetObject', 's3:PutObject'], place));
+  }
 
-/** Returns the grants of the batch processor for its sink; none if the sink is not in AWS. */
-export function grantsOfSink(scope: Construct, sink: string): iam.PolicyStatement[] {
-  if (sink.startsWith('s3://')) return grantsOfPlace(scope, 'DeliverToS3', 'MissInS3', sink);
-  const service = sink.split(':')[2];
-  if (service === 'states') return [grantOfStateMachine(sink)];
-  if (service === 'lambda') return [grant('DeliverToFunction', ['lambda:InvokeFunction'], sink)];
-  return [];
-}
+  /** Parts are requests to an HTTPS endpoint. */
+  public static http(url: string, options: SecretOptions = {}): Sink {
+    return Sink.elsewhere(url, /^https:\/\/./, 'https://host/path', options);
+  }
 
-/** Returns its grants for the store of reject lists. */
-export function grantsOfRejects(scope: Construct, rejects: string): iam.PolicyStatement[] {
-  return rejects.startsWith('s3://') ? grantsOfPlace(scope, 'KeepRejectsInS3', 'MissRejectsInS3', rejects) : [];
-}
+  /** Parts are rows of a PostgreSQL table; `url` has no password. */
+  public static postgres(url: string, options: SecretOptions = {}): Sink {
+    return Sink.elsewhere(url, /^postgres:\/\/[^:@/]+@./, 'postgres://user@host/database, without a password', options);
+  }
 
-/** Returns its grants for the store of payloads. */
-export function grantsOfPayloads(scope: Construct, payloads: string): iam.PolicyStatement[] {
-  return payloads.startsWith('s3://') ? grantsOfPlace(scope, 'KeepPayloadsInS3', 'MissPayloadsInS3', payloads) : [];
-}
+  /** Parts are files on an SFTP server; `url` has no password. */
+  public static sftp(url: string, options: SecretOptions = {}): Sink {
+    return Sink.elsewhere(url, /^sftp:\/\/[^:@/]+@./, 'sftp://user@host/path, without a password', options);
+  }
 
-/** Returns its grant to read the list of columns, if that is an object in S3. */
-export function grantsOfColumns(scope: Construct, columns: string): iam.PolicyStatement[] {
-  if (!columns.startsWith('s3://')) return [];
-  return [grant('ReadColumns', ['s3:GetObject'], `arn:${Stack.of(scope).partition}:s3:::${columns.slice('s3://'.length)}`)];
-}
+  /** Parts are invocations of a function, a version or an alias. */
+  public static lambda(handler: lambda.IFunction): Sink {
+    return new Sink(handler.functionArn, () => [grant('DeliverToFunction', ['lambda:InvokeFunction'], handler.functionArn)]);
+  }
 
-/** Returns the grant to read the secret of this ARN, for the extension, which uses the function's role. */
-export function grantsOfSecret(arn: string): iam.PolicyStatement[] {
-  const service = arn.split(':')[2];
-  if (service === 'secretsmanager') return [grant('ReadSecret', ['secretsmanager:GetSecretValue'], arn)];
-  if (service === 'ssm') return [grant('ReadParameter', ['ssm:GetParameter'], arn)];
-  return [];
-}
+  /** Parts are executions of a STANDARD state machine. */
+  public static stateMachine(stateMachine: stepfunctions.IStateMachine, options: StateMachineSinkOptions = {}): Sink {
+    const arn = stateMachine.stateMachineArn;
+    const { qualifier } = options;
+    // For a version or an alias, the resource is the state machine, and a condition key has the version or alias.
+    const only = qualifier ? { 'ForAnyValue:StringEquals': { 'states:StateMachineQualifier': qualifier } } : undefined;
+    return new Sink(qualifier ? `${arn}:${qualifier}` : arn, () => [grant('DeliverToStateMachine', ['states:StartExecution'], arn, only)]);
+  }
 
-/** For a version or an alias, the resource is the state machine, and a condition key has the version or alias. */
-function grantOfStateMachine(arn: string): iam.PolicyStatement {
-  const fields = arn.split(':');
-  const qualifier = fields[7];
-  const only = qualifier ? { 'ForAnyValue:StringEquals': { 'states:StateMachineQualifier': qualifier } } : undefined;
-  return grant('DeliverToStateMachine', ['states:StartExecution'], fields.slice(0, 7).join(':'), only);
-}
+  /** Parts are files of a mounted file system; `path` begins with a slash. */
+  public static file(path: string): Sink {
+    return Sink.elsewhere(`file://${path}`, /^file:\/\/\/./, 'a path that begins with a slash');
+  }
 
-/**
- * Grants writing and comparing objects below a prefix. GetObject is for comparing an existing object with the part. The name of an
- * object is <prefix>/<batchId>/<part>.<ext>, or with BATCH_KEY <prefix>/<key>/<batchId>/<part>.<ext>; the wildcard stands for
- * everything after the prefix.
- * Without ListBucket, S3 returns 403 for a missing object instead of 404; it is granted only below the prefix, because for this
- * check S3 takes the object's name as `s3:prefix`.
- */
-function grantsOfPlace(scope: Construct, keep: string, miss: string, uri: string): iam.PolicyStatement[] {
-  const s3 = `arn:${Stack.of(scope).partition}:s3:::`;
-  const place = uri.slice('s3://'.length);
-  const [bucket, ...prefix] = place.split('/');
-  const below = prefix.length > 0 ? { StringLike: { 's3:prefix': `${prefix.join('/')}/*` } } : undefined;
-  return [grant(keep, ['s3:GetObject', 's3:PutObject'], `${s3}${place}/*`), grant(miss, ['s3:ListBucket'], `${s3}${bucket}`, below)];
+  /** Batches are counted and go nowhere. For trying out. */
+  public static log(): Sink {
+    return new Sink('log:', () => []);
+  }
+
+  private static elsewhere(uri: string, allowed: RegExp, expected: string, { secret, parameter }: SecretOptions = {}): Sink {
+    if (!Token.isUnresolved(uri) && !allowed.test(uri)) throw new Error(`sink is ${JSON.stringify(uri)}, expected ${expected}`);
+    if (secret && parameter) throw new Error('secret and parameter are both set, expected one of them');
+    if (secret) {
+      // Secrets Manager appends a dash and six characters to the name in an ARN.
+      const arn = secret.secretFullArn ?? `${secret.secretArn}-??????`;
+      const grants = () => [
+        grant('ReadSecret', ['secretsmanager:GetSecretValue'], arn),
+        ...grantOfKey('SecretKey', ['kms:Decrypt'], 'secretsmanager', secret.encryptionKey),
+      ];
+      return new Sink(uri, grants, `secretsmanager:${secret.secretArn}`);
+    }
+    if (parameter) {
+      const arn = parameter.parameterArn;
+      return new Sink(uri, () => [grant('ReadParameter', ['ssm:GetParameter'], arn)], `ssm:${arn}`);
+    }
+    return new Sink(uri, () => []);
+  }
+
+  private constructor(
+    /** The value of SINK. */
+    public readonly uri: string,
+    private readonly grants: () => iam.PolicyStatement[],
+    private readonly secret: string = '',
+  ) {}
+
+  /**
+   * Returns the value of SINK_SECRET; empty without a secret.
+   * @internal
+   */
+  public get _secret(): string {
+    return this.secret;
+  }
+
+  /**
+   * Returns the grants of the batch processor.
+   * @internal
+   */
+  public _grants(): iam.PolicyStatement[] {
+    return this.grants();
+  }
 }

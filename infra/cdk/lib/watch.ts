@@ -1,16 +1,15 @@
-import { Aws, Stack } from 'aws-cdk-lib';
+import { Aws, type Duration, Stack } from 'aws-cdk-lib';
 import * as cloudwatch from 'aws-cdk-lib/aws-cloudwatch';
 import type * as lambda from 'aws-cdk-lib/aws-lambda';
+import type * as sns from 'aws-cdk-lib/aws-sns';
 import type * as sqs from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
-
-import type { Values } from './parameters';
 
 /** The namespace of the functions' own metrics, as in `shared/src/metrics.rs`. */
 const NAMESPACE = 'UniqueEventBatchAggregator';
 
 /** The queues and functions that alarms and the dashboard show. */
-export interface WatchedService extends Construct {
+interface Watched extends Construct {
   readonly inputQueue: sqs.Queue;
   readonly batchQueue: sqs.Queue;
   readonly inputDeadLetterQueue: sqs.Queue;
@@ -21,8 +20,16 @@ export interface WatchedService extends Construct {
   readonly batchProcessor: lambda.Function;
 }
 
+/** What the alarms depend on. */
+interface Choices {
+  readonly alarmTopic?: sns.ITopic;
+  readonly okTopic?: sns.ITopic;
+  readonly requeues: boolean;
+  readonly batchProcessorTimeout: Duration;
+}
+
 /** The metric of an alarm, and the condition. */
-interface Watched {
+interface Condition {
   readonly namespace: string;
   readonly metricName: string;
   readonly dimensions: Record<string, string>;
@@ -63,11 +70,15 @@ const ofFunction = (of: lambda.Function) => ({ FunctionName: of.functionName });
 
 /**
  * Makes the alarms. The alarms of dead-letter queues and of the quarantine last until an operator empties the queue; the others
- * clear by themselves.
+ * clear by themselves. Sweeps that are set aside have no alarm, which would last until an operator empties a queue of no further use:
+ * `BatchesOverdue` notifies if sweeps stop.
  */
-export function alarms(scope: WatchedService, values: Values): void {
-  const actions = values.alarmTopicArn ? { alarmActions: [values.alarmTopicArn], okActions: [values.alarmTopicArn] } : {};
-  const alarm = (id: string, alarmDescription: string, { dimensions, tellsWithoutData, ...watched }: Watched) =>
+export function alarms(scope: Watched, { alarmTopic, okTopic, requeues, batchProcessorTimeout }: Choices): void {
+  const actions = {
+    ...(alarmTopic && { alarmActions: [alarmTopic.topicArn] }),
+    ...(okTopic && { okActions: [okTopic.topicArn] }),
+  };
+  const alarm = (id: string, alarmDescription: string, { dimensions, tellsWithoutData, ...watched }: Condition) =>
     new cloudwatch.CfnAlarm(scope, id, {
       alarmDescription,
       comparisonOperator: 'GreaterThanThreshold',
@@ -76,7 +87,7 @@ export function alarms(scope: WatchedService, values: Values): void {
       ...watched,
       dimensions: Object.entries(dimensions).map(([name, value]) => ({ name, value })),
       ...actions,
-      ...(tellsWithoutData && values.alarmTopicArn && { insufficientDataActions: [values.alarmTopicArn] }),
+      ...(tellsWithoutData && alarmTopic && { insufficientDataActions: [alarmTopic.topicArn] }),
     });
   /** Makes an alarm on an expression that is 1 when something is wrong. */
   const calculated = (id: string, alarmDescription: string, { name, expression, label, period, evaluationPeriods, of }: Calculated) =>
@@ -90,7 +101,7 @@ export function alarms(scope: WatchedService, values: Values): void {
       ...actions,
     });
 
-  const notEmpty = (queue: sqs.Queue): Watched => ({
+  const notEmpty = (queue: sqs.Queue): Condition => ({
     namespace: 'AWS/SQS',
     metricName: 'ApproximateNumberOfMessagesVisible',
     dimensions: ofQueue(queue),
@@ -110,13 +121,7 @@ export function alarms(scope: WatchedService, values: Values): void {
     notEmpty(scope.quarantineQueue),
   );
 
-  alarm(
-    'SweepDeadLetterNotEmpty',
-    'Sweeps could not be invoked, or failed; the messages in the dead-letter queue say why.',
-    notEmpty(scope.sweepDeadLetterQueue),
-  );
-
-  const age = (queue: sqs.Queue, threshold: number): Watched => ({
+  const age = (queue: sqs.Queue, threshold: number): Condition => ({
     namespace: 'AWS/SQS',
     metricName: 'ApproximateAgeOfOldestMessage',
     dimensions: ofQueue(queue),
@@ -125,12 +130,12 @@ export function alarms(scope: WatchedService, values: Values): void {
     period: 60,
     evaluationPeriods: 3,
   });
-  alarm('InputQueueAge', 'The oldest message of the input queue waits too long for the aggregator.', age(scope.inputQueue, values.oldestMessageSeconds));
+  alarm('InputQueueAge', 'The oldest message of the input queue waits too long for the aggregator.', age(scope.inputQueue, 1_800));
   // Above the visibility timeout and the delay of a ticket, because a ticket that is delayed or being processed is not late.
-  const late = 6 * values.batchProcessorTimeout + 1_800;
+  const late = 6 * batchProcessorTimeout.toSeconds() + 1_800;
   alarm('BatchQueueAge', 'The oldest ticket waits too long for the batch processor; batches are late.', age(scope.batchQueue, late));
 
-  const invocations = (of: lambda.Function, metricName: string, evaluationPeriods: number): Watched => ({
+  const invocations = (of: lambda.Function, metricName: string, evaluationPeriods: number): Condition => ({
     namespace: 'AWS/Lambda',
     metricName,
     dimensions: ofFunction(of),
@@ -154,7 +159,7 @@ export function alarms(scope: WatchedService, values: Values): void {
     metricName: 'BatchesOverdue',
     dimensions: swept,
     // After the sweep has sent a batch a ticket, the batch is not overdue for ten minutes. Within half an hour, every
-    // `sweepMinutes` finds it again.
+    // sweep finds it again.
     statistic: 'Maximum',
     period: 1800,
     evaluationPeriods: 2,
@@ -181,25 +186,22 @@ export function alarms(scope: WatchedService, values: Values): void {
     evaluationPeriods: 1,
   });
 
-  if (values.completion) {
-    alarm('NoticesWaiting', 'Notices of complete batches or of errors cannot be sent; they are lost when the records expire after 14 days.', {
-      namespace: NAMESPACE,
-      metricName: 'NoticesWaiting',
-      dimensions: swept,
-      // After the sweep has sent a ticket for a notice, the notice is not due for ten minutes. Within half an hour, every
-      // `sweepMinutes` finds it again. One sighting means nothing: a process may have died before it sent its notice.
-      statistic: 'Maximum',
-      period: 1800,
-      evaluationPeriods: 2,
-    });
-  }
+  alarm('NoticesWaiting', 'Notices of complete batches or of errors cannot be sent; they are lost when the records expire after 14 days.', {
+    namespace: NAMESPACE,
+    metricName: 'NoticesWaiting',
+    dimensions: swept,
+    // After the sweep has sent a ticket for a notice, the notice is not due for ten minutes. Within half an hour, every
+    // sweep finds it again. One sighting means nothing: a process may have died before it sent its notice.
+    statistic: 'Maximum',
+    period: 1800,
+    evaluationPeriods: 2,
+  });
 
   const ofInput = (metricName: string) => sum('AWS/SQS', metricName, ofQueue(scope.inputQueue));
   const ofBatch = (metricName: string) => sum('AWS/SQS', metricName, ofQueue(scope.batchQueue));
   const ofAggregator = (metricName: string) =>
     sum(NAMESPACE, metricName, { function: scope.aggregator.functionName, source: scope.inputQueue.queueArn });
   // Waiting duplicates are rightly received and not deleted.
-  const requeues = values.onDuplicate === 'requeue';
   const waiting = { duplicates: ofAggregator('Duplicates'), conflicts: ofAggregator('Conflicts') };
   const stuck = {
     name: 'stuck',
@@ -246,7 +248,7 @@ export function alarms(scope: WatchedService, values: Values): void {
 type Metric = (string | Record<string, string>)[];
 
 /** Makes a dashboard that shows the progress of a burst. */
-export function dashboard(scope: WatchedService): void {
+export function dashboard(scope: Watched): void {
   const source = scope.inputQueue.queueArn;
   const own = (of: lambda.Function, from: string) => (name: string, options?: Record<string, string>): Metric =>
     [NAMESPACE, name, 'function', of.functionName, 'source', from, ...(options ? [options] : [])];

@@ -13,7 +13,6 @@ ALARMS = {
     ("AWS/SQS", "ApproximateNumberOfMessagesVisible", "QueueName", "<InputDeadLetterQueue.QueueName>"),
     ("AWS/SQS", "ApproximateNumberOfMessagesVisible", "QueueName", "<BatchDeadLetterQueue.QueueName>"),
     ("AWS/SQS", "ApproximateNumberOfMessagesVisible", "QueueName", "<QuarantineQueue.QueueName>"),
-    ("AWS/SQS", "ApproximateNumberOfMessagesVisible", "QueueName", "<SweepDeadLetterQueue.QueueName>"),
     ("AWS/SQS", "ApproximateAgeOfOldestMessage", "QueueName", "<InputQueue.QueueName>"),
     ("AWS/SQS", "ApproximateAgeOfOldestMessage", "QueueName", "<BatchQueue.QueueName>"),
     ("AWS/SQS", "NumberOfMessagesDeleted", "QueueName", "<InputQueue.QueueName>"),
@@ -26,12 +25,11 @@ ALARMS = {
     ("AWS/Lambda", "Throttles", "FunctionName", "<BatchProcessor>"),
     ("UniqueEventBatchAggregator", "BatchesOverdue", "function", "<BatchProcessor>", "source", "all"),
     ("UniqueEventBatchAggregator", "BatchesInError", "function", "<BatchProcessor>", "source", "all"),
+    ("UniqueEventBatchAggregator", "NoticesWaiting", "function", "<BatchProcessor>", "source", "all"),
     ("UniqueEventBatchAggregator", "Rejected", "function", "<BatchProcessor>", "source", "<InputQueue.Arn>"),
     ("UniqueEventBatchAggregator", "Failed", "function", "<Aggregator>", "source", "<InputQueue.Arn>"),
 }
 
-# What is watched only with COMPLETION.
-ALARMS_OF_NOTICES = {("UniqueEventBatchAggregator", "NoticesWaiting", "function", "<BatchProcessor>", "source", "all")}
 # With these an alarm tells duplicates that wait from messages that fail.
 ALARMS_OF_REQUEUE = {
     ("UniqueEventBatchAggregator", "Duplicates", "function", "<Aggregator>", "source", "<InputQueue.Arn>"),
@@ -53,7 +51,6 @@ def alarms_are_there(world):
     alarms = world.kind("AWS::CloudWatch::Alarm")
     seen = {metric for alarm in alarms.values() for metric in watched(alarm)}
     wanted_metrics = ALARMS | (ALARMS_OF_REQUEUE if world.parameter("OnDuplicate") == "requeue" else set())
-    wanted_metrics |= ALARMS_OF_NOTICES if world.parameter("Completion") else set()
     for missing in sorted(wanted_metrics - seen):
         yield f"no alarm on {' '.join(missing)}"
     for other in sorted(seen - wanted_metrics):
@@ -63,13 +60,22 @@ def alarms_are_there(world):
     for name, alarm in alarms.items():
         if alarm.get("AlarmActions", []) != told or str(alarm.get("ActionsEnabled", "true")).lower() != "true":
             yield f"{name}: tells nobody"
+        # A new stack would send a message for each alarm.
+        if "OKActions" in alarm:
+            yield f"{name}: tells {alarm['OKActions']} that it clears, expected nobody"
         # Alarms on 0: any count is one too many. Ages have a threshold of their own.
         age = alarm.get("MetricName") == "ApproximateAgeOfOldestMessage"
         if (str(alarm.get("Threshold")) != "0" and not age) or alarm.get("ComparisonOperator") != "GreaterThanThreshold":
             yield f"{name}: threshold"
-        # A sweep reports once every SweepMinutes: a period must see at least one.
-        if alarm.get("Namespace") == "UniqueEventBatchAggregator" and int(alarm["Period"]) < 60 * int(world.parameter("SweepMinutes")):
+        # A period must see at least one sweep.
+        if alarm.get("Namespace") == "UniqueEventBatchAggregator" and int(alarm["Period"]) < sweep_secs(world):
             yield f"{name}: shorter than the time between two sweeps"
+
+
+def sweep_secs(world):
+    """Returns the seconds between two sweeps."""
+    (schedule,) = (each["ScheduleExpression"] for each in world.kind("AWS::Events::Rule").values())
+    return 60 * int(re.fullmatch(r"rate\((\d+) minutes\)", schedule).group(1))
 
 
 def constant(name):
@@ -88,15 +94,17 @@ def ages_are_above_what_is_normal(world):
     visibility = int(world.properties("BatchQueue")["VisibilityTimeout"])
     if int(alarms["BatchQueueAge"]["Threshold"]) < visibility + DELAY_MAX_SECS:
         yield f"BatchQueueAge: rings after {alarms['BatchQueueAge']['Threshold']} s, a ticket is given {visibility} s and a delay"
-    if str(alarms["InputQueueAge"]["Threshold"]) != world.parameter("OldestMessageSeconds"):
-        yield "InputQueueAge: not OldestMessageSeconds"
+    # A message that fails twice is not late.
+    least = 3 * int(world.properties("InputQueue")["VisibilityTimeout"])
+    if not least <= int(alarms["InputQueueAge"]["Threshold"]) <= 3600:
+        yield f"InputQueueAge: rings after {alarms['InputQueueAge']['Threshold']} s, expected {least} to 3600 s"
 
 
 @rule
 def what_stays_overdue_rings(world):
     """A batch that was sent a ticket is not overdue for a while: every period must see the sweep that finds it again."""
     (alarm,) = (each for each in world.kind("AWS::CloudWatch::Alarm").values() if each.get("MetricName") == "BatchesOverdue")
-    reminded, sweep = constant("REMINDED_FOR"), 60 * int(world.parameter("SweepMinutes"))
+    reminded, sweep = constant("REMINDED_FOR"), sweep_secs(world)
     found_every = sweep * (reminded // sweep + 1)
     if alarm.get("Statistic") != "Maximum" or int(alarm["Period"]) < found_every:
         yield f"BatchesOverdue: the {alarm.get('Statistic')} of {alarm['Period']} s, a batch that stays overdue is found every {found_every} s"

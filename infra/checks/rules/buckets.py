@@ -18,16 +18,11 @@ def retention_days():
     return seconds // 86_400
 
 
-def with_bucket(world):
-    return "s3" in (world.parameter("Bodies"), world.parameter("FormerBodies"))
-
-
 @rule
-def bucket_only_for_own_chunks(world):
-    """There is a bucket if Bodies or FormerBodies says `s3`, and no other bucket."""
-    wanted = ["ChunkBucket"] if with_bucket(world) else []
-    if (found := sorted(world.kind("AWS::S3::Bucket"))) != wanted:
-        yield f"buckets: got {found}, expected {wanted}"
+def bucket_for_chunks(world):
+    """There is always a bucket for chunks, which costs nothing while it is empty, and no other bucket."""
+    if (found := sorted(world.kind("AWS::S3::Bucket"))) != ["ChunkBucket"]:
+        yield f"buckets: got {found}, expected ['ChunkBucket']"
 
 
 @rule

@@ -3,7 +3,6 @@
 import json
 import re
 
-import declared
 from rules import rule
 
 
@@ -16,25 +15,40 @@ def functions_as_designed(world):
             "Architectures": [world.parameter("Architecture")],
             "MemorySize": world.parameter("MemorySize"),
             "Role": f"<{name}Role.Arn>",
-            "TracingConfig": {"Mode": world.parameter("Tracing")},
             "LoggingConfig": {"LogGroup": f"<{name}LogGroup>"},
-            "Timeout": world.parameter(f"{name}Timeout"),
+            "Timeout": world.parameter("BatchProcessorTimeout") if name == "BatchProcessor" else 60,
         }
         for key, value in wanted.items():
             if str(function.get(key)) != str(value):
                 yield f"{name}: {key} is {function.get(key)}"
-        # The extension is the one layer, of the one function that has a secret.
-        layer = world.parameter("SecretsLayerArn") if name == "BatchProcessor" else ""
+        # The extension is the one layer: of the batch processor for secrets, and of both functions for the configuration file.
+        layer = world.parameter("SecretsLayerArn") if name == "BatchProcessor" or world.parameter("Config").startswith("ssm:") else ""
         if function.get("Layers", []) != ([layer] if layer else []):
             yield f"{name}: Layers is {function.get('Layers')}"
-        # One that is reserved too low throttles the mapping, and throttled messages come nearer to the dead letters.
-        if "ReservedConcurrentExecutions" in function:
-            yield f"{name}: reserves concurrency"
-    if (world.spec("Architecture")["Default"], str(world.spec("MemorySize")["Default"])) != ("x86_64", "1769"):
-        # What is built and tested; the other one is a choice, with a package of its own.
+        network = {
+            "SubnetIds": world.parameter("VpcSubnetIds").split(","),
+            "SecurityGroupIds": world.parameter("VpcSecurityGroupIds").split(","),
+        }
+        wanted = network if name == "BatchProcessor" and world.parameter("VpcSubnetIds") else None
+        if function.get("VpcConfig") != wanted:
+            yield f"{name}: wrong network: got {function.get('VpcConfig')}, expected {wanted}"
+    if (world.spec("Architecture")["Default"], str(world.spec("MemorySize")["Default"])) != ("arm64", "1769"):
+        # arm64 costs a fifth less a second, and is tested as x86-64 is.
         yield "defaults of Architecture and MemorySize"
     if sorted(world.spec("Architecture")["AllowedValues"]) != ["arm64", "x86_64"]:
         yield "Architecture: not every one that Lambda has"
+
+
+@rule
+def reserves_what_it_may_use(world):
+    """One that is reserved too low throttles the mapping, and throttled messages come nearer to the dead letters. A sweep may run
+    beside the largest number of deliveries."""
+    for name, more in {"Aggregator": 0, "BatchProcessor": 1}.items():
+        wanted = str(int(world.parameter(f"{name}Concurrency")) + more) if world.parameter("ReserveConcurrency") == "on" else None
+        found = world.properties(name).get("ReservedConcurrentExecutions")
+        if (None if found is None else str(found)) != wanted:
+            yield f"{name}: reserves {found}, expected {wanted}"
+
 
 # Lambda measures the variables of a function together, as JSON.
 # Source: <https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html>; that it is JSON is what its refusal shows.
@@ -135,30 +149,11 @@ def variables_fit(world):
         if measured > VARIABLES_BYTES_MAX:
             yield f"{name}: variables may take {measured} bytes, Lambda takes {VARIABLES_BYTES_MAX}"
 
-# Parts that a full batch may need; it has 100, of which the others are for what comes late.
-PARTS_MAX = 90
-
-
-@rule
-def a_full_batch_fits_its_parts(world):
-    """As the functions check it when they start: of the defaults, nothing is refused."""
-    size, total, part = (int(world.parameter(each)) for each in ("MaxBatchSize", "MaxBatchBytes", "MaxPartBytes"))
-    if f"The largest batch fits {PARTS_MAX} parts" not in declared.DOCUMENT.read_text():
-        yield f"a full batch may need {PARTS_MAX} parts here and in CDK, in the code it is another number"
-    parts = -(-4 * (total + 256 * size) // (3 * part))
-    if parts > PARTS_MAX:
-        yield f"a full batch needs {parts} parts"
-    for name in ("Aggregator", "BatchProcessor"):
-        missing = {"MAX_BATCH_SIZE", "MAX_BATCH_BYTES", "MAX_PART_BYTES"} - set(world.properties(name)["Environment"]["Variables"])
-        if missing:
-            yield f"{name}: cannot check the parts of a batch without {sorted(missing)}"
-
-
 @rule
 def logs_end(world):
     """Every function has a log group of its own, with a retention."""
     for name in ("AggregatorLogGroup", "BatchProcessorLogGroup"):
-        if str(world.properties(name).get("RetentionInDays")) != world.parameter("LogRetentionDays"):
+        if str(world.properties(name).get("RetentionInDays")) != "30":
             yield f"{name}: retention"
 
 
@@ -174,7 +169,7 @@ def sweep_is_scheduled(world):
         yield f"{len(schedules)} schedules"
         return
     (name, schedule), = schedules.items()
-    if schedule["ScheduleExpression"] != f"rate({world.parameter('SweepMinutes')} minutes)":
+    if schedule["ScheduleExpression"] != "rate(5 minutes)":
         yield f"{name}: {schedule['ScheduleExpression']}"
     targets = schedule.get("Targets", [])
     if [each["Arn"] for each in targets] != ["<BatchProcessor.Arn>"]:

@@ -1,8 +1,6 @@
 """Event source mappings: batches, scaling, timeouts and what they wire."""
 
-import cfn
 from rules import rule
-from world import accepts
 
 
 @rule
@@ -14,50 +12,22 @@ def large_batches_have_a_window(world):
 
 
 @rule
-def one_way_of_scaling(world):
-    """MaximumConcurrency and provisioned pollers exclude each other; one of them is there."""
+def scales_by_a_maximum(world):
+    """Each mapping has the maximum concurrency that is chosen. Provisioned pollers would cost money while idle."""
     for mapping, function, _ in world.mappings():
-        both = {"ScalingConfig", "ProvisionedPollerConfig"} & set(mapping)
-        if len(both) != 1:
-            yield f"{function}: has {sorted(both)}"
-    pollers = world.mapping_of("Aggregator").get("ProvisionedPollerConfig")
-    if (world.parameter("InputScaling") == "provisioned") != (pollers is not None):
-        yield "InputScaling does not decide"
-
-
-@rule
-def pollers_fit_each_other(world):
-    """Any concurrency can be chosen from 2 pollers on; more at least than at most is refused, and nothing else is."""
-    if world.chosen:
-        return
-    least, most = world.spec("PollersMin")["AllowedValues"], world.extremes("PollersMax")
-    wrong = []
-    for low in least:
-        # Beyond the largest choice there is nothing left to refuse.
-        for high in {*range(most[0], max(least) + 2), most[1]}:
-            resolver = cfn.Resolver(world.template, {"PollersMin": low, "PollersMax": high})
-            if bool(resolver.refusals()) != (low > high):
-                wrong.append(f"PollersMin {low} with PollersMax {high} is {'refused' if low <= high else 'taken'}")
-    if wrong:
-        yield f"{wrong[0]} ({len(wrong)} such pairs)"
+        found = mapping.get("ScalingConfig", {}).get("MaximumConcurrency")
+        if str(found) != world.parameter(f"{function}Concurrency") or "ProvisionedPollerConfig" in mapping:
+            yield f"{function}: scales to {found}, expected {function}Concurrency"
 
 
 @rule
 def bounds_are_those_of_aws(world):
     """What AWS refuses is refused before anything is created."""
-    # Sources: <https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-properties-lambda-eventsourcemapping-provisionedpollerconfig.html>,
-    # <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SetQueueAttributes.html>.
-    for name, (least, most) in {"PollersMin": (2, 200), "PollersMax": (2, 2000), "AggregatorConcurrency": (2, 1000), "BatchProcessorConcurrency": (2, 1000)}.items():
-        bounds = world.extremes(name)
-        if bounds[0] != least or bounds[1] > most:
-            yield f"{name}: {bounds[0]} to {bounds[1]}, AWS takes {least} to {most}"
-    # What a new table takes cannot be lowered.
-    # Source: <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/warm-throughput.html>.
-    for value, taken in {"0": True, "1": False, "3999": False, "4000": True, "39999": True, "40000": True, "-4000": False, "": False}.items():
-        if accepts(world.spec("LockTableWarmWrites"), value) != taken:
-            yield f"LockTableWarmWrites: {value!r} is {'refused' if taken else 'taken'}"
-    if int(world.spec("LockTableWarmReads").get("MinValue", 0)) < 12000:
-        yield "LockTableWarmReads: less than what a new table takes"
+    # Source: <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html>.
+    for name in ("AggregatorConcurrency", "BatchProcessorConcurrency"):
+        least, most = world.extremes(name)
+        if least != 2 or most > 1000:
+            yield f"{name}: {least} to {most}, AWS takes 2 to 1000"
 
 
 @rule
@@ -80,8 +50,6 @@ def mappings_as_designed(world):
     tickets = world.mapping_of("BatchProcessor")
     if int(tickets.get("BatchSize", 10)) != 1:
         yield "the batch processor takes more than one ticket"
-    if int(tickets.get("ScalingConfig", {}).get("MaximumConcurrency", 0)) != int(world.parameter("BatchProcessorConcurrency")):
-        yield "the batch processor has no concurrency cap of its own"
     if any("FilterCriteria" in mapping for mapping, _, _ in world.mappings()):
         yield "a filter deletes what it filters out"
 
@@ -98,30 +66,28 @@ def visibility_fits(world):
 
 
 @rule
-def tickets_fit_their_delay(world):
-    """Function timeout, window and clock skew stay within the longest delay of a message, whatever is chosen."""
-    longest = world.extremes("AggregatorTimeout")[1] + world.extremes("MaxSecondaryBatchingWindow")[1] + 3
-    if longest > 900:
-        yield f"AggregatorTimeout and MaxSecondaryBatchingWindow may come to {longest} s"
-    if world.extremes("BatchProcessorTimeout")[1] > 900 or world.extremes("VerifyDelay")[1] > 900:
-        yield "BatchProcessorTimeout or VerifyDelay may be over 900 s"
+def batches_are_large(world):
+    """An invocation of the aggregator gets as many messages as Lambda gives."""
+    size = int(world.mapping_of("Aggregator").get("BatchSize", 10))
+    if size != 10_000:
+        yield f"the aggregator gets at most {size} messages, Lambda gives 10000"
+
+
+# The smallest DEDUP_WINDOW that is of use, which docs/deploying.md names: a message that comes back must meet its tombstone.
+DEDUP_WINDOW_DEFAULT_SECS = 3600
+# The longest MAX_SECONDARY_BATCHING_WINDOW that docs/deploying.md names, and the time for clocks and rounding.
+WINDOW_SECS, CLOCKS_SECS, DELAY_MAX_SECS = 837, 3, 900
 
 
 @rule
-def dedup_window_outlives_visibility(world):
-    """A message that comes back must meet its tombstone."""
+def timeouts_fit_the_settings(world):
+    """The ticket of a batch is delayed by the timeout of the aggregator, the window and 3 s, and SQS delays by 900 s at most. The default
+    dedup window outlives the input queue's visibility timeout."""
+    timeout = int(world.properties("Aggregator")["Timeout"])
+    if timeout + WINDOW_SECS + CLOCKS_SECS != DELAY_MAX_SECS:
+        yield f"Aggregator: a timeout of {timeout} s: expected {DELAY_MAX_SECS - WINDOW_SECS - CLOCKS_SECS} s, as docs/deploying.md says of the window"
+    if world.extremes("BatchProcessorTimeout")[1] > 900:
+        yield "BatchProcessorTimeout: over 900 s"
     visibility = int(world.properties("InputQueue").get("VisibilityTimeout", 30))
-    least = world.extremes("DedupWindow")[0]
-    if least <= visibility:
-        yield f"DedupWindow may be {least} s, and the input queue's visibility timeout is {visibility} s"
-
-
-@rule
-def deadline_margin_fits(world):
-    """An invocation must have time before its margin begins, and the margin be enough for what it is left for."""
-    least, margin = world.extremes("DeadlineMarginMs")
-    # Two calls of 1.5 s hardly fit; one does.
-    if least < 2000:
-        yield f"DeadlineMarginMs may be {least}"
-    if margin >= 1000 * world.extremes("AggregatorTimeout")[0]:
-        yield f"DeadlineMarginMs may be {margin} and leave an aggregator no time"
+    if DEDUP_WINDOW_DEFAULT_SECS <= visibility:
+        yield f"InputQueue: a visibility timeout of {visibility} s: expected less than the default of DEDUP_WINDOW"

@@ -73,17 +73,54 @@ def tables_can_be_restored(world):
             yield f"{name}: no point-in-time recovery"
 
 
+def scaled(world):
+    """Returns what is scaled, by what: {(resource, dimension): (least, most, metric, target)}."""
+    policies = {each["ScalingTargetId"]: each["TargetTrackingScalingPolicyConfiguration"] for each in world.kind("AWS::ApplicationAutoScaling::ScalingPolicy").values()}
+    found = {}
+    for name, target in world.kind("AWS::ApplicationAutoScaling::ScalableTarget").items():
+        policy = policies.get(f"<{name}>", {})
+        metric = policy.get("PredefinedMetricSpecification", {}).get("PredefinedMetricType")
+        key = (target["ResourceId"], target["ScalableDimension"])
+        found[key] = (str(target["MinCapacity"]), str(target["MaxCapacity"]), metric, str(policy.get("TargetValue")))
+    return found
+
+
 @rule
-def tables_are_on_demand_and_warm(world):
-    """Nothing costs while dormant; the index must be as warm as its table, or it throttles it."""
+def tables_have_the_chosen_capacity(world):
+    """On demand, nothing costs while dormant. The index must take as much as its table, or it throttles it."""
+    kind, _, units = world.parameter("LockTableCapacity").partition(":")
+    low, _, high = units.partition("-")
+    none = {"BillingMode": "PAY_PER_REQUEST"}
+    wanted = {
+        "on-demand": {},
+        "at-most": {"OnDemandThroughput": {"MaxWriteRequestUnits": units}},
+        "warm": {"WarmThroughput": {"ReadUnitsPerSecond": "12000", "WriteUnitsPerSecond": units}},
+        "provisioned": {"ProvisionedThroughput": {"ReadCapacityUnits": low, "WriteCapacityUnits": low}},
+    }[kind]
+    names = ("OnDemandThroughput", "WarmThroughput", "ProvisionedThroughput")
+    lock, batch = world.properties("LockTable"), world.properties("BatchTable")
+    (index,) = lock.get("GlobalSecondaryIndexes", [{}])
+    mode = {"BillingMode": "PROVISIONED"} if kind == "provisioned" else none
+    for what, each, expected in (("LockTable", lock, wanted | mode), ("index of LockTable", index, wanted), ("BatchTable", batch, none)):
+        found = {name: {key: str(value) for key, value in each[name].items()} for name in names if name in each}
+        found |= {"BillingMode": each["BillingMode"]} if "BillingMode" in each else {}
+        if found != expected:
+            yield f"{what}: wrong capacity: got {found}, expected {expected}"
+    expected = {
+        (f"table/<LockTable>{index}", f"dynamodb:{part}:{what}CapacityUnits"): (low, high, f"DynamoDB{what}CapacityUtilization", "70")
+        for part, index in (("table", ""), ("index", "/index/batchId-index"))
+        for what in ("Read", "Write")
+        if kind == "provisioned"
+    }
+    if scaled(world) != expected:
+        yield f"LockTable: wrong scaling: got {scaled(world)}, expected {expected}"
+
+
+@rule
+def tables_cannot_be_deleted_by_mistake(world):
     for name, table in world.kind("AWS::DynamoDB::Table").items():
-        if table.get("BillingMode") != "PAY_PER_REQUEST" or "ProvisionedThroughput" in table:
-            yield f"{name}: not on demand"
-    table = world.properties("LockTable")
-    writes = int(world.parameter("LockTableWarmWrites"))
-    for what, each in (("table", table), ("index", table.get("GlobalSecondaryIndexes", [{}])[0])):
-        if int(each.get("WarmThroughput", {}).get("WriteUnitsPerSecond", 0)) != writes:
-            yield f"LockTable: {what} is not as warm as LockTableWarmWrites"
+        if str(table.get("DeletionProtectionEnabled")).lower() != "true":
+            yield f"{name}: no deletion protection"
 
 
 @rule

@@ -13,7 +13,7 @@ use shared::ports::BatchStore;
 use sinks::directory_of;
 
 use super::Stack;
-use crate::deploy::{AGGREGATOR, BATCH_PROCESSOR, number};
+use crate::deploy::{AGGREGATOR, BATCH_PROCESSOR};
 use crate::latency::{Claims, DeliveredBatch, Latencies, delivered_at};
 use crate::ledger::{Bill, FunctionBill, Ledger};
 use crate::recovery::{DueBatch, OutageReport};
@@ -148,11 +148,9 @@ impl Stack {
         let mut items_max = u64::MAX;
         for changed in std::iter::once(&BTreeMap::new()).chain(self.redeploys.variables()) {
             variables.extend(changed.clone());
-            let bytes_max = number(&variables, "MAX_BATCH_BYTES")?;
-            let by_bytes = bytes_max / body_bytes.max(1) as u64;
-            items_max = items_max
-                .min(by_bytes)
-                .min(number(&variables, "MAX_BATCH_SIZE")?);
+            let config = aggregator::config::Config::read(&|name| variables.get(name).cloned())?;
+            let by_bytes = config.limits.bytes_max / body_bytes.max(1) as u64;
+            items_max = items_max.min(by_bytes).min(config.limits.items_max);
         }
         Ok(items_max)
     }

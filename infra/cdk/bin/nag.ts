@@ -1,9 +1,12 @@
 import { type CfnResource, Stack, Validations } from 'aws-cdk-lib';
 
-import type { UniqueEventBatchAggregator } from './aggregator';
+import type { UniqueEventBatchAggregator } from '../lib';
 
-/** Acknowledges the findings of cdk-nag that are intended, with the reasons. */
-export function acknowledge(service: UniqueEventBatchAggregator): void {
+/**
+ * Acknowledges the findings of cdk-nag that are intended, with the reasons. `places` are each `bucket` or `bucket/prefix`, not of this
+ * stack, that the service writes objects to or reads them from.
+ */
+export function acknowledge(service: UniqueEventBatchAggregator, places: string[]): void {
   const queues = [
     service.inputQueue,
     service.batchQueue,
@@ -25,23 +28,17 @@ export function acknowledge(service: UniqueEventBatchAggregator): void {
       reason: 'Only operators read this queue, so it needs no dead-letter queue.',
     });
   }
-  if (service.chunkBucket) {
-    Validations.of(service.chunkBucket).acknowledge({
-      id: 'AwsSolutions-S1',
-      reason: 'Only the two roles use the bucket. A log of their requests would need a bucket of its own.',
-    });
-    const name = Stack.of(service).getLogicalId(service.chunkBucket.node.defaultChild as CfnResource);
-    Validations.of(service).acknowledge({
-      id: `AwsSolutions-IAM5[Resource::<${name}.Arn>/chunks/*]`,
-      reason: 'The names of chunks begin with the id of their batch.',
-    });
-  }
-  const wildcards = {
+  Validations.of(service.chunkBucket).acknowledge({
+    id: 'AwsSolutions-S1',
+    reason: 'Only the two roles use the bucket. A log of their requests would need a bucket of its own.',
+  });
+  const name = Stack.of(service).getLogicalId(service.chunkBucket.node.defaultChild as CfnResource);
+  const wildcards: Record<string, string> = {
     'Action::kms:GenerateDataKey*': 'Variants of one action on one key, which SQS and DynamoDB choose; allowed only through these services.',
     'Action::kms:ReEncrypt*': 'Variants of one action on one key, which SQS and DynamoDB choose; allowed only through these services.',
-    'Resource::*': 'X-Ray actions have no resources.',
+    [`Resource::<${name}.Arn>/chunks/*`]: 'The names of chunks begin with the id of their batch.',
     ...Object.fromEntries(
-      service.places.map((place) => [`Resource::arn:<AWS::Partition>:s3:::${place}/*`, 'The names of objects begin with the id of their batch.']),
+      places.map((place) => [`Resource::arn:<AWS::Partition>:s3:::${place}/*`, 'The names of objects begin with the id of their batch.']),
     ),
   };
   for (const [what, reason] of Object.entries(wildcards)) {

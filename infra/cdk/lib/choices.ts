@@ -1,0 +1,142 @@
+import type * as events from 'aws-cdk-lib/aws-events';
+import type * as iam from 'aws-cdk-lib/aws-iam';
+import type * as s3 from 'aws-cdk-lib/aws-s3';
+import type * as sqs from 'aws-cdk-lib/aws-sqs';
+
+import { grant, grantsOfPlace, grantsToSend, type Place, uriOf } from './grants';
+import type { S3SinkOptions } from './sink';
+
+/** What happens to a duplicate. */
+export enum OnDuplicate {
+  /** It is acknowledged. */
+  DROP = 'drop',
+  /** It waits in the input queue until the first is delivered. */
+  REQUEUE = 'requeue',
+}
+
+/** Where the bodies of new batches go. */
+export class Bodies {
+  /** In lock items. */
+  public static items(): Bodies {
+    return new Bodies('items');
+  }
+
+  /** In chunks in the batch table. */
+  public static table(): Bodies {
+    return new Bodies('table');
+  }
+
+  /** In chunks in the bucket of the service. */
+  public static s3(): Bodies {
+    return new Bodies('s3');
+  }
+
+  /** In chunks in another bucket, whose lifecycle must keep them for 30 days. */
+  public static bucket(bucket: s3.IBucket, options: S3SinkOptions = {}): Bodies {
+    return new Bodies('place', { bucket, prefix: options.prefix });
+  }
+
+  private constructor(
+    private readonly kind: 'items' | 'table' | 's3' | 'place',
+    private readonly place?: Place,
+  ) {}
+
+  /**
+   * Returns the value of BODIES. `own` is that of the bucket of the service.
+   * @internal
+   */
+  public _variable(own: string): string {
+    if (this.place) return uriOf(this.place);
+    return this.kind === 's3' ? own : this.kind;
+  }
+
+  /**
+   * Returns the grants for a bucket that is not the service's: of the aggregator to store chunks, or of the batch processor to read them.
+   * @internal
+   */
+  public _grants(action: 's3:PutObject' | 's3:GetObject'): iam.PolicyStatement[] {
+    const keep = action === 's3:PutObject' ? 'StoreChunksInPlace' : 'ReadChunksInPlace';
+    return this.place ? grantsOfPlace(keep, 'MissChunksInPlace', [action], this.place) : [];
+  }
+}
+
+/** Where a notice goes when a batch is complete or goes into error. */
+export class Completion {
+  /** To a standard queue. */
+  public static queue(queue: sqs.IQueue): Completion {
+    return new Completion(queue.queueUrl, () => grantsToSend('SendNotices', queue));
+  }
+
+  /** To an event bus. */
+  public static eventBus(bus: events.IEventBus): Completion {
+    return new Completion(bus.eventBusArn, () => [grant('PutNotices', ['events:PutEvents'], bus.eventBusArn)]);
+  }
+
+  private constructor(
+    /** The value of COMPLETION. */
+    public readonly target: string,
+    private readonly grants: () => iam.PolicyStatement[],
+  ) {}
+
+  /**
+   * Returns the grants of the batch processor.
+   * @internal
+   */
+  public _grants(): iam.PolicyStatement[] {
+    return this.grants();
+  }
+}
+
+/** Units a second of `LockTableCapacity.provisioned`. */
+export interface ProvisionedUnits {
+  /** The least. */
+  readonly min: number;
+  /** The most. */
+  readonly max: number;
+}
+
+/** The capacity of the lock table and its index. */
+export class LockTableCapacity {
+  /** On demand, from what AWS gives a new table: 4,000 writes a second. */
+  public static onDemand(): LockTableCapacity {
+    return new LockTableCapacity({});
+  }
+
+  /** On demand, with at most so many write units a second. */
+  public static atMost(writes: number): LockTableCapacity {
+    return new LockTableCapacity({ most: whole('writes', writes, 1) });
+  }
+
+  /** On demand, and ready for so many write units a second at once: paid once, and never lowered. AWS warms no table for less than 4,000. */
+  public static warm(writes: number): LockTableCapacity {
+    return new LockTableCapacity({ warm: whole('writes', writes, 4_000) });
+  }
+
+  /** Provisioned, and scaled between two figures of read and of write units a second. */
+  public static provisioned(units: ProvisionedUnits): LockTableCapacity {
+    whole('min', units.min, 1);
+    return new LockTableCapacity({ provisioned: { min: units.min, max: whole('max', units.max, units.min) } });
+  }
+
+  private constructor(private readonly chosen: { most?: number; warm?: number; provisioned?: ProvisionedUnits }) {}
+
+  /** @internal */
+  public get _most(): number | undefined {
+    return this.chosen.most;
+  }
+
+  /** @internal */
+  public get _warm(): number | undefined {
+    return this.chosen.warm;
+  }
+
+  /** @internal */
+  public get _provisioned(): ProvisionedUnits | undefined {
+    return this.chosen.provisioned;
+  }
+}
+
+function whole(name: string, value: number, min: number): number {
+  if (!Number.isSafeInteger(value) || value < min) throw new Error(`lockTableCapacity: ${name} is ${value}, expected a whole number from ${min} on`);
+  return value;
+}
