@@ -15,7 +15,8 @@ use shared::traces;
 use shared::wire::Ticket;
 use sinks::columns_source::with_columns;
 use sinks::config::{
-    SINK, SINK_PASSWORD, SINK_PAYLOADS, SINK_REJECTS, SINK_SECRET, SINK_SECRET_HEADER, SINK_TABLE,
+    SINK, SINK_HOST_KEY, SINK_PASSWORD, SINK_PAYLOADS, SINK_REJECTS, SINK_SECRET,
+    SINK_SECRET_HEADER, SINK_TABLE,
 };
 use sinks::{BuiltInSink, Sink};
 use tracing::info;
@@ -26,13 +27,14 @@ use crate::handler::Handler;
 use crate::invocation::Invocation;
 
 /// The settings that only the built-in sinks read, without `SINK` itself.
-const BUILT_IN: [&str; 6] = [
+const BUILT_IN: [&str; 7] = [
     SINK_REJECTS.name,
     SINK_PAYLOADS.name,
     SINK_SECRET.name,
     SINK_SECRET_HEADER.name,
     SINK_TABLE.name,
     SINK_PASSWORD.name,
+    SINK_HOST_KEY.name,
 ];
 /// The value of `SINK` with a sink of your own. Nothing reads it but the rules of the other settings.
 const OWN_SINK: &str = "log:";
@@ -52,7 +54,7 @@ pub async fn run() -> Result<(), lambda_runtime::Error> {
 }
 
 /// Runs the function with a sink of your own, until Lambda ends the process. It does not read `SINK`, `SINK_REJECTS`,
-/// `SINK_PAYLOADS`, `SINK_SECRET`, `SINK_SECRET_HEADER`, `SINK_TABLE` and `SINK_PASSWORD`. The sink may have variables whose
+/// `SINK_PAYLOADS`, `SINK_SECRET`, `SINK_SECRET_HEADER`, `SINK_TABLE`, `SINK_PASSWORD` and `SINK_HOST_KEY`. The sink may have variables whose
 /// names begin with `SINK_`.
 ///
 /// # Errors
@@ -82,7 +84,7 @@ async fn start(
     settings: Settings<'_>,
     unknown: &[UnknownVariable],
 ) -> Result<Config, lambda_runtime::Error> {
-    let config = with_columns(settings, |settings| Config::of(settings)).await;
+    let config = with_columns(settings, Config::of).await;
     let unknown = unknown.iter().map(UnknownVariable::to_string);
     let config = ConfigError::unless(config, unknown)?;
     info!(?config, "configuration");

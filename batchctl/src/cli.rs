@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -35,6 +36,9 @@ use crate::service::Service;
 struct Cli {
     #[command(flatten)]
     stack: StackArgs,
+    /// The configuration file of the stack, if it is in the deployment package [default: where CONFIG says]
+    #[arg(long, global = true, value_name = "FILE")]
+    config: Option<PathBuf>,
     /// Print one JSON object; times are epoch milliseconds
     #[arg(long, global = true)]
     json: bool,
@@ -97,7 +101,7 @@ async fn run(cli: Cli) -> Result<Done, Failure> {
     if let Command::Config(args) = &cli.command {
         return config::run(args, output).await;
     }
-    let service = &Service::open(&cli.stack).await?;
+    let service = &Service::open(&cli.stack, cli.config.as_deref()).await?;
     let interrupt = || Interrupt::listen().map_err(Failure::Signals);
     match &cli.command {
         Command::List(args) => list::run(service, args, output).await,

@@ -8,6 +8,7 @@ mod change;
 mod chunk_events;
 pub mod cli;
 mod commands;
+mod config_file;
 mod dead_letter;
 mod event_ids;
 mod events;

@@ -1,5 +1,6 @@
 //! The running stack, as the commands use it.
 
+use std::path::Path;
 use std::time::Duration;
 
 use protocol::batch::BatchRecord;
@@ -17,6 +18,7 @@ use shared::ports::{BatchStore, Clock, LockStore, PauseStore, Pauses, PortError}
 use shared::retry::{Budget, RequestPermits};
 use stack::{Connection, Settings, StackArgs};
 
+use crate::config_file;
 use crate::failure::Failure;
 
 /// `DDB_BATCH_INDEX`, if it is not set.
@@ -47,12 +49,17 @@ pub struct Service {
 }
 
 impl Service {
-    /// Opens the stack of a command.
+    /// Opens the stack of a command. `config` is its configuration file, if it is not where `CONFIG` says.
     ///
     /// # Errors
-    /// The stack cannot be found, or does not say where its tables are.
-    pub async fn open(arguments: &StackArgs) -> Result<Service, Failure> {
-        let (settings, connection) = arguments.open().await?;
+    /// The stack cannot be found, does not say where its tables are, or has a configuration file that cannot be read.
+    pub async fn open(arguments: &StackArgs, config: Option<&Path>) -> Result<Service, Failure> {
+        let (mut settings, connection) = arguments.open().await?;
+        if let Some(file) = config_file::read(&settings, &connection, config).await? {
+            let functions = config_file::functions();
+            let declared = functions.iter().flat_map(|(_, each)| &each.declared);
+            settings.add(file.variables(declared));
+        }
         let mut problems = settings.problems();
         let lock_table = problems.required("DDB_LOCK_TABLE", "the name of the lock table");
         let batch_table = problems.required("DDB_BATCH_TABLE", "the name of the batch table");

@@ -114,6 +114,15 @@ impl Settings {
         }
     }
 
+    /// Adds the values of variables that have none, as the functions take them from their configuration file.
+    pub fn add(&mut self, values: BTreeMap<String, String>) {
+        for (name, value) in values {
+            if self.value(&name).is_none() {
+                self.values.insert(name, value);
+            }
+        }
+    }
+
     /// Returns the value of a variable; `None` if it is empty.
     pub fn value(&self, variable: &str) -> Option<&str> {
         let value = self.values.get(variable).map(String::as_str);

@@ -236,7 +236,7 @@ uri = \"https://example.com/batches\"
 secret = \"ssm:/token\"
 format = \"body\"
 compression = \"gzip\"
-rejects = \"file:///tmp/rejects\"
+rejects = \"file:///nowhere/rejects\"
 ",
     );
     let config = path.display().to_string();

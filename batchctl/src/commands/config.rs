@@ -6,11 +6,12 @@ use clap::{Args, Subcommand};
 use protocol::text::counted;
 use serde::Serialize;
 use shared::config::{
-    ConfigError, ConfigFile, Declarations, Description, FILE_BYTES_MAX, Settings, nearest_key,
-    placeholder, schema,
+    ConfigError, ConfigFile, Description, FILE_BYTES_MAX, Settings, nearest_key, placeholder,
+    schema,
 };
 use sinks::columns_source::with_columns;
 
+use crate::config_file::functions;
 use crate::failure::{Done, Failure};
 use crate::outcome::Output;
 
@@ -100,16 +101,6 @@ async fn problems(file: &ConfigFile) -> Vec<String> {
         with_columns(settings, |settings| batch_processor::Config::of(settings)).await;
     let errors = [aggregator, batch_processor.err()];
     ConfigError::problems_of(errors.into_iter().flatten())
-}
-
-fn functions() -> [(&'static str, Declarations); 2] {
-    [
-        ("the aggregator", aggregator::Config::declarations()),
-        (
-            "the batch-processor",
-            batch_processor::Config::declarations(),
-        ),
-    ]
 }
 
 /// A setting, as it is printed.
