@@ -98,7 +98,7 @@ async fn problems(file: &ConfigFile) -> Vec<String> {
     let settings = Settings::new(&placeholder, Some(file));
     let aggregator = aggregator::Config::of(settings).err();
     let batch_processor: Result<_, ConfigError> =
-        with_columns(settings, |settings| batch_processor::Config::of(settings)).await;
+        with_columns(settings, batch_processor::Config::of).await;
     let errors = [aggregator, batch_processor.err()];
     ConfigError::problems_of(errors.into_iter().flatten())
 }

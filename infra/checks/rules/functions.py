@@ -3,6 +3,7 @@
 import json
 import re
 
+import cfn
 from rules import rule
 
 
@@ -48,6 +49,26 @@ def reserves_what_it_may_use(world):
         found = world.properties(name).get("ReservedConcurrentExecutions")
         if (None if found is None else str(found)) != wanted:
             yield f"{name}: reserves {found}, expected {wanted}"
+
+
+# Parameters that go together, each of which is refused without the others.
+TOGETHER = (
+    {name: each[name] for each in [cfn.SECRETS["ssm"]] for name in ("SinkSecretArn", "SecretsLayerArn")},
+    cfn.VPC,
+)
+
+
+@rule
+def what_goes_together_is_demanded(world):
+    """A secret needs the extension that reads it, and a network its subnets and its security groups. The extension may be there alone."""
+    if world.chosen:
+        return
+    for chosen in TOGETHER:
+        if refusals := cfn.Resolver(world.template, chosen).refusals():
+            yield f"{sorted(chosen)}: refused: {refusals}, expected to be accepted"
+        for name in set(chosen) - {"SecretsLayerArn"}:
+            if not cfn.Resolver(world.template, {name: chosen[name]}).refusals():
+                yield f"{name} alone is accepted, expected a refusal"
 
 
 # Lambda measures the variables of a function together, as JSON.
