@@ -72,7 +72,11 @@ mod tests {
         assert_eq!(aggregator.variables["DDB_LOCK_TABLE"], "lock-table");
         // Who deploys must choose these; `local` sets them.
         assert!(!aggregator.variables.contains_key("EVENT_ID"));
-        assert!(!resources.functions["batch-processor"].variables.contains_key("SINK"));
+        assert!(
+            !resources.functions["batch-processor"]
+                .variables
+                .contains_key("SINK")
+        );
     }
 
     /// The stack uses this rule for timeouts that the template does not allow.
@@ -87,7 +91,10 @@ mod tests {
             let six_times = Duration::from_secs(6 * timeout.parse::<u64>().unwrap());
             assert_eq!(seconds("batch-queue"), Some(six_times));
             let window = resources.functions["aggregator"].mapping.window;
-            assert_eq!(seconds("input-queue"), Some(Duration::from_secs(360) + window));
+            assert_eq!(
+                seconds("input-queue"),
+                Some(Duration::from_secs(360) + window)
+            );
         }
     }
 

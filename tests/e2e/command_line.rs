@@ -222,7 +222,10 @@ async fn a_failed_burst_says_why_and_where_to_look_in_its_text_and_in_its_record
 async fn a_custom_template_defines_the_queues_and_the_variables_of_the_functions() {
     let deployed = include_str!("../../infra/sam/template.yaml");
     let variable = "          EVENT_ID: !Ref EventId\n";
-    let changed = deployed.replace(variable, &format!("{variable}          MAX_BATCH_SIZE: 50\n"));
+    let changed = deployed.replace(
+        variable,
+        &format!("{variable}          MAX_BATCH_SIZE: 50\n"),
+    );
     assert_ne!(changed, deployed, "the template does not set EVENT_ID");
     let directory = tempfile::tempdir().expect("a temporary directory can be made");
     let template = directory.path().join("template.yaml");

@@ -391,10 +391,7 @@ mod tests {
 
     #[test]
     fn the_template_deploys_the_architecture_that_is_tested() {
-        assert_eq!(
-            Package::deployed().unwrap().arch,
-            Some(Architecture::Arm64)
-        );
+        assert_eq!(Package::deployed().unwrap().arch, Some(Architecture::Arm64));
     }
 
     #[test]
