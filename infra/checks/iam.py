@@ -251,6 +251,7 @@ def self_test(text):
             tried += 1
     page = DEPLOYING.read_text()
     for call in (each for each in known if each.resource.split("/")[0] in BY_POLICY):
-        assert list(documented_policy(page, known - {call})), f"not noticed in docs/deploying.md: {call.action} on {call.resource}"
+        others = {each for each in known if each[1:3] != call[1:3]}
+        assert list(documented_policy(page, others)), f"not noticed in docs/deploying.md: {call.action} on {call.resource}"
         tried += 1
     return tried

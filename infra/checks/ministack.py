@@ -35,15 +35,14 @@ STACK = "stack"
 CHOSEN = {
     "Architecture": package.ARCHITECTURE,
     "EventId": "json:id",
-    # ministack passes at most 10 messages.
-    "InputBatchSize": "10",
-    # Short times, because a batch starts only a timeout, a window and 3 s after it was opened.
-    "AggregatorTimeout": "15",
-    "MaxSecondaryBatchingWindow": "5",
     "BatchProcessorTimeout": "60",
-    "VerifyDelay": "2",
     "AggregatorConcurrency": "2",
 }
+# Variables of the functions. Short times, because a batch starts only a timeout, a window and 3 s after it was opened.
+SETTINGS = {"MAX_SECONDARY_BATCHING_WINDOW": "5", "VERIFY_DELAY": "2"}
+AGGREGATOR_TIMEOUT_SECS = 15
+# ministack passes at most 10 messages.
+BATCH_SIZE_MAX = 10
 # Bytes of a body with Bodies=s3: a chunk of 10 messages must be too large for the batch table, which has chunks of up to 8 KB
 # after compression.
 LARGE_BODY_BYTES = 8_000
@@ -114,6 +113,8 @@ def adapted(made, chosen):
         scaling = resolver.value(mapping["ScalingConfig"])
         if scaling is not cfn.NO_VALUE:
             mapping["ScalingConfig"] = {"MaximumConcurrency": int(scaling["MaximumConcurrency"])}
+        mapping["BatchSize"] = min(mapping["BatchSize"], BATCH_SIZE_MAX)
+    made["Resources"]["Aggregator"]["Properties"]["Timeout"] = AGGREGATOR_TIMEOUT_SECS
     for name in [name for name, each in made["Resources"].items() if "Metrics" in each.get("Properties", {})]:
         # ministack does not support alarms on expressions: `metric math is not supported`.
         del made["Resources"][name]
@@ -139,7 +140,10 @@ class Stack:
             s3.put_object(Bucket="code", Key=f"{function}.zip", Body=package.zip_of(function).read_bytes())
         stacks = client("cloudformation")
         chosen = CHOSEN | {"Sink": f"file://{sink}", "Bodies": bodies}
-        s3.put_object(Bucket="code", Key="template.json", Body=json.dumps(adapted(cfn.transform(cfn.SAM.read_text()), chosen)).encode())
+        made = adapted(cfn.transform(cfn.SAM.read_text()), chosen)
+        for function in cfn.by_type(made["Resources"], "AWS::Lambda::Function").values():
+            function["Environment"]["Variables"].update(SETTINGS)
+        s3.put_object(Bucket="code", Key="template.json", Body=json.dumps(made).encode())
         stacks.create_stack(
             StackName=STACK,
             # By URL, as `sam deploy` does, because a request can contain only 51,200 bytes of template.

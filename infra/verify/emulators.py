@@ -2,18 +2,17 @@
 
 from verify import template  # noqa: F401  makes the modules of infra/checks importable
 
-# ministack passes at most 10 messages, and a batch starts only a timeout, a window and 3 s after it was opened.
-SMALL = {
-    "InputBatchSize": "10", "AggregatorTimeout": "15", "MaxSecondaryBatchingWindow": "5", "BatchProcessorTimeout": "60",
-    "VerifyDelay": "2", "AggregatorConcurrency": "2",
-}  # fmt: skip
-
-
 def parameters(emulator, chosen):
+    return chosen if emulator is None else chosen | {"BatchProcessorTimeout": "60", "AggregatorConcurrency": "2"}
+
+
+def settings(emulator, chosen):
+    """Returns variables of the functions. On an emulator nothing waits long: a batch starts only a timeout, a window and 3 s after it
+    was opened."""
     if emulator is None:
         return chosen
     # Long enough to take the mapping away meanwhile (14).
-    return chosen | SMALL | ({"VerifyDelay": "20"} if "VerifyDelay" in chosen else {})
+    return chosen | {"MAX_SECONDARY_BATCHING_WINDOW": "5", "VERIFY_DELAY": "20" if "VERIFY_DELAY" in chosen else "2"}
 
 
 def adapted(emulator, made, chosen):

@@ -213,33 +213,34 @@ def make_receiver(world):
 
 
 def main_parameters(name):
-    return {"EventId": "json:id", "Sink": f"s3://{name}-data/parts", "LogRetentionDays": "1"}
+    return {"EventId": "json:id", "Sink": f"s3://{name}-data/parts", "Architecture": "x86_64"}
 
 
 def arm_parameters(name):
-    return {"Architecture": "arm64", "LogRetentionDays": "1"}
+    return {"EventId": "json:id", "Sink": "log:", "Architecture": "arm64"}
 
 
 def outage_parameters(name):
     sink = f"arn:aws:lambda:us-east-1:123456789012:function:{name}-receiver"
-    return {
-        "EventId": "json:id", "Sink": sink, "LogRetentionDays": "1", "AggregatorTimeout": "15", "BatchProcessorTimeout": "60",
-        "MaxSecondaryBatchingWindow": "5", "VerifyDelay": "120", "OldestMessageSeconds": "60",
-    }  # fmt: skip
+    return {"EventId": "json:id", "Sink": sink, "Architecture": "x86_64", "BatchProcessorTimeout": "60"}
+
+
+# Variables of the functions in this stack.
+OUTAGE_SETTINGS = {"MAX_SECONDARY_BATCHING_WINDOW": "5", "VERIFY_DELAY": "120"}
 
 
 def update_parameters(name):
-    return {"EventId": "json:id", "LogRetentionDays": "1"}
+    return {"EventId": "json:id", "Sink": "log:", "Architecture": "x86_64"}
 
 
-def make_stack(suffix, parameters, arch="x86_64"):
+def make_stack(suffix, parameters, arch="x86_64", settings=None):
     def create(world):
         chosen = parameters(world.name)
         if chosen.get("Sink", "").startswith("arn:"):
             chosen["Sink"] = world.client("lambda").get_function_configuration(FunctionName=world.need("receiver")["function"])[
                 "FunctionArn"
             ]
-        return Stack(world, f"{world.name}-{suffix}", arch, chosen)
+        return Stack(world, f"{world.name}-{suffix}", arch, chosen, settings or {})
 
     return create
 
@@ -247,8 +248,9 @@ def make_stack(suffix, parameters, arch="x86_64"):
 class Stack:
     """A stack of the template; created with the object."""
 
-    def __init__(self, world, name, arch, chosen):
+    def __init__(self, world, name, arch, chosen, settings):
         self.world, self.name, self.chosen = world, name, emulators.parameters(world.emulator, dict(chosen))
+        self.settings = emulators.settings(world.emulator, settings)
         self.bucket = world.need("bucket")["bucket"]
         self.folder = f"code/{arch}"
         for function in code_zips.FUNCTIONS:
@@ -271,7 +273,7 @@ class Stack:
 
     def template(self, change=None):
         made = emulators.adapted(self.world.emulator, template.transformed(), self.chosen)
-        made = template.throw_away(made, self.bucket, self.folder)
+        made = template.with_settings(template.throw_away(made, self.bucket, self.folder), self.settings)
         return change(made) if change else made
 
     def arguments(self, change=None):
@@ -373,7 +375,7 @@ RESOURCES = {
     "outage": Resource(
         "stack of infra/sam whose sink is the receiver",
         (("AWS::CloudFormation::Stack", "{name}-o"),),
-        make_stack("o", outage_parameters),
+        make_stack("o", outage_parameters, settings=OUTAGE_SETTINGS),
         outage_parameters,
         ("bucket", "receiver"),
     ),

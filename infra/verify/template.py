@@ -39,6 +39,10 @@ def transformed():
 
 def throw_away(template, bucket, folder):
     """Changes a transformed template: code from `folder` of a bucket, and nothing stays when the stack is deleted."""
+    for table in cfn.by_type(template["Resources"], "AWS::DynamoDB::Table").values():
+        table["DeletionProtectionEnabled"] = False
+    for logs in cfn.by_type(template["Resources"], "AWS::Logs::LogGroup").values():
+        logs["RetentionInDays"] = 1
     for resource in template["Resources"].values():
         for policy in ("DeletionPolicy", "UpdateReplacePolicy"):
             if policy in resource:
@@ -49,9 +53,10 @@ def throw_away(template, bucket, folder):
     return template
 
 
-def without_input_mapping(template):
-    """Removes the mapping of the input queue, as docs/operations.md says for the way back from provisioned pollers."""
-    del template["Resources"]["AggregatorInput"]
+def with_settings(template, settings):
+    """Adds variables to both functions, which override the configuration file."""
+    for function in cfn.by_type(template["Resources"], "AWS::Lambda::Function").values():
+        function["Environment"]["Variables"].update(settings)
     return template
 
 

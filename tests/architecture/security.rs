@@ -5,9 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::files::read;
 
 /// The services whose actions the roles may have.
-const SERVICES: [&str; 11] = [
+const SERVICES: [&str; 9] = [
     "dynamodb",
-    "events",
     "kms",
     "lambda",
     "logs",
@@ -16,7 +15,6 @@ const SERVICES: [&str; 11] = [
     "sqs",
     "ssm",
     "states",
-    "xray",
 ];
 
 /// The actions of each statement, by its name.

@@ -2,58 +2,52 @@
 
 from botocore.exceptions import ClientError
 
-from verify import template
 from verify.costs import Cost
 from verify.experiment import Experiment
 from verify.verdict import of_checks
 
-# One more than CloudFormation's documented limit, which is below Lambda's.
-POLLERS_OVER = 2_001
+UNITS = (5, 10)
 
 
 class Updates(Experiment):
     number = 12
-    assumption = "Updates work: to provisioned pollers, back in two deployments only, with a key and without; Lambda takes 2,001 pollers"
-    relied_on_in = "docs/operations.md, Updates, and Back from provisioned pollers; infra/sam/template.yaml, PollersMax"
-    does = "Updates a stack six times, and asks Lambda for 2,001 pollers"
+    assumption = "Updates work: of the lock table to provisioned capacity and back, with a key and without"
+    relied_on_in = "docs/operations.md, Updates; docs/deploying.md, Capacity of the lock table"
+    does = "Updates a stack four times"
     needs = ("updates", "key")
-    minutes = 25
+    minutes = 20
 
     def costs(self):
-        # Two pollers for as long as the update to the next step takes.
-        return [Cost("poller-hour", 2 * 0.5), Cost("key-hour", 1), Cost("kms", 500)]
+        return [Cost("key-hour", 1), Cost("kms", 500)]
 
     def run(self, world):
         stack = world.need("updates")
         key = world.need("key")["arn"]
         steps = [
-            self.step(world, stack, "to provisioned", InputScaling="provisioned"),
-            self.pollers_over(world, stack),
-            self.step(world, stack, "back in one", InputScaling="maximum-concurrency"),
-            self.step(world, stack, "without the mapping", template.without_input_mapping),
-            self.step(world, stack, "back in two"),
+            self.step(world, stack, "to provisioned", LockTableCapacity=f"provisioned:{UNITS[0]}-{UNITS[1]}"),
+            self.step(world, stack, "back on demand", LockTableCapacity="on-demand"),
             self.step(world, stack, "key on", KmsKeyArn=key),
             self.step(world, stack, "key off", KmsKeyArn=""),
         ]
         return {"steps": {step.pop("step"): step for step in steps}}
 
-    def step(self, world, stack, name, change=None, **chosen):
+    def step(self, world, stack, name, **chosen):
         try:
-            status, failures = stack.update(change, **chosen)
+            status, failures = stack.update(**chosen)
         except ClientError as error:
             status, failures = "refused", [error.response["Error"].get("Message", "")[:300]]
         return {
             "step": name,
             "status": status,
             "failures": failures,
-            "scaling": self.scaling(stack),
+            "capacity": self.capacity(world, stack),
             "encrypted": self.encrypted(world, stack),
         }
 
-    def scaling(self, stack):
-        """Returns how the mappings of the aggregator scale."""
-        kinds = ("ScalingConfig", "ProvisionedPollerConfig")
-        return [{kind: mapping[kind] for kind in kinds if mapping.get(kind)} for mapping in stack.mappings()]
+    def capacity(self, world, stack):
+        """Returns the provisioned write units of the lock table and of its index; 0 on demand."""
+        table = world.client("dynamodb").describe_table(TableName=stack.physical["LockTable"])["Table"]
+        return [each.get("ProvisionedThroughput", {}).get("WriteCapacityUnits", 0) for each in (table, *table["GlobalSecondaryIndexes"])]
 
     def encrypted(self, world, stack):
         """Returns whether a key of the account encrypts a queue and a table."""
@@ -61,41 +55,15 @@ class Updates(Experiment):
         table = world.client("dynamodb").describe_table(TableName=stack.physical["LockTable"])["Table"]
         return {"queue": bool(queue.get("KmsMasterKeyId")), "table": table.get("SSEDescription", {}).get("SSEType") == "KMS"}
 
-    def pollers_over(self, world, stack):
-        config = {"MinimumPollers": 2, "MaximumPollers": POLLERS_OVER}
-        try:
-            for mapping in stack.mappings():
-                world.client("lambda").update_event_source_mapping(UUID=mapping["UUID"], ProvisionedPollerConfig=config)
-            status, failures = "accepted", []
-        except ClientError as error:
-            status, failures = "refused", [error.response["Error"].get("Message", "")[:300]]
-        # The next update of the stack would meet a mapping that is still changing.
-        world.until(lambda: all(each.get("State") == "Enabled" for each in stack.mappings()), 600)
-        return {"step": "2001 pollers", "status": status, "failures": failures, "scaling": self.scaling(stack), "encrypted": None}
-
-    def has_pollers_over(self, step):
-        most = [each.get("ProvisionedPollerConfig", {}).get("MaximumPollers") for each in step["scaling"]]
-        return step["status"] == "accepted" and most == [POLLERS_OVER]
-
     def judge(self, seen):
         steps = seen["steps"]
-        has = lambda name, kind: any(kind in each for each in steps[name]["scaling"])  # noqa: E731
-        told = lambda name: f"{name}: {steps[name]['status']} {' '.join(steps[name]['failures'])} {steps[name]['scaling']}".strip()  # noqa: E731
+        told = lambda name: f"{name}: {steps[name]['status']} {' '.join(steps[name]['failures'])} {steps[name]['capacity']}"  # noqa: E731
         done = lambda name: steps[name]["status"] == "UPDATE_COMPLETE"  # noqa: E731
         both = lambda name, on: done(name) and set(steps[name]["encrypted"].values()) == {on}  # noqa: E731
+        scaled = [UNITS[0] <= int(units) <= UNITS[1] for units in steps["to provisioned"]["capacity"]]
         checks = [
-            (done("to provisioned") and has("to provisioned", "ProvisionedPollerConfig"), told("to provisioned")),
-            (self.has_pollers_over(steps["2001 pollers"]), told("2001 pollers")),
-            # docs/operations.md says that the pollers stay. If they do not, the runbook asks for more than is needed.
-            (
-                has("back in one", "ProvisionedPollerConfig") or not done("back in one"),
-                f"{told('back in one')}: the pollers are gone after one deployment, so the runbook asks for one too many",
-            ),
-            (done("without the mapping") and not steps["without the mapping"]["scaling"], told("without the mapping")),
-            (
-                done("back in two") and has("back in two", "ScalingConfig") and not has("back in two", "ProvisionedPollerConfig"),
-                told("back in two"),
-            ),
+            (done("to provisioned") and all(scaled), told("to provisioned")),
+            (done("back on demand") and not any(steps["back on demand"]["capacity"]), told("back on demand")),
             (both("key on", True), f"{told('key on')} {steps['key on']['encrypted']}"),
             (both("key off", False), f"{told('key off')} {steps['key off']['encrypted']}"),
         ]
@@ -104,8 +72,8 @@ class Updates(Experiment):
 
 class WarmThroughput(Experiment):
     number = "12-warm"
-    assumption = "LockTableWarmWrites can be raised on a stack that exists, for the table and its index"
-    relied_on_in = "infra/sam/template.yaml, LockTableWarmWrites"
+    assumption = "LockTableCapacity=warm:N can be raised on a stack that exists, for the table and its index"
+    relied_on_in = "infra/sam/template.yaml, LockTableCapacity"
     does = "Raises it from the default to 5,000. AWS publishes a price for that which could not be read: it is not in the estimate"
     needs = ("updates",)
     minutes = 10
@@ -113,7 +81,7 @@ class WarmThroughput(Experiment):
 
     def run(self, world):
         stack = world.need("updates")
-        status, failures = stack.update(LockTableWarmWrites="5000")
+        status, failures = stack.update(LockTableCapacity="warm:5000")
         table = world.client("dynamodb").describe_table(TableName=stack.physical["LockTable"])["Table"]
         warm = [table.get("WarmThroughput", {}), *(each.get("WarmThroughput", {}) for each in table["GlobalSecondaryIndexes"])]
         return {"status": status, "failures": failures, "writes": [each.get("WriteUnitsPerSecond") for each in warm]}

@@ -82,7 +82,7 @@ struct AssumedArgs {
     /// How much of a part the sink takes in a second
     #[arg(long, value_name = "MB")]
     sink_mb_per_second: Option<f64>,
-    /// Write units a second of each table and each index; fixes them, and overrides LockTableWarmWrites
+    /// Write units a second of each table and each index; fixes them, and overrides LockTableCapacity
     #[arg(long, value_name = "UNITS")]
     table_limit: Option<f64>,
     /// Write units a second of each index key [default: 1000]
@@ -359,7 +359,7 @@ fn found(settings: &Settings, prices: &Prices, conditions: &search::Conditions) 
         counted(all.len(), "setting")
     );
     found.into_iter().take(FOUND_SHOWN).for_each(show);
-    println!("LockTableWarmWrites stays as given, because AWS's price for it is not known here");
+    println!("LockTableCapacity stays as given, because AWS's price for it is not known here");
     ExitCode::SUCCESS
 }
 

@@ -2,46 +2,38 @@
 
 use std::collections::BTreeMap;
 
-use super::settings::{Bodies, Scaling, Settings};
+use super::settings::{Bodies, Scaling, Settings, Tables};
 
-/// Parameters that a plan does not depend on.
-const WITHOUT_EFFECT: [&str; 36] = [
+/// Parameters, and settings of the configuration file, that a plan does not depend on.
+const WITHOUT_EFFECT: [&str; 28] = [
     "AlarmTopicArn",
     "BatchKey",
     "BatchKeysMax",
+    "Config",
     "DedupWindow",
     "EventId",
     "EventIdPrefix",
-    "FormerBodies",
     "KmsKeyArn",
-    "LockTableWarmReads",
-    "LogRetentionDays",
-    "OldestMessageSeconds",
     "OnDuplicate",
     "OverflowBucket",
-    "PollersBelow10",
-    "PollersBelow100",
-    "PollersBelow20",
-    "PollersBelow200",
-    "PollersBelow5",
-    "PollersBelow50",
+    "PermissionsBoundaryArn",
+    "PolicyArns",
+    "ReserveConcurrency",
     "SecretsLayerArn",
     "Sink",
     "SinkColumns",
     "SinkCompression",
     "SinkFormat",
     "SinkHeader",
-    "SinkPassword",
     "SinkPayloads",
     "SinkRejects",
     "SinkRejectsMax",
-    "SinkSecret",
     "SinkSecretArn",
     "SinkSecretHeader",
     "SinkTable",
     "SinkTimeout",
-    "SweepMinutes",
-    "Tracing",
+    "VpcSecurityGroupIds",
+    "VpcSubnetIds",
 ];
 
 /// A parameter, with its value.
@@ -281,6 +273,9 @@ impl Values<'_> {
         }
         let switch = self.word("SealWhenDrained", &[("on", true), ("off", false)]);
         batches.seal_when_drained = switch.unwrap_or(batches.seal_when_drained);
+        if self.by_name.get("Bodies") == Some(&"") {
+            self.by_name.remove("Bodies");
+        }
         if self
             .by_name
             .get("Bodies")
@@ -305,13 +300,58 @@ impl Values<'_> {
 
     fn tables(&mut self, settings: &mut Settings) {
         let tables = &mut settings.tables;
-        if let Some(units) = self.number("LockTableWarmWrites", 0, 1_000_000) {
-            tables.lock = tables.lock.max(units as f64);
-            tables.quota = tables.quota.max(units as f64);
+        if let Some(capacity) = self.by_name.remove("LockTableCapacity") {
+            match writes_of(capacity) {
+                Some(writes) => writes.apply(tables),
+                None => self.problems.push(format!(
+                    "parameter `LockTableCapacity`: not allowed: got `{capacity}`, expected on-demand, at-most:N, warm:N or \
+                     provisioned:MIN-MAX"
+                )),
+            }
         }
         if let Some(shards) = self.number("IndexShards", 1, 100) {
             tables.shards = shards as u32;
         }
+    }
+}
+
+/// The write units a second that `LockTableCapacity` decides.
+enum Writes {
+    /// What AWS gives a new table.
+    New,
+    AtLeast(f64),
+    AtMost(f64),
+}
+
+impl Writes {
+    fn apply(&self, tables: &mut Tables) {
+        match self {
+            Writes::New => {}
+            Writes::AtLeast(units) => {
+                tables.lock = tables.lock.max(*units);
+                tables.quota = tables.quota.max(*units);
+            }
+            Writes::AtMost(units) => {
+                tables.lock = tables.lock.min(*units);
+                tables.quota = tables.quota.min(*units);
+            }
+        }
+    }
+}
+
+/// Returns the writes of a value of `LockTableCapacity`; [`None`] if the template does not allow it. Provisioned capacity takes its
+/// minimum, because it is scaled only after minutes.
+fn writes_of(capacity: &str) -> Option<Writes> {
+    if capacity == "on-demand" {
+        return Some(Writes::New);
+    }
+    let (kind, units) = capacity.split_once(':')?;
+    let (min, _) = units.split_once('-').unwrap_or((units, ""));
+    let units = f64::from(min.parse::<u32>().ok()?);
+    match kind {
+        "warm" => Some(Writes::AtLeast(units)),
+        "at-most" | "provisioned" => Some(Writes::AtMost(units)),
+        _ => None,
     }
 }
 
@@ -377,7 +417,7 @@ mod tests {
                 pair("InputScaling", "provisioned"),
                 pair("PollersMax", "50"),
                 pair("Bodies", "s3://bucket/prefix"),
-                pair("LockTableWarmWrites", "20000"),
+                pair("LockTableCapacity", "warm:20000"),
                 pair("Sink", "log:"),
             ],
         );
