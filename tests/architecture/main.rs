@@ -29,7 +29,14 @@ const MAY_IMPORT: [(&str, &[&str]); 14] = [
     ("aggregator", &["protocol", "shared"]),
     (
         "batchctl",
-        &["aggregator", "protocol", "shared", "sinks", "stack"],
+        &[
+            "aggregator",
+            "batch-processor",
+            "protocol",
+            "shared",
+            "sinks",
+            "stack",
+        ],
     ),
     ("sinks", &["protocol", "shared"]),
     ("batch-processor", &["protocol", "shared", "sinks"]),
