@@ -75,7 +75,7 @@ fn every_wrong_variable_is_named_in_one_message() {
         "`SEAL_WHEN_DRAINED`: wrong value: got `yes`, expected `on` or `off`",
         "`ON_DUPLICATE`: wrong value: got `ignore`, expected `drop` or `requeue`",
         "`QUARANTINE_SQS_URL`: wrong value: got `here`",
-        "`OVERFLOW_BUCKET`: wrong value: got `Here`, expected the name of a bucket",
+        "`OVERFLOW_BUCKET`: wrong value: got `Here`: expected the name of a bucket",
     ] {
         assert!(text.contains(words), "{words} in {text}");
     }

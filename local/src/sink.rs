@@ -3,84 +3,25 @@
 
 #[cfg_attr(not(feature = "full"), path = "sink/no_others.rs")]
 mod others;
+mod place;
 
 use std::fmt;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use clap::ValueEnum;
-use loadgen::{Deliveries, DeliveryReport, Manifests};
+use loadgen::{Deliveries, DeliveryReport};
 use protocol::text::counted;
 use serde::Serialize;
 
 use self::others::OtherSinks;
+pub use self::place::{BUCKET, PAYLOADS, SinkKind};
+use self::place::{PATH, PREFIX, Place};
 use crate::faults::SinkErrors;
 use crate::receiver::{ContentStore, Receiver};
 use crate::services;
 #[cfg(feature = "full")]
 use crate::sftp::WatchReport;
-
-/// The bucket of the sink `s3`.
-pub const BUCKET: &str = "batches";
-/// The prefix of all keys in the buckets of sinks.
-const PREFIX: &str = "out";
-/// The path to which the sink `http` sends requests.
-const PATH: &str = "batches";
-/// The bucket for parts that are compressed, or too large for a call.
-pub const PAYLOADS: &str = "payloads";
-
-/// A kind of sink that has a stand-in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum SinkKind {
-    /// Files in a directory
-    #[default]
-    File,
-    /// Objects in a bucket of the S3 stand-in
-    S3,
-    /// Requests to a receiver that honours the idempotency key
-    Http,
-    /// Invocations of a function
-    Lambda,
-    /// Executions of a state machine
-    States,
-    /// A table in a PostgreSQL server, which must be installed
-    Postgres,
-    /// Files on an OpenSSH server, which must be installed
-    Sftp,
-}
-
-impl SinkKind {
-    /// Returns whether the stand-in needs a build with the cargo feature `full`.
-    pub(crate) fn needs_full(self) -> bool {
-        !matches!(self, SinkKind::File | SinkKind::Http)
-    }
-
-    /// Returns whether the audit requires manifests beside the parts.
-    pub fn manifests(self) -> Manifests {
-        match self {
-            SinkKind::File => Manifests::Required,
-            SinkKind::S3 => Manifests::Required,
-            SinkKind::Sftp => Manifests::Required,
-            _ => Manifests::Optional,
-        }
-    }
-}
-
-impl fmt::Display for SinkKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            SinkKind::File => "file",
-            SinkKind::S3 => "s3",
-            SinkKind::Http => "http",
-            SinkKind::Lambda => "lambda",
-            SinkKind::States => "states",
-            SinkKind::Postgres => "postgres",
-            SinkKind::Sftp => "sftp",
-        })
-    }
-}
 
 /// A running stand-in for a sink.
 pub struct SinkHost {
@@ -93,18 +34,6 @@ pub struct SinkHost {
     temporary: tempfile::TempDir,
     /// Whether the parts stay when this is dropped.
     kept: bool,
-}
-
-/// Where the stand-ins write, and what they report to.
-struct Place<'p> {
-    /// The directory that the user chose, if any. It gets parts only.
-    work: Option<&'p Path>,
-    /// The directory of the buckets.
-    s3_directory: &'p Path,
-    /// The directory of the parts that a sink does not keep as files or objects.
-    out: &'p Path,
-    deliveries: &'p Arc<Deliveries>,
-    errors: &'p Arc<SinkErrors>,
 }
 
 impl SinkHost {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use shared::config::{List, Number, Reader, Text, Unset, Variable, Word};
+use shared::config::{Number, Reader, Text, Unset, Variable, Word};
 
 use crate::columns::Columns;
 use crate::compression::Compression;
@@ -10,55 +10,23 @@ use crate::format::Format;
 use crate::parquet::ParquetFormat;
 use crate::rendering::Rendering;
 use crate::secret::SecretConfig;
-use crate::uri::{SINK_URIS, SinkKind, SinkUri};
+use crate::uri::{SinkKind, SinkUri};
 
 mod access;
+mod form;
 mod layout;
 #[cfg(feature = "full")]
 mod servers;
 
+use form::{ColumnsValue, FormatName, SINK_FORMAT};
 use layout::SINK_ENCODING;
 
 pub use access::{SINK_HOST_KEY, SINK_PASSWORD, SINK_SECRET, SINK_SECRET_HEADER, SINK_TABLE};
+pub use form::SINK;
+pub(crate) use form::SINK_COLUMNS;
 #[cfg(feature = "full")]
 pub use servers::Servers;
 
-/// The sink that batches are delivered to.
-pub const SINK: Variable<Text> = Variable {
-    name: "SINK",
-    key: Some("sink.uri"),
-    value: Text {
-        unset: Unset::Refused,
-        allowed: SINK_URIS,
-    },
-    meaning: "Where batches go. `log:` counts them and delivers nowhere: it is for trying out. docs/sinks.md describes the others.",
-};
-const SINK_FORMAT: Variable<Word<FormatName>> = Variable {
-    name: "SINK_FORMAT",
-    key: Some("sink.format"),
-    value: Word {
-        default: FormatName::Envelope,
-        words: &[
-            ("envelope", FormatName::Envelope),
-            ("body", FormatName::Body),
-            ("csv", FormatName::Csv),
-            ("fixed-width", FormatName::FixedWidth),
-            ("parquet", FormatName::Parquet),
-        ],
-    },
-    meaning: "The format of a part: `envelope` is one JSON object per line, `body` one body per line, `csv`, `fixed-width` \
-              and `parquet` have the columns of `SINK_COLUMNS`.",
-};
-/// The columns, or the URI of a file with them. [`columns_source`](crate::columns_source) reads that file.
-pub(crate) const SINK_COLUMNS: Variable<List> = Variable {
-    name: "SINK_COLUMNS",
-    key: Some("sink.columns"),
-    value: List(Text {
-        unset: Unset::Nothing,
-        allowed: "a JSON list of columns, or where one is: `file:///path` or `s3://bucket/key`",
-    }),
-    meaning: "The columns of `csv`, `fixed-width`, `parquet` and `postgres:`. A file in the deployment package has the URI `file:///var/task/…`.",
-};
 const SINK_HEADER: Variable<Word<bool>> = Variable {
     name: "SINK_HEADER",
     key: Some("sink.header"),
@@ -201,23 +169,6 @@ impl SinkConfig {
             servers,
         }
     }
-}
-
-/// `SINK_FORMAT`, before its columns are known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum FormatName {
-    Envelope,
-    Body,
-    Csv,
-    FixedWidth,
-    Parquet,
-}
-
-/// The value of `SINK_COLUMNS`.
-enum ColumnsValue {
-    Unset,
-    Invalid,
-    Valid(Columns),
 }
 
 /// Returns the format with its columns. If they do not fit together, reports that and returns the format `envelope`.

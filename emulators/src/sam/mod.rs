@@ -1,6 +1,6 @@
 //! Reads SAM templates, so that the emulators can be started with the queues, tables and functions that are deployed.
 //!
-//! Only the intrinsic functions `Ref`, `Fn::GetAtt`, `Fn::If`, `Fn::FindInMap`, `Fn::Select` and `Fn::Split` are supported, with
+//! Only the intrinsic functions `Ref`, `Fn::GetAtt`, `Fn::If`, `Fn::FindInMap`, `Fn::Select`, `Fn::Split` and `Fn::Sub` of a text are supported, with
 //! conditions of `Fn::Equals` and `Fn::Not`. Others, and references to something that does not exist, are errors where their value is
 //! needed. Queues, tables, functions and alarms are read; resources of other kinds, such as roles, are ignored.
 //!

@@ -265,6 +265,11 @@ impl Resolver<'_> {
                 }
                 Ok(Some(found.clone()))
             }
+            ("Fn::Sub", _) => {
+                let text = argument.as_str();
+                let text = text.context("not supported: expected a text without a map")?;
+                self.substituted(text).map(|text| Some(json!(text)))
+            }
             ("Fn::Split", [separator, whole]) => {
                 let (separator, whole) = (self.required(separator)?, self.required(whole)?);
                 let (separator, whole) = (text(&separator), text(&whole));
@@ -319,6 +324,22 @@ impl Resolver<'_> {
         } else {
             local
         })))
+    }
+
+    /// Returns a text with the values of the names in `${…}`.
+    fn substituted(&self, whole: &str) -> anyhow::Result<String> {
+        let mut pieces = whole.split("${");
+        let mut result = pieces.next().unwrap_or_default().to_owned();
+        for piece in pieces {
+            let (name, rest) = piece
+                .split_once('}')
+                .with_context(|| format!("`{whole}`: a `${{` without `}}`"))?;
+            let value = self.reference(name)?;
+            let value = value.with_context(|| format!("`{name}`: no value"))?;
+            result.push_str(&text(&value));
+            result.push_str(rest);
+        }
+        Ok(result)
     }
 
     fn attribute(&self, parts: &[&str]) -> anyhow::Result<Value> {

@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 use std::path::PathBuf;
 
-use super::{Place, SinkKind};
+use super::place::{Place, SinkKind};
 
 pub(super) struct OtherSinks;
 

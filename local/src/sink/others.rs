@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use emulators::s3::S3;
 
-use super::{BUCKET, PAYLOADS, PREFIX, Place, SinkKind};
+use super::place::{BUCKET, PAYLOADS, PREFIX, Place, SinkKind};
 use crate::postgres::Postgres;
 use crate::sftp::{Sftp, WatchReport};
 use crate::sink_bucket::SinkBucket;

@@ -100,7 +100,7 @@ fn syntax_errors_and_repeated_keys_have_their_line_and_column() {
         ("[events]\nid = \"a\"\nid = \"b\"\n", "3:1"),
         ("[events]\nid = \n", "2:6"),
         ("[events\n", "1:8"),
-        ("[sink]\n[sink]\n", "2:1"),
+        ("[sink]\n[sink]\n", "2:2"),
         ("[events]\nid = \"é\" x\n", "2:10"),
     ] {
         let problems = problems(text);

@@ -3,7 +3,7 @@
 use shared::config::Reader;
 
 use super::access::{SINK_HOST_KEY, SINK_PASSWORD, SINK_REJECTS_MAX, SINK_SECRET, SINK_TABLE};
-use super::{ColumnsValue, FormatName, SINK, SINK_COLUMNS, SINK_FORMAT};
+use super::form::{ColumnsValue, FormatName, SINK, SINK_COLUMNS, SINK_FORMAT};
 use crate::postgres::{Database, TableName};
 use crate::secret::Secret;
 use crate::sftp::HostKeys;
