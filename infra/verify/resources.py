@@ -213,7 +213,8 @@ def make_receiver(world):
 
 
 def main_parameters(name):
-    return {"EventId": "json:id", "Sink": f"s3://{name}-data/parts", "Architecture": "x86_64"}
+    # So many that an overshoot shows (18).
+    return {"EventId": "json:id", "Sink": f"s3://{name}-data/parts", "Architecture": "x86_64", "AggregatorConcurrency": "50"}
 
 
 def arm_parameters(name):
