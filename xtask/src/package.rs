@@ -339,12 +339,14 @@ pub fn burst(burst: &Burst) -> anyhow::Result<()> {
 }
 
 impl Burst {
-    /// Returns a small burst through the functions for arm64.
+    /// Returns a small burst through the functions for arm64, with the timeouts of the template: an emulator is slow.
     pub fn of_arm64() -> Burst {
         Burst {
             package: Package::for_arch(Architecture::Arm64),
             messages: 1_000,
-            arguments: Vec::new(),
+            arguments: ["--aggregator-timeout=60", "--batch-processor-timeout=300"]
+                .map(str::to_owned)
+                .to_vec(),
         }
     }
 }
