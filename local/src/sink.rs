@@ -4,6 +4,7 @@
 #[cfg_attr(not(feature = "full"), path = "sink/no_others.rs")]
 mod others;
 mod place;
+pub(crate) mod variables;
 
 use std::fmt;
 use std::net::TcpListener;
@@ -17,6 +18,7 @@ use serde::Serialize;
 use self::others::OtherSinks;
 pub use self::place::{BUCKET, PAYLOADS, SinkKind};
 use self::place::{PATH, PREFIX, Place};
+use self::variables::server_variables;
 use crate::faults::SinkErrors;
 use crate::receiver::{ContentStore, Receiver};
 use crate::services;
@@ -194,19 +196,6 @@ fn variables(kind: SinkKind, directory: &Path, endpoint: &str) -> Vec<(&'static 
         }
     };
     vec![("SINK", sink)]
-}
-
-/// Returns the variables of a sink that logs in to a server.
-pub(crate) fn server_variables(
-    url: String,
-    host_key: String,
-    password: String,
-) -> Vec<(&'static str, String)> {
-    vec![
-        ("SINK", url),
-        ("SINK_HOST_KEY", host_key),
-        ("SINK_PASSWORD", password),
-    ]
 }
 
 /// Returns the variables of a sink that is called by its ARN.

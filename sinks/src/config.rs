@@ -146,7 +146,8 @@ impl SinkConfig {
         let others = [
             rejects.as_ref().map(SinkUri::to_string),
             payloads.as_ref().map(SinkUri::to_string),
-            reader.value(&SINK_TABLE),
+            // Templates up to 0.2.0 set this variable for every sink, to its default.
+            reader.value_or_default(&SINK_TABLE),
         ];
         let others = others.map(Option::unwrap_or_default);
         let fingerprint = fingerprint_of(

@@ -213,12 +213,13 @@ fn line(rig: &Rig, action: &Action) -> String {
     });
     let only_with = match (action.action.as_str(), resource.as_str()) {
         ("dynamodb:BatchGetItem", _) => None,
-        ("sqs:GetQueueUrl", _) => Some("SEAL_WHEN_DRAINED"),
-        (_, "LockTable") => Some("WRITE_MODE"),
+        ("sqs:GetQueueUrl", _) => Some(("SEAL_WHEN_DRAINED", "off")),
+        (_, "LockTable") => Some(("WRITE_MODE", "batch")),
         _ => None,
     };
-    let condition = only_with.map_or_else(String::new, |name| {
-        let value = rig.stack.variable(name).expect("the template sets it");
+    let condition = only_with.map_or_else(String::new, |(name, default)| {
+        let value = rig.stack.variable(name);
+        let value = value.unwrap_or(default);
         format!(" {name}={value}")
     });
     format!("{function} {} {resource}{condition}", action.action)

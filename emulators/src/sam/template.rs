@@ -499,7 +499,7 @@ Parameters: { Limit: { Default: 9 } }
         let timeout = |condition: &str, hurry: &str| {
             let template = format!(
                 "Parameters: {{ Hurry: {{ Default: no }} }}\nConditions: {{ Hurried: {condition} }}\n{}",
-                queue("{ VisibilityTimeout: !If [Hurried, !Ref Hurry, !Sub '${Hurry}'] }")
+                queue("{ VisibilityTimeout: !If [Hurried, !Sub '${Hurry}', !Join ['', [slow]]] }")
             );
             let resources = resolve(&template, &[("Hurry", hurry)])?;
             anyhow::Ok(resources.queues["jobs"].visibility_timeout)
@@ -511,7 +511,7 @@ Parameters: { Limit: { Default: 9 } }
             let seven = Some(std::time::Duration::from_secs(7));
             assert_eq!(timeout(condition, "7").unwrap(), seven, "{condition}");
             let error = format!("{:#}", timeout(condition, "slow").unwrap_err());
-            let expected = "{\"Fn::Sub\":\"${Hurry}\"}`: not supported";
+            let expected = "{\"Fn::Join\":[\"\",[\"slow\"]]}`: not supported";
             assert!(error.contains(expected), "{error}");
         }
     }

@@ -286,7 +286,11 @@ impl<'a> Reader<'a> {
         parsed
     }
 
-    fn value_or_default<K: Parsed>(&mut self, variable: &'static Variable<K>) -> Option<String> {
+    /// Returns the text of a setting, or its default.
+    pub fn value_or_default<K: Parsed>(
+        &mut self,
+        variable: &'static Variable<K>,
+    ) -> Option<String> {
         if self.is_set(variable) {
             return self.found(variable);
         }
