@@ -27,8 +27,6 @@ SET = {
     "Aggregator": {"CONFIG", "EVENT_ID", "ON_DUPLICATE", "BODIES"},
     "BatchProcessor": {"CONFIG", "SINK", "SINK_SECRET"},
 }
-# Both functions read this one before the others.
-CONFIG = {"CONFIG"}
 # Variables that no default of the code may contradict, because the template always sets them.
 ALWAYS_SET = ("ON_DUPLICATE",)
 
@@ -107,7 +105,7 @@ def variables(world, known):
     than their parameter or resource."""
     for function in FUNCTIONS:
         set_here = world.properties(function).get("Environment", {}).get("Variables", {})
-        read = {name for name, each in known.items() if function in each.functions} | CONFIG
+        read = {name for name, each in known.items() if function in each.functions}
         for name in sorted(set(set_here) - read):
             yield f"{function}: {name} is set, but the function does not read it"
         # A parameter sets its variable in every function that reads it.
@@ -178,7 +176,7 @@ def self_test(text):
         "with another default": (row("ON_DUPLICATE"), row("ON_DUPLICATE").replace("| `drop` |", "| `requeue` |")),
         "with another word": ("`drop` or `requeue` |", "`drop` or `wait` |"),
         "with another word of bodies": (row("BODIES"), row("BODIES").replace("`table`", "`chunks`")),
-        "for another sink": ("or of a state machine |", "or of a topic, or `ftp://x` |"),
+        "for another sink": ("or of a state machine, or `log:`", "or of a topic, `ftp://x`, or `log:`"),
     }
     for name, (old, new) in changes.items():
         assert document.count(old) == 1, f"self_test: the change `{name}` fits {document.count(old)} places of docs/configuration.md, expected one"

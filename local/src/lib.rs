@@ -32,6 +32,7 @@ pub mod redeploys;
 #[cfg(feature = "full")]
 mod relay;
 pub mod sampler;
+mod server_variables;
 pub mod services;
 pub mod settings;
 #[cfg(feature = "full")]

@@ -4,7 +4,6 @@
 #[cfg_attr(not(feature = "full"), path = "sink/no_others.rs")]
 mod others;
 mod place;
-pub(crate) mod variables;
 
 use std::fmt;
 use std::net::TcpListener;
@@ -18,9 +17,9 @@ use serde::Serialize;
 use self::others::OtherSinks;
 pub use self::place::{BUCKET, PAYLOADS, SinkKind};
 use self::place::{PATH, PREFIX, Place};
-use self::variables::server_variables;
 use crate::faults::SinkErrors;
 use crate::receiver::{ContentStore, Receiver};
+use crate::server_variables::server_variables;
 use crate::services;
 #[cfg(feature = "full")]
 use crate::sftp::WatchReport;

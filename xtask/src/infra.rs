@@ -19,6 +19,9 @@ pub struct Infra {
     /// Run the linters on every wrong template, not only on those that no other check catches; takes some minutes more
     #[arg(long)]
     all: bool,
+    /// Plant one wrong template for each check, as `cargo xtask test` does
+    #[arg(long, conflicts_with = "all")]
+    few: bool,
     /// Build the zips, and check the templates against them; takes some minutes more
     #[arg(long)]
     packages: bool,
@@ -27,7 +30,8 @@ pub struct Infra {
 /// Installs missing tools, and runs the checks.
 pub fn run(arguments: &Infra) -> anyhow::Result<()> {
     let mut check = checks()?;
-    status(check.args(arguments.all.then_some("--all")))?;
+    check.args(arguments.all.then_some("--all"));
+    status(check.args(arguments.few.then_some("--few")))?;
     if arguments.packages {
         // For the architecture in the template, which may differ from this machine's.
         package::build(&package::Package::deployed()?)?;

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::faults::SinkErrors;
-use crate::sink::variables::server_variables;
+use crate::server_variables::server_variables;
 
 pub use proxy::Proxy;
 pub use server::Server;
