@@ -5,11 +5,11 @@ use sinks::SinkError;
 
 use super::{COLUMNS, ORDERS, REJECTS_MAX, Rig, delivered, part};
 
-/// The rows of a full batch.
-const ROWS: usize = 50_000;
-/// The maximum of round trips for a full batch, for any number of refused rows: some for each chunk, and some for the
-/// part.
-const REQUESTS_MAX: u64 = 200;
+/// The rows of a large part. An unoptimised build on a busy machine renders so many of them within the 10 s for which a
+/// transaction of the sink may be idle.
+const ROWS: usize = 15_000;
+/// The maximum of round trips for such a part, for any number of refused rows: some for each chunk, and some for the part.
+const REQUESTS_MAX: u64 = 80;
 
 /// Returns orders, of which `refused` have an id that is not a number, evenly spread.
 fn orders(rows: usize, refused: usize) -> Vec<String> {
@@ -22,11 +22,11 @@ fn orders(rows: usize, refused: usize) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_full_part_is_sent_once_for_any_share_of_refused_rows() {
+async fn a_large_part_is_sent_once_for_any_share_of_refused_rows() {
     let rig = Rig::start(&format!("{TABLES} {ORDERS}")).await;
     let proxy = rig.proxy().await;
     let mut clean = Sent::default();
-    for refused in [0, 70, 2_000, 25_000] {
+    for refused in [0, 20, 600, 7_500] {
         rig.run("TRUNCATE events, events_parts, events_rejects")
             .await;
         // Each case has its own connection, so that all its bytes are counted.
