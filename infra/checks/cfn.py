@@ -219,7 +219,7 @@ def worlds(template):
     sets += [{"BatchProcessorConcurrency": str(each), "ReserveConcurrency": "on"} for each in template["Parameters"]["BatchProcessorConcurrency"]["AllowedValues"]]
     sets += [{"Sink": each} for each in [*SINKS.values(), *QUALIFIED.values(), "s3://bucket", "s3://bucket/1/2/3/4/5/6"]]
     sets += [{"Sink": SINKS["https"]} | each for each in SECRETS.values()]
-    sets += [{"Config": each, "SecretsLayerArn": LAYER if scheme == "ssm" else ""} for scheme, each in CONFIGS.items()]
+    sets += [{"Config": each} for each in CONFIGS.values()]
     sets += [{"LockTableCapacity": each} for each in CAPACITIES]
     sets += [VPC, VPC | {"PolicyArns": POLICIES}, {"PolicyArns": POLICIES}, {"PermissionsBoundaryArn": BOUNDARY}]
     sets += [{"KmsKeyArn": KEY}, {"Bodies": "s3", "KmsKeyArn": KEY}, {"AlarmTopicArn": TOPIC}]

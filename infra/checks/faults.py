@@ -175,7 +175,6 @@ FAULTS = [
     ("a configuration file that the aggregator may not read", [("              - !If\n                - ConfigIsInS3\n                - Sid: ReadConfig\n", "              - !If\n                - ConfigIsParameter\n                - Sid: ReadConfig\n")]),
     ("objects beside the configuration file may be read", [("s3:::${Object}\n", "s3:::${Object}*\n")]),
     ("a configuration parameter that may not be read", [("parameter${Name}\n", "parameter/${Name}\n")]),
-    ("an aggregator that cannot read a parameter", [("      Layers: !If [ConfigIsParameter, [!Ref SecretsLayerArn], !Ref \"AWS::NoValue\"]\n", "")]),
     ("a secret that is not named", [("            - !Sub ssm:${SinkSecretArn}\n", "            - !Sub ssm:${Config}\n")]),
     ("a role without the policies", [("      ManagedPolicyArns: !If [HasPolicies, !Split [\",\", !Ref PolicyArns], !Ref \"AWS::NoValue\"]\n", "")]),
     ("a role in a network without the policies", [("          - !Split [\",\", !Sub \"arn:${AWS::Partition}:iam::aws:policy/service-role/AWSLambdaVPCAccessExecutionRole,${PolicyArns}\"]\n", "          - [!Sub \"arn:${AWS::Partition}:iam::aws:policy/service-role/AWSLambdaVPCAccessExecutionRole\"]\n")]),

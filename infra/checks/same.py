@@ -26,7 +26,7 @@ WORLDS = {
     "NetworkBounded": cfn.VPC | {"PermissionsBoundaryArn": cfn.BOUNDARY, "PolicyArns": cfn.POLICIES},
     "ConfigFile": {"Config": cfn.CONFIGS["file"]},
     "ConfigObject": {"Config": cfn.CONFIGS["s3"]},
-    "ConfigParameter": {"Config": cfn.CONFIGS["ssm"], "SecretsLayerArn": cfn.LAYER},
+    "ConfigParameter": {"Config": cfn.CONFIGS["ssm"]},
     "Bucket": {"Sink": cfn.SINKS["s3"]},
     "Root": {"Sink": "s3://bucket"},
     "Deep": {"Sink": "s3://bucket/1/2/3/4/5/6"},
@@ -59,7 +59,6 @@ REFUSED = {
 # the extension by itself and makes a security group by itself.
 REFUSED_BY_CDK = {
     "Turned": ({"LockTableCapacity": "provisioned:100-99"}, "max is 99, expected a whole number from 100 on"),
-    "NoLayer": ({"Config": cfn.CONFIGS["ssm"]}, "expected secretsLayer as well"),
 }
 REFUSED_BY_SAM = {
     "SecretWithoutLayer": ({"SinkSecretArn": cfn.SECRETS["ssm"]["SinkSecretArn"]}, "SecretsLayerArn: missing"),

@@ -185,7 +185,6 @@ export class UniqueEventBatchAggregator extends Construct {
     this.chunkBucket = this.bucket();
 
     const config = this.config();
-    const parameterLayer = props.config?.startsWith('ssm:') && props.secretsLayer;
     const aggregatorLogs = this.logGroup('AggregatorLogGroup');
     this.aggregator = this.function('Aggregator', {
       code: props.code.aggregator,
@@ -195,7 +194,6 @@ export class UniqueEventBatchAggregator extends Construct {
       role: this.role('AggregatorRole', 'aggregator', [...this.grantsOfAggregator(aggregatorLogs), ...config.grants]),
       environment: { ...this.variablesOfAggregator(), CONFIG: config.uri, ...props.settings },
       reservedConcurrentExecutions: props.reserveConcurrency ? this.aggregators : undefined,
-      ...(parameterLayer && { layers: [parameterLayer] }),
     });
     const batchProcessorLogs = this.logGroup('BatchProcessorLogGroup');
     const batchProcessorRole = this.role('BatchProcessorRole', 'batch-processor', [
@@ -549,9 +547,6 @@ function problemsOf(props: UniqueEventBatchAggregatorProps): string[] {
   bounds('aggregatorConcurrency', props.aggregatorConcurrency, 2, 1_000);
   bounds('batchProcessorConcurrency', props.batchProcessorConcurrency, 2, 1_000);
   if (!props.vpc && (props.vpcSubnets || props.securityGroups)) problems.push('vpcSubnets or securityGroups is set, expected vpc as well');
-  if (props.config?.startsWith('ssm:') && !props.secretsLayer) {
-    problems.push(`config is ${JSON.stringify(props.config)}, expected secretsLayer as well, which reads it`);
-  }
   for (const name of Object.keys(props.settings ?? {})) {
     const prop = OWN_VARIABLES[name];
     if (prop) problems.push(`settings has ${name}, expected ${prop === 'none' ? 'no variable of a resource of the construct' : `the prop ${prop}`}`);

@@ -22,8 +22,8 @@ def functions_as_designed(world):
         for key, value in wanted.items():
             if str(function.get(key)) != str(value):
                 yield f"{name}: {key} is {function.get(key)}"
-        # The extension is the one layer: of the batch processor for secrets, and of both functions for the configuration file.
-        layer = world.parameter("SecretsLayerArn") if name == "BatchProcessor" or world.parameter("Config").startswith("ssm:") else ""
+        # The extension is the one layer: the batch processor reads secrets with it.
+        layer = world.parameter("SecretsLayerArn") if name == "BatchProcessor" else ""
         if function.get("Layers", []) != ([layer] if layer else []):
             yield f"{name}: Layers is {function.get('Layers')}"
         network = {
