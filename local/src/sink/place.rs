@@ -72,6 +72,13 @@ impl fmt::Display for SinkKind {
 }
 
 /// Where the stand-ins write, and what they report to.
+#[cfg_attr(
+    not(feature = "full"),
+    expect(
+        dead_code,
+        reason = "only stand-ins of the cargo feature `full` read it"
+    )
+)]
 pub(super) struct Place<'p> {
     /// The directory that the user chose, if any. It gets parts only.
     pub(super) work: Option<&'p Path>,
