@@ -59,7 +59,7 @@ def dollars(costs):
     return sum(each.dollars for each in costs)
 
 
-# What one message of a burst takes, with bodies in lock items: measured on one machine with 5 % duplicates (README.md), a message sent.
+# What one message of a burst takes, with bodies in lock items: measured on one machine with 5 % duplicates (docs/performance.md), a message sent.
 WRITES_A_MESSAGE = 3.82
 READS_A_MESSAGE = 0.98
 # Sent, received and deleted, ten at a time.

@@ -37,7 +37,7 @@ def span(world):
 class FreshTable(Experiment):
     number = NUMBER
     assumption = "A new stack takes a burst of 1.2 million messages without a dead letter, and loses and repeats nothing"
-    relied_on_in = "README.md, Promises; protocol/src/pace.rs"
+    relied_on_in = "ARCHITECTURE.md, Promises and their checks; protocol/src/pace.rs"
     does = f"Sends {MESSAGES:,} messages, {DUPLICATES} % of them duplicates, as fast as this machine can, and audits what the S3 sink got"
     needs = ("main",)
     minutes = 35
@@ -147,7 +147,7 @@ MARGIN = 0.1
 class CostPerMillion(Experiment):
     number = 20
     assumption = f"A million messages sent take {WRITES_PREDICTED} million write units, as the ledger of `local` says"
-    relied_on_in = "README.md; docs/performance.md, What it costs"
+    relied_on_in = "docs/performance.md, What it costs"
     does = "Reads the consumed units of the tables and indexes in 7. The bill itself is a day late: see --bill"
     needs = ("main",)
     after = (7,)
