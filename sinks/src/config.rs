@@ -18,6 +18,7 @@ mod layout;
 #[cfg(feature = "full")]
 mod servers;
 
+use access::DEFAULT_TABLE;
 use form::{ColumnsValue, FormatName, SINK_FORMAT};
 use layout::SINK_ENCODING;
 
@@ -147,7 +148,11 @@ impl SinkConfig {
             rejects.as_ref().map(SinkUri::to_string),
             payloads.as_ref().map(SinkUri::to_string),
             // Templates up to 0.2.0 set this variable for every sink, to its default.
-            reader.value_or_default(&SINK_TABLE),
+            Some(
+                reader
+                    .value(&SINK_TABLE)
+                    .unwrap_or_else(|| DEFAULT_TABLE.to_owned()),
+            ),
         ];
         let others = others.map(Option::unwrap_or_default);
         let fingerprint = fingerprint_of(

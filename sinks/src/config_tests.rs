@@ -1,6 +1,6 @@
 //! Which configurations of sinks are accepted, and how the others are reported.
 
-use shared::config::ConfigError;
+use shared::config::{ConfigError, ConfigFile, Settings};
 
 use super::*;
 use crate::encoding::Encoding;
@@ -495,4 +495,15 @@ fn a_parquet_file_has_columns_and_is_compressed_inside() {
     }
     let problem = problem(&[file, format]);
     assert!(problem.contains("`SINK_COLUMNS`: not set"), "{problem}");
+}
+
+#[test]
+fn a_table_of_another_form_in_the_file_is_one_problem() {
+    let text = "[sink]\nuri = \"postgres://user@host/database\"\ntable = 5\n";
+    let file = ConfigFile::parse("service.toml", text.to_owned()).unwrap();
+    let mut reader = Reader::of(Settings::new(&|_| None, Some(&file)));
+    let config = SinkConfig::read(&mut reader);
+    let problems = reader.finish(Some(config)).unwrap_err().problems;
+    let of_the_table = problems.iter().filter(|each| each.contains("sink.table"));
+    assert_eq!(of_the_table.count(), 1, "{problems:?}");
 }

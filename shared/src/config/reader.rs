@@ -287,10 +287,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Returns the text of a setting, or its default.
-    pub fn value_or_default<K: Parsed>(
-        &mut self,
-        variable: &'static Variable<K>,
-    ) -> Option<String> {
+    fn value_or_default<K: Parsed>(&mut self, variable: &'static Variable<K>) -> Option<String> {
         if self.is_set(variable) {
             return self.found(variable);
         }

@@ -37,12 +37,14 @@ pub(super) const SECRETS_PORT: Variable<Text> = Variable {
     },
     meaning: "The port of the AWS Parameters and Secrets Lambda Extension, which defines this variable.",
 };
+/// The table if `SINK_TABLE` is not set.
+pub(super) const DEFAULT_TABLE: &str = "events";
 /// The table that the sink `postgres:` writes to.
 pub const SINK_TABLE: Variable<Text> = Variable {
     name: "SINK_TABLE",
     key: Some("sink.table"),
     value: Text {
-        unset: Unset::Default("events"),
+        unset: Unset::Default(DEFAULT_TABLE),
         allowed: "`table` or `schema.table`, names of 1 to 55 bytes without `\"`",
     },
     meaning: "With `postgres:`, the table that events are written to.",
