@@ -232,7 +232,7 @@ impl Store for PartObjects<'_> {
 }
 
 /// Reads an object of at most `bytes_max` bytes; returns `None` if there is no such object.
-pub(crate) async fn read(
+async fn read(
     client: &Client,
     bucket: &str,
     key: &str,

@@ -130,13 +130,8 @@ impl Architecture {
 
 /// Fails if Rust's standard library for a target is not installed.
 pub fn ensure_std(target: &str) -> anyhow::Result<()> {
-    let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-    let output = Command::new(rustc)
-        .args(["--print", "target-libdir", "--target", target])
-        .output()
-        .context("run rustc")?;
-    let folder = String::from_utf8_lossy(&output.stdout);
-    ensure_std_in(Path::new(folder.trim()), target)
+    let folder = tools::rustc_prints(&["target-libdir", "--target", target])?;
+    ensure_std_in(&folder, target)
 }
 
 fn ensure_std_in(folder: &Path, target: &str) -> anyhow::Result<()> {

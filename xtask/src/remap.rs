@@ -3,11 +3,10 @@
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Context, ensure};
 
-use crate::tools::{cargo, root, target_dir};
+use crate::tools::{cargo, root, rustc_prints, target_dir};
 
 /// The variable that gives rustc its flags, which may contain spaces.
 pub const VARIABLE: &str = "CARGO_ENCODED_RUSTFLAGS";
@@ -57,7 +56,7 @@ fn ensure_not_in(name: &str, executable: &[u8], path: &Path) -> anyhow::Result<(
 fn paths() -> anyhow::Result<Vec<(PathBuf, &'static str)>> {
     let mut paths = vec![
         (cargo_home()?, "/cargo"),
-        (sysroot()?, "/rust"),
+        (rustc_prints(&["sysroot"])?, "/rust"),
         (root()?.to_owned(), "/source"),
         (target_dir(), "/target"),
     ];
@@ -73,16 +72,6 @@ fn cargo_home() -> anyhow::Result<PathBuf> {
     }
     let home = env::var_os("HOME").context("`HOME` is not set, and cargo's folder is below it")?;
     Ok(Path::new(&home).join(".cargo"))
-}
-
-fn sysroot() -> anyhow::Result<PathBuf> {
-    let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-    let output = Command::new(rustc)
-        .args(["--print", "sysroot"])
-        .output()
-        .context("run rustc")?;
-    ensure!(output.status.success(), "rustc failed: {}", output.status);
-    Ok(String::from_utf8(output.stdout)?.trim().into())
 }
 
 #[cfg(test)]

@@ -87,18 +87,24 @@ pub fn cargo(arguments: &[&str]) -> anyhow::Result<()> {
     run_cargo(Command::new(env!("CARGO")).args(arguments))
 }
 
+/// Returns the folder that `rustc --print` names.
+pub fn rustc_prints(arguments: &[&str]) -> anyhow::Result<PathBuf> {
+    let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let output = Command::new(rustc)
+        .arg("--print")
+        .args(arguments)
+        .output()
+        .context("run rustc")?;
+    ensure!(output.status.success(), "rustc failed: {}", output.status);
+    Ok(String::from_utf8(output.stdout)?.trim().into())
+}
+
 /// Returns the variables with which cargo lints the members of the workspace while it compiles them; a warning is an error.
 ///
 /// `cargo clippy` runs `cargo check` with the same two. A build with them compiles each dependency once, where `cargo clippy` and a
 /// build analyse each of them twice.
 pub fn lints() -> anyhow::Result<[(&'static str, OsString); 2]> {
-    let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-    let output = Command::new(rustc)
-        .args(["--print", "sysroot"])
-        .output()
-        .context("run rustc")?;
-    let sysroot = String::from_utf8_lossy(&output.stdout);
-    let driver = Path::new(sysroot.trim()).join("bin/clippy-driver");
+    let driver = rustc_prints(&["sysroot"])?.join("bin/clippy-driver");
     ensure!(
         driver.exists(),
         "clippy is not installed: {} does not exist; install it with `rustup component add clippy`",

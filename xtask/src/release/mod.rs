@@ -151,10 +151,8 @@ fn write_templates(dist: &Path) -> anyhow::Result<()> {
     fs::write(&derived, template::derive(&template)?)?;
     infra::validate(&derived)?;
     infra::pack_cdk(dist)?;
-    let schema = root.join("docs/service.schema.json");
-    if schema.is_file() {
-        fs::copy(schema, dist.join("service.schema.json"))?;
-    }
+    let schema = "service.schema.json";
+    fs::copy(root.join("docs").join(schema), dist.join(schema))?;
     Ok(())
 }
 
