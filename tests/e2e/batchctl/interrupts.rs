@@ -68,6 +68,20 @@ impl Running {
         let value = value.unwrap_or_else(|error| panic!("{error}: {stdout:?}, {errors}"));
         (status.code(), value)
     }
+
+    /// Terminates a redrive of `all` messages; returns how many it redrove before that, which are some and not all.
+    async fn end_redrive(self, all: usize) -> u64 {
+        self.signal("-TERM").await;
+        let (code, report) = self.end().await;
+        assert_eq!(
+            (code, &report["stopped"]),
+            (Some(143), &true.into()),
+            "{report}"
+        );
+        let redriven = report["counts"]["redriven"].as_u64().unwrap_or_default();
+        assert!((1..all as u64).contains(&redriven), "{report}");
+        redriven
+    }
 }
 
 /// Adds an SQS to the variables of the stack that takes connections and never replies. Returns how many it took.
@@ -170,15 +184,7 @@ async fn a_redrive_shows_its_progress_and_gives_back_what_it_received_when_it_is
     let slow = [&redrive[..], &["--yes", "--rate", "1"]].concat();
     let mut running = Running::start(&batchctl, &slow);
     running.until_line("redrive: ").await;
-    running.signal("-TERM").await;
-    let (code, report) = running.end().await;
-    assert_eq!(
-        (code, &report["stopped"]),
-        (Some(143), &true.into()),
-        "{report}"
-    );
-    let redriven = report["counts"]["redriven"].as_u64().unwrap_or_default();
-    assert!((1..MESSAGES as u64).contains(&redriven), "{report}");
+    running.end_redrive(MESSAGES).await;
     // What was redriven is no better than before, and is back.
     rig.until_depth(QUARANTINE_QUEUE, MESSAGES).await;
     let would = batchctl.json(4, &redrive).await;
@@ -205,15 +211,7 @@ async fn a_redrive_of_rejects_that_is_terminated_leaves_the_others_for_the_next(
     let redrive = [&["rejects", "--redrive", "--rate", "1"], &YES[..]].concat();
     let mut running = Running::start(&batchctl, &redrive);
     running.until_line("rejects: ").await;
-    running.signal("-TERM").await;
-    let (code, report) = running.end().await;
-    assert_eq!(
-        (code, &report["stopped"]),
-        (Some(143), &true.into()),
-        "{report}"
-    );
-    let redriven = report["counts"]["redriven"].as_u64().unwrap_or_default();
-    assert!((1..REJECTS as u64).contains(&redriven), "{report}");
+    let redriven = running.end_redrive(REJECTS).await;
     rig.until("what was redriven is claimed", async || rig.all_taken())
         .await;
     let would = batchctl.json(4, &["rejects", "--redrive"]).await;
