@@ -58,8 +58,8 @@ impl FakeQueue {
         let address = listener.local_addr().unwrap();
         let served = queue.clone();
         let router = Router::new().fallback(move |body: String| async move {
-            let reply = served.take(&body);
-            served.hold().await;
+            let (number, reply) = served.take(&body);
+            served.hold(number).await;
             reply
         });
         tokio::spawn(async move { axum::serve(listener, router).await });
@@ -87,26 +87,29 @@ impl FakeQueue {
         self.release.notify_waiters();
     }
 
-    async fn hold(&self) {
+    /// Waits while the queue holds its request of this number.
+    async fn hold(&self, number: u64) {
         let released = self.release.notified();
-        let held = {
-            let state = self.state.lock().unwrap();
-            self.fault == Fault::Held && state.requests > UNHELD_REQUESTS && !state.released
-        };
-        if held {
+        if self.fault == Fault::Held
+            && number > UNHELD_REQUESTS
+            && !self.state.lock().unwrap().released
+        {
             released.await;
         }
     }
 
-    fn take(&self, request: &str) -> Response {
+    /// Takes a request; returns its number, from 1, and the reply.
+    fn take(&self, request: &str) -> (u64, Response) {
         let request: Value = serde_json::from_str(request).unwrap();
         let entries = request["Entries"].as_array().unwrap();
         assert!(entries.len() <= 10);
         let mut state = self.state.lock().unwrap();
         state.requests += 1;
+        let number = state.requests;
         if self.fault == Fault::NoQueue {
             let body = json!({"__type": "com.amazonaws.sqs#QueueDoesNotExist", "message": "gone"});
-            return (StatusCode::BAD_REQUEST, body.to_string()).into_response();
+            let reply = (StatusCode::BAD_REQUEST, body.to_string());
+            return (number, reply.into_response());
         }
         let (mut successful, mut failed) = (Vec::new(), Vec::new());
         for (position, entry) in entries.iter().enumerate() {
@@ -127,10 +130,9 @@ impl FakeQueue {
             }
         }
         if self.fault == Fault::LostReplies && state.requests.is_multiple_of(4) {
-            return StatusCode::INTERNAL_SERVER_ERROR.into_response();
+            return (number, StatusCode::INTERNAL_SERVER_ERROR.into_response());
         }
-        json!({"Successful": successful, "Failed": failed})
-            .to_string()
-            .into_response()
+        let reply = json!({"Successful": successful, "Failed": failed}).to_string();
+        (number, reply.into_response())
     }
 }
