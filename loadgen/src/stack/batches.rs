@@ -50,6 +50,11 @@ impl BatchState {
             .is_some_and(|status| status != IN_ERROR)
     }
 
+    /// Returns how many events are known to be in the batch. A claim whose reply was lost is delivered, and not counted.
+    pub fn events(&self) -> u64 {
+        self.claimed.max(self.delivered)
+    }
+
     /// Returns whether an operator has to decide.
     pub fn in_error(&self) -> bool {
         self.status.as_deref() == Some(IN_ERROR)
@@ -262,6 +267,13 @@ mod tests {
             (7, 3, 6, Some(50))
         );
         assert!(state.under_way() && !state.in_error());
+    }
+
+    #[test]
+    fn a_batch_whose_claims_were_not_counted_has_those_that_were_delivered() {
+        let parts = vec![part("delivered", 4, Some(50))];
+        let state = BatchState::of(&record(parts, &[("confirmed", n(0))])).unwrap();
+        assert_eq!((state.claimed, state.events()), (0, 4));
     }
 
     #[test]

@@ -150,7 +150,7 @@ impl<'a> Watch<'a> {
             true => self.empty_since.or_else(|| Some(Instant::now())),
             false => None,
         };
-        let claimed = self.added(|batch| batch.claimed);
+        let claimed = self.added(BatchState::events);
         let delivered = self.added(|batch| batch.delivered);
         let state = format!("{:?} {claimed} {delivered} {}", self.depth, sent.messages);
         if state != self.last_change.0 {
@@ -181,8 +181,8 @@ impl<'a> Watch<'a> {
         let idle = !self
             .batches
             .values()
-            .any(|batch| batch.under_way() && batch.claimed > 0);
-        let all_claimed = self.added(|batch| batch.claimed) >= self.options.unique;
+            .any(|batch| batch.under_way() && batch.events() > 0);
+        let all_claimed = self.added(BatchState::events) >= self.options.unique;
         let quiet = self
             .empty_since
             .is_some_and(|since| all_claimed || since.elapsed() >= self.options.quiet);
@@ -249,13 +249,14 @@ impl<'a> Watch<'a> {
         })
     }
 
-    /// Returns whether a batch was opened in the run, or got claims in it. A batch without claims is left out.
+    /// Returns whether a batch was opened in the run, or got events in it. A batch without events is left out.
     fn is_of_run(&self, batch: &BatchState) -> bool {
         let before = self
             .former
             .get(&batch.batch_id)
-            .map_or(0, |batch| batch.claimed);
-        batch.claimed > before || (batch.in_error() && batch.created_at >= self.options.began_at_ms)
+            .map_or(0, BatchState::events);
+        batch.events() > before
+            || (batch.in_error() && batch.created_at >= self.options.began_at_ms)
     }
 
     /// Returns a time of the service in seconds from the beginning of the run.
@@ -288,8 +289,7 @@ impl<'a> Watch<'a> {
             sealed_secs: batch.sealed_at.map(secs),
             leased_secs: None,
             delivered_secs: batch.delivered_at.map(secs),
-            // A claim whose reply was lost is delivered, and not counted.
-            events: batch.claimed.max(batch.delivered),
+            events: batch.events(),
             parts: batch.parts,
             flushed: match (full, in_time) {
                 (true, _) => Some(Flushed::Full),
