@@ -9,6 +9,7 @@ use protocol::claim::{Candidate, Outcome, Response, classify_follower};
 use protocol::ids::{EventId, SourceArn, SqsMessageId};
 use protocol::planted::{Bug, planted};
 use protocol::time::Timestamp;
+use shared::dry_run::DryRunFailed;
 use shared::message_attributes::MessageAttributes;
 use shared::metrics::{About, Count, write_line};
 use shared::ports::{Ports, Quarantined, SourceQueues};
@@ -23,6 +24,7 @@ use crate::claim_rounds::ClaimRounds;
 use crate::claim_writer::ClaimWriter;
 use crate::config::Config;
 use crate::drain_detector::{DrainDetector, ReceivedCounts};
+use crate::dry_run::dry_run;
 use crate::duplicates::{Duplicates, Holder};
 use crate::event::SqsEvent;
 use crate::invocation::{Budgets, Invocation, InvocationCounts};
@@ -43,6 +45,9 @@ pub enum HandlerError {
     /// `DEADLINE_MARGIN_MS` leaves no time.
     #[error(transparent)]
     NoTime(#[from] NoTime),
+    /// A dry run found places that cannot be used.
+    #[error(transparent)]
+    DryRun(#[from] DryRunFailed),
 }
 
 impl HandlerError {
@@ -51,6 +56,7 @@ impl HandlerError {
         match self {
             HandlerError::NoMessageId(_) => "no_message_id",
             HandlerError::NoTime(_) => "no_time",
+            HandlerError::DryRun(_) => "dry_run",
         }
     }
 }
@@ -60,6 +66,7 @@ impl From<HandlerError> for Diagnostic {
         let error_type = match error {
             HandlerError::NoMessageId(_) => "NoMessageId",
             HandlerError::NoTime(_) => "NoTime",
+            HandlerError::DryRun(_) => "DryRun",
         };
         Diagnostic {
             error_type: error_type.to_owned(),
@@ -114,7 +121,8 @@ impl Handler {
         }
     }
 
-    /// Handles one event. Returns the ids of the messages that failed, which SQS delivers again.
+    /// Handles one event. Returns the ids of the messages that failed, which SQS delivers again. An event without messages is a dry
+    /// run.
     ///
     /// # Errors
     /// [`HandlerError`], before anything is claimed.
@@ -129,6 +137,11 @@ impl Handler {
         let budgets = Budgets::new(invocation.deadline, margin, &self.ports);
         let has_time = budgets.claims.check_time(invocation.deadline, margin);
         has_time.inspect_err(|error| error!(%error, "no time to claim"))?;
+        if records.is_empty() {
+            let bucket = self.config.overflow_bucket.as_ref();
+            dry_run(&self.ports, bucket, budgets.claims).await?;
+            return Ok(SqsBatchResponse::default());
+        }
         let counts = InvocationCounts::default();
         let judged = self.claim(&records, &budgets, &counts).await;
         let in_quarantine = self.send_to_quarantine(&records, &judged, &budgets).await;

@@ -39,6 +39,7 @@ mod complete_records;
 #[cfg(feature = "function")]
 mod drain_detector;
 #[cfg(feature = "function")]
+mod dry_run;
 mod duplicates;
 #[cfg(feature = "function")]
 pub mod handler;

@@ -8,7 +8,7 @@ use once_cell::sync::OnceCell;
 use protocol::time::Timestamp;
 use shared::aws::{
     Sdk, TracedInvocation, TracedMessages, Traces, aws_duplicates_queue, aws_ports,
-    aws_source_queues, open_settings,
+    aws_source_queues, open_settings, started,
 };
 use shared::config::{
     ConfigError, Settings, UnknownVariable, names_in_environment, unknown_variables,
@@ -33,12 +33,7 @@ const UNUSED_INDEX: &str = "batchId-index";
 /// # Errors
 /// A configuration error with all its problems, or an error of the Runtime API.
 pub async fn run() -> Result<(), lambda_runtime::Error> {
-    let lookup = |name: &str| std::env::var(name).ok();
-    let file = open_settings(&lookup).await?;
-    let unknown = unknown_variables(names_in_environment());
-    let unknown = unknown.iter().map(UnknownVariable::to_string);
-    let config = Config::of(Settings::new(&lookup, file.as_ref()));
-    let config = ConfigError::unless(config, unknown)?;
+    let config = started(read_config().await.map_err(Into::into)).await?;
     info!(?config, "configuration");
     let sdk = Sdk::from_env(config.common.write_concurrency);
     #[cfg(feature = "full")]
@@ -80,6 +75,15 @@ pub async fn run() -> Result<(), lambda_runtime::Error> {
         .layer(TracingLayer::new())
         .run_concurrent()
         .await
+}
+
+async fn read_config() -> Result<Config, ConfigError> {
+    let lookup = |name: &str| std::env::var(name).ok();
+    let file = open_settings(&lookup).await?;
+    let unknown = unknown_variables(names_in_environment());
+    let unknown = unknown.iter().map(UnknownVariable::to_string);
+    let config = Config::of(Settings::new(&lookup, file.as_ref()));
+    ConfigError::unless(config, unknown)
 }
 
 /// Returns what the span of an invocation says of it.

@@ -8,6 +8,7 @@ use lambda_runtime::Diagnostic;
 use protocol::ids::{IdError, LeaseOwner};
 use protocol::retry::RetryPolicy;
 use protocol::time::Timestamp;
+use shared::dry_run::DryRunFailed;
 use shared::metrics::{About, Count, write_line};
 use shared::ports::{PortError, Ports};
 use shared::retry::{Budget, NoTime};
@@ -19,6 +20,7 @@ use tracing::field::display;
 use tracing::{Instrument as _, error, error_span, info, warn};
 
 use crate::config::Config;
+use crate::dry_run::dry_run;
 use crate::event::{Event, Response};
 use crate::invocation::{Budgets, Invocation, Report};
 use crate::metrics::BatchProcessorMetrics;
@@ -44,6 +46,9 @@ pub enum HandlerError {
     /// The sweep could not read the batch table in time.
     #[error("sweep: {0}")]
     Sweep(#[from] PortError),
+    /// A dry run found places that cannot be used.
+    #[error(transparent)]
+    DryRun(#[from] DryRunFailed),
 }
 
 impl From<HandlerError> for Diagnostic {
@@ -52,6 +57,7 @@ impl From<HandlerError> for Diagnostic {
             HandlerError::NoMessageId { .. } => "NoMessageId",
             HandlerError::NoTime(_) => "NoTime",
             HandlerError::Sweep(_) => "Sweep",
+            HandlerError::DryRun(_) => "DryRun",
         };
         Diagnostic {
             error_type: error_type.to_owned(),
@@ -77,20 +83,22 @@ pub struct Handler {
     ports: Ports,
     tickets: TicketProcessor,
     sweep: Sweep,
+    sink: Arc<dyn Sink>,
 }
 
 impl Handler {
     /// Returns a handler that delivers to `sink`.
     pub fn new(config: Config, ports: Ports, sink: Arc<dyn Sink>) -> Handler {
         Handler {
-            tickets: TicketProcessor::new(&config, &ports, sink),
+            tickets: TicketProcessor::new(&config, &ports, sink.clone()),
             sweep: Sweep::new(&config, &ports),
+            sink,
             config,
             ports,
         }
     }
 
-    /// Handles one event: tickets (one, as a rule), or the sweep.
+    /// Handles one event: tickets (one, as a rule), or the sweep. An SQS event without tickets is a dry run.
     ///
     /// # Errors
     /// [`HandlerError`]. SQS then delivers all messages of the event again.
@@ -104,6 +112,10 @@ impl Handler {
         let has_time = work.check_time(invocation.deadline, margin);
         has_time.inspect_err(|error| error!(%error, "no time to deliver"))?;
         Ok(match event {
+            Event::Tickets(event) if event.records.is_empty() => {
+                dry_run(&self.ports, &*self.sink, work).await?;
+                Response::Tickets(SqsBatchResponse::default())
+            }
             Event::Tickets(event) => Response::Tickets(self.tickets(event, invocation).await?),
             Event::Sweep => {
                 let budgets = self.budgets(invocation, 1);

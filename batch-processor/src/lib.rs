@@ -29,6 +29,9 @@ mod collector;
 mod completion;
 mod config;
 mod delivery;
+#[cfg(feature = "full")]
+mod deployment_check;
+mod dry_run;
 mod event;
 mod handler;
 mod index_snapshot;

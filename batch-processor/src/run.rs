@@ -7,6 +7,7 @@ use lambda_runtime::{Diagnostic, LambdaEvent, service_fn};
 use protocol::time::Timestamp;
 use shared::aws::{
     Sdk, TracedInvocation, TracedMessages, Traces, aws_notice_target, aws_ports, open_settings,
+    started,
 };
 use shared::config::{
     ConfigError, Settings, UnknownVariable, names_in_environment, unknown_variables,
@@ -22,6 +23,8 @@ use sinks::{BuiltInSink, Sink};
 use tracing::info;
 
 use crate::config::Config;
+#[cfg(feature = "full")]
+use crate::deployment_check;
 use crate::event::Event;
 use crate::handler::Handler;
 use crate::invocation::Invocation;
@@ -39,18 +42,29 @@ const BUILT_IN: [&str; 7] = [
 /// The value of `SINK` with a sink of your own. Nothing reads it but the rules of the other settings.
 const OWN_SINK: &str = "log:";
 
-/// Runs the function with the sink that `SINK` names, until Lambda ends the process.
+/// Runs the function with the sink that `SINK` names, until Lambda ends the process; or the check of the deployment, if the handler
+/// is `deployment-check`.
 ///
 /// # Errors
 /// A wrong configuration, with all its problems; or a failure of the Runtime API.
 pub async fn run() -> Result<(), lambda_runtime::Error> {
+    #[cfg(feature = "full")]
+    if std::env::var("_HANDLER").is_ok_and(|handler| handler == deployment_check::HANDLER) {
+        return deployment_check::run().await;
+    }
+    let (config, sdk, sink) = started(built_in().await).await?;
+    serve(config, &sdk, sink).await
+}
+
+/// Reads the configuration, and makes the sink that `SINK` names.
+async fn built_in() -> Result<(Config, Sdk, BuiltInSink), lambda_runtime::Error> {
     let unknown = unknown_variables(names_in_environment());
     let lookup = |name: &str| std::env::var(name).ok();
     let file = open_settings(&lookup).await?;
-    let config = start(Settings::new(&lookup, file.as_ref()), &unknown).await?;
+    let config = configured(Settings::new(&lookup, file.as_ref()), &unknown).await?;
     let sdk = sdk(&config);
     let sink = BuiltInSink::new(&config.sink, &sdk)?;
-    serve(config, &sdk, sink).await
+    Ok((config, sdk, sink))
 }
 
 /// Runs the function with a sink of your own, until Lambda ends the process. It does not read `SINK`, `SINK_REJECTS`,
@@ -60,6 +74,13 @@ pub async fn run() -> Result<(), lambda_runtime::Error> {
 /// # Errors
 /// As [`run`].
 pub async fn run_with<S: Sink>(sink: S) -> Result<(), lambda_runtime::Error> {
+    let config = started(without_built_in().await).await?;
+    let sdk = sdk(&config);
+    serve(config, &sdk, sink).await
+}
+
+/// Reads the configuration without the settings of built-in sinks.
+async fn without_built_in() -> Result<Config, lambda_runtime::Error> {
     let lookup = |name: &str| match name {
         name if name == SINK.name => Some(OWN_SINK.to_owned()),
         name if BUILT_IN.contains(&name) => None,
@@ -69,9 +90,7 @@ pub async fn run_with<S: Sink>(sink: S) -> Result<(), lambda_runtime::Error> {
     unknown.retain(|one| !is_of_own_sink(one));
     let file = open_settings(&lookup).await?;
     let file = file.map(|file| file.without(&BUILT_IN));
-    let config = start(Settings::new(&lookup, file.as_ref()), &unknown).await?;
-    let sdk = sdk(&config);
-    serve(config, &sdk, sink).await
+    Ok(configured(Settings::new(&lookup, file.as_ref()), &unknown).await?)
 }
 
 /// Returns whether the variable may be one of a sink that is not built in.
@@ -80,10 +99,10 @@ fn is_of_own_sink(variable: &UnknownVariable) -> bool {
     is_of_sink(&variable.name) || variable.meant.is_some_and(is_of_sink)
 }
 
-async fn start(
+async fn configured(
     settings: Settings<'_>,
     unknown: &[UnknownVariable],
-) -> Result<Config, lambda_runtime::Error> {
+) -> Result<Config, ConfigError> {
     let config = with_columns(settings, Config::of).await;
     let unknown = unknown.iter().map(UnknownVariable::to_string);
     let config = ConfigError::unless(config, unknown)?;

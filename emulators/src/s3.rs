@@ -299,8 +299,15 @@ impl s3s::S3 for Operations {
             Some(condition) if condition.is_any() => true,
             Some(_) => return Err(s3_error!(NotImplemented, "If-None-Match takes only `*`")),
         };
-        if if_match.is_some() {
-            return Err(s3_error!(NotImplemented, "If-Match"));
+        if let Some(condition) = if_match {
+            // The only use: to try out whether an object that is not there could be replaced.
+            let named = (bucket.clone(), key.clone());
+            let found = self
+                .blocking(move |store| store.head(&named.0, &named.1))
+                .await?;
+            if condition.as_etag().map(ETag::value) != Some(&*found.md5) {
+                return Err(s3_error!(PreconditionFailed));
+            }
         }
         let faults = self.0.faults(&bucket)?;
         let content = match body {

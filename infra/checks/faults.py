@@ -16,6 +16,10 @@ import same
 HEAD = "  InputQueue:\n    Type: AWS::SQS::Queue\n"
 
 FAULTS = [
+    ("a deployment of which one function is checked", [("      Functions: [!GetAtt Aggregator.Arn, !GetAtt BatchProcessor.Arn]\n", "      Functions: [!GetAtt BatchProcessor.Arn]\n")]),
+    ("another sink that is not checked", [("        - !Ref Sink\n        - !If\n", "        - !If\n")]),
+    ("a check that CloudFormation does not wait for", [("      ServiceTimeout: 300\n", "      ServiceTimeout: 60\n")]),
+    ("a check that may not invoke the aggregator", [("                Resource: [!GetAtt Aggregator.Arn, !GetAtt BatchProcessor.Arn]\n", "                Resource: !GetAtt BatchProcessor.Arn\n")]),
     ("batches of 10,000 without a window", [("            MaximumBatchingWindowInSeconds: 1\n", "")]),
     ("a window of 0 s", [("            MaximumBatchingWindowInSeconds: 1\n", "            MaximumBatchingWindowInSeconds: 0\n")]),
     ("MaximumConcurrency and provisioned pollers", [("            ScalingConfig: { MaximumConcurrency: !Ref AggregatorConcurrency }\n", "            ScalingConfig: { MaximumConcurrency: !Ref AggregatorConcurrency }\n            ProvisionedPollerConfig: { MinimumPollers: 2, MaximumPollers: 200 }\n")]),
@@ -196,6 +200,7 @@ FAULTS = [
 
 # Faults that together are noticed by every check: the ones that `main.py --few` plants.
 ONE_A_CHECK = {
+    "another sink that is not checked",
     "a secret without the extension is accepted",
     "an alarm on a metric that is not emitted",
     "visibility timeout left at its default",
@@ -343,6 +348,7 @@ CDK_OTHER_FAULTS = [
     ("functions that may not use the key for chunks", "aggregator", "['sqs', 'dynamodb', 's3']", "['sqs', 'dynamodb']"),
     ("BODIES names no bucket", "choices", "return this.kind === 's3' ? own : this.kind", "return this.kind"),
     ("a table that can be deleted", "aggregator", "deletionProtection: true,", ""),
+    ("another sink that is not checked", "aggregator", "config, SINK, SINK_SECRET]", "config, SINK_SECRET]"),
     ("an index that is not scaled", "aggregator", "`${table}/index/${BATCH_INDEX}`, 'index', 'Write'", "table, 'index', 'Write'"),
     ("an index without a cap", "aggregator", "projectionType: dynamodb.ProjectionType.KEYS_ONLY,\n            ...throughputOf(this.capacity),", "projectionType: dynamodb.ProjectionType.KEYS_ONLY,"),
     ("a batch processor outside its network", "aggregator", "vpc: props.vpc,", "vpc: undefined,"),

@@ -215,7 +215,7 @@ def released():
     problems += [f"cfn-lint: {each}" for each in faults.lint_texts(json.dumps(cfn.transform(text)))]
     for architecture in package.MACHINES:
         resources = cfn.resolve(text, {"CodeBucket": "bucket", "CodeKeyPrefix": "v1/", "Architecture": architecture})
-        for name, function in (("Aggregator", "aggregator"), ("BatchProcessor", "batch-processor")):
+        for name, function in (("Aggregator", "aggregator"), ("BatchProcessor", "batch-processor"), ("DeploymentCheck", "batch-processor")):
             code = resources[name]["Properties"]["Code"]
             expected = {"S3Bucket": "bucket", "S3Key": f"v1/{function}-{architecture}.zip"}
             if code != expected:

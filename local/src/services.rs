@@ -47,6 +47,7 @@ struct Object {
 /// The fields of a `StartExecution` request that the stand-in reads.
 #[derive(Deserialize)]
 struct StartExecution {
+    #[serde(default)]
     name: String,
     input: String,
 }
@@ -87,7 +88,15 @@ impl Receiver {
 
 /// Takes a part as the function.
 /// Source: <https://docs.aws.amazon.com/lambda/latest/api/API_Invoke.html> (2026-11).
-async fn invoke(State(state): State<Arc<ServicesState>>, body: Bytes) -> Response {
+async fn invoke(
+    State(state): State<Arc<ServicesState>>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    let kind = headers.get("x-amz-invocation-type");
+    if kind.is_some_and(|kind| kind == "DryRun") {
+        return StatusCode::NO_CONTENT.into_response();
+    }
     match state.receive(&body).await {
         Ok(Received::Stored(Stored::New | Stored::Same)) => {
             (StatusCode::OK, "null").into_response()
@@ -119,6 +128,9 @@ async fn start_execution(State(state): State<Arc<ServicesState>>, body: Bytes) -
         let body = json!({ "__type": kind, "message": "by the stand-in" });
         (status, body.to_string()).into_response()
     };
+    if start.input.is_empty() {
+        return error(StatusCode::BAD_REQUEST, "InvalidExecutionInput");
+    }
     match state.receive(start.input.as_bytes()).await {
         Ok(Received::Stored(Stored::New)) => {
             let arn =

@@ -13,6 +13,7 @@ pub mod compression;
 pub mod config;
 pub mod delivery_hours;
 pub mod discretion;
+pub mod dry_run;
 #[cfg(feature = "expressions")]
 pub mod expression;
 pub mod message_attributes;

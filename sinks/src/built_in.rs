@@ -114,6 +114,10 @@ impl Sink for BuiltInSink {
         self.needs_sequence
     }
 
+    async fn dry_run(&self) -> Result<(), SinkError> {
+        self.sink.dry_run().await
+    }
+
     async fn deliver(&self, part: &Part) -> Result<Receipt, SinkError> {
         self.sink.deliver(part).await
     }

@@ -115,6 +115,10 @@ impl FileSink {
 
 #[async_trait]
 impl Sink for FileSink {
+    async fn dry_run(&self) -> Result<(), SinkError> {
+        self.files.dry_run()
+    }
+
     async fn deliver(&self, part: &Part) -> Result<Receipt, SinkError> {
         self.write(part).map_err(|error| self.files.error(error))
     }
@@ -204,6 +208,15 @@ impl Files {
             .collect();
         parents.reverse();
         parents
+    }
+
+    /// Makes the directory and a temporary file in it.
+    pub(crate) fn dry_run(&self) -> Result<(), SinkError> {
+        let write = || {
+            self.make(&self.directory, sync)?;
+            write_temporary(&self.directory.join("dry-run"), &[])
+        };
+        write().map(drop).map_err(|error| self.error(error.into()))
     }
 
     /// Writes the reject list of a part that another sink delivers.

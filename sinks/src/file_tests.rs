@@ -307,3 +307,16 @@ async fn a_part_with_a_path_is_there_and_its_manifest_stays_with_the_batch() {
     let error = sink.deliver(&without_number).await.unwrap_err();
     assert!(matches!(error, SinkError::Permanent { .. }), "{error}");
 }
+
+#[tokio::test]
+async fn a_dry_run_leaves_no_file_and_names_a_directory_that_cannot_be_made() {
+    let directory = tempfile::tempdir().unwrap();
+    plain(&directory, Format::Body).dry_run().await.unwrap();
+    assert!(names(directory.path()).is_empty());
+    let file = directory.path().join("file");
+    fs::write(&file, "").unwrap();
+    let rendering = plain(&directory, Format::Body).rendering;
+    let error = FileSink::new(file.join("in"), rendering).dry_run().await;
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains(&*file.to_string_lossy()), "{error}");
+}

@@ -8,6 +8,7 @@ use aws_smithy_runtime_api::client::http::{
     HttpConnector, HttpConnectorSettings, SharedHttpConnector,
 };
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
+use aws_smithy_runtime_api::client::result::ConnectorError;
 use aws_smithy_types::body::SdkBody;
 use aws_smithy_types::byte_stream::ByteStream;
 use protocol::limits::TICKET_AWAY_MAX;
@@ -119,11 +120,16 @@ impl HttpSink {
         Ok(request)
     }
 
+    async fn in_time<F: Future>(&self, response: F) -> Result<F::Output, SinkError> {
+        let response = tokio::time::timeout(self.timeout, response).await;
+        response.map_err(|_| SinkError::Retryable {
+            reason: format!("no response within `{}` s", self.timeout.as_secs()),
+        })
+    }
+
     async fn send(&self, request: HttpRequest) -> Result<u16, SinkError> {
         let response = self.connector.call(request).await;
-        let response = response.map_err(|error| SinkError::Retryable {
-            reason: format!("no response: {}", chain(&error)),
-        })?;
+        let response = response.map_err(|error| no_response(&error))?;
         let status = response.status().as_u16();
         if (200..300).contains(&status) {
             return Ok(status);
@@ -136,6 +142,24 @@ impl HttpSink {
 
 #[async_trait]
 impl Sink for HttpSink {
+    /// Asks for the headers of the URL. Whatever the endpoint replies, it is there.
+    async fn dry_run(&self) -> Result<(), SinkError> {
+        if let Some(rejects) = &self.rejects {
+            rejects.dry_run().await?;
+        }
+        let mut request = HttpRequest::new(SdkBody::empty());
+        let set = request.set_method("HEAD");
+        let set = set.and_then(|()| request.set_uri(self.url.as_str()));
+        set.map_err(|error| SinkError::Permanent {
+            reason: error.to_string(),
+        })?;
+        self.add_secret(&mut request).await?;
+        match self.in_time(self.connector.call(request)).await? {
+            Ok(_) => Ok(()),
+            Err(error) => Err(no_response(&error)),
+        }
+    }
+
     async fn deliver(&self, part: &Part) -> Result<Receipt, SinkError> {
         let permanent = |reason| SinkError::Permanent { reason };
         let (body, content) = self
@@ -147,17 +171,17 @@ impl Sink for HttpSink {
         let hash = blake3::hash(&body);
         let mut request = self.request(part, body).map_err(permanent)?;
         self.add_secret(&mut request).await?;
-        let status = match tokio::time::timeout(self.timeout, self.send(request)).await {
-            Ok(status) => status?,
-            Err(_) => {
-                let reason = format!("no response within `{}` s", self.timeout.as_secs());
-                return Err(SinkError::Retryable { reason });
-            }
-        };
+        let status = self.in_time(self.send(request)).await??;
         let items = part.items.len();
         info!(part_key = part.key(), items_count = items, rejected_count = rejected, content_hash = %hash, status, "part posted");
         let text = format!("HTTP {status}, blake3:{hash}");
         Ok(Receipt::with_rejects(text, &content.rejects))
+    }
+}
+
+fn no_response(error: &ConnectorError) -> SinkError {
+    SinkError::Retryable {
+        reason: format!("no response: {}", chain(error)),
     }
 }
 
@@ -380,6 +404,18 @@ mod tests {
         for name in endpoint.requests()[0].headers.keys() {
             assert!(HEADERS.contains(&name.as_str()), "{name}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_dry_run_posts_nothing_and_takes_any_response() {
+        let endpoint = StandIn::start().await;
+        let sink = sink(&endpoint, Format::Body, Compression::None);
+        endpoint.answer(405, "");
+        sink.dry_run().await.unwrap();
+        assert_eq!(endpoint.requests().pop().unwrap().method, "HEAD");
+        endpoint.stop().await;
+        let error = sink.dry_run().await.unwrap_err().to_string();
+        assert!(error.contains("no response"), "{error}");
     }
 
     #[tokio::test]

@@ -126,6 +126,13 @@ impl LambdaSink {
 
 #[async_trait]
 impl Sink for LambdaSink {
+    async fn dry_run(&self) -> Result<(), SinkError> {
+        let invoke = self.client.invoke().function_name(&self.arn);
+        let sent = invoke.invocation_type(InvocationType::DryRun).send().await;
+        sent.map_err(|error| call_failed(&self.arn, &error, may_pass))?;
+        self.payloads.dry_run().await
+    }
+
     async fn deliver(&self, part: &Part) -> Result<Receipt, SinkError> {
         let Payload {
             json,
@@ -198,6 +205,19 @@ mod tests {
         let mut payloads = payloads(format, None);
         payloads.rejects = rejects.map(RejectStore::below);
         LambdaSink::new(lambda.lambda_client(), ARN, payloads)
+    }
+
+    #[tokio::test]
+    async fn a_dry_run_asks_whether_the_function_may_be_invoked() {
+        let lambda = StandIn::start().await;
+        let sink = envelopes(&lambda);
+        lambda.answer(204, "");
+        sink.dry_run().await.unwrap();
+        let request = lambda.requests().pop().unwrap();
+        assert_eq!(request.headers["x-amz-invocation-type"], "DryRun");
+        lambda.answer(403, "{}");
+        let error = sink.dry_run().await.unwrap_err().to_string();
+        assert!(error.contains(ARN), "{error}");
     }
 
     fn envelopes(lambda: &StandIn) -> LambdaSink {

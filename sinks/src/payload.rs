@@ -76,6 +76,17 @@ impl Payloads {
         }
     }
 
+    /// Tries out whether objects and reject lists can be written.
+    pub(crate) async fn dry_run(&self) -> Result<(), SinkError> {
+        if let Some(objects) = &self.objects {
+            objects.dry_run().await?;
+        }
+        match &self.rejects {
+            Some(rejects) => rejects.dry_run().await,
+            None => Ok(()),
+        }
+    }
+
     /// Returns the payload of a part, at most `bytes_max` long. If the content needs an object, writes the object first.
     ///
     /// # Errors

@@ -56,6 +56,15 @@ impl RejectStore {
 }
 
 impl RejectStore {
+    /// Tries out whether lists can be written.
+    pub(crate) async fn dry_run(&self) -> Result<(), SinkError> {
+        match &self.location {
+            Location::Files(files) => files.dry_run(),
+            #[cfg(feature = "full")]
+            Location::Objects(objects) => objects.dry_run().await,
+        }
+    }
+
     /// Returns the reject list of part `part` of a batch, or `None` if there is none: no record was rejected, or the list was removed.
     /// Also reads the lists of a sink of files or objects, if the store is that sink's directory or prefix.
     ///

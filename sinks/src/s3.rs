@@ -29,6 +29,8 @@ const USER_METADATA_BYTES_MAX: usize = 2_048;
 const BATCH_KEY_BYTES_MAX: usize = USER_METADATA_BYTES_MAX - 256;
 /// The longest reject list that is read: one with every record of the largest part.
 const REJECTS_BYTES_MAX: u64 = 1 << 30;
+/// The name of an object that no part has.
+const DRY_RUN: &str = "dry-run";
 /// The media type of a reject list.
 const REJECTS_TYPE: &str = "application/x-ndjson";
 /// The user metadata with the hash of the content before compression.
@@ -55,6 +57,10 @@ impl S3Sink {
 
 #[async_trait]
 impl Sink for S3Sink {
+    async fn dry_run(&self) -> Result<(), SinkError> {
+        self.objects.dry_run().await
+    }
+
     async fn deliver(&self, part: &Part) -> Result<Receipt, SinkError> {
         let objects = PartObjects {
             objects: &self.objects,
@@ -108,6 +114,28 @@ impl Objects {
     fn below_prefix(&self, path: &str) -> String {
         let slash = if self.prefix.is_empty() { "" } else { "/" };
         format!("{}{slash}{path}", self.prefix)
+    }
+
+    /// Reads an object that does not exist, and replaces it if it exists. Both need the permissions of a delivery, and neither
+    /// changes anything.
+    /// Source: <https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html> (2026-11).
+    pub(crate) async fn dry_run(&self) -> Result<(), SinkError> {
+        self.read(DRY_RUN).await?;
+        let put = self.client.put_object().bucket(&self.bucket);
+        let key = self.below_prefix(DRY_RUN);
+        let sent = put
+            .key(&key)
+            .if_match("\"none\"")
+            .body(ByteStream::default())
+            .send()
+            .await;
+        match sent {
+            Ok(_) => Ok(()),
+            Err(error) if status(&error) == Some(412) || error.code() == Some("NoSuchKey") => {
+                Ok(())
+            }
+            Err(error) => Err(call_failed(&uri(&self.bucket, &key), &error, may_pass)),
+        }
     }
 
     /// Writes the object of a part that a call names; returns its key, and whether it existed already.

@@ -263,3 +263,37 @@ async fn a_part_with_a_path_is_there_and_its_manifest_stays_with_the_batch() {
     let body = String::from_utf8(manifest.unwrap().body.to_vec()).unwrap();
     assert!(body.contains(&key), "{body}");
 }
+
+#[tokio::test]
+async fn a_dry_run_writes_no_object_and_names_what_is_forbidden() {
+    let s3 = StandIn::start().await;
+    let sink = bodies(&s3, "in");
+    s3.answer(404, NOT_THERE);
+    s3.answer(404, NOT_THERE);
+    sink.dry_run().await.unwrap();
+    let requests = s3.requests();
+    assert_eq!(requests[0].method, Method::GET);
+    assert_eq!(requests[1].method, Method::PUT);
+    assert_eq!(requests[1].headers["if-match"], "\"none\"");
+    assert_eq!(requests[1].path, "/bucket/in/dry-run");
+
+    let denied = "<Error><Code>AccessDenied</Code><Message>no</Message></Error>";
+    s3.answer(404, NOT_THERE);
+    s3.answer(403, denied);
+    for _ in 0..2 {
+        let error = sink.dry_run().await.unwrap_err().to_string();
+        assert!(
+            error.contains("`s3://bucket/in/dry-run`: HTTP status 403: AccessDenied"),
+            "{error}"
+        );
+        s3.answer(403, denied);
+    }
+    s3.answer(
+        404,
+        "<Error><Code>NoSuchBucket</Code><Message>no</Message></Error>",
+    );
+    let error = sink.dry_run().await.unwrap_err().to_string();
+    assert!(error.contains("AccessDenied"), "{error}");
+    let error = sink.dry_run().await.unwrap_err().to_string();
+    assert!(error.contains("NoSuchBucket"), "{error}");
+}

@@ -151,6 +151,12 @@ pub trait Sink: Send + Sync + 'static {
         false
     }
 
+    /// Tries out whether parts can be delivered, without delivering anything. It is called when the service is deployed, and a
+    /// failure of either kind is a reason to roll the deployment back.
+    async fn dry_run(&self) -> Result<(), SinkError> {
+        Ok(())
+    }
+
     /// Delivers a part; returns only when the part is stored, or failed.
     async fn deliver(&self, part: &Part) -> Result<Receipt, SinkError>;
 }

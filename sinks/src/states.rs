@@ -64,6 +64,17 @@ impl StatesSink {
 
 #[async_trait]
 impl Sink for StatesSink {
+    /// Starts an execution with an input that is no JSON, which Step Functions refuses.
+    async fn dry_run(&self) -> Result<(), SinkError> {
+        let start = self.client.start_execution().state_machine_arn(&self.arn);
+        match start.input("").send().await {
+            Ok(_) => {}
+            Err(error) if error.code() == Some("InvalidExecutionInput") => {}
+            Err(error) => return Err(call_failed(&self.arn, &error, may_pass)),
+        }
+        self.payloads.dry_run().await
+    }
+
     async fn deliver(&self, part: &Part) -> Result<Receipt, SinkError> {
         let Payload {
             json,
@@ -135,6 +146,22 @@ mod tests {
                 panic!("{text}");
             };
             assert_eq!((&*arn, &*region), (&*text, "eu-west-1"));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_dry_run_starts_an_execution_that_is_refused_for_its_input_alone() {
+        let states = StandIn::start().await;
+        let sink = sink(&states, Format::Envelope);
+        states.answer(400, &error("InvalidExecutionInput"));
+        sink.dry_run().await.unwrap();
+        let request: Value =
+            serde_json::from_slice(&states.requests().pop().unwrap().body).unwrap();
+        assert_eq!(request["input"], "");
+        for code in ["StateMachineDoesNotExist", "AccessDeniedException"] {
+            states.answer(400, &error(code));
+            let error = sink.dry_run().await.unwrap_err().to_string();
+            assert!(error.contains(code), "{error}");
         }
     }
 

@@ -96,6 +96,17 @@ const LEDGER: &str =
     "SELECT concat_ws(' ', batch_id, part, source, batch_key, count, rejected) FROM events_parts";
 
 #[tokio::test]
+async fn a_dry_run_names_a_table_that_is_missing() {
+    let rig = Rig::start(TABLES).await;
+    let sink = rig.sink(None);
+    sink.dry_run().await.expect("all tables are there");
+    assert_eq!(rig.count("events_parts").await, 0);
+    rig.run("DROP TABLE events_staging").await;
+    let error = sink.dry_run().await.unwrap_err().to_string();
+    assert!(error.contains("events_staging"), "{error}");
+}
+
+#[tokio::test]
 async fn a_part_is_stored_once_however_often_it_is_delivered() {
     let rig = Rig::start(TABLES).await;
     let part = part(&["a", "tab\t back\\ line\n\r \u{1f980} \\N", ""]);

@@ -1,5 +1,6 @@
 //! A wrong configuration is refused at the cold start, with all problems at once.
 
+use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::process::Stdio;
 use std::time::Duration;
@@ -124,12 +125,11 @@ const CASES: [Case; 2] = [
 async fn wrong_variables_end_the_process_before_it_polls_and_are_all_named_in_one_message() {
     for (name, variables) in CASES {
         let runtime_api = TcpListener::bind("127.0.0.1:0").expect("a port is free");
-        runtime_api
-            .set_nonblocking(true)
-            .expect("a socket can be non-blocking");
         let address = runtime_api
             .local_addr()
             .expect("the listener has an address");
+        // The first request is the only one: the process does not poll.
+        let told = std::thread::spawn(move || first_request(&runtime_api));
         let child = Command::new(executable(name))
             .env_clear()
             .env("AWS_LAMBDA_RUNTIME_API", address.to_string())
@@ -163,9 +163,43 @@ async fn wrong_variables_end_the_process_before_it_polls_and_are_all_named_in_on
                 "{words} is not in the one message of {text}"
             );
         }
-        let polled = runtime_api.accept().expect_err("the process polled");
-        assert_eq!(polled.kind(), std::io::ErrorKind::WouldBlock);
+        let told = told.join().expect("the Runtime API works");
+        assert!(
+            told.starts_with("POST /2018-06-01/runtime/init/error "),
+            "{told}"
+        );
+        for (_, _, words) in variables {
+            let words = serde_json::to_string(words).expect("it is a text");
+            assert!(told.contains(words.trim_matches('"')), "{words} in {told}");
+        }
     }
+}
+
+/// Returns the first request that comes, and replies to it.
+fn first_request(listener: &TcpListener) -> String {
+    let (mut stream, _) = listener.accept().expect("the process connects");
+    let mut request = Vec::new();
+    let mut byte = [0];
+    let length = |head: &str| {
+        let mut lines = head.lines().map(str::to_lowercase);
+        let length = lines.find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
+        length.unwrap_or_default()
+    };
+    loop {
+        stream.read_exact(&mut byte).expect("the request is whole");
+        request.extend(byte);
+        if request.ends_with(b"\r\n\r\n") {
+            break;
+        }
+    }
+    let mut text = String::from_utf8(request).expect("the head is ASCII");
+    let mut body = vec![0; length(&text)];
+    stream.read_exact(&mut body).expect("the request is whole");
+    text += &String::from_utf8_lossy(&body);
+    stream
+        .write_all(b"HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n")
+        .expect("the process reads the response");
+    text
 }
 
 #[tokio::test]
@@ -181,8 +215,9 @@ async fn a_function_with_wrong_variables_fails_its_init_and_the_log_says_why() {
             _ => &rig.stack.batch_processor,
         };
         let (error_type, message) = init_failure(function).await;
-        assert_eq!(error_type, "Runtime.ExitError", "{message}");
+        assert_eq!(error_type, "Configuration", "{message}");
         for (_, _, words) in variables {
+            assert!(message.contains(words), "{words} in {message}");
             rig.until(words, async || rig.has_logged(words)).await;
         }
         // Lambda starts one more process for the invocation, and the sweep may start others.

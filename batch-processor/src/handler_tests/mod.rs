@@ -17,6 +17,7 @@ use super::*;
 use sinks::{Part, Receipt, SinkError, async_trait};
 
 mod chunks;
+mod dry_runs;
 mod hours;
 mod metrics;
 mod notices;
@@ -40,6 +41,7 @@ struct TestSink {
     failures: Mutex<Vec<SinkError>>,
     fingerprint: Mutex<String>,
     needs_sequence: Mutex<bool>,
+    dry_run_fails: Mutex<bool>,
     /// The seqs that the sink rejects, of any part.
     rejects: Mutex<Vec<u32>>,
     numbers: Mutex<Vec<Option<u64>>>,
@@ -63,6 +65,15 @@ impl Sink for TestSink {
 
     fn needs_sequence(&self) -> bool {
         *self.needs_sequence.lock().unwrap()
+    }
+
+    async fn dry_run(&self) -> Result<(), SinkError> {
+        match *self.dry_run_fails.lock().unwrap() {
+            true => Err(SinkError::Retryable {
+                reason: "no way".to_owned(),
+            }),
+            false => Ok(()),
+        }
     }
 
     async fn deliver(&self, part: &Part) -> Result<Receipt, SinkError> {

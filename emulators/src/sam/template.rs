@@ -69,7 +69,7 @@ impl Template {
     /// variables. Leaves out values that the template does not allow: the functions may allow them.
     pub fn parameters_for(&self, variables: &BTreeMap<String, String>) -> BTreeMap<String, String> {
         let mut parameters = BTreeMap::new();
-        for (_, resource) in self.resources_of("AWS::Serverless::Function") {
+        for (_, resource) in self.functions() {
             let given = &resource["Properties"]["Environment"]["Variables"];
             for (name, value) in variables {
                 let Some(parameter) = given[name]["Ref"].as_str() else {
@@ -107,15 +107,13 @@ impl Template {
             ensure!(known, "parameter `{name}`: not in the template");
         }
         Ok(Resources {
-            queues: self.resolve_each("AWS::SQS::Queue", |properties| {
+            queues: resolve_each(self.resources_of("AWS::SQS::Queue"), |properties| {
                 typed(&resolver.required(properties)?)
             })?,
-            tables: self.resolve_each("AWS::DynamoDB::Table", |properties| {
+            tables: resolve_each(self.resources_of("AWS::DynamoDB::Table"), |properties| {
                 typed(&resolver.required(properties)?)
             })?,
-            functions: self.resolve_each("AWS::Serverless::Function", |properties| {
-                resolver.function(properties)
-            })?,
+            functions: resolve_each(self.functions(), |properties| resolver.function(properties))?,
         })
     }
 
@@ -153,20 +151,25 @@ impl Template {
             .filter(move |(_, resource)| resource["Type"] == kind)
     }
 
-    /// Returns the resources of a kind by their local names, each made from its properties by `make`.
-    fn resolve_each<T>(
-        &self,
-        kind: &'static str,
-        make: impl Fn(&Value) -> anyhow::Result<T>,
-    ) -> anyhow::Result<BTreeMap<String, T>> {
-        self.resources_of(kind)
-            .map(|(name, resource)| {
-                let made = make(&resource["Properties"])
-                    .with_context(|| format!("resource `{name}` of the template"))?;
-                Ok((local_name(name), made))
-            })
-            .collect()
+    /// Returns the functions that events invoke. The check of a deployment is none: only CloudFormation calls it.
+    fn functions(&self) -> impl Iterator<Item = (&String, &Value)> {
+        let functions = self.resources_of("AWS::Serverless::Function");
+        functions.filter(|(_, resource)| resource["Properties"].get("Events").is_some())
     }
+}
+
+/// Returns resources by their local names, each made from its properties by `make`.
+fn resolve_each<'a, T>(
+    resources: impl Iterator<Item = (&'a String, &'a Value)>,
+    make: impl Fn(&Value) -> anyhow::Result<T>,
+) -> anyhow::Result<BTreeMap<String, T>> {
+    resources
+        .map(|(name, resource)| {
+            let made = make(&resource["Properties"])
+                .with_context(|| format!("resource `{name}` of the template"))?;
+            Ok((local_name(name), made))
+        })
+        .collect()
 }
 
 /// Resolves values. `None` stands for `AWS::NoValue`: the property with this value is left out.

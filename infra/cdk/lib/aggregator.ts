@@ -1,4 +1,4 @@
-import { Aws, Duration, RemovalPolicy, type Size, Stack, Token } from 'aws-cdk-lib';
+import { Aws, CustomResource, Duration, RemovalPolicy, type Size, Stack, Token } from 'aws-cdk-lib';
 import * as autoscaling from 'aws-cdk-lib/aws-applicationautoscaling';
 import * as dynamodb from 'aws-cdk-lib/aws-dynamodb';
 import type * as ec2 from 'aws-cdk-lib/aws-ec2';
@@ -218,6 +218,7 @@ export class UniqueEventBatchAggregator extends Construct {
       ...this.secretsExtension(),
     });
     this.mappings();
+    this.check(config.uri);
     alarms(this, { ...props, requeues, batchProcessorTimeout });
     dashboard(this);
   }
@@ -327,14 +328,50 @@ export class UniqueEventBatchAggregator extends Construct {
     });
   }
 
-  private function(id: string, props: Omit<lambda.FunctionProps, 'runtime' | 'handler'>): lambda.Function {
+  private function(id: string, props: Omit<lambda.FunctionProps, 'runtime' | 'handler'>, handler = 'bootstrap'): lambda.Function {
     return new lambda.Function(this, id, {
       ...props,
       runtime: lambda.Runtime.PROVIDED_AL2023,
-      handler: 'bootstrap',
+      handler,
       architecture: this.props.architecture ?? lambda.Architecture.ARM_64,
       memorySize: this.props.memorySize?.toMebibytes() ?? 1_769,
     });
+  }
+
+  /**
+   * The check of a deployment: CloudFormation calls it when it has created or updated both functions, and rolls the stack back with the
+   * reason if one of them does not start or cannot use a place. It runs in no network of yours, so that it can always reply.
+   */
+  private check(config: string): void {
+    const functions = [this.aggregator.functionArn, this.batchProcessor.functionArn];
+    const logGroup = this.logGroup('DeploymentCheckLogGroup');
+    const tryOut = new iam.PolicyStatement({ sid: 'TryOut', actions: ['lambda:InvokeFunction'], resources: functions });
+    const check = this.function(
+      'DeploymentCheck',
+      {
+        code: this.props.code.batchProcessor,
+        description: 'Checks a deployment by invoking both functions without messages.',
+        timeout: Duration.seconds(180),
+        logGroup,
+        role: this.role('DeploymentCheckRole', 'deployment-check', [tryOut, grantOfLog(logGroup)]),
+      },
+      'deployment-check',
+    );
+    const { EVENT_ID, ON_DUPLICATE, BODIES } = this.variablesOfAggregator();
+    const { SINK, SINK_SECRET } = this.variablesOfBatchProcessor();
+    const checked = new CustomResource(this, 'CheckedDeployment', {
+      resourceType: 'Custom::DeploymentCheck',
+      serviceToken: check.functionArn,
+      serviceTimeout: Duration.seconds(300),
+      properties: {
+        Functions: functions,
+        // CloudFormation calls the check again when one of these has changed.
+        Settings: [EVENT_ID, ON_DUPLICATE, BODIES, config, SINK, SINK_SECRET],
+        ...(this.props.settings && { Variables: this.props.settings }),
+      },
+    });
+    // What a user grants the functions is there before they are tried out.
+    checked.node.addDependency(this.aggregator, this.batchProcessor);
   }
 
   private secretsExtension(): Partial<lambda.FunctionProps> {
@@ -491,7 +528,7 @@ export class UniqueEventBatchAggregator extends Construct {
 
   private grantsOfBoth(logGroup: logs.LogGroup): iam.PolicyStatement[] {
     const key = this.props.encryptionKey;
-    const grants = [grant('Log', ['logs:CreateLogStream', 'logs:PutLogEvents'], logGroup.logGroupArn)];
+    const grants = [grantOfLog(logGroup)];
     if (key) {
       // Only through the services of encrypted resources. The wildcards stand for variants of one action, which the services choose.
       const actions = ['kms:Decrypt', 'kms:Encrypt', 'kms:DescribeKey', 'kms:GenerateDataKey*', 'kms:ReEncrypt*'];
@@ -500,6 +537,10 @@ export class UniqueEventBatchAggregator extends Construct {
     }
     return grants;
   }
+}
+
+function grantOfLog(logGroup: logs.LogGroup): iam.PolicyStatement {
+  return grant('Log', ['logs:CreateLogStream', 'logs:PutLogEvents'], logGroup.logGroupArn);
 }
 
 /** Returns the throughput of the lock table and of its index, which must not throttle the table. */

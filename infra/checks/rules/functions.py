@@ -5,6 +5,7 @@ import re
 
 import cfn
 from rules import rule
+from world import statements
 
 
 @rule
@@ -38,6 +39,41 @@ def functions_as_designed(world):
         yield "defaults of Architecture and MemorySize"
     if sorted(world.spec("Architecture")["AllowedValues"]) != ["arm64", "x86_64"]:
         yield "Architecture: not every one that Lambda has"
+
+
+@rule
+def deployments_are_checked(world):
+    """The check is the batch-processor's code under another handler. It may invoke both functions, is in no network, and is called
+    again when a variable that is not a resource has changed."""
+    functions = ["<Aggregator.Arn>", "<BatchProcessor.Arn>"]
+    check = world.properties("DeploymentCheck")
+    if check.get("Code") != world.properties("BatchProcessor").get("Code") or check.get("Handler") != "deployment-check":
+        yield f"DeploymentCheck: wrong code: got {check.get('Code')} with {check.get('Handler')}"
+    if "VpcConfig" in check or "Environment" in check:
+        yield "DeploymentCheck: has a network or variables"
+    for key, wanted in {"Role": "<DeploymentCheckRole.Arn>", "LoggingConfig": {"LogGroup": "<DeploymentCheckLogGroup>"}, "Architectures": [world.parameter("Architecture")]}.items():
+        if check.get(key) != wanted:
+            yield f"DeploymentCheck: {key} is {check.get(key)}"
+    granted = [each["Resource"] for each in statements(world.properties("DeploymentCheckRole")) if each["Action"] == "lambda:InvokeFunction"]
+    if granted != [functions]:
+        yield f"DeploymentCheckRole: may invoke {granted}, expected {functions}"
+    checked = world.properties("CheckedDeployment")
+    if checked["ServiceToken"] != "<DeploymentCheck.Arn>" or checked["Functions"] != functions:
+        yield f"CheckedDeployment: calls {checked['ServiceToken']} for {checked['Functions']}"
+    if not int(check["Timeout"]) < int(checked["ServiceTimeout"]):
+        yield f"CheckedDeployment: CloudFormation waits {checked['ServiceTimeout']} s, the check may take {check['Timeout']} s"
+    variables = {
+        name: value
+        for function in ("Aggregator", "BatchProcessor")
+        for name, value in world.properties(function)["Environment"]["Variables"].items()
+    }
+    chosen = {value for name, value in variables.items() if name not in NOT_CHOSEN}
+    if missing := chosen - set(checked["Settings"]):
+        yield f"CheckedDeployment: is not called again when these change: {missing}"
+
+
+# Variables that name resources of the stack.
+NOT_CHOSEN = {"DDB_LOCK_TABLE", "DDB_BATCH_TABLE", "DDB_BATCH_INDEX", "BATCH_QUEUE_URL", "QUARANTINE_SQS_URL"}
 
 
 @rule
@@ -173,7 +209,7 @@ def variables_fit(world):
 @rule
 def logs_end(world):
     """Every function has a log group of its own, with a retention."""
-    for name in ("AggregatorLogGroup", "BatchProcessorLogGroup"):
+    for name in ("AggregatorLogGroup", "BatchProcessorLogGroup", "DeploymentCheckLogGroup"):
         if str(world.properties(name).get("RetentionInDays")) != "30":
             yield f"{name}: retention"
 

@@ -23,6 +23,7 @@ mod dynamo_turn_store;
 mod errors;
 #[cfg(feature = "full")]
 mod event_bus;
+mod init_error;
 #[cfg(test)]
 mod items_props;
 mod lock_items;
@@ -64,6 +65,7 @@ pub use dynamo_quota_store::DynamoQuotaStore;
 pub use dynamo_sequence_store::DynamoSequenceStore;
 pub use dynamo_turn_store::DynamoTurnStore;
 pub use errors::chain;
+pub use init_error::{CONFIGURATION_ERROR, started};
 #[cfg(not(feature = "full"))]
 pub use no_overflow_store::NoOverflowStore as AwsOverflowStore;
 pub use ports::{aws_duplicates_queue, aws_notice_target, aws_ports, aws_source_queues};

@@ -86,6 +86,28 @@ impl PostgresSink {
 
 #[async_trait]
 impl Sink for PostgresSink {
+    /// Connects, and reads no rows of each table.
+    async fn dry_run(&self) -> Result<(), SinkError> {
+        let table = &self.target.table;
+        let tables = [
+            table.table(),
+            table.ledger(),
+            table.rejects(),
+            table.staging(),
+        ];
+        let statements = tables.map(|table| format!("SELECT FROM {table} LIMIT 0;"));
+        let read = async {
+            let client = self.connections.connect().await?;
+            connection::rows_of(&client, &statements.concat()).await
+        };
+        match timeout_at(Instant::now() + self.timeout, read).await {
+            Ok(read) => read.map(drop),
+            Err(_) => Err(SinkError::Retryable {
+                reason: format!("no reply within `{}` s", self.timeout.as_secs()),
+            }),
+        }
+    }
+
     async fn deliver(&self, part: &Part) -> Result<Receipt, SinkError> {
         let ends_at = Instant::now() + self.timeout;
         let attempt = Attempt::new(&self.target, part, ends_at);

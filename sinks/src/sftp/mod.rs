@@ -71,6 +71,20 @@ impl SftpSink {
 
 #[async_trait]
 impl Sink for SftpSink {
+    /// Logs in.
+    async fn dry_run(&self) -> Result<(), SinkError> {
+        match timeout(self.timeout, self.connections.take()).await {
+            Ok(connection) => connection.map(|connection| self.connections.keep_idle(connection)),
+            Err(_) => Err(SinkError::Retryable {
+                reason: format!(
+                    "`{}`: no reply within `{}` s",
+                    self.connections.address(),
+                    self.timeout.as_secs()
+                ),
+            }),
+        }
+    }
+
     async fn deliver(&self, part: &Part) -> Result<Receipt, SinkError> {
         match timeout(self.timeout, self.attempt(part)).await {
             Ok(result) => result,

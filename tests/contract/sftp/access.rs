@@ -38,6 +38,8 @@ async fn a_wrong_password_or_key_is_retryable_and_is_not_quoted() {
             ..rig.access()
         };
         let sink = SftpSink::new(server, bodies(Compression::None), TIMEOUT);
+        let dry = sink.dry_run().await.unwrap_err().to_string();
+        assert!(dry.contains(words), "{words} in {dry}");
         let reason = retryable(&sink, &part(&["a"])).await;
         assert!(reason.contains(words), "{words} in {reason}");
         assert!(!reason.contains("hunter2"), "{reason}");

@@ -67,3 +67,11 @@ async fn without_a_bucket_it_is_quarantined_and_its_neighbours_are_claimed() {
     assert!(quarantined[0].reason.contains("expected at most 409600"));
     assert_eq!(only_batch(&aggregator).confirmed, 1);
 }
+
+#[tokio::test]
+async fn an_event_without_messages_tries_out_the_bucket_and_leaves_nothing() {
+    let aggregator = aggregator_with(&[BUCKET]);
+    assert!(invoke(&aggregator, &[]).await.is_empty());
+    assert!(aggregator.fakes.overflow_store.keys().is_empty());
+    assert!(aggregator.fakes.batch_store.records().is_empty());
+}
