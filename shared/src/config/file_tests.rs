@@ -87,6 +87,13 @@ fn every_problem_of_values_and_keys_has_its_line_and_column_and_all_are_reported
 }
 
 #[test]
+fn a_key_that_was_removed_is_a_problem_that_says_what_happens_now() {
+    let found = problems("[quota]\nbeyond = \"quarantine\"\n");
+    let words = "service.toml:2:1: `quota.beyond`: removed key: delete it: an event beyond its quota always goes to the quarantine";
+    assert!(found.concat().starts_with(words), "{found:?}");
+}
+
+#[test]
 fn a_value_where_a_section_belongs_is_a_problem() {
     assert_eq!(
         problems("sink = \"s3://bucket/prefix\"\n"),
