@@ -190,10 +190,7 @@ impl<'a> ClaimAttempt<'a> {
         };
         let (leader, seat) = (self.seated.leader, self.seated.seat);
         // Whether a seat without a place was never reserved is known only if the account was read.
-        let never_reserved = matches!(
-            self.without_place,
-            Some(Outcome::BeyondQuota | Outcome::WaitsForQuota)
-        );
+        let never_reserved = self.without_place == Some(Outcome::BeyondQuota);
         let end = match outcome {
             Outcome::Claimed => SeatEnd::Claimed,
             // A write without a reply may be applied later, whatever was read in the table since.

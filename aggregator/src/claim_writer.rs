@@ -42,6 +42,10 @@ impl<'a> Writer for ClaimRequest<'a> {
     type Reply = ClaimReply;
     type Done = ClaimAttempt<'a>;
 
+    fn items_per_request(&self) -> usize {
+        self.lock_store.items_per_request()
+    }
+
     async fn send(&self, attempts: &[ClaimAttempt<'a>]) -> Vec<ClaimReply> {
         let claim = |attempt: &ClaimAttempt<'_>| attempt.claim(PastDeliveries::new());
         let claims: Vec<_> = attempts.iter().map(claim).collect();

@@ -10,6 +10,7 @@ use protocol::format_version::FORMAT_VERSION;
 use protocol::ids::{BatchId, EventId, SourceArn, SqsMessageId};
 use protocol::time::Timestamp;
 use serde::Serialize;
+use shared::message_attributes::{MESSAGE_GROUP_ID, MessageAttributes};
 use shared::ports::{Ports, QuarantineQueue, Quarantined};
 use shared::retry::{Budget, send_to_quarantine};
 use shared::sqs_text::sqs_text;
@@ -117,7 +118,15 @@ fn report(candidate: &Candidate, holder: Option<&Holder>, now: Timestamp) -> Qua
         source: candidate.source.clone(),
         reason: REASON.to_owned(),
         body: sqs_text(&body).into(),
-        // A report says which message was dropped, and has neither its body nor its attributes.
-        attributes: None,
+        // A report says which message was dropped, and has neither its body nor its attributes, but its message group.
+        attributes: candidate.attributes.as_deref().and_then(message_group),
     }
+}
+
+/// Returns the message group among attributes, if the message has one.
+fn message_group(attributes: &str) -> Option<MessageAttributes> {
+    let all = MessageAttributes::read(attributes).expect("the text was written from attributes");
+    let mut all = all?.to_map();
+    all.retain(|name, _| name == MESSAGE_GROUP_ID);
+    MessageAttributes::of(all)
 }

@@ -34,6 +34,8 @@ pub struct SqsMessage {
 pub struct SystemAttributes {
     /// When the message was sent, in epoch milliseconds.
     pub sent_timestamp: Option<String>,
+    /// The message group, by which SQS shares a queue fairly.
+    pub message_group_id: Option<String>,
     /// The trace that the producer sent the message in.
     #[serde(rename = "AWSTraceHeader")]
     pub trace_header: Option<String>,

@@ -101,7 +101,7 @@ impl Handler {
     ) -> Handler {
         let concurrency = config.common.write_concurrency;
         let permits = Arc::new(RequestPermits::new(concurrency));
-        let bulk = BulkWriter::new(&*ports.lock_store, permits.clone(), concurrency);
+        let bulk = BulkWriter::new(permits.clone(), concurrency);
         let open_batches = Arc::new(OpenBatches::new(&config, &ports, allocator));
         let claim_rounds = ClaimRounds::new(
             &config,

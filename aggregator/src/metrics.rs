@@ -18,7 +18,7 @@ pub struct AggregatorMetrics {
     pub redelivered: Count,
     /// Messages with the event id of another message and another body.
     pub conflicts: Count,
-    /// Messages for which the quota of their key had no place (`QUOTA`). They go to the quarantine or wait.
+    /// Messages for which the quota of their key had no place (`QUOTA`). They go to the quarantine.
     pub beyond_quota: Count,
     /// Messages that the quarantine queue has acknowledged.
     pub quarantined: Count,
@@ -59,7 +59,7 @@ impl AggregatorMetrics {
             Outcome::Redelivered | Outcome::RedeliveredLate => self.redelivered.add(1),
             Outcome::Duplicate => self.duplicates.add(1),
             Outcome::Conflict => self.conflicts.add(1),
-            Outcome::BeyondQuota | Outcome::WaitsForQuota => self.beyond_quota.add(1),
+            Outcome::BeyondQuota => self.beyond_quota.add(1),
             Outcome::Unstorable | Outcome::Failed => {}
         }
     }

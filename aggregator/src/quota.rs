@@ -5,7 +5,7 @@ use std::str::FromStr;
 use protocol::period::Period;
 use protocol::time::Timestamp;
 use shared::close_at::CloseAt;
-use shared::config::{Number, QUARANTINE_SQS_URL, Reader, Text, Unset, Variable, Word};
+use shared::config::{Number, QUARANTINE_SQS_URL, Reader, Text, Unset, Variable};
 use shared::expression::Expression;
 
 const MINUTE_MS: u64 = 60_000;
@@ -20,7 +20,7 @@ pub(crate) const QUOTA: Variable<Text> = Variable {
         allowed: "a JMESPath over the body",
     },
     meaning: "Where a body has its quota key, such as a customer. Of the events of one key and period, at most `QUOTA_MAX` are \
-              delivered, however often they are sent.",
+              delivered, however often they are sent; the others go to the quarantine.",
 };
 const QUOTA_MAX: Variable<Number<u64>> = Variable {
     name: "QUOTA_MAX",
@@ -52,19 +52,6 @@ pub(crate) const QUOTA_TIME: Variable<Text> = Variable {
     meaning: "Where a body has the time that decides in which period of its quota it counts, written as for `CLOSE_TIME`. Without it, the \
               time at which it is processed decides.",
 };
-const QUOTA_BEYOND: Variable<Word<BeyondQuota>> = Variable {
-    name: "QUOTA_BEYOND",
-    key: Some("quota.beyond"),
-    value: Word {
-        default: BeyondQuota::Quarantine,
-        words: &[
-            ("quarantine", BeyondQuota::Quarantine),
-            ("wait", BeyondQuota::Wait),
-        ],
-    },
-    meaning: "What happens to an event for which the quota has no place: it goes to the quarantine, or waits in its queue for the next \
-              period, for 5 days and 1,000 receives at most; then it goes to the quarantine or the dead-letter queue.",
-};
 
 /// How many events of a key and a period are delivered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,17 +64,6 @@ pub struct QuotaRule {
     pub period: QuotaPeriod,
     /// `QUOTA_TIME`: finds the time that decides the period; without it, the present time does.
     pub time: Option<Expression>,
-    /// `QUOTA_BEYOND`.
-    pub beyond: BeyondQuota,
-}
-
-/// What happens to an event for which the quota has no place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BeyondQuota {
-    /// It goes to the quarantine.
-    Quarantine,
-    /// It waits in its queue.
-    Wait,
 }
 
 /// The periods in which a quota counts.
@@ -119,13 +95,6 @@ impl QuotaRule {
                 format!("`{QUOTA_TIME}` is set, but `{QUOTA}` is not: there are no quotas")
             }),
         );
-        let beyond = reader.word(&QUOTA_BEYOND);
-        reader.rule(
-            "`QUOTA_BEYOND` `wait` goes only without `QUOTA_TIME`: an event stays in the period of its own time.",
-            (beyond == BeyondQuota::Wait && time.is_some()).then(|| {
-                format!("`{QUOTA_BEYOND}` `wait`: not with `{QUOTA_TIME}`: an event stays in the period of its own time, and would wait for ever")
-            }),
-        );
         let has_quarantine = reader.is_set(&QUARANTINE_SQS_URL);
         reader.rule(
             "`QUOTA` needs `QUARANTINE_SQS_URL`.",
@@ -138,7 +107,6 @@ impl QuotaRule {
             events_max,
             period: period?,
             time,
-            beyond,
         })
     }
 }

@@ -10,9 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use protocol::batch::BatchRecord;
 use protocol::claim::Outcome;
 use protocol::ids::BatchId;
-use protocol::limits::{
-    QUOTA_BATCHES_MAX, QUOTA_SCOPES_MAX, QUOTA_SETTLE_TIME_MAX, QUOTA_WAIT_MAX,
-};
+use protocol::limits::{QUOTA_BATCHES_MAX, QUOTA_SCOPES_MAX, QUOTA_SETTLE_TIME_MAX};
 use protocol::planted::{Bug, planted};
 use protocol::quota::{QuotaAccount, QuotaScope};
 use protocol::retry::RetryPolicy;
@@ -23,7 +21,7 @@ use tracing::warn;
 
 use crate::claim_attempt::Settled;
 use crate::config::Config;
-use crate::quota::{BeyondQuota, QuotaRule};
+use crate::quota::QuotaRule;
 use crate::records::Record;
 use crate::shared_allocator::Seated;
 
@@ -133,13 +131,9 @@ impl Quotas {
             .as_ref()
             .is_some_and(|account| account.taken >= rule.events_max);
         let is_decided = all_taken || account.is_some() && planted(Bug::QuotaBeyondUndecided);
-        let now = budget.clock.now();
-        let outcome = |one: &Seated<'_>| match rule.beyond {
-            _ if !is_decided => Outcome::Failed,
-            BeyondQuota::Wait if one.candidate.sent_at.until(now) < QUOTA_WAIT_MAX => {
-                Outcome::WaitsForQuota
-            }
-            BeyondQuota::Wait | BeyondQuota::Quarantine => Outcome::BeyondQuota,
+        let outcome = match is_decided {
+            true => Outcome::BeyondQuota,
+            false => Outcome::Failed,
         };
         let has_place = |one: &Seated<'_>| {
             let got = got.get(&one.seat.batch);
@@ -149,13 +143,7 @@ impl Quotas {
         let (with_place, without): (Vec<_>, Vec<_>) = seated.into_iter().partition(has_place);
         Placed {
             with_place,
-            without: without
-                .into_iter()
-                .map(|one| {
-                    let outcome = outcome(&one);
-                    (one, outcome)
-                })
-                .collect(),
+            without: without.into_iter().map(|one| (one, outcome)).collect(),
         }
     }
 

@@ -17,7 +17,9 @@ use protocol::quota::QuotaScope;
 use protocol::time::Timestamp;
 use shared::compression::compress;
 use shared::expression::Expression;
-use shared::message_attributes::{AttributeMap, MessageAttribute, MessageAttributes};
+use shared::message_attributes::{
+    AttributeMap, MESSAGE_GROUP_ID, MessageAttribute, MessageAttributes,
+};
 use shared::ports::Quarantined;
 use shared::traces::TraceId;
 
@@ -154,7 +156,9 @@ fn read_message(
     now: Timestamp,
 ) -> Result<Record, Quarantined> {
     let message_attributes = message.message_attributes.unwrap_or_default();
-    let attributes = attributes_of(&message_attributes);
+    let system = message.attributes.as_ref();
+    let group_id = system.and_then(|system| system.message_group_id.as_deref());
+    let attributes = attributes_of(&message_attributes, group_id);
     let bad = |reason: BadRecord, event_id, body| Quarantined {
         sqs_message_id: sqs_message_id.clone(),
         event_id,
@@ -178,7 +182,6 @@ fn read_message(
     let event_id = id
         .and_then(|id| prefixed(&id, &config.prefix_of(source)))
         .map_err(|reason| bad(reason, None, body.clone()))?;
-    let system = message.attributes.as_ref();
     let sent_ms = system.and_then(|system| system.sent_timestamp.as_deref()?.parse().ok());
     let trace_header = system.and_then(|system| system.trace_header.as_deref());
     let mut candidate = Candidate {
@@ -358,8 +361,11 @@ fn parsed<'j>(json: &'j Json, needed_by: &'static str) -> Result<&'j Rcvar, BadR
         })
 }
 
-/// Returns the attributes of a message; `None` if there are none.
-fn attributes_of(attributes: &HashMap<String, SqsMessageAttribute>) -> Option<MessageAttributes> {
+/// Returns the attributes of a message and its message group; `None` if there are none.
+fn attributes_of(
+    attributes: &HashMap<String, SqsMessageAttribute>,
+    group_id: Option<&str>,
+) -> Option<MessageAttributes> {
     let attribute = |(name, attribute): (&String, &SqsMessageAttribute)| {
         let SqsMessageAttribute {
             string_value,
@@ -373,7 +379,9 @@ fn attributes_of(attributes: &HashMap<String, SqsMessageAttribute>) -> Option<Me
             MessageAttribute::new(data_type, string_value, binary_value),
         )
     };
-    MessageAttributes::of(AttributeMap::from_iter(attributes.iter().map(attribute)))
+    let group_id = group_id.map(|id| (MESSAGE_GROUP_ID.to_owned(), MessageAttribute::string(id)));
+    let all = attributes.iter().map(attribute).chain(group_id);
+    MessageAttributes::of(AttributeMap::from_iter(all))
 }
 
 #[cfg(test)]

@@ -161,7 +161,7 @@ fn what_is_needed_of_a_message_is_read_and_nulls_are_nothing() {
         serde_json::json!([
             {
                 "messageId": "m0", "receiptHandle": "r", "body": "b", "md5OfBody": null, "new": {},
-                "attributes": { "SenderId": "s", "SentTimestamp": "soon" },
+                "attributes": { "SenderId": "s", "SentTimestamp": "soon", "MessageGroupId": "g" },
                 "messageAttributes": { "n": { "stringValue": "v", "dataType": "String" } },
                 "eventSourceARN": "",
             },
@@ -178,7 +178,10 @@ fn what_is_needed_of_a_message_is_read_and_nulls_are_nothing() {
     let attributes = first.candidate.attributes.as_deref();
     assert_eq!(
         attributes,
-        Some(r#"{"n":{"dataType":"String","stringValue":"v"}}"#)
+        Some(concat!(
+            r#"{"AWS.MessageGroupId":{"dataType":"String","stringValue":"g"},"#,
+            r#""n":{"dataType":"String","stringValue":"v"}}"#
+        ))
     );
     let second = &records[1].as_ref().unwrap().candidate;
     assert_eq!(second.attributes, None);

@@ -102,6 +102,10 @@ impl<'a> Writer for ReleaseWriter<'a> {
     type Reply = ReleaseReply;
     type Done = Option<Seq>;
 
+    fn items_per_request(&self) -> usize {
+        self.lock_store.items_per_request()
+    }
+
     async fn send(&self, events: &[Delivered<'a>]) -> Vec<ReleaseReply> {
         let items: Vec<(EventId, SeatKey)> = events
             .iter()

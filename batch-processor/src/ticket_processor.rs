@@ -53,7 +53,7 @@ impl TicketProcessor {
     pub(crate) fn new(config: &Config, ports: &Ports, sink: Arc<dyn Sink>) -> TicketProcessor {
         let concurrency = config.common.write_concurrency;
         let permits = Arc::new(RequestPermits::new(concurrency));
-        let bulk = BulkWriter::new(&*ports.lock_store, permits.clone(), concurrency);
+        let bulk = BulkWriter::new(permits.clone(), concurrency);
         let bodies = Arc::new(OverflowBodies::new(ports, permits.clone()));
         let window = config.common.dedup_window;
         TicketProcessor {

@@ -41,10 +41,10 @@ impl Received {
         Received {
             first_received_at: number(MessageSystemAttributeName::ApproximateFirstReceiveTimestamp),
             sent_at: number(MessageSystemAttributeName::SentTimestamp),
+            attributes: from_sqs(&message),
             message_id: message.message_id.unwrap_or_default(),
             receipt: message.receipt_handle.unwrap_or_default(),
             body: message.body.unwrap_or_default(),
-            attributes: from_sqs(message.message_attributes.unwrap_or_default()),
         }
     }
 }
@@ -84,6 +84,7 @@ impl Queue {
         let names = [
             MessageSystemAttributeName::ApproximateFirstReceiveTimestamp,
             MessageSystemAttributeName::SentTimestamp,
+            MessageSystemAttributeName::MessageGroupId,
         ];
         let sent = self
             .client
@@ -106,13 +107,15 @@ impl Queue {
     /// # Errors
     /// The queue refused the message.
     pub async fn send(&self, body: &str, attributes: AttributeMap) -> Result<Sent, Failure> {
+        let attributes = to_sqs(attributes);
         let once = aws_sdk_sqs::config::Builder::new().retry_config(RetryConfig::disabled());
         let sent = self
             .client
             .send_message()
             .queue_url(&self.url)
             .message_body(body)
-            .set_message_attributes(Some(to_sqs(attributes)).filter(|all| !all.is_empty()))
+            .set_message_attributes(attributes.message_attributes)
+            .set_message_group_id(attributes.message_group_id)
             .customize()
             .config_override(once)
             .send()

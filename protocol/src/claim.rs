@@ -96,8 +96,6 @@ pub enum Outcome {
     Unstorable,
     /// The quota of the event's key has no place left, and the event goes to the quarantine.
     BeyondQuota,
-    /// The quota of the event's key has no place left, and the message waits in its queue.
-    WaitsForQuota,
     /// The attempt was throttled until its time was over, or its result is unknown.
     Failed,
 }
@@ -126,7 +124,7 @@ impl Outcome {
             (Outcome::Conflict, DuplicateRule::Drop)
             | (Outcome::Unstorable | Outcome::BeyondQuota, _) => Response::Quarantine,
             (Outcome::Failed, _) if planted(Bug::FailedAcknowledged) => Response::Success,
-            (Outcome::Failed | Outcome::WaitsForQuota, _) => Response::Failure,
+            (Outcome::Failed, _) => Response::Failure,
         }
     }
 }
@@ -338,10 +336,7 @@ pub fn classify_follower(
         (_, Some(item)) => (&item.sqs_message_id, item.body_hash),
     };
     debug_assert_ne!(*message, follower.sqs_message_id);
-    if matches!(
-        leader_outcome,
-        Outcome::Unstorable | Outcome::BeyondQuota | Outcome::WaitsForQuota
-    ) {
+    if matches!(leader_outcome, Outcome::Unstorable | Outcome::BeyondQuota) {
         // The leader does not hold the event; a smaller follower, or one in another period, may claim it at its next delivery.
         return Outcome::Failed;
     }

@@ -148,9 +148,6 @@ pub const TICKET_AWAY_MAX: Duration = Duration::from_secs(3_600);
 /// comes to the same function some 16 times. Source:
 /// <https://docs.aws.amazon.com/lambda/latest/dg/invocation-recursion.html>, read on 2026-11-26.
 pub const TICKETS_IN_CHAIN_MAX: u64 = 12;
-/// How long an event beyond its quota waits in its queue for another period; then it goes to the quarantine. SQS deletes a message
-/// after the retention of its queue, 7 days in our templates, without telling anybody.
-pub const QUOTA_WAIT_MAX: Duration = Duration::from_secs(5 * 24 * 3_600);
 /// How long the sweep leaves a batch alone after it sent a ticket, because the ticket may wait behind others.
 pub const REMINDED_FOR: Duration = Duration::from_secs(600);
 /// Keys of `status-index` that the batches of one status are spread over. One key takes 1,000 write units a second.

@@ -194,6 +194,8 @@ pub enum Bug {
     QuotaEndedFreed,
     /// Message attributes that have no place of their own in a message of the quarantine are dropped.
     MoreAttributesDropped,
+    /// A message loses its message group in the quarantine.
+    MessageGroupDropped,
 }
 
 impl Bug {
@@ -291,6 +293,7 @@ impl Bug {
         Bug::QuotaReservedIgnored,
         Bug::QuotaEndedFreed,
         Bug::MoreAttributesDropped,
+        Bug::MessageGroupDropped,
     ];
 }
 

@@ -138,11 +138,16 @@ const WRITE_MODE: Variable<Word<WriteMode>> = Variable {
     name: "WRITE_MODE",
     key: Some("limits.write_mode"),
     value: Word {
-        default: WriteMode::Batch,
-        words: &[("batch", WriteMode::Batch), ("put", WriteMode::Put)],
+        default: WriteMode::Auto,
+        words: &[
+            ("auto", WriteMode::Auto),
+            ("batch", WriteMode::Batch),
+            ("put", WriteMode::Put),
+        ],
     },
     meaning: "How claims and releases are written: `batch` is PartiQL, 25 items a request; `put` is one conditional \
-              request an item, which also works for stores without PartiQL.",
+              request an item, which also works for stores without PartiQL; `auto` is `batch`, and `put` once the store has refused \
+              PartiQL because it does not know it or the function may not use it.",
 };
 const WRITE_CONCURRENCY: Variable<Number<usize>> = Variable {
     name: "WRITE_CONCURRENCY",
@@ -210,6 +215,8 @@ pub const QUEUE_URL: &str = "the URL of an SQS queue";
 /// How claims and releases are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteMode {
+    /// [`WriteMode::Batch`] until the store refuses PartiQL, then [`WriteMode::Put`].
+    Auto,
     /// PartiQL with 25 statements a request: the fewest requests.
     Batch,
     /// One conditional request an item. A refused request returns the existing item. Works for stores without PartiQL.
@@ -352,7 +359,7 @@ mod tests {
             "`DDB_BATCH_TABLE`: not set",
             "`BATCH_QUEUE_URL`: wrong value: got `queue`, expected the URL of an SQS queue",
             "`DEDUP_WINDOW`: wrong value: got `an hour`, expected a whole number of seconds from 0 to 1123200",
-            "`WRITE_MODE`: wrong value: got `both`, expected `batch` or `put`",
+            "`WRITE_MODE`: wrong value: got `both`, expected `auto`, `batch` or `put`",
             "`WRITE_CONCURRENCY`: wrong value: got `0`, expected a whole number of requests from 1 to 900",
         ] {
             assert!(text.contains(words), "{words} in {text}");

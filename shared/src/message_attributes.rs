@@ -10,6 +10,11 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 
+/// The name under which the `MessageGroupId` of a message is among its attributes, if it has one. SQS takes no attribute of a
+/// producer whose name begins with `AWS.`. Source:
+/// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-message-metadata.html>.
+pub const MESSAGE_GROUP_ID: &str = "AWS.MessageGroupId";
+
 /// Attributes by name.
 pub type AttributeMap = BTreeMap<String, MessageAttribute>;
 

@@ -143,7 +143,7 @@ impl StoredEvent {
 /// The lock table.
 #[async_trait]
 pub trait LockStore: Send + Sync {
-    /// Returns how many claims or releases one request carries at most.
+    /// Returns how many claims or releases one request carries at most. It may fall to 1 while the environment lives.
     fn items_per_request(&self) -> usize;
 
     /// Writes claims for event ids that have no item. Takes at most [`items_per_request`](Self::items_per_request)

@@ -2,12 +2,14 @@
 //!
 //! A message of SQS has ten attributes at most, and two of one name are impossible. So up to seven of the producer's are attributes of
 //! the message in the quarantine, as they were. If there are more, or if one has a name of the service's, those that have no place go
-//! into one attribute together, `moreAttributes`, as JSON. [`of_producer`] undoes that.
+//! into one attribute together, `moreAttributes`, as JSON. [`of_producer`] undoes that. The message group is none of the ten.
 
 use protocol::limits::{SQS_ATTRIBUTES_MAX, SQS_MESSAGE_BYTES_MAX};
 use protocol::planted::{Bug, planted};
 
-use crate::message_attributes::{AttributeMap, MessageAttribute, MessageAttributes};
+use crate::message_attributes::{
+    AttributeMap, MESSAGE_GROUP_ID, MessageAttribute, MessageAttributes,
+};
 use crate::ports::Quarantined;
 use crate::sqs_text::sqs_text;
 
@@ -99,8 +101,9 @@ pub fn packed(message: &Quarantined) -> Packed {
 
 fn add_of_producer(packed: &mut Packed, attributes: Option<&MessageAttributes>) {
     let Some(attributes) = attributes else { return };
+    let mut attributes = attributes.to_map();
+    let group = attributes.remove(MESSAGE_GROUP_ID);
     let (clashing, mut own): (Vec<_>, Vec<_>) = attributes
-        .to_map()
         .into_iter()
         .partition(|(name, _)| OF_SERVICE.contains(&name.as_str()));
     let mut more = AttributeMap::from_iter(clashing);
@@ -119,6 +122,14 @@ fn add_of_producer(packed: &mut Packed, attributes: Option<&MessageAttributes>) 
         && !packed.add(MORE, MessageAttribute::string(&**json.as_text()))
     {
         packed.left_out.extend(names);
+    }
+    if let Some(group) = group
+        && !planted(Bug::MessageGroupDropped)
+    {
+        // Whether SQS counts it is not documented, so the service's attributes leave space for it.
+        packed.bytes += group.message_bytes(MESSAGE_GROUP_ID);
+        let name = MESSAGE_GROUP_ID.to_owned();
+        packed.attributes.insert(name, group);
     }
 }
 
@@ -215,6 +226,21 @@ pub(crate) mod tests {
         let more: AttributeMap = serde_json::from_str(text(&packed_ten, MORE)).unwrap();
         assert_eq!(more.keys().collect::<Vec<_>>(), ["g", "h", "i", "j"]);
         assert_eq!(of_producer(&packed_ten.attributes), ten);
+    }
+
+    #[test]
+    fn a_message_group_takes_no_place_of_an_attribute_and_is_never_left_out() {
+        let ten = set(&["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"], "v");
+        let with_group = || {
+            let group = set(&[MESSAGE_GROUP_ID], "tenant");
+            group.into_iter().chain(ten.clone()).collect()
+        };
+        let packed_ten = packed(&message(1, "bad", &with_group()));
+        assert_eq!(packed_ten.attributes.len(), 10 + 1);
+        assert_eq!(text(&packed_ten, MESSAGE_GROUP_ID), "tenant");
+        assert_eq!(of_producer(&packed_ten.attributes), with_group());
+        let full = packed(&message(SQS_MESSAGE_BYTES_MAX, "bad", &with_group()));
+        assert_eq!(names(&full), [MESSAGE_GROUP_ID]);
     }
 
     #[test]

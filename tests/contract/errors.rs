@@ -94,6 +94,88 @@ async fn every_error(dynamodb: Client, table: &str) -> Vec<PortError> {
     errors
 }
 
+/// What stores return that have no PartiQL, or do not permit it: for the request, and for each of its two statements.
+const REFUSALS: [(u16, &str); 3] = [
+    (
+        400,
+        r#"{"__type":"com.amazonaws.dynamodb.v20120810#UnknownOperationException","message":"no such operation"}"#,
+    ),
+    (
+        400,
+        r#"{"__type":"com.amazon.coral.service#AccessDeniedException","Message":"not authorized to perform: dynamodb:PartiQLInsert"}"#,
+    ),
+    (
+        200,
+        r#"{"Responses":[{"Error":{"Code":"AccessDenied","Message":"no"}},{"Error":{"Code":"AccessDenied","Message":"no"}}]}"#,
+    ),
+];
+
+#[tokio::test]
+async fn where_partiql_is_refused_auto_writes_items_one_by_one_from_then_on() {
+    for (status, body) in REFUSALS {
+        let (client, called) = scripted::dynamodb_without_partiql(status, body).await;
+        let store = store(client, "t", WriteMode::Auto);
+        assert_eq!(store.items_per_request(), 25);
+        let replies = store.claim(&claims(2)).await;
+        let is_written = |reply: &ClaimReply| matches!(reply, ClaimReply::Written);
+        assert!(replies.iter().all(is_written), "{replies:?}");
+        assert_eq!(store.items_per_request(), 1);
+        let items = [(event("e"), SEAT)];
+        for reply in store.clone().release(&items, Release::Deleted).await {
+            assert!(matches!(reply, ReleaseReply::Released), "{reply:?}");
+        }
+        let expected = ["BatchExecuteStatement", "PutItem", "PutItem", "DeleteItem"];
+        assert_eq!(*called.lock().unwrap(), expected, "{body}");
+    }
+}
+
+#[tokio::test]
+async fn where_partiql_releases_are_refused_auto_releases_one_by_one() {
+    for (status, body) in REFUSALS {
+        let (client, called) = scripted::dynamodb_without_partiql(status, body).await;
+        let store = store(client, "t", WriteMode::Auto);
+        let items = ["a", "b"].map(|id| (event(id), SEAT));
+        let replies = store.release(&items, Release::Remembered(ms(0))).await;
+        let is_released = |reply: &ReleaseReply| matches!(reply, ReleaseReply::Released);
+        assert!(replies.iter().all(is_released), "{replies:?}");
+        let expected = ["BatchExecuteStatement", "UpdateItem", "UpdateItem"];
+        assert_eq!(*called.lock().unwrap(), expected, "{body}");
+    }
+}
+
+#[tokio::test]
+async fn where_partiql_is_refused_batch_fails() {
+    for (status, body) in REFUSALS {
+        let (client, called) = scripted::dynamodb_without_partiql(status, body).await;
+        let store = store(client, "t", WriteMode::Batch);
+        for reply in store.claim(&claims(2)).await {
+            let error = claim_error(reply);
+            assert!(matches!(error, PortError::Refused { .. }), "{error:?}");
+        }
+        assert_eq!(*called.lock().unwrap(), ["BatchExecuteStatement"]);
+    }
+}
+
+#[tokio::test]
+async fn auto_goes_on_with_partiql_after_other_errors() {
+    let throttled =
+        r#"{"__type":"com.amazonaws.dynamodb.v20120810#ThrottlingException","message":"slow"}"#;
+    // A refusal of one statement is about its item.
+    let one =
+        r#"{"Responses":[{"TableName":"t"},{"Error":{"Code":"AccessDenied","Message":"no"}}]}"#;
+    for (status, body) in [(400, throttled), (500, "{}"), (200, one)] {
+        let (client, called) = scripted::dynamodb_without_partiql(status, body).await;
+        let store = store(client, "t", WriteMode::Auto);
+        let replies = store.claim(&claims(2)).await;
+        assert!(
+            matches!(replies[1], ClaimReply::Error(_)),
+            "{body}: {replies:?}"
+        );
+        assert_eq!(store.items_per_request(), 25);
+        assert_eq!(*called.lock().unwrap(), ["BatchExecuteStatement"]);
+    }
+}
+
 #[tokio::test]
 async fn a_missing_table_is_refused_by_name() {
     for error in every_error(dynamodb(), "no-such-table").await {

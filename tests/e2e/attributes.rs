@@ -162,7 +162,7 @@ fn with_ids(source: &str) -> Bytes {
         json!({
             "messageId": format!("message-{id}"),
             "body": format!("body of {id}"),
-            "attributes": { "SentTimestamp": "1700000000000" },
+            "attributes": { "SentTimestamp": "1700000000000", "MessageGroupId": format!("group-{id}") },
             "messageAttributes": {
                 "eid": { "dataType": "String", "stringValue": id, "stringListValues": [], "binaryListValues": [] },
                 "raw": { "dataType": "Binary", "binaryValue": "AJ+Slg==", "stringListValues": [], "binaryListValues": [] },
@@ -209,7 +209,8 @@ async fn a_discarded_event_whose_id_is_an_attribute_is_redriven(bodies: BodiesKi
     }
 
     let redrive = ["redrive", "--from", "quarantine", "--where"];
-    let wanted = [&redrive[..], &["attributes.eid", "--yes"]].concat();
+    let in_group = "attributes.eid && attributes.\"AWS.MessageGroupId\"";
+    let wanted = [&redrive[..], &[in_group, "--yes"]].concat();
     let redriven = batchctl.json(0, &wanted).await;
     assert_eq!(redriven["counts"]["redriven"], IDS.len(), "{redriven}");
     rig.until_metric("BatchesCompleted", 2).await;
@@ -217,6 +218,7 @@ async fn a_discarded_event_whose_id_is_an_attribute_is_redriven(bodies: BodiesKi
     assert_eq!(rig.delivered_ids(), IDS, "each once");
     for (id, envelope) in rig.envelopes() {
         let attributes = json!({
+            "AWS.MessageGroupId": { "dataType": "String", "stringValue": format!("group-{id}") },
             "eid": { "dataType": "String", "stringValue": id },
             "raw": { "dataType": "Binary", "binaryValue": "AJ+Slg==" },
         });
@@ -271,5 +273,27 @@ async fn ten_attributes_come_back_from_the_quarantine_whatever_their_names() {
             ),
         }
     }
+    rig.end_with_set_aside(1, 0).await;
+}
+
+#[tokio::test]
+async fn the_message_group_comes_back_from_the_quarantine() {
+    let rig = Setup::new().one_aggregator_environment().start().await;
+    let input = rig.stack.queue_url(INPUT_QUEUE);
+    let send = rig.stack.sqs_client().send_message().queue_url(input);
+    let send = send.message_body("not JSON").message_group_id("tenant-1");
+    send.send().await.expect("the queue takes the message");
+    rig.until_depth(QUARANTINE_QUEUE, 1).await;
+    let redrive = ["redrive", "--from", "quarantine", "--all", "--yes"];
+    let redriven = Batchctl::of(&rig).json(0, &redrive).await;
+    assert_eq!(redriven["counts"]["redriven"], 1, "{redriven}");
+    // It is as wrong as before, and comes back with what it was sent with the second time.
+    rig.until_metric("Quarantined", 2).await;
+    let [message] = &rig.take(QUARANTINE_QUEUE, 1).await[..] else {
+        panic!("one message");
+    };
+    assert_eq!(message.message_group_id.as_deref(), Some("tenant-1"));
+    let names = Vec::from_iter(message.message_attributes.keys());
+    assert_eq!(names, ["reason", "source"]);
     rig.end_with_set_aside(1, 0).await;
 }

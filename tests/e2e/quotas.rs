@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use loadgen::{DuplicateRule, Duplicates, Workload, WorkloadConfig};
 use local::bodies::BodiesKind;
-use local::stack::{INPUT_QUEUE, QUARANTINE_QUEUE};
+use local::stack::QUARANTINE_QUEUE;
 use serde_json::Value;
 
 use crate::bad_input::attribute;
+use crate::batchctl::Batchctl;
 use crate::rig::{Rig, Setup, cases, workload};
 
 const KEYS: u32 = 10;
@@ -82,26 +83,21 @@ async fn of_2_000_events_of_10_keys_with_duplicates_exactly_100_a_key_are_delive
 }
 
 #[tokio::test]
-async fn events_beyond_a_quota_wait_until_the_quota_has_room() {
+async fn events_beyond_a_quota_are_delivered_once_it_is_larger_and_they_are_redriven() {
     let rig = Setup::new()
         .quick()
         .var("QUOTA", "source")
         .var("QUOTA_MAX", 40)
-        .var("QUOTA_PERIOD", "day")
-        .var("QUOTA_BEYOND", "wait")
-        .redeliver(INPUT_QUEUE, 1_000)
         .start()
         .await;
     let workload = workload(62, 60, 0.0);
     rig.burst(&workload).await;
-    rig.until("the first 40 are delivered", async || {
-        rig.delivered().len() >= 40
-    })
-    .await;
-    rig.until_metric("BeyondQuota", 1).await;
-    assert_eq!(rig.depth(INPUT_QUEUE), 20, "the others wait");
+    rig.until_depth(QUARANTINE_QUEUE, 20).await;
     let more = BTreeMap::from([("QUOTA_MAX".to_owned(), "60".to_owned())]);
     rig.stack.aggregator.redeploy(&more);
+    let redrive = ["redrive", "--from", "quarantine", "--all", "--yes"];
+    let redriven = Batchctl::of(&rig).json(0, &redrive).await;
+    assert_eq!(redriven["counts"]["redriven"], 20, "{redriven}");
     rig.until_drained().await;
     rig.audit(&workload, DuplicateRule::Drop);
     rig.end().await;

@@ -200,7 +200,7 @@ impl Values<'_> {
         if let Some(concurrency) = self.number("WriteConcurrency", 1, 900) {
             settings.requests.concurrency = concurrency as u32;
         }
-        if let Some(items) = self.word("WriteMode", &[("batch", 25), ("put", 1)]) {
+        if let Some(items) = self.word("WriteMode", &[("auto", 25), ("batch", 25), ("put", 1)]) {
             settings.requests.items = items;
         }
         if let Some(millis) = self.number("DeadlineMarginMs", 2_000, 10_000) {

@@ -1,20 +1,22 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{AttributeValue, KeysAndAttributes};
-use futures::future::join_all;
 use protocol::claim::{Claim, LockItem};
 use protocol::ids::{BatchId, BatchShard, EventId, SeatKey, Seq};
 use protocol::limits::{BATCH_GET_KEYS_MAX, PARTIQL_STATEMENTS_MAX};
+use tracing::warn;
 
 use super::attributes::{Item, s};
-use super::errors::{DYNAMODB, port_error};
+use super::errors::{DYNAMODB, port_error, repeated};
 use super::lock_items::{
     EVENT_NAMES, EVENT_PROJECTION, LOCK_ITEM_NAMES, LOCK_ITEM_PROJECTION, MESSAGE_ID, index_key,
     key, read_event, read_index_entry, read_last_seat, read_lock_item,
 };
-use super::partiql::{self, Statements};
+use super::partiql::{self, PartiqlRefused, Statements};
 use super::single_writes;
 use crate::config::WriteMode;
 use crate::ports::{
@@ -33,6 +35,8 @@ pub struct DynamoLockStore {
     table: String,
     index: String,
     mode: WriteMode,
+    /// Whether the store has refused PartiQL, with [`WriteMode::Auto`].
+    is_partiql_refused: Arc<AtomicBool>,
     statements: Statements,
 }
 
@@ -58,8 +62,38 @@ impl DynamoLockStore {
             table,
             index: index.into(),
             mode,
+            is_partiql_refused: Arc::default(),
             statements,
         }
+    }
+
+    fn uses_partiql(&self) -> bool {
+        match self.mode {
+            WriteMode::Auto => !self.is_partiql_refused.load(Ordering::Relaxed),
+            WriteMode::Batch => true,
+            WriteMode::Put => false,
+        }
+    }
+
+    /// Returns the replies to a PartiQL request of `count` items; `None` if the items are to be written one by one, because the store
+    /// refuses PartiQL. `failed` makes a reply of an error.
+    fn replies<R>(
+        &self,
+        sent: Result<Vec<R>, PartiqlRefused>,
+        count: usize,
+        failed: fn(PortError) -> R,
+    ) -> Option<Vec<R>> {
+        let PartiqlRefused(error) = match sent {
+            Ok(replies) => return Some(replies),
+            Err(refused) => refused,
+        };
+        if self.mode == WriteMode::Batch {
+            return Some((0..count).map(|_| failed(repeated(&error))).collect());
+        }
+        if !self.is_partiql_refused.swap(true, Ordering::Relaxed) {
+            warn!(%error, "`WRITE_MODE` `auto`: the lock table refuses PartiQL: from now on, one conditional request an item");
+        }
+        None
     }
 
     /// Deletes an item, if it still has the message and the state of `expected`. Returns whether it was deleted. The
@@ -157,24 +191,25 @@ impl DynamoLockStore {
 #[async_trait]
 impl LockStore for DynamoLockStore {
     fn items_per_request(&self) -> usize {
-        match self.mode {
-            WriteMode::Batch => PARTIQL_STATEMENTS_MAX,
-            WriteMode::Put => 1,
+        match self.uses_partiql() {
+            true => PARTIQL_STATEMENTS_MAX,
+            false => 1,
         }
     }
 
     async fn claim(&self, claims: &[Claim]) -> Vec<ClaimReply> {
-        match self.mode {
-            WriteMode::Batch => partiql::claim(&self.client, &self.statements, claims).await,
-            WriteMode::Put => {
-                join_all(
-                    claims
-                        .iter()
-                        .map(|claim| single_writes::claim(&self.client, &self.table, claim)),
-                )
-                .await
+        if self.uses_partiql() {
+            let sent = partiql::claim(&self.client, &self.statements, claims).await;
+            if let Some(replies) = self.replies(sent, claims.len(), ClaimReply::Error) {
+                return replies;
             }
         }
+        let mut replies = Vec::with_capacity(claims.len());
+        // One after the other, because the caller counts them as one request in flight. There are several only after a refusal.
+        for claim in claims {
+            replies.push(single_writes::claim(&self.client, &self.table, claim).await);
+        }
+        replies
     }
 
     async fn replace(&self, claim: &Claim, expected: &LockItem) -> ClaimReply {
@@ -232,17 +267,18 @@ impl LockStore for DynamoLockStore {
     }
 
     async fn release(&self, items: &[(EventId, SeatKey)], release: Release) -> Vec<ReleaseReply> {
-        match self.mode {
-            WriteMode::Batch => {
-                partiql::release(&self.client, &self.statements, items, release).await
-            }
-            WriteMode::Put => {
-                let one = |(id, seat)| {
-                    single_writes::release(&self.client, &self.table, (id, seat), release)
-                };
-                join_all(items.iter().map(|(id, seat)| one((id, *seat)))).await
+        if self.uses_partiql() {
+            let sent = partiql::release(&self.client, &self.statements, items, release).await;
+            if let Some(replies) = self.replies(sent, items.len(), ReleaseReply::Error) {
+                return replies;
             }
         }
+        let mut replies = Vec::with_capacity(items.len());
+        for (id, seat) in items {
+            let sent = single_writes::release(&self.client, &self.table, (id, *seat), release);
+            replies.push(sent.await);
+        }
+        replies
     }
 
     async fn index(

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::iter::repeat_with;
 
 use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::error::ProvideErrorMetadata;
 use aws_sdk_dynamodb::types::{
     AttributeValue, BatchStatementError, BatchStatementRequest, BatchStatementResponse,
 };
@@ -20,6 +21,17 @@ use super::lock_items::{
     claim_names, claim_values, last_seat_value, unstorable,
 };
 use crate::ports::{ClaimReply, PortError, Release, ReleaseReply};
+
+/// The codes of a store that has no PartiQL, or that does not permit it: of a request, and of each statement of a request.
+const REFUSALS: [&str; 3] = [
+    "UnknownOperationException",
+    "AccessDeniedException",
+    "AccessDenied",
+];
+
+/// The store has no PartiQL, or does not permit it. Nothing was written.
+#[derive(Debug)]
+pub(super) struct PartiqlRefused(pub(super) PortError);
 
 /// The statement texts for one table, built once; every value is a parameter.
 #[derive(Clone, Debug)]
@@ -91,11 +103,14 @@ fn statement(text: &str, parameters: Vec<AttributeValue>) -> BatchStatementReque
 }
 
 /// Writes claims in one request.
+///
+/// # Errors
+/// [`PartiqlRefused`]: no claim was written.
 pub(super) async fn claim(
     client: &Client,
     statements: &Statements,
     claims: &[Claim],
-) -> Vec<ClaimReply> {
+) -> Result<Vec<ClaimReply>, PartiqlRefused> {
     let mut replies: Vec<Option<ClaimReply>> = Vec::with_capacity(claims.len());
     let mut requests = Vec::with_capacity(claims.len());
     for (index, claim) in claims.iter().enumerate() {
@@ -105,17 +120,13 @@ pub(super) async fn claim(
         }
         replies.push(reply);
     }
-    let mut sent = execute(client, &statements.table, requests)
-        .await
-        .map(claim_reply);
-    replies
-        .into_iter()
-        .map(|reply| {
-            reply
-                .or_else(|| sent.next())
-                .unwrap_or_else(|| ClaimReply::Error(missing_reply()))
-        })
-        .collect()
+    let sent = execute(client, &statements.table, requests).await?;
+    let mut sent = sent.into_iter().map(claim_reply);
+    let reply = |reply: Option<ClaimReply>| {
+        let reply = reply.or_else(|| sent.next());
+        reply.unwrap_or_else(|| ClaimReply::Error(missing_reply()))
+    };
+    Ok(replies.into_iter().map(reply).collect())
 }
 
 /// Returns the reply for a claim whose event id is in an earlier claim of the request: an item exists. DynamoDB refuses
@@ -129,20 +140,21 @@ fn claimed_earlier(earlier: &[Claim], claim: &Claim) -> Option<ClaimReply> {
 }
 
 /// Releases claims in one request.
+///
+/// # Errors
+/// [`PartiqlRefused`]: no claim was released.
 pub(super) async fn release(
     client: &Client,
     statements: &Statements,
     items: &[(EventId, SeatKey)],
     release: Release,
-) -> Vec<ReleaseReply> {
+) -> Result<Vec<ReleaseReply>, PartiqlRefused> {
     let requests = items
         .iter()
         .map(|(id, seat)| statements.release(id, *seat, release))
         .collect();
-    execute(client, &statements.table, requests)
-        .await
-        .map(release_reply)
-        .collect()
+    let sent = execute(client, &statements.table, requests).await?;
+    Ok(sent.into_iter().map(release_reply).collect())
 }
 
 /// The result of a statement: `None` when it was applied.
@@ -160,34 +172,39 @@ async fn execute(
     client: &Client,
     table: &str,
     requests: Vec<BatchStatementRequest>,
-) -> impl Iterator<Item = StatementResult> {
+) -> Result<Vec<StatementResult>, PartiqlRefused> {
     let count = requests.len();
-    let (responses, lack) = match count {
-        0 => (Vec::new(), missing_reply()),
-        _ => match send(client, table, requests).await {
-            Ok(responses) => (responses, missing_reply()),
-            Err(error) => (Vec::new(), error),
-        },
+    if count == 0 {
+        return Ok(Vec::new());
+    }
+    let call = client.batch_execute_statement();
+    let sent = call.set_statements(Some(requests)).send().await;
+    let (responses, lack) = match sent {
+        Ok(output) => (output.responses.unwrap_or_default(), missing_reply()),
+        Err(error) => {
+            let is_refused = error.code().is_some_and(|code| REFUSALS.contains(&code));
+            let error = port_error(DYNAMODB, table, &error);
+            match is_refused {
+                true => return Err(PartiqlRefused(error)),
+                false => (Vec::new(), error),
+            }
+        }
     };
-    responses
+    let mut results: Vec<StatementResult> = responses
         .into_iter()
         .map(|response| statement_result(table, response))
-        .chain(repeat_with(move || Err(repeated(&lack))))
+        .chain(repeat_with(|| Err(repeated(&lack))))
         .take(count)
-}
-
-async fn send(
-    client: &Client,
-    table: &str,
-    requests: Vec<BatchStatementRequest>,
-) -> Result<Vec<BatchStatementResponse>, PortError> {
-    let sent = client
-        .batch_execute_statement()
-        .set_statements(Some(requests))
-        .send()
-        .await;
-    let output = sent.map_err(|error| port_error(DYNAMODB, table, &error))?;
-    Ok(output.responses.unwrap_or_default())
+        .collect();
+    let is_refused = |result: &StatementResult| matches!(result, Ok(Some(failure)) if REFUSALS.contains(&&*failure.code));
+    match results
+        .iter()
+        .all(is_refused)
+        .then(|| results.swap_remove(0))
+    {
+        Some(Ok(Some(failure))) => Err(PartiqlRefused(failure.into_error())),
+        _ => Ok(results),
+    }
 }
 
 fn statement_result(table: &str, response: BatchStatementResponse) -> StatementResult {

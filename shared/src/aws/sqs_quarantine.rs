@@ -12,7 +12,7 @@ use crate::quarantine_attributes::{Packed, packed};
 
 /// The quarantine queue on SQS.
 ///
-/// The body is sent as it was received, with the message attributes of its producer and those of the service:
+/// The body is sent as it was received, with the message group and the message attributes of its producer and those of the service:
 /// [`quarantine_attributes`](crate::quarantine_attributes).
 #[derive(Clone, Debug)]
 pub struct SqsQuarantineQueue {
@@ -122,10 +122,12 @@ impl QuarantineQueue for SqsQuarantineQueue {
 }
 
 fn entry(message: &Quarantined, prepared: Prepared) -> SendMessageBatchRequestEntry {
+    let attributes = to_sqs(prepared.packed.attributes);
     SendMessageBatchRequestEntry::builder()
         .id(prepared.index.to_string())
         .message_body(&*message.body)
-        .set_message_attributes(Some(to_sqs(prepared.packed.attributes)))
+        .set_message_attributes(attributes.message_attributes)
+        .set_message_group_id(attributes.message_group_id)
         .build()
         .expect("id and body are set above")
 }

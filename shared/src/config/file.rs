@@ -204,6 +204,9 @@ fn unknown_key(key: &str, value: &FileValue) -> Option<String> {
     if known::keys().any(|known| known == key) {
         return None;
     }
+    if let Some(now) = known::removed(key) {
+        return Some(format!("`{key}`: removed key: delete it: {now}"));
+    }
     if is_section(key) {
         return Some(format!(
             "`{key}`: wrong type: expected a section `[{key}]` with keys"

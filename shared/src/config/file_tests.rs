@@ -72,7 +72,7 @@ fn every_problem_of_values_and_keys_has_its_line_and_column_and_all_are_reported
         [
             "service.toml:2:16: `events.dedup_window`: wrong value: got `\"14d\"`, expected a duration from `\"0s\"` to `\"13d\"`, or a whole number of seconds",
             "service.toml:3:1: `events.dedup_windw`: unknown key: expected `events.dedup_window`",
-            "service.toml:5:14: `limits.write_mode`: wrong value: got `\"both\"`, expected `batch` or `put`",
+            "service.toml:5:14: `limits.write_mode`: wrong value: got `\"both\"`, expected `auto`, `batch` or `put`",
             "service.toml:6:21: `limits.write_concurrency`: wrong value: got `\"64\"`, expected a whole number of requests from 1 to 900",
             "service.toml:7:19: `limits.deadline_margin`: wrong value: got a number with a fraction, expected a duration from `\"100ms\"` to `\"1m\"`, or a whole number of milliseconds",
             "service.toml:8:1: `limits.max_batch_size`: unknown key: expected `batches.max_size`",
@@ -84,6 +84,13 @@ fn every_problem_of_values_and_keys_has_its_line_and_column_and_all_are_reported
             "service.toml:16:7: `sink.layuot`: unknown section: expected `sink.layout`",
         ]
     );
+}
+
+#[test]
+fn a_key_that_was_removed_is_a_problem_that_says_what_happens_now() {
+    let found = problems("[quota]\nbeyond = \"quarantine\"\n");
+    let words = "service.toml:2:1: `quota.beyond`: removed key: delete it: an event beyond its quota always goes to the quarantine";
+    assert!(found.concat().starts_with(words), "{found:?}");
 }
 
 #[test]

@@ -6,6 +6,13 @@
 /// A line for each variable, with its key if it has one.
 const KNOWN: &str = include_str!("known.txt");
 
+/// Settings that are read no more: each with its variable, its key, and what happens now.
+const REMOVED: [(&str, &str, &str); 1] = [(
+    "QUOTA_BEYOND",
+    "quota.beyond",
+    "an event beyond its quota always goes to the quarantine, from where `batchctl redrive` brings it back",
+)];
+
 /// Returns the name of every variable of both functions.
 pub fn variable_names() -> impl Iterator<Item = &'static str> + Clone {
     KNOWN.lines().filter_map(|line| line.split(' ').next())
@@ -14,6 +21,12 @@ pub fn variable_names() -> impl Iterator<Item = &'static str> + Clone {
 /// Returns every key that the file may have.
 pub fn keys() -> impl Iterator<Item = &'static str> + Clone {
     KNOWN.lines().filter_map(|line| line.split(' ').nth(1))
+}
+
+/// Returns what happens now in place of a setting that is read no more, by its variable or its key.
+pub(super) fn removed(setting: &str) -> Option<&'static str> {
+    let mut removed = REMOVED.into_iter();
+    removed.find_map(|(variable, key, now)| [variable, key].contains(&setting).then_some(now))
 }
 
 /// Returns the key of a variable.

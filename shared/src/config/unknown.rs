@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use super::known::variable_names;
+use super::known::{removed, variable_names};
 
 /// The beginnings of names that belong to the service. Names that begin as those of Lambda, of the SDKs or of OpenTelemetry do
 /// are not among them.
@@ -33,9 +33,10 @@ pub struct UnknownVariable {
 impl fmt::Display for UnknownVariable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let UnknownVariable { name, meant } = self;
-        match meant {
-            Some(meant) => write!(f, "`{name}`: unknown variable: expected `{meant}`"),
-            None => write!(
+        match (removed(name), meant) {
+            (Some(now), _) => write!(f, "`{name}`: removed variable: unset it: {now}"),
+            (None, Some(meant)) => write!(f, "`{name}`: unknown variable: expected `{meant}`"),
+            (None, None) => write!(
                 f,
                 "`{name}`: unknown variable: expected a name from docs/configuration.md, or one that does not begin as they do"
             ),
@@ -102,6 +103,16 @@ mod tests {
             let words = format!("`{wrong}`: unknown variable: expected a name from docs/");
             assert!(problem.starts_with(&words), "{problem}");
         }
+    }
+
+    #[test]
+    fn a_variable_that_was_removed_is_refused_with_what_happens_now() {
+        assert_eq!(
+            problems(&["QUOTA_BEYOND"]),
+            [
+                "`QUOTA_BEYOND`: removed variable: unset it: an event beyond its quota always goes to the quarantine, from where `batchctl redrive` brings it back"
+            ]
+        );
     }
 
     #[test]

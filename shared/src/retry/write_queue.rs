@@ -13,7 +13,7 @@ use protocol::time::Timestamp;
 
 use super::budget::{Budget, bounded, joined};
 use super::permits::RequestPermits;
-use crate::ports::{LockStore, PortError};
+use crate::ports::PortError;
 
 /// The write rates of an environment, which all its invocations share.
 #[derive(Debug, Default)]
@@ -33,6 +33,9 @@ pub trait Writer: Sync {
     type Reply: Send;
     /// The final result for one item.
     type Done: Send;
+
+    /// Returns how many items one request carries at most.
+    fn items_per_request(&self) -> usize;
 
     /// Sends one request; returns a reply for each item, in order.
     async fn send(&self, items: &[Self::Item]) -> Vec<Self::Reply>;
@@ -59,23 +62,16 @@ pub struct BulkWriter {
     pub permits: Arc<RequestPermits>,
     /// The write rates of index keys that throttle.
     paces: Arc<SharedPaces>,
-    /// The maximum number of items in a request.
-    items_per_request: usize,
     /// The maximum number of requests in flight of one call.
     pub concurrency: usize,
 }
 
 impl BulkWriter {
     /// Returns a writer for an environment that has seen no throttles yet.
-    pub fn new(
-        lock_store: &dyn LockStore,
-        permits: Arc<RequestPermits>,
-        concurrency: usize,
-    ) -> BulkWriter {
+    pub fn new(permits: Arc<RequestPermits>, concurrency: usize) -> BulkWriter {
         BulkWriter {
             permits,
             paces: Arc::default(),
-            items_per_request: lock_store.items_per_request(),
             concurrency,
         }
     }
@@ -88,7 +84,7 @@ impl BulkWriter {
         items: Vec<W::Item>,
         budget: &Budget<'_>,
     ) -> (Vec<W::Done>, Vec<W::Item>) {
-        let size = self.items_per_request;
+        let size = writer.items_per_request();
         let now = budget.clock.now();
         let queue = WriteQueue::new(items, size, self.concurrency, &self.paces, now);
         let workers = (0..queue.workers())

@@ -9,7 +9,7 @@ use protocol::limits::DYNAMODB_ITEM_BYTES_MAX;
 use protocol::time::Timestamp;
 use serde_json::json;
 use shared::memory::noise;
-use shared::message_attributes::{AttributeMap, MessageAttribute};
+use shared::message_attributes::{AttributeMap, MESSAGE_GROUP_ID, MessageAttribute};
 
 use crate::clocks::START;
 use crate::ledger::Sent;
@@ -149,7 +149,7 @@ impl Burst<'_> {
 }
 
 /// Returns the message attributes of a message with a name, or of one that has none. Every third message has as many as SQS takes,
-/// among them one with a name that the service uses in the quarantine.
+/// among them one with a name that the service uses in the quarantine. Every second one has a message group.
 fn attributes(plan: &Plan, index: usize, name: Option<&str>) -> AttributeMap {
     let mut attributes = AttributeMap::new();
     if plan.id_kind != IdKind::Attribute {
@@ -159,6 +159,10 @@ fn attributes(plan: &Plan, index: usize, name: Option<&str>) -> AttributeMap {
     if index.is_multiple_of(3) {
         let of_message = |name: &str| MessageAttribute::string(format!("{name} of {index}"));
         attributes.extend(names.map(|name| (name.to_owned(), of_message(name))));
+    }
+    if index.is_multiple_of(2) {
+        let group = MessageAttribute::string(format!("group-{}", index % 5));
+        attributes.insert(MESSAGE_GROUP_ID.to_owned(), group);
     }
     let id = name.map(|name| ("id".to_owned(), MessageAttribute::string(name)));
     attributes.extend(id);

@@ -1,7 +1,6 @@
 //! `QUOTA`.
 
 use protocol::ids::BatchId;
-use protocol::limits::QUOTA_WAIT_MAX;
 use protocol::quota::{QuotaAccount, QuotaScope};
 use shared::ports::{BatchStore, QuotaStore};
 
@@ -11,12 +10,6 @@ const QUARANTINE: (&str, &str) = (
     "QUARANTINE_SQS_URL",
     "https://sqs.eu-west-1.amazonaws.com/1/q",
 );
-const WAIT: [(&str, &str); 4] = [
-    ("QUOTA", "content"),
-    ("QUOTA_MAX", "1"),
-    ("QUOTA_BEYOND", "wait"),
-    QUARANTINE,
-];
 const QUOTA: [(&str, &str); 3] = [("QUOTA", "content"), ("QUOTA_MAX", "2"), QUARANTINE];
 
 /// Returns the account of a key on the first day of 1970, in which the tests begin.
@@ -136,47 +129,22 @@ async fn while_a_place_may_be_given_back_an_event_waits() {
 }
 
 #[tokio::test]
-async fn in_the_next_period_there_are_places_again() {
-    let aggregator = aggregator_with(&WAIT);
-    invoke(&aggregator, &[("m1", "e1", "a")]).await;
-    let waits = [("m2", "e2", "a")];
-    assert_eq!(invoke(&aggregator, &waits).await, ["m2"]);
-    aggregator
-        .fakes
-        .clock
-        .advance(Duration::from_secs(24 * 3_600));
-    assert!(invoke(&aggregator, &waits).await.is_empty());
-}
-
-#[tokio::test]
-async fn an_event_that_has_waited_for_days_goes_to_the_quarantine_before_its_queue_deletes_it() {
-    let aggregator = aggregator_with(&WAIT);
-    let sent_at = aggregator.fakes.clock.now();
-    let event = json!({ "Records": [{
-        "messageId": "m9",
-        "eventSourceARN": "arn:q",
-        "attributes": { "SentTimestamp": sent_at.as_ms().to_string() },
-        "body": json!({ "id": "e9", "content": "a" }).to_string(),
-    }] });
-    let days = QUOTA_WAIT_MAX.as_secs() / 86_400;
-    for day in 0..=days {
-        // Another event takes the only place of each day.
-        let other = format!("e{day}");
-        let others = [(other.as_str(), other.as_str(), "a")];
-        assert!(invoke(&aggregator, &others).await.is_empty());
-        let invocation = Invocation {
-            function: "aggregator".to_owned(),
-            deadline: aggregator.fakes.clock.now() + Duration::from_secs(15),
-        };
-        let waits = serde_json::from_value(event.clone()).unwrap();
-        let response = aggregator.handler.handle(waits, &invocation).await.unwrap();
-        let failed = response.batch_item_failures.len();
-        let set_aside = reasons(&aggregator).len();
-        let expected = if day < days { (1, 0) } else { (0, 1) };
-        assert_eq!((failed, set_aside), expected, "after {day} days");
-        let day = Duration::from_secs(86_400);
-        aggregator.fakes.clock.advance(day);
-    }
+async fn an_event_beyond_its_quota_has_a_place_if_it_is_sent_again_in_the_next_period() {
+    let aggregator = aggregator_with(&QUOTA);
+    invoke(&aggregator, &[("m1", "e1", "a"), ("m2", "e2", "a")]).await;
+    assert!(invoke(&aggregator, &[("m3", "e3", "a")]).await.is_empty());
+    assert_eq!(reasons(&aggregator).len(), 1);
+    let day = Duration::from_secs(24 * 3_600);
+    aggregator.fakes.clock.advance(day);
+    assert!(invoke(&aggregator, &[("m4", "e3", "a")]).await.is_empty());
+    assert!(reasons(&aggregator).is_empty());
+    let next = QuotaScope {
+        begins: Timestamp::EPOCH + day,
+        ends: Timestamp::EPOCH + 2 * day,
+        ..scope("a")
+    };
+    let account = aggregator.fakes.quota_store.read(&next).await.unwrap();
+    assert_eq!(account.taken, 1);
 }
 
 #[tokio::test]

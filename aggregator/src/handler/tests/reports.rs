@@ -55,6 +55,34 @@ async fn a_dropped_duplicate_is_reported_with_what_claimed_its_event() {
 }
 
 #[tokio::test]
+async fn a_report_is_in_the_message_group_of_the_duplicate() {
+    let aggregator = reporting();
+    let record = |id: &str, group: &str| {
+        json!({
+            "messageId": id,
+            "eventSourceARN": "arn:q",
+            "attributes": { "MessageGroupId": group },
+            "messageAttributes": { "n": { "stringValue": "v", "dataType": "String" } },
+            "body": json!({ "id": "e1" }).to_string(),
+        })
+    };
+    let event = json!({ "Records": [record("m1", "first"), record("m2", "second")] });
+    let event = serde_json::from_value(event).unwrap();
+    let invocation = Invocation {
+        function: "aggregator".to_owned(),
+        deadline: aggregator.fakes.clock.now() + Duration::from_secs(15),
+    };
+    aggregator.handler.handle(event, &invocation).await.unwrap();
+    let reports = aggregator.fakes.duplicates_queue.take();
+    let [Quarantined { attributes, .. }] = &reports[..] else {
+        panic!("one report: {reports:?}");
+    };
+    let group = r#"{"AWS.MessageGroupId":{"dataType":"String","stringValue":"second"}}"#;
+    let text = attributes.as_ref().map(|all| &**all.as_text());
+    assert_eq!(text, Some(group));
+}
+
+#[tokio::test]
 async fn a_duplicate_that_cannot_be_reported_comes_back() {
     let ports = |fakes: &Fakes| Ports {
         duplicates_queue: Some(Arc::new(Refusing)),

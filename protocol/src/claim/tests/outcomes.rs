@@ -4,9 +4,7 @@ use super::*;
 
 #[test]
 fn the_response_to_an_outcome_follows_the_rule() {
-    use Outcome::{
-        BeyondQuota, Claimed, Conflict, Duplicate, Failed, Redelivered, Unstorable, WaitsForQuota,
-    };
+    use Outcome::{BeyondQuota, Claimed, Conflict, Duplicate, Failed, Redelivered, Unstorable};
     use Response::{Failure, Quarantine, Success};
     let table = [
         (Claimed, Success, Success),
@@ -15,7 +13,6 @@ fn the_response_to_an_outcome_follows_the_rule() {
         (Conflict, Quarantine, Failure),
         (Unstorable, Quarantine, Quarantine),
         (BeyondQuota, Quarantine, Quarantine),
-        (WaitsForQuota, Failure, Failure),
         (Failed, Failure, Failure),
     ];
     for (outcome, drop, requeue) in table {

@@ -9,6 +9,7 @@ use aws_lambda_events::event::sqs::{SqsEvent, SqsMessage, SqsMessageAttribute};
 use batch_processor::{Event, Response};
 use protocol::batch::Status;
 use protocol::time::Timestamp;
+use shared::message_attributes::MESSAGE_GROUP_ID;
 
 use super::Run;
 use super::invocation::{Execution, Function, Outcome, Task, TaskWaker, Work};
@@ -297,8 +298,16 @@ fn record(world: &World, index: usize) -> SqsMessage {
     message
         .attributes
         .insert("SentTimestamp".to_owned(), sent_at.as_ms().to_string());
-    let attributes = sent.attributes.iter().flat_map(|all| all.to_map());
+    let mut attributes = sent
+        .attributes
+        .as_ref()
+        .map(|all| all.to_map())
+        .unwrap_or_default();
+    let group = attributes.remove(MESSAGE_GROUP_ID);
+    let group = group.and_then(|group| Some(("MessageGroupId".to_owned(), group.string_value?)));
+    message.attributes.extend(group);
     message.message_attributes = attributes
+        .into_iter()
         .map(|(name, one)| {
             let mut attribute = SqsMessageAttribute::default();
             attribute.data_type = Some(one.data_type);
