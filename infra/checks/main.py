@@ -23,6 +23,7 @@ import guided
 import iam
 import package
 import policy
+import roll_back
 import same
 from rules.alarms import watched
 
@@ -195,6 +196,11 @@ def sam_guided():
     return problems, f"{count} parameters asked for once, {len(cfn.REQUIRED)} of them answered"
 
 
+def rolled_back():
+    problems, count, wrong = roll_back.check_all()
+    return problems, f"{count} commands of docs/runbook.md run by the AWS CLI; {wrong} wrong ones, each of them noticed"
+
+
 def cdk_package():
     """The packed construct in an empty app. jsii builds the package, which takes some 20 s of processor time."""
     return run("node", "dist/bin/packed.js", folder=same.CDK), "built by jsii, installed into an empty app with resources of seven kinds"
@@ -248,6 +254,7 @@ PARTS = [
     ("variables", variables),
     ("moto", moto),
     ("sam deploy --guided", sam_guided),
+    ("roll back", rolled_back),
     ("verify-aws", verify_aws),
     ("CDK: build", cdk_build),
     ("CDK: vitest", cdk_tests),
