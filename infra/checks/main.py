@@ -16,6 +16,7 @@ import tempfile
 import time
 
 import cfn
+import commands
 import drift
 import emulator
 import faults
@@ -196,6 +197,11 @@ def sam_guided():
     return problems, f"{count} parameters asked for once, {len(cfn.REQUIRED)} of them answered"
 
 
+def documented_commands():
+    problems, count, wrong = commands.check_all()
+    return problems, f"{count} commands of the AWS CLI, the SAM CLI and the CDK in the documents; {wrong} wrong ones, each of them noticed"
+
+
 def rolled_back():
     problems, count, wrong = roll_back.check_all()
     return problems, f"{count} commands of docs/runbook.md run by the AWS CLI; {wrong} wrong ones, each of them noticed"
@@ -254,6 +260,7 @@ PARTS = [
     ("variables", variables),
     ("moto", moto),
     ("sam deploy --guided", sam_guided),
+    ("commands in documents", documented_commands),
     ("roll back", rolled_back),
     ("verify-aws", verify_aws),
     ("CDK: build", cdk_build),

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -298,6 +299,15 @@ class DryRun(unittest.TestCase):
         for number in registry.ORDER:
             experiment = registry.EXPERIMENTS[number]
             self.assertIn(f"| {number} | {experiment.assumption} | {experiment.does} |", page)
+
+    def test_the_commands_of_the_page_are_understood(self):
+        page = (ledger.ROOT / "docs" / "verifying-aws.md").read_text()
+        lines = re.findall(r"(?m)^cargo xtask verify-aws (.*)$", page)
+        self.assertGreater(len(lines), 3)
+        for line in lines:
+            main.options_of(shlex.split(line, comments=True))
+        with self.assertRaises(SystemExit), contextlib.redirect_stderr(io.StringIO()):
+            main.options_of(["--slow"])
 
     def test_the_policy_for_callers_has_every_service_that_is_called(self):
         folder = ledger.ROOT / "infra" / "verify"
