@@ -21,6 +21,7 @@ mod conflicts;
 mod consumers;
 mod cost;
 mod credentials;
+mod documented;
 mod duplicates;
 mod events;
 mod examples;

@@ -27,16 +27,6 @@ pub struct CheckPlans {
     local: Option<PathBuf>,
 }
 
-impl CheckPlans {
-    /// Returns the arguments of the part that `cargo xtask test --all` runs.
-    pub fn small() -> CheckPlans {
-        CheckPlans {
-            small: true,
-            ..CheckPlans::default()
-        }
-    }
-}
-
 /// By how much a plan may be off, as a share.
 const OFF_MAX: f64 = 0.1;
 /// By how many batches a plan of `--small` may be off: its bursts are so short that one batch is more than a tenth.

@@ -341,6 +341,18 @@ class ThrowAway(unittest.TestCase):
         self.assertEqual({policies[name] for name in ("InputQueue", "LockTable", "ChunkBucket")}, {"Delete"})
         self.assertNotIn("Retain", json.dumps(made))
 
+    def test_the_template_of_a_change_set_is_that_of_sam_but_for_the_place_of_the_code(self):
+        made = json.loads(json.dumps(template.untransformed("bucket", "code")))
+        self.assertEqual(made["Transform"], "AWS::Serverless-2016-10-31")
+        with template.own_environment():
+            transformed = template.cfn.transform(json.dumps(made))
+        expected = template.transformed()
+        for name, function in (("Aggregator", "aggregator"), ("BatchProcessor", "batch-processor")):
+            code = transformed["Resources"][name]["Properties"].pop("Code")
+            self.assertEqual(code, {"S3Bucket": "bucket", "S3Key": f"code/{function}.zip"})
+            del expected["Resources"][name]["Properties"]["Code"]
+        self.assertEqual(transformed, expected)
+
     def test_the_code_is_that_of_the_run(self):
         made = template.throw_away(template.transformed(), "bucket", "code/arm64")
         code = {name: each["Properties"]["Code"] for name, each in made["Resources"].items() if each["Type"] == "AWS::Lambda::Function"}

@@ -32,13 +32,6 @@ pub struct Release {
     check: bool,
 }
 
-impl Release {
-    /// Returns a release that is checked too.
-    pub fn checked() -> Release {
-        Release { check: true }
-    }
-}
-
 /// The programs of a release beside the functions: names of packages and of executables.
 const PROGRAMS: [(&str, &str); 3] = [
     ("batchctl", "batchctl"),
