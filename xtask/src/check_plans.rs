@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::tools::{cargo, target_dir};
 
 /// The arguments of `cargo xtask check-plans`.
-#[derive(clap::Args, Default)]
+#[derive(clap::Args)]
 pub struct CheckPlans {
     /// Run three short settings, with the executables of the tests: the part that `cargo xtask test --all` runs
     #[arg(long)]
