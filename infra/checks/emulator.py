@@ -20,10 +20,10 @@ NOT_CREATED = ("AWS::CloudWatch::Alarm", "AWS::SQS::QueuePolicy", "AWS::S3::Buck
 CHOSEN = cfn.REQUIRED | {"BatchProcessorTimeout": "120", "OnDuplicate": "requeue"}
 
 
-def archive():
+def archive(content=""):
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as out:
-        out.writestr("bootstrap", "")
+        out.writestr("bootstrap", content)
     return file.getvalue()
 
 
@@ -49,10 +49,10 @@ def creatable(text):
     return adapted(cfn.transform(text), CHOSEN)
 
 
-def deployed(deploy, template, chosen):
+def deployed(deploy, template, chosen, name="stack"):
     """Creates or updates the stack."""
     deploy(
-        StackName="stack",
+        StackName=name,
         TemplateBody=json.dumps(template),
         Parameters=[{"ParameterKey": name, "ParameterValue": value} for name, value in chosen.items()],
         Capabilities=["CAPABILITY_IAM"],

@@ -180,18 +180,28 @@ def check_all(text, known=None):
     return [(name, f"{problem}{f' (with {chosen})' if chosen else ''}") for (name, problem), chosen in found.items()]
 
 
-def documented_policy(page=None, known=None):
-    """Yields differences between the calls that PolicyArns must grant and the policy that docs/deploying.md shows. There a resource has
-    the name of the variable that names it."""
-    page, known = page or DEPLOYING.read_text(), known or calls(CALLS.read_text())
-    policies = [json.loads(each) for each in re.findall(r"(?s)```json\n(.*?)```", page) if '"Statement"' in each]
-    shown = {
-        (action, re.sub(r"^arn:aws:.*:", "", resource))
+def granted_by(policies):
+    """Returns (action, resource) of what policies grant."""
+    return {
+        (action, resource)
         for policy in policies
         for statement in policy["Statement"]
         for action in as_list(statement["Action"])
         for resource in as_list(statement["Resource"])
     }
+
+
+def documented_policies(page=None):
+    """Returns the policies that docs/deploying.md shows."""
+    blocks = re.findall(r"(?s)```json\n(.*?)```", page or DEPLOYING.read_text())
+    return [json.loads(each) for each in blocks if '"Statement"' in each]
+
+
+def documented_policy(page=None, known=None):
+    """Yields differences between the calls that PolicyArns must grant and the policy that docs/deploying.md shows. There a resource has
+    the name of the variable that names it."""
+    known = known or calls(CALLS.read_text())
+    shown = {(action, re.sub(r"^arn:aws:.*:", "", resource)) for action, resource in granted_by(documented_policies(page))}
     wanted = set()
     for call in known:
         if call.resource.split("/")[0] in BY_POLICY | {"BODIES"}:

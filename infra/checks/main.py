@@ -16,6 +16,7 @@ import tempfile
 import time
 
 import cfn
+import commands
 import drift
 import emulator
 import faults
@@ -23,6 +24,7 @@ import guided
 import iam
 import package
 import policy
+import roll_back
 import same
 from rules.alarms import watched
 
@@ -195,6 +197,16 @@ def sam_guided():
     return problems, f"{count} parameters asked for once, {len(cfn.REQUIRED)} of them answered"
 
 
+def documented_commands():
+    problems, count, wrong = commands.check_all()
+    return problems, f"{count} commands of the AWS CLI, the SAM CLI and the CDK in the documents; {wrong} wrong ones, each of them noticed"
+
+
+def rolled_back():
+    problems, count, wrong = roll_back.check_all()
+    return problems, f"{count} commands of docs/runbook.md run by the AWS CLI; {wrong} wrong ones, each of them noticed"
+
+
 def cdk_package():
     """The packed construct in an empty app. jsii builds the package, which takes some 20 s of processor time."""
     return run("node", "dist/bin/packed.js", folder=same.CDK), "built by jsii, installed into an empty app with resources of seven kinds"
@@ -248,6 +260,8 @@ PARTS = [
     ("variables", variables),
     ("moto", moto),
     ("sam deploy --guided", sam_guided),
+    ("commands in documents", documented_commands),
+    ("roll back", rolled_back),
     ("verify-aws", verify_aws),
     ("CDK: build", cdk_build),
     ("CDK: vitest", cdk_tests),

@@ -17,8 +17,8 @@ class Experiment:
     # Names of resources.RESOURCES.
     needs = ()
     minutes = 1.0
-    # Not run unless it is asked for: it takes a day, or its price is not known.
-    slow = False
+    # 0: creates nothing that works or costs. 1: creates throw-away resources. 2: takes a day, or its price is not known.
+    level = 1
     # Numbers of experiments whose observation this one reads.
     after = ()
 

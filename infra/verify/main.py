@@ -21,7 +21,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from verify import bill, burst, cleanup, code_zips, ledger, registry, report, verdict
 from verify.interrupt import Interrupted, Signals, say
 from verify.plan import Plan
-from verify.world import Unavailable, World, brief
+from verify.world import BOUNDARY, Unavailable, World, boundary, brief
 
 USAGE, NOT_DELETED, INTERRUPTED = 2, 3, 130
 MAX_COST = 20.0
@@ -39,7 +39,13 @@ def options_of(arguments):
         "--dry-run", action="store_true", help="list every resource and the cost; needs no credentials and makes no request"
     )
     parser.add_argument("--only", metavar="N,N", help="run only these experiments")
-    parser.add_argument("--slow", action="store_true", help="also run what takes a day (11), or has a price that is not known (12-warm)")
+    parser.add_argument(
+        "--level",
+        type=int,
+        choices=(0, 1, 2),
+        default=1,
+        help="0: only what creates nothing that works or costs; 2: also what takes a day (11), or has a price that is not known (12-warm)",
+    )
     parser.add_argument(
         "--max-cost", type=float, default=MAX_COST, metavar="DOLLARS", help="refuse if the estimate is above (default %(default)s)"
     )
@@ -73,6 +79,19 @@ def session_of(options):
         return session, session.client("sts").get_caller_identity()
     except (BotoCoreError, ClientError) as error:
         raise Refused(f"no credentials that AWS accepts: {brief(error)}") from error
+
+
+def find_boundary(session, identity, plan):
+    """Refuses a run that would create roles without the permissions boundary."""
+    if not plan.has_roles():
+        return
+    arn = boundary(session, identity["Account"])
+    try:
+        session.client("iam").get_policy(PolicyArn=arn)
+    except ClientError as error:
+        file = pathlib.Path(__file__).parent.relative_to(ledger.ROOT) / "boundary.json"
+        create = f"aws iam create-policy --policy-name {BOUNDARY} --policy-document file://{file}"
+        raise Refused(f"no permissions boundary for roles: got {brief(error)}, expected {arn}; an administrator creates it: {create}") from error
 
 
 def consent(options, plan, session, identity):
@@ -136,7 +155,7 @@ def cleaned(session, notes):
 
 
 def run(options):
-    experiments = registry.select(options.only, options.slow)
+    experiments = registry.select(options.only, options.level)
     name = ledger.new_name()
     plan = Plan(experiments, name if not options.dry_run else "NAME")
     if options.dry_run:
@@ -146,6 +165,7 @@ def run(options):
     if plan.dollars > options.max_cost:
         raise Refused(f"--max-cost: the estimate is too high: got ${plan.dollars:.2f}, expected at most ${options.max_cost:.2f}")
     session, identity = session_of(options)
+    find_boundary(session, identity, plan)
     consent(options, plan, session, identity)
     about = {
         "account": identity["Account"],

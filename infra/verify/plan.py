@@ -30,6 +30,9 @@ class Plan:
     def stacks(self):
         return [each for each in self.resources if resources.RESOURCES[each].stack]
 
+    def has_roles(self):
+        return any(kind == "AWS::IAM::Role" for name in self.resources for kind, _ in self.contents(name))
+
     def standing(self):
         """Returns what costs by the hour while it stands, for the time of the whole run."""
         hours = self.minutes / 60

@@ -3,6 +3,7 @@
 from verify.experiments import (
     account,
     burst_run,
+    dry,
     latency,
     mapping,
     objects,
@@ -15,8 +16,8 @@ from verify.experiments import (
 
 # What leaves the main stack alone runs before its alarms are looked at (15). The burst (7) is the first to write its tables, and
 # nothing else may be delivered before its audit.
-ORDER = (1, 2, 3, 4, 17, 8, 5, 19, 15, 7, 9, 18, 20, 16, 6, 10, 14, 13, 12, "12-warm", 11)
-MODULES = (account, partiql, objects, latency, watch, burst_run, mapping, thaw, outage, updates)
+ORDER = (1, 21, 22, 2, 3, 4, 17, 8, 5, 19, 15, 7, 9, 18, 20, 16, 6, 10, 14, 13, 12, "12-warm", 11)
+MODULES = (account, dry, partiql, objects, latency, watch, burst_run, mapping, thaw, outage, updates)
 EXPERIMENTS = {each.number: each for module in MODULES for each in module.EXPERIMENTS}
 
 
@@ -24,11 +25,11 @@ class Unknown(Exception):
     pass
 
 
-def select(only=None, slow=False):
-    """Returns the experiments to run: those that are named, or all, the slow ones only with `slow`."""
+def select(only=None, level=1):
+    """Returns the experiments to run: those that are named, or all up to a level."""
     by_text = {str(number): number for number in ORDER}
     if only is None:
-        return [EXPERIMENTS[number] for number in ORDER if slow or not EXPERIMENTS[number].slow]
+        return [EXPERIMENTS[number] for number in ORDER if EXPERIMENTS[number].level <= level]
     names = [each.strip() for each in only.split(",")]
     unknown = [each for each in names if each not in by_text]
     if unknown:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from botocore.exceptions import WaiterError
 
-from verify import code_zips, emulators, ledger, template
+from verify import change_sets, code_zips, emulators, ledger, template
 from verify.interrupt import say
 from verify.world import Unavailable, brief
 
@@ -118,10 +118,6 @@ def make_key(world):
 # Functions of this program, in Python.
 
 
-def partition(world):
-    return world.session.get_partition_for_region(world.region)
-
-
 def python_zip(file):
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as out:
@@ -138,7 +134,9 @@ def make_role(world, name, statements):
         "Version": "2012-10-17",
         "Statement": [{"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"Service": "lambda.amazonaws.com"}}],
     }
-    role = iam.create_role(RoleName=name, AssumeRolePolicyDocument=json.dumps(assume), Tags=listed_tags(world))["Role"]
+    role = iam.create_role(
+        RoleName=name, AssumeRolePolicyDocument=json.dumps(assume), PermissionsBoundary=world.boundary, Tags=listed_tags(world)
+    )["Role"]
     iam.put_role_policy(RoleName=name, PolicyName="verify", PolicyDocument=json.dumps({"Version": "2012-10-17", "Statement": statements}))
     return role["Arn"]
 
@@ -151,7 +149,7 @@ def make_function(world, name, file, statements, memory, timeout, **configuratio
     log = {
         "Effect": "Allow",
         "Action": ["logs:CreateLogStream", "logs:PutLogEvents"],
-        "Resource": f"arn:{partition(world)}:logs:*:*:log-group:{name}:*",
+        "Resource": f"arn:{world.partition}:logs:*:*:log-group:{name}:*",
     }
     role = make_role(world, name, [*statements, log])
     world.ledger.intend("Lambda function", name)
@@ -176,7 +174,7 @@ def make_function(world, name, file, statements, memory, timeout, **configuratio
 
 def make_probe(world):
     bucket = world.need("bucket")["bucket"]
-    aws = partition(world)
+    aws = world.partition
     own_key = {"StringEquals": {f"aws:ResourceTag/{ledger.TAG}": world.name}}
     statements = [
         {
@@ -236,7 +234,7 @@ def update_parameters(name):
 
 def make_stack(suffix, parameters, arch="x86_64", settings=None):
     def create(world):
-        chosen = parameters(world.name)
+        chosen = parameters(world.name) | {"PermissionsBoundaryArn": world.boundary}
         if chosen.get("Sink", "").startswith("arn:"):
             chosen["Sink"] = world.client("lambda").get_function_configuration(FunctionName=world.need("receiver")["function"])[
                 "FunctionArn"
@@ -279,11 +277,7 @@ class Stack:
 
     def arguments(self, change=None):
         """Stores the template and returns the arguments of a request to create or update the stack."""
-        s3 = self.world.client("s3")
-        key = f"templates/{self.name}.json"
-        # By URL, because a request can contain only 51,200 bytes of template.
-        s3.put_object(Bucket=self.bucket, Key=key, Body=json.dumps(self.template(change)).encode())
-        url = f"{s3.meta.endpoint_url}/{self.bucket}/{key}"
+        url = template.stored(self.world, self.name, self.template(change))
         parameters = [{"ParameterKey": name, "ParameterValue": value} for name, value in self.chosen.items()]
         return {"StackName": self.name, "TemplateURL": url, "Parameters": parameters, "Capabilities": ["CAPABILITY_IAM"]}
 
@@ -348,6 +342,18 @@ def function_resources(suffix):
 
 RESOURCES = {
     "bucket": Resource("bucket for code, test objects and delivered parts", (("AWS::S3::Bucket", "{name}-data"),), make_bucket),
+    "sam-changes": Resource(
+        "change set of infra/sam, never executed: a stack without resources",
+        (("AWS::CloudFormation::Stack", "{name}-c"),),
+        change_sets.sam,
+        needs=("bucket",),
+    ),
+    "cdk-changes": Resource(
+        "change set of infra/cdk, never executed: a stack without resources",
+        (("AWS::CloudFormation::Stack", "{name}-d"),),
+        change_sets.cdk,
+        needs=("bucket",),
+    ),
     "claims": Resource("table like the lock table", (("AWS::DynamoDB::Table", "{name}-claims"),), make_table("claims", CLAIMS)),
     "key": Resource("KMS key", (("AWS::KMS::Key", "alias/{name}"), ("AWS::KMS::Alias", "alias/{name}")), make_key),
     "keyed-claims": Resource(

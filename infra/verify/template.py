@@ -2,6 +2,7 @@
 
 import collections
 import contextlib
+import json
 import os
 import pathlib
 import sys
@@ -11,8 +12,10 @@ CHECKS = pathlib.Path(__file__).resolve().parent.parent / "checks"
 
 @contextlib.contextmanager
 def own_environment():
-    """Undoes what the block does to the environment."""
+    """Gives the block a region, and undoes what it does to the environment."""
     before = dict(os.environ)
+    # The transform of SAM needs one.
+    os.environ.setdefault("AWS_DEFAULT_REGION", "us-east-1")
     try:
         yield
     finally:
@@ -33,8 +36,22 @@ def text():
 def transformed():
     """Returns the template with open parameters, as CloudFormation makes it of the SAM template."""
     with own_environment():
-        os.environ.setdefault("AWS_DEFAULT_REGION", "us-east-1")
         return cfn.transform(text())
+
+
+def untransformed(bucket, folder):
+    """Returns the SAM template as `sam deploy` sends it, with code from `folder` of a bucket."""
+    made = cfn.parse(text())
+    for function in cfn.by_type(made["Resources"], "AWS::Serverless::Function").values():
+        function["CodeUri"] = {"Bucket": bucket, "Key": f"{folder}/{pathlib.PurePath(function['CodeUri']).parent.name}.zip"}
+    return made
+
+
+def stored(world, name, made):
+    """Stores a template in the bucket of the run, because a request can contain only 51,200 bytes of it; returns its URL."""
+    s3, bucket, key = world.client("s3"), world.need("bucket")["bucket"], f"templates/{name}.json"
+    s3.put_object(Bucket=bucket, Key=key, Body=json.dumps(made).encode())
+    return f"{s3.meta.endpoint_url}/{bucket}/{key}"
 
 
 def throw_away(template, bucket, folder):
@@ -60,11 +77,15 @@ def with_settings(template, settings):
     return template
 
 
+def types(chosen):
+    """Returns the type of each resource that the stack has with these parameters."""
+    with own_environment():
+        return {name: resource["Type"] for name, resource in cfn.resolve(text(), chosen).items()}
+
+
 def resources(chosen):
     """Returns the names of the resources that the stack has with these parameters, by type."""
     found = collections.defaultdict(list)
-    with own_environment():
-        os.environ.setdefault("AWS_DEFAULT_REGION", "us-east-1")
-        for name, resource in cfn.resolve(text(), chosen).items():
-            found[resource["Type"]].append(name)
+    for name, kind in types(chosen).items():
+        found[kind].append(name)
     return {kind: sorted(names) for kind, names in sorted(found.items())}

@@ -14,10 +14,16 @@ from verify.interrupt import say
 # An experiment that waits for results of a function waits this long for its response.
 READ_SECONDS_MAX = 900
 POLL_SECONDS = 5
+# The managed policy of infra/verify/boundary.json. The policy of the caller demands it of each role, so it cannot be made by a run.
+BOUNDARY = "verify-aws-boundary"
 
 
 class Unavailable(Exception):
     """Something that an experiment needs could not be had. Its text is the reason of the verdict `unclear`."""
+
+
+def boundary(session, account):
+    return f"arn:{session.get_partition_for_region(session.region_name)}:iam::{account}:policy/{BOUNDARY}"
 
 
 class World:
@@ -54,6 +60,15 @@ class World:
     @property
     def region(self):
         return self.session.region_name
+
+    @property
+    def partition(self):
+        return self.session.get_partition_for_region(self.region)
+
+    @property
+    def boundary(self):
+        """Returns the ARN of the permissions boundary that every role of a run has."""
+        return boundary(self.session, self.ledger.about["account"])
 
     def need(self, name):
         """Returns what a resource of resources.RESOURCES has to say about itself, and creates it first if it is not there.

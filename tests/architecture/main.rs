@@ -6,6 +6,7 @@ mod imports;
 
 mod links;
 
+mod commands;
 mod configuration;
 mod metrics;
 mod profiles;

@@ -22,6 +22,7 @@ mod consumers;
 mod cost;
 mod credentials;
 mod deployments;
+mod documented;
 mod duplicates;
 mod events;
 mod examples;

@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::tools::{cargo, target_dir};
 
 /// The arguments of `cargo xtask check-plans`.
-#[derive(clap::Args, Default)]
+#[derive(clap::Args)]
 pub struct CheckPlans {
     /// Run three short settings, with the executables of the tests: the part that `cargo xtask test --all` runs
     #[arg(long)]
@@ -25,16 +25,6 @@ pub struct CheckPlans {
     /// Use this executable of `local` instead of building one
     #[arg(long, value_name = "PATH")]
     local: Option<PathBuf>,
-}
-
-impl CheckPlans {
-    /// Returns the arguments of the part that `cargo xtask test --all` runs.
-    pub fn small() -> CheckPlans {
-        CheckPlans {
-            small: true,
-            ..CheckPlans::default()
-        }
-    }
 }
 
 /// By how much a plan may be off, as a share.

@@ -333,19 +333,6 @@ pub fn burst(burst: &Burst) -> anyhow::Result<()> {
     status(command.args(&burst.arguments))
 }
 
-impl Burst {
-    /// Returns a small burst through the functions for arm64, with the timeouts of the template: an emulator is slow.
-    pub fn of_arm64() -> Burst {
-        Burst {
-            package: Package::for_arch(Architecture::Arm64),
-            messages: 1_000,
-            arguments: ["--aggregator-timeout=60", "--batch-processor-timeout=300"]
-                .map(str::to_owned)
-                .to_vec(),
-        }
-    }
-}
-
 /// Runs a burst through ministack, which creates the stack of the template and runs the packaged functions.
 pub fn ministack(ministack: &Ministack) -> anyhow::Result<()> {
     package(&Package::default())?;

@@ -17,6 +17,7 @@ class Account(Experiment):
     relied_on_in = "infra/sam/template.yaml, AggregatorConcurrency; protocol/src/limits.rs, TABLE_PACE_UNITS_PER_SECOND_MAX"
     does = "Reads the account's Lambda settings and DynamoDB limits"
     minutes = 0.1
+    level = 0
 
     def run(self, world):
         settings = world.client("lambda").get_account_settings()["AccountLimit"]

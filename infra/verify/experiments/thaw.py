@@ -95,7 +95,7 @@ class Credentials(Experiment):
     does = f"Invokes the probe every minute for {HOURS} h, and makes a request with the credentials of its start"
     needs = ("bucket", "probe")
     minutes = HOURS * 60
-    slow = True
+    level = 2
 
     def costs(self):
         calls = HOURS * 60

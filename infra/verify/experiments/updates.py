@@ -77,7 +77,7 @@ class WarmThroughput(Experiment):
     does = "Raises it from the default to 5,000. AWS publishes a price for that which could not be read: it is not in the estimate"
     needs = ("updates",)
     minutes = 10
-    slow = True
+    level = 2
 
     def run(self, world):
         stack = world.need("updates")

@@ -5,26 +5,22 @@ import functools
 import io
 import json
 import os
-import pathlib
 import re
+import shlex
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 from unittest import mock
 
 import boto3
-from moto import mock_aws
 
 from verify import cleanup, ledger, main, registry, resources, template, verdict, world
 from verify.experiment import Experiment
 from verify.interrupt import Signals
-
-REGION = "eu-west-1"
-CREDENTIALS = {"AWS_ACCESS_KEY_ID": "none", "AWS_SECRET_ACCESS_KEY": "none", "AWS_REGION": REGION, "AWS_DEFAULT_REGION": REGION}
+from verify.tests.on_moto import ACCOUNT, BOUNDARY, REGION, OnMoto
 
 
 class Ends(Experiment):
@@ -53,31 +49,10 @@ def interrupt(number=signal.SIGINT):
     raise AssertionError("the signal was ignored")
 
 
-class Runs(unittest.TestCase):
-    def setUp(self):
-        self.stack = contextlib.ExitStack()
-        self.addCleanup(self.stack.close)
-        enter = self.stack.enter_context
-        folder = pathlib.Path(enter(tempfile.TemporaryDirectory()))
-        enter(mock.patch.dict(os.environ, CREDENTIALS))
-        enter(mock.patch.object(ledger, "RUNS", folder))
-        enter(mock.patch.object(cleanup, "STACK_POLL_SECONDS", 0.05))
-        enter(mock.patch.object(cleanup, "SETTLE_SECONDS", 0.05))
-        enter(mock_aws(config={"lambda": {"use_docker": False}}))
-        self.client = functools.cache(functools.partial(boto3.client, region_name=REGION))
-        self.out, self.log = enter(contextlib.redirect_stdout(io.StringIO())), enter(contextlib.redirect_stderr(io.StringIO()))
-
-    def run_with(self, *experiments, flags=("--yes",)):
-        with mock.patch.object(registry, "select", lambda only, slow: list(experiments)):
-            return main.main(list(flags), emulator="moto")
-
-    def assert_nothing_remains(self, name=ledger.PREFIX.rstrip("-")):
-        found = {kind.name: names for kind in cleanup.KINDS if (names := kind(self.client, name).listed())}
-        self.assertEqual(found, {}, self.log.getvalue())
-
+class Runs(OnMoto):
     def created(self):
         """Creates one of everything but a stack without deleting it, as a run does that is killed. Returns its name."""
-        notes = ledger.Ledger(ledger.new_name(), region=REGION, emulator="moto")
+        notes = ledger.Ledger(ledger.new_name(), account=ACCOUNT, region=REGION, emulator="moto")
         one = world.World(notes.name, notes, boto3.session.Session(region_name=REGION), "moto")
         for need in ("bucket", "claims", "key", "probe"):
             one.need(need)
@@ -234,6 +209,42 @@ class Runs(unittest.TestCase):
         self.assertIn("another number was typed", self.log.getvalue())
         self.assert_nothing_remains()
 
+    def test_roles_are_not_created_without_the_boundary(self):
+        self.client("iam").delete_policy(PolicyArn=f"arn:aws:iam::{ACCOUNT}:policy/{world.BOUNDARY}")
+        self.assertEqual(self.run_with(Ends(("probe",))), main.USAGE)
+        self.assertIn("aws iam create-policy --policy-name verify-aws-boundary", self.log.getvalue())
+        self.assert_nothing_remains()
+        # A run without roles needs none.
+        self.assertEqual(self.run_with(Ends(("claims",))), 0, self.log.getvalue())
+
+    def test_every_role_has_the_boundary(self):
+        found = []
+        roles = cleanup.Roles(self.client, ledger.PREFIX.rstrip("-"))
+        look = lambda: found.extend(self.client("iam").get_role(RoleName=each)["Role"] for each in roles.listed())  # noqa: E731
+        self.run_with(Ends(("main", "probe", "receiver"), look))
+        self.assertEqual(len(found), 4)
+        arn = f"arn:aws:iam::{ACCOUNT}:policy/{world.BOUNDARY}"
+        self.assertEqual({each.get("PermissionsBoundary", {}).get("PermissionsBoundaryArn") for each in found}, {arn})
+
+    def test_the_boundary_has_the_actions_of_all_roles_and_no_others(self):
+        granted = set()
+        listed = lambda statement: statement["Action"] if isinstance(statement["Action"], list) else [statement["Action"]]  # noqa: E731
+
+        def look():
+            iam = self.client("iam")
+            for role in cleanup.Roles(self.client, ledger.PREFIX.rstrip("-")).listed():
+                for policy in iam.list_role_policies(RoleName=role)["PolicyNames"]:
+                    for statement in iam.get_role_policy(RoleName=role, PolicyName=policy)["PolicyDocument"]["Statement"]:
+                        granted.update(listed(statement))
+
+        self.run_with(Ends(("probe", "receiver"), look))
+        # moto gives a role of a stack no policies. The probe may use keys, as the stack `updates` with its key.
+        for parameters in (resources.main_parameters, resources.outage_parameters):
+            for role in template.cfn.by_type(template.cfn.resolve(template.text(), parameters("verify-aws-0")), "AWS::IAM::Role").values():
+                granted.update(action for policy in role["Policies"] for each in policy["PolicyDocument"]["Statement"] for action in listed(each))
+        allowed = {action for statement in json.loads(BOUNDARY.read_text())["Statement"] for action in statement["Action"]}
+        self.assertEqual(granted, allowed)
+
     def test_the_account_number_is_consent(self):
         typed = io.StringIO("123456789012\n")
         typed.isatty = lambda: True
@@ -257,7 +268,7 @@ class DryRun(unittest.TestCase):
         return out.getvalue()
 
     def test_it_lists_every_resource_and_the_cost(self):
-        plan = json.loads(self.dry_run("--json", "--slow"))
+        plan = json.loads(self.dry_run("--json", "--level", "2"))
         self.assertEqual(len(plan["experiments"]), len(registry.ORDER))
         self.assertEqual({each["name"] for each in plan["resources"]}, set(resources.RESOURCES))
         stack = {(each["type"], name) for each in plan["resources"] if each["name"] == "main" for name in each["names"]}
@@ -279,8 +290,8 @@ class DryRun(unittest.TestCase):
         self.assertEqual([each["number"] for each in plan["experiments"]], [1, 7, 18])
         self.assertEqual({each["name"] for each in plan["resources"]}, {"bucket", "main"})
         with contextlib.redirect_stderr(io.StringIO()) as log:
-            self.assertEqual(main.main(["--dry-run", "--only", "3,21"]), main.USAGE)
-        self.assertIn("got 21", log.getvalue())
+            self.assertEqual(main.main(["--dry-run", "--only", "3,31"]), main.USAGE)
+        self.assertIn("got 31", log.getvalue())
 
     def test_the_page_shows_it_as_it_is(self):
         page = (ledger.ROOT / "docs" / "verifying-aws.md").read_text()
@@ -289,6 +300,15 @@ class DryRun(unittest.TestCase):
             experiment = registry.EXPERIMENTS[number]
             self.assertIn(f"| {number} | {experiment.assumption} | {experiment.does} |", page)
 
+    def test_the_commands_of_the_page_are_understood(self):
+        page = (ledger.ROOT / "docs" / "verifying-aws.md").read_text()
+        lines = re.findall(r"(?m)^cargo xtask verify-aws (.*)$", page)
+        self.assertGreater(len(lines), 3)
+        for line in lines:
+            main.options_of(shlex.split(line, comments=True))
+        with self.assertRaises(SystemExit), contextlib.redirect_stderr(io.StringIO()):
+            main.options_of(["--slow"])
+
     def test_the_policy_for_callers_has_every_service_that_is_called(self):
         folder = ledger.ROOT / "infra" / "verify"
         source = "".join(each.read_text() for each in [*folder.glob("*.py"), *(folder / "experiments").glob("*.py")])
@@ -296,6 +316,13 @@ class DryRun(unittest.TestCase):
         statements = json.loads((folder / "caller-policy.json").read_text())["Statement"]
         allowed = {action.split(":")[0] for statement in statements for action in statement["Action"]}
         self.assertEqual(called, allowed)
+        # A role gets its permissions together with the boundary only, which the caller cannot change.
+        iam = [(action, each) for each in statements for action in each["Action"] if action.startswith("iam:")]
+        demanding = {action for action, each in iam if "iam:PermissionsBoundary" in json.dumps(each.get("Condition", {}))}
+        self.assertEqual(demanding, {"iam:CreateRole", "iam:PutRolePolicy"})
+        changing = re.compile("iam:(Attach|Create|Put|Update|Set|Delete)")
+        free = {action for action, each in iam if changing.match(action)} - demanding
+        self.assertEqual(free, {"iam:DeleteRole", "iam:DeleteRolePolicy"})
         # Whatever is allowed on everything is named: no wildcard of a service.
         on_all = [action for statement in statements if statement["Resource"] == "*" for action in statement["Action"]]
         self.assertEqual([action for action in on_all if action.endswith(":*")], [])
@@ -313,6 +340,18 @@ class ThrowAway(unittest.TestCase):
         policies = {name: each.get("DeletionPolicy") for name, each in made["Resources"].items()}
         self.assertEqual({policies[name] for name in ("InputQueue", "LockTable", "ChunkBucket")}, {"Delete"})
         self.assertNotIn("Retain", json.dumps(made))
+
+    def test_the_template_of_a_change_set_is_that_of_sam_but_for_the_place_of_the_code(self):
+        made = json.loads(json.dumps(template.untransformed("bucket", "code")))
+        self.assertEqual(made["Transform"], "AWS::Serverless-2016-10-31")
+        with template.own_environment():
+            transformed = template.cfn.transform(json.dumps(made))
+        expected = template.transformed()
+        for name, function in (("Aggregator", "aggregator"), ("BatchProcessor", "batch-processor")):
+            code = transformed["Resources"][name]["Properties"].pop("Code")
+            self.assertEqual(code, {"S3Bucket": "bucket", "S3Key": f"code/{function}.zip"})
+            del expected["Resources"][name]["Properties"]["Code"]
+        self.assertEqual(transformed, expected)
 
     def test_the_code_is_that_of_the_run(self):
         made = template.throw_away(template.transformed(), "bucket", "code/arm64")

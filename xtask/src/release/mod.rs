@@ -24,19 +24,12 @@ use crate::remap;
 use crate::tools::{root, status, target_dir};
 
 /// The arguments of `cargo xtask release`.
-#[derive(clap::Args, Default)]
+#[derive(clap::Args)]
 pub struct Release {
     /// Also check that the crates for others can be published under this version, and that a second build in another folder
     /// gives the same bytes; takes hours
     #[arg(long)]
     check: bool,
-}
-
-impl Release {
-    /// Returns a release that is checked too.
-    pub fn checked() -> Release {
-        Release { check: true }
-    }
 }
 
 /// The programs of a release beside the functions: names of packages and of executables.
