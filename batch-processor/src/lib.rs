@@ -17,6 +17,8 @@
 //! 6. `notices` tells others that the batch is complete, or went into error, if `COMPLETION` is set.
 //! 7. [`Handler`] acknowledges the ticket, or gives it back (`outcome`).
 //!
+//! An invocation without tickets is a `dry_run`. `deployment_check` is another function of the same executable.
+//!
 //! After a crash, the next ticket continues from the batch record. If there is no next ticket, the scheduled `sweep`
 //! sends one.
 

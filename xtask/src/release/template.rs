@@ -21,32 +21,44 @@ Parameters:
       function only if its key changes.
 "#;
 
+/// How often the template names the zip of each function: the check of a deployment is the batch-processor's.
+const CODE_COUNTS: [usize; 2] = [1, 2];
+/// The list of what the check of a deployment is called again for.
+const SETTINGS: &str = "      Settings:\n";
+
 /// Returns the template of a release.
 ///
 /// # Errors
-/// The template does not name each function's zip once, or it has no parameters.
+/// The template does not name the zips as often as it should, or it has no parameters or no check of a deployment.
 pub fn derive(template: &str) -> anyhow::Result<String> {
-    let mut derived = replace_once(template, "\nParameters:\n", PARAMETERS)?;
-    for function in FUNCTIONS {
-        derived = replace_once(
+    let mut derived = replaced(template, "\nParameters:\n", PARAMETERS, 1)?;
+    for (function, count) in FUNCTIONS.into_iter().zip(CODE_COUNTS) {
+        derived = replaced(
             &derived,
             &format!("CodeUri: ../../target/lambda/{function}/bootstrap.zip\n"),
             &format!(
                 "CodeUri: {{ Bucket: !Ref CodeBucket, Key: !Sub \"${{CodeKeyPrefix}}{function}-${{Architecture}}.zip\" }}\n"
             ),
+            count,
         )?;
     }
-    Ok(derived)
+    // Another release is checked, as another setting is.
+    replaced(
+        &derived,
+        SETTINGS,
+        &format!("{SETTINGS}        - !Ref CodeKeyPrefix\n"),
+        1,
+    )
 }
 
-fn replace_once(text: &str, from: &str, to: &str) -> anyhow::Result<String> {
+fn replaced(text: &str, from: &str, to: &str, expected: usize) -> anyhow::Result<String> {
     let count = text.matches(from).count();
     ensure!(
-        count == 1,
-        "the template: got `{}` {count} times, expected it once",
+        count == expected,
+        "the template: got `{}` {count} times, expected {expected}",
         from.trim()
     );
-    Ok(text.replacen(from, to, 1))
+    Ok(text.replace(from, to))
 }
 
 #[cfg(test)]
@@ -61,9 +73,9 @@ mod tests {
         let path = tools::root().unwrap().join("infra/sam/template.yaml");
         let derived = derive(&fs::read_to_string(path).unwrap()).unwrap();
         assert!(!derived.contains("target/lambda"), "names a local zip");
-        for function in FUNCTIONS {
+        for (function, count) in FUNCTIONS.into_iter().zip(CODE_COUNTS) {
             let key = format!("!Sub \"${{CodeKeyPrefix}}{function}-${{Architecture}}.zip\"");
-            assert_eq!(derived.matches(&key).count(), 1, "{function}");
+            assert_eq!(derived.matches(&key).count(), count, "{function}");
         }
     }
 
@@ -73,12 +85,17 @@ mod tests {
             format!("      CodeUri: ../../target/lambda/{function}/bootstrap.zip\n")
         };
         let [one, other] = FUNCTIONS.map(code);
-        let of = |functions: &[&str]| derive(&format!("A: b\nParameters:\n{}", functions.concat()));
-        assert!(of(&[&one, &other]).is_ok());
-        for (wrong, count) in [(of(&[&one]), 0), (of(&[&one, &other, &other]), 2)] {
+        let of = |functions: &[&str]| {
+            derive(&format!(
+                "A: b\nParameters:\n{}{SETTINGS}",
+                functions.concat()
+            ))
+        };
+        assert!(of(&[&one, &other, &other]).is_ok());
+        for (wrong, count) in [(of(&[&one]), 0), (of(&[&one, &other]), 1)] {
             let error = wrong.unwrap_err().to_string();
             assert!(
-                error.contains(&format!("{count} times, expected it once")),
+                error.contains(&format!("{count} times, expected 2")),
                 "{error}"
             );
         }
