@@ -72,8 +72,8 @@ def throw_away(template, bucket, folder):
 
 def with_settings(template, settings):
     """Adds variables to both functions, which override the configuration file."""
-    for function in cfn.by_type(template["Resources"], "AWS::Lambda::Function").values():
-        function["Environment"]["Variables"].update(settings)
+    for name in ("Aggregator", "BatchProcessor"):
+        template["Resources"][name]["Properties"]["Environment"]["Variables"].update(settings)
     return template
 
 

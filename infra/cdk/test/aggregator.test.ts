@@ -83,15 +83,16 @@ describe('the stack', () => {
       'AWS::DynamoDB::Table': 2,
       'AWS::S3::Bucket': 1,
       'AWS::S3::BucketPolicy': 1,
-      'AWS::Logs::LogGroup': 2,
-      'AWS::IAM::Role': 2,
-      'AWS::Lambda::Function': 2,
+      'AWS::Logs::LogGroup': 3,
+      'AWS::IAM::Role': 3,
+      'AWS::Lambda::Function': 3,
       'AWS::Lambda::EventSourceMapping': 2,
       'AWS::Lambda::EventInvokeConfig': 1,
       'AWS::Lambda::Permission': 1,
       'AWS::Events::Rule': 1,
       'AWS::CloudWatch::Alarm': 17,
       'AWS::CloudWatch::Dashboard': 1,
+      'Custom::DeploymentCheck': 1,
     });
   });
 
@@ -120,7 +121,7 @@ describe('the stack', () => {
     service(stack, {}, 'One');
     service(stack, { sink: Sink.s3(new s3.Bucket(stack, 'Bucket')) }, 'Two');
     const made = Template.fromStack(stack);
-    made.resourceCountIs('AWS::Lambda::Function', 4);
+    made.resourceCountIs('AWS::Lambda::Function', 6);
     // A fixed name would be used twice.
     made.allResourcesProperties('AWS::CloudWatch::Dashboard', { DashboardName: Match.absent() });
   });
@@ -254,7 +255,9 @@ describe('choices', () => {
 
   it('reserve concurrency, with one more execution for the sweep', () => {
     const reserved = (chosen: Chosen) =>
-      Object.values(template(chosen).findResources('AWS::Lambda::Function')).map(({ Properties }) => Properties.ReservedConcurrentExecutions);
+      Object.values(template(chosen).findResources('AWS::Lambda::Function', { Properties: { Handler: 'bootstrap' } })).map(
+        ({ Properties }) => Properties.ReservedConcurrentExecutions,
+      );
     expect(reserved({})).toEqual([undefined, undefined]);
     expect(reserved({ reserveConcurrency: true }).sort()).toEqual([3, 4]);
     expect(reserved({ reserveConcurrency: true, aggregatorConcurrency: 9, batchProcessorConcurrency: 20 }).sort()).toEqual([21, 9]);

@@ -222,7 +222,7 @@ class Runs(OnMoto):
         roles = cleanup.Roles(self.client, ledger.PREFIX.rstrip("-"))
         look = lambda: found.extend(self.client("iam").get_role(RoleName=each)["Role"] for each in roles.listed())  # noqa: E731
         self.run_with(Ends(("main", "probe", "receiver"), look))
-        self.assertEqual(len(found), 4)
+        self.assertEqual(len(found), 5)
         arn = f"arn:aws:iam::{ACCOUNT}:policy/{world.BOUNDARY}"
         self.assertEqual({each.get("PermissionsBoundary", {}).get("PermissionsBoundaryArn") for each in found}, {arn})
 
@@ -347,7 +347,7 @@ class ThrowAway(unittest.TestCase):
         with template.own_environment():
             transformed = template.cfn.transform(json.dumps(made))
         expected = template.transformed()
-        for name, function in (("Aggregator", "aggregator"), ("BatchProcessor", "batch-processor")):
+        for name, function in (("Aggregator", "aggregator"), ("BatchProcessor", "batch-processor"), ("DeploymentCheck", "batch-processor")):
             code = transformed["Resources"][name]["Properties"].pop("Code")
             self.assertEqual(code, {"S3Bucket": "bucket", "S3Key": f"code/{function}.zip"})
             del expected["Resources"][name]["Properties"]["Code"]
@@ -356,7 +356,8 @@ class ThrowAway(unittest.TestCase):
     def test_the_code_is_that_of_the_run(self):
         made = template.throw_away(template.transformed(), "bucket", "code/arm64")
         code = {name: each["Properties"]["Code"] for name, each in made["Resources"].items() if each["Type"] == "AWS::Lambda::Function"}
-        keys = {"Aggregator": "code/arm64/aggregator.zip", "BatchProcessor": "code/arm64/batch-processor.zip"}
+        processor = "code/arm64/batch-processor.zip"
+        keys = {"Aggregator": "code/arm64/aggregator.zip", "BatchProcessor": processor, "DeploymentCheck": processor}
         self.assertEqual(code, {name: {"S3Bucket": "bucket", "S3Key": key} for name, key in keys.items()})
 
 
