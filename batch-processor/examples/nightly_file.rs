@@ -81,11 +81,13 @@ impl Sink for NightlyFile {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
-    let directory = std::env::var_os("NIGHTLY_DIRECTORY")
-        .ok_or("`NIGHTLY_DIRECTORY`: not set: expected a directory")?;
-    run_with(NightlyFile {
-        directory: directory.into(),
-        format: Format::FixedWidth(LAYOUT.parse::<Columns>()?.fixed_width()?),
+    run_with(|| {
+        let directory = std::env::var_os("NIGHTLY_DIRECTORY")
+            .ok_or("`NIGHTLY_DIRECTORY`: not set: expected a directory")?;
+        Ok(NightlyFile {
+            directory: directory.into(),
+            format: Format::FixedWidth(LAYOUT.parse::<Columns>()?.fixed_width()?),
+        })
     })
     .await
 }

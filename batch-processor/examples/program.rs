@@ -51,7 +51,10 @@ impl Sink for Program {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
-    let program = std::env::var("IMPORT_PROGRAM")
-        .map_err(|_| "`IMPORT_PROGRAM`: not set: expected the path of a program")?;
-    run_with(Program(program)).await
+    run_with(|| {
+        let program = std::env::var("IMPORT_PROGRAM")
+            .map_err(|_| "`IMPORT_PROGRAM`: not set: expected the path of a program")?;
+        Ok(Program(program))
+    })
+    .await
 }

@@ -8,27 +8,26 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use aws_lambda_events::event::cloudformation::CloudFormationCustomResourceRequest as Request;
-use aws_sdk_lambda::error::ProvideErrorMetadata as _;
-use aws_sdk_lambda::primitives::Blob;
 use aws_smithy_runtime_api::client::http::HttpConnector as _;
 use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
 use aws_smithy_types::body::SdkBody;
 use futures::future::join_all;
 use lambda_runtime::{Error, LambdaEvent, service_fn};
+use serde::Deserialize;
 use serde_json::{Value, json};
 use shared::aws::{Sdk, chain, open_settings};
 use tokio::time::Instant;
-use tracing::{error, info, warn};
+use tracing::{error, warn};
 
-/// The handler (`_HANDLER`) of the function.
-pub(crate) const HANDLER: &str = "deployment-check";
+/// The handler of the function.
+const HANDLER: &str = "deployment-check";
 /// The property with the ARNs of the functions to invoke.
 const FUNCTIONS: &str = "Functions";
-/// An SQS event without messages.
-const NO_MESSAGES: &[u8] = br#"{"Records":[]}"#;
 /// How long a dry run may take: longer than the functions try a place.
+#[cfg(feature = "full")]
 const INVOCATION_TIME: Duration = Duration::from_secs(60);
+/// How many characters a hash has in the id.
+const HASH_CHARACTERS: usize = 16;
 /// How long a failed dry run is tried again. The permissions of a new role take effect after some seconds.
 /// Source: <https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot.html#troubleshoot_general_eventual-consistency> (2026-11).
 const PATIENCE: Duration = Duration::from_secs(45);
@@ -38,137 +37,113 @@ const PAUSE: Duration = Duration::from_secs(5);
 /// Source: <https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/crpg-ref-responses.html> (2026-11).
 const REASON_CHARACTERS_MAX: usize = 800;
 
+/// A request of CloudFormation to a custom resource.
+/// Source: <https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/crpg-ref-requests.html> (2026-11).
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Request {
+    /// `Create`, `Update` or `Delete`.
+    request_type: String,
+    #[serde(rename = "ResponseURL")]
+    response_url: String,
+    stack_id: String,
+    request_id: String,
+    logical_resource_id: String,
+    /// The id that the last response had. A creation has none.
+    physical_resource_id: Option<String>,
+    #[serde(default)]
+    resource_properties: Value,
+}
+
+/// Returns whether this process is the check.
+pub(crate) fn is_wanted() -> bool {
+    std::env::var("_HANDLER").is_ok_and(|handler| handler == HANDLER)
+}
+
 /// Runs the function until Lambda ends the process.
 pub(crate) async fn run() -> Result<(), Error> {
     open_settings(&|name| std::env::var(name).ok()).await?;
     let sdk = Sdk::from_env(2);
     lambda_runtime::run(service_fn(|event: LambdaEvent<Request>| {
-        respond(&sdk, event.payload, PATIENCE)
+        handle(&sdk, event.payload)
     }))
     .await
 }
 
-/// What CloudFormation must be told, and where.
-struct Answer {
-    url: String,
-    body: Value,
-}
-
-async fn respond(sdk: &Sdk, request: Request, patience: Duration) -> Result<(), Error> {
-    let Answer { url, body } = answer(sdk, request, patience).await?;
-    let mut put = HttpRequest::new(SdkBody::from(body.to_string()));
+async fn handle(sdk: &Sdk, request: Request) -> Result<(), Error> {
+    let response = response_to(sdk, &request).await;
+    let mut put = HttpRequest::new(SdkBody::from(response.to_string()));
     put.set_method("PUT")?;
-    put.set_uri(url)?;
+    put.set_uri(request.response_url)?;
     // The signature in the URL is of a request with an empty type.
     put.headers_mut().insert("content-type", "");
-    let response = sdk.connector().call(put).await;
-    let status = response.map_err(|error| chain(&error))?.status().as_u16();
+    let replied = sdk.connector().call(put).await;
+    let status = replied.map_err(|error| chain(&error))?.status().as_u16();
     match status {
         200 => Ok(()),
         _ => Err(format!("the response to CloudFormation: HTTP status {status}").into()),
     }
 }
 
-async fn answer(sdk: &Sdk, request: Request, patience: Duration) -> Result<Answer, Error> {
-    let answer =
-        |url, stack: &str, request: &str, resource: &str, id: String, problems: &[String]| {
-            let mut body = json!({
-                "Status": "SUCCESS",
-                "PhysicalResourceId": id,
-                "StackId": stack,
-                "RequestId": request,
-                "LogicalResourceId": resource,
-            });
-            if !problems.is_empty() {
-                error!(?problems, "the deployment is refused");
-                let reason: String = problems.join("; ");
-                body["Status"] = "FAILED".into();
-                body["Reason"] = reason
-                    .chars()
-                    .take(REASON_CHARACTERS_MAX)
-                    .collect::<String>()
-                    .into();
-            }
-            Answer { url, body }
-        };
-    Ok(match request {
-        Request::Create(one) => {
-            let problems = problems(sdk, &one.resource_properties, patience).await;
-            let id = id_of(&one.resource_properties);
-            answer(
-                one.response_url,
-                &one.stack_id,
-                &one.request_id,
-                &one.logical_resource_id,
-                id,
-                &problems,
-            )
-        }
-        Request::Update(one) => {
-            let id = id_of(&one.resource_properties);
-            // A roll back comes with the properties of the last deployment that was in order. It must not fail: not even if a
-            // place is down at this moment.
-            let was_checked = id == one.physical_resource_id;
-            let problems = match was_checked {
-                true => Vec::new(),
-                false => problems(sdk, &one.resource_properties, patience).await,
-            };
-            // A failed update keeps the id, by which the roll back is recognised.
-            let id = if problems.is_empty() {
-                id
-            } else {
-                one.physical_resource_id
-            };
-            answer(
-                one.response_url,
-                &one.stack_id,
-                &one.request_id,
-                &one.logical_resource_id,
-                id,
-                &problems,
-            )
-        }
-        Request::Delete(one) => answer(
-            one.response_url,
-            &one.stack_id,
-            &one.request_id,
-            &one.logical_resource_id,
-            one.physical_resource_id,
-            &[],
-        ),
-        _ => {
-            return Err(
-                "a request of CloudFormation of an unknown type: expected Create, Update or Delete"
-                    .into(),
-            );
-        }
-    })
+async fn response_to(sdk: &Sdk, request: &Request) -> Value {
+    let present = request.physical_resource_id.as_deref().unwrap_or_default();
+    let hash = hash_of(&request.resource_properties);
+    // The id has the hashes of the last two deployments that were in order. A roll back to one of them must not fail: not even if a
+    // place is down at this moment.
+    let was_checked = present.split('-').any(|known| known == hash);
+    let problems = match (&*request.request_type, was_checked) {
+        ("Delete", _) | (_, true) => Vec::new(),
+        _ => problems(sdk, &request.resource_properties).await,
+    };
+    let former = present.split('-').find(|known| *known != hash);
+    let id = match &*request.request_type {
+        "Delete" => present.to_owned(),
+        // By the former id, the roll back is recognised.
+        "Update" if !problems.is_empty() => present.to_owned(),
+        _ => [Some(&*hash), former]
+            .into_iter()
+            .flatten()
+            .filter(|each| !each.is_empty())
+            .collect::<Vec<_>>()
+            .join("-"),
+    };
+    let mut response = json!({
+        "Status": "SUCCESS",
+        "PhysicalResourceId": id,
+        "StackId": request.stack_id,
+        "RequestId": request.request_id,
+        "LogicalResourceId": request.logical_resource_id,
+    });
+    if !problems.is_empty() {
+        error!(?problems, "the deployment is refused");
+        let reason = problems.join("; ");
+        let reason: String = reason.chars().take(REASON_CHARACTERS_MAX).collect();
+        response["Status"] = "FAILED".into();
+        response["Reason"] = reason.into();
+    }
+    response
 }
 
-/// Returns an id that tells deployments with different properties apart.
-fn id_of(properties: &Value) -> String {
+/// Returns a hash that tells deployments with different properties apart.
+fn hash_of(properties: &Value) -> String {
     // In the order of their names, whatever order they came in.
     let properties: BTreeMap<&String, &Value> =
         properties.as_object().into_iter().flatten().collect();
-    let text = format!("{properties:?}");
-    format!("checked-{}", blake3::hash(text.as_bytes()).to_hex())
+    let hash = blake3::hash(format!("{properties:?}").as_bytes()).to_hex();
+    hash[..HASH_CHARACTERS].to_owned()
 }
 
 /// Returns what is wrong with the functions that the properties name.
-async fn problems(sdk: &Sdk, properties: &Value, patience: Duration) -> Vec<String> {
-    let arns: Vec<&str> = properties[FUNCTIONS]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .collect();
+async fn problems(sdk: &Sdk, properties: &Value) -> Vec<String> {
+    let arns = properties[FUNCTIONS].as_array().into_iter().flatten();
+    let arns: Vec<&str> = arns.filter_map(Value::as_str).collect();
     if arns.is_empty() {
+        let got = &properties[FUNCTIONS];
         return vec![format!(
-            "`{FUNCTIONS}`: got {}, expected the ARNs of the functions",
-            properties[FUNCTIONS]
+            "`{FUNCTIONS}`: got {got}, expected the ARNs of the functions"
         )];
     }
-    let ends_at = Instant::now() + patience;
+    let ends_at = Instant::now() + PATIENCE;
     let tried = join_all(arns.iter().map(|arn| problem_of(sdk, arn, ends_at))).await;
     tried.into_iter().flatten().collect()
 }
@@ -177,51 +152,72 @@ async fn problems(sdk: &Sdk, properties: &Value, patience: Duration) -> Vec<Stri
 async fn problem_of(sdk: &Sdk, arn: &str, ends_at: Instant) -> Option<String> {
     loop {
         let problem = dry_run(sdk, arn).await?;
-        if Instant::now() + PAUSE > ends_at || problem.is_final {
-            return Some(problem.words);
+        let is_last = Instant::now() + PAUSE > ends_at;
+        match problem {
+            Problem::Passing(words) if !is_last => warn!(problem = words, "tried again"),
+            Problem::Passing(words) | Problem::Lasting(words) => return Some(words),
+            Problem::Busy if !is_last => {}
+            // Nobody can tell. It is so because messages are being processed, as a rule.
+            Problem::Busy => {
+                warn!(function = arn, "not tried: it has no free environment");
+                return None;
+            }
         }
-        warn!(problem = problem.words, "tried again");
         tokio::time::sleep(PAUSE).await;
     }
 }
 
-struct Problem {
-    words: String,
-    /// Whether another attempt would find the same.
-    is_final: bool,
+/// Why a function cannot be used, or was not tried.
+#[cfg_attr(
+    not(feature = "full"),
+    expect(dead_code, reason = "without a client of Lambda, nothing is tried")
+)]
+enum Problem {
+    /// Another attempt may go well.
+    Passing(String),
+    /// Another attempt would find the same.
+    Lasting(String),
+    /// It has no free environment.
+    Busy,
 }
 
+/// Invokes a function without messages.
+#[cfg(feature = "full")]
 async fn dry_run(sdk: &Sdk, arn: &str) -> Option<Problem> {
+    use aws_sdk_lambda::error::ProvideErrorMetadata as _;
+    use aws_sdk_lambda::primitives::Blob;
+
     let mut fields = arn.split(':').skip(3);
     let region = fields.next().unwrap_or_default();
     let name = fields.nth(2).unwrap_or(arn);
     let invoke = sdk.lambda(region, INVOCATION_TIME).invoke();
-    let sent = invoke
-        .function_name(arn)
-        .payload(Blob::new(NO_MESSAGES))
-        .send()
-        .await;
-    let output = match sent {
+    let payload = Blob::new(br#"{"Records":[]}"#);
+    let output = match invoke.function_name(arn).payload(payload).send().await {
         Ok(output) => output,
-        // All environments that the function may have are busy, so it starts.
         Err(error) if error.code() == Some("TooManyRequestsException") => {
-            info!(function = name, "not tried: it is busy");
-            return None;
+            return Some(Problem::Busy);
         }
-        Err(error) => {
-            let words = format!("{name}: {}", chain(&error));
-            return Some(Problem {
-                words,
-                is_final: false,
-            });
-        }
+        Err(error) => return Some(Problem::Passing(format!("{name}: {}", chain(&error)))),
     };
     output.function_error?;
     let payload = output.payload.map(Blob::into_inner).unwrap_or_default();
     let payload: Value = serde_json::from_slice(&payload).unwrap_or(Value::Null);
     let text = |field: &str| payload[field].as_str().unwrap_or_default();
-    Some(Problem {
-        words: format!("{name}: {}", text("errorMessage")),
-        is_final: text("errorType") == shared::aws::CONFIGURATION_ERROR,
-    })
+    let words = format!("{name}: {}", text("errorMessage"));
+    Some(
+        match text("errorType") == shared::aws::CONFIGURATION_ERROR {
+            true => Problem::Lasting(words),
+            false => Problem::Passing(words),
+        },
+    )
+}
+
+/// Tries nothing: this build has no client of Lambda.
+#[cfg(not(feature = "full"))]
+async fn dry_run(_: &Sdk, arn: &str) -> Option<Problem> {
+    warn!(
+        function = arn,
+        "not tried: this build has no client of Lambda"
+    );
+    None
 }

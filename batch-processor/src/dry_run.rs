@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use protocol::batch::{Listing, Status};
 use protocol::ids::BatchShard;
-use shared::dry_run::{DryRunFailed, NO_BATCH, all, called, of_tables};
+use shared::dry_run::{DryRunFailed, NO_BATCH, TIME, all, called, of_tables};
 use shared::ports::{PortError, Ports};
 use shared::retry::Budget;
 use sinks::{Sink, SinkError};
@@ -35,15 +35,18 @@ pub(crate) async fn dry_run(
                 .retry_after("dry-run", Duration::ZERO)
                 .await
             {
-                // No message has that receipt. The queue is there.
-                Err(PortError::Refused { .. }) => Ok(()),
+                // No message has that receipt. A queue that is missing or forbidden says so first.
+                Err(PortError::Refused { message, .. }) if is_about_receipt(&message) => Ok(()),
                 replied => replied,
             }
         };
         called(budget, again).await
     }));
     trials.push(Box::pin(async move {
-        match sink.dry_run().await {
+        let Ok(tried) = tokio::time::timeout(TIME, sink.dry_run()).await else {
+            return Err(format!("sink: no reply within {} s", TIME.as_secs()));
+        };
+        match tried {
             Ok(()) => Ok(()),
             // Nothing is retried here, so not the words of the error.
             Err(
@@ -54,4 +57,29 @@ pub(crate) async fn dry_run(
         }
     }));
     all(trials).await
+}
+
+/// Returns whether SQS refuses a receipt and nothing else.
+/// Source: <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_ChangeMessageVisibility.html#API_ChangeMessageVisibility_Errors>
+/// (2026-11).
+fn is_about_receipt(message: &str) -> bool {
+    ["ReceiptHandleIsInvalid", "InvalidParameterValue"]
+        .iter()
+        .any(|code| message.contains(code))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_refusal_of_the_receipt_shows_that_the_queue_is_there() {
+        assert!(is_about_receipt("queue: ReceiptHandleIsInvalid: no"));
+        for other in [
+            "AccessDenied: no",
+            "AWS.SimpleQueueService.NonExistentQueue: no",
+        ] {
+            assert!(!is_about_receipt(other), "{other}");
+        }
+    }
 }

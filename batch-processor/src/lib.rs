@@ -31,7 +31,6 @@ mod collector;
 mod completion;
 mod config;
 mod delivery;
-#[cfg(feature = "full")]
 mod deployment_check;
 mod dry_run;
 mod event;

@@ -23,7 +23,6 @@ use sinks::{BuiltInSink, Sink};
 use tracing::info;
 
 use crate::config::Config;
-#[cfg(feature = "full")]
 use crate::deployment_check;
 use crate::event::Event;
 use crate::handler::Handler;
@@ -48,8 +47,7 @@ const OWN_SINK: &str = "log:";
 /// # Errors
 /// A wrong configuration, with all its problems; or a failure of the Runtime API.
 pub async fn run() -> Result<(), lambda_runtime::Error> {
-    #[cfg(feature = "full")]
-    if std::env::var("_HANDLER").is_ok_and(|handler| handler == deployment_check::HANDLER) {
+    if deployment_check::is_wanted() {
         return deployment_check::run().await;
     }
     let (config, sdk, sink) = started(built_in().await).await?;
@@ -67,20 +65,28 @@ async fn built_in() -> Result<(Config, Sdk, BuiltInSink), lambda_runtime::Error>
     Ok((config, sdk, sink))
 }
 
-/// Runs the function with a sink of your own, until Lambda ends the process. It does not read `SINK`, `SINK_REJECTS`,
+/// Runs the function with a sink of your own, which `make` makes, until Lambda ends the process; or the check of the deployment, as
+/// [`run`] does, which needs no sink. It does not read `SINK`, `SINK_REJECTS`,
 /// `SINK_PAYLOADS`, `SINK_SECRET`, `SINK_SECRET_HEADER`, `SINK_TABLE`, `SINK_PASSWORD` and `SINK_HOST_KEY`. The sink may have variables whose
 /// names begin with `SINK_`.
 ///
 /// # Errors
 /// As [`run`].
-pub async fn run_with<S: Sink>(sink: S) -> Result<(), lambda_runtime::Error> {
-    let config = started(without_built_in().await).await?;
+pub async fn run_with<S: Sink>(
+    make: impl FnOnce() -> Result<S, lambda_runtime::Error>,
+) -> Result<(), lambda_runtime::Error> {
+    if deployment_check::is_wanted() {
+        return deployment_check::run().await;
+    }
+    let (config, sink) = started(with_own_sink(make).await).await?;
     let sdk = sdk(&config);
     serve(config, &sdk, sink).await
 }
 
-/// Reads the configuration without the settings of built-in sinks.
-async fn without_built_in() -> Result<Config, lambda_runtime::Error> {
+/// Reads the configuration without the settings of built-in sinks, and makes the sink.
+async fn with_own_sink<S>(
+    make: impl FnOnce() -> Result<S, lambda_runtime::Error>,
+) -> Result<(Config, S), lambda_runtime::Error> {
     let lookup = |name: &str| match name {
         name if name == SINK.name => Some(OWN_SINK.to_owned()),
         name if BUILT_IN.contains(&name) => None,
@@ -90,7 +96,8 @@ async fn without_built_in() -> Result<Config, lambda_runtime::Error> {
     unknown.retain(|one| !is_of_own_sink(one));
     let file = open_settings(&lookup).await?;
     let file = file.map(|file| file.without(&BUILT_IN));
-    Ok(configured(Settings::new(&lookup, file.as_ref()), &unknown).await?)
+    let config = configured(Settings::new(&lookup, file.as_ref()), &unknown).await?;
+    Ok((config, make()?))
 }
 
 /// Returns whether the variable may be one of a sink that is not built in.

@@ -18,6 +18,8 @@ HEAD = "  InputQueue:\n    Type: AWS::SQS::Queue\n"
 FAULTS = [
     ("a deployment of which one function is checked", [("      Functions: [!GetAtt Aggregator.Arn, !GetAtt BatchProcessor.Arn]\n", "      Functions: [!GetAtt BatchProcessor.Arn]\n")]),
     ("another sink that is not checked", [("        - !Ref Sink\n        - !If\n", "        - !If\n")]),
+    ("a check that a deletion needs", [("    DeletionPolicy: Retain\n    UpdateReplacePolicy: Retain\n    Properties:\n      ServiceToken:", "    Properties:\n      ServiceToken:")]),
+    ("another network that is not checked", [("!Ref VpcSubnetIds, !Ref VpcSecurityGroupIds, !Ref Architecture]", "!Ref Architecture]")]),
     ("a check that CloudFormation does not wait for", [("      ServiceTimeout: 300\n", "      ServiceTimeout: 60\n")]),
     ("a check that may not invoke the aggregator", [("                Resource: [!GetAtt Aggregator.Arn, !GetAtt BatchProcessor.Arn]\n", "                Resource: !GetAtt BatchProcessor.Arn\n")]),
     ("batches of 10,000 without a window", [("            MaximumBatchingWindowInSeconds: 1\n", "")]),

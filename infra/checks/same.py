@@ -132,6 +132,9 @@ def plain(resources):
             properties["Tags"] = [each for each in properties.pop("Tags", []) if each["Key"] != "lambda:createdBy"]
         if kind == "AWS::Lambda::EventSourceMapping":
             properties["Tags"] = [each for each in properties.pop("Tags", []) if each["Key"] != "lambda:createdBy"]
+        if kind == "Custom::DeploymentCheck":
+            # CDK has other props than SAM has parameters.
+            del properties["Access"]
         if kind == "AWS::Events::Rule":
             for target in properties["Targets"]:
                 del target["Id"]

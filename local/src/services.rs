@@ -128,7 +128,7 @@ async fn start_execution(State(state): State<Arc<ServicesState>>, body: Bytes) -
         let body = json!({ "__type": kind, "message": "by the stand-in" });
         (status, body.to_string()).into_response()
     };
-    if start.input.is_empty() {
+    if start.input == "{" {
         return error(StatusCode::BAD_REQUEST, "InvalidExecutionInput");
     }
     match state.receive(start.input.as_bytes()).await {

@@ -14,7 +14,7 @@ use crate::ports::Ports;
 use crate::retry::Budget;
 
 /// How long a place is tried. A place that another network hides does not reply at all.
-const TIME: Duration = Duration::from_secs(20);
+pub const TIME: Duration = Duration::from_secs(20);
 /// A batch that does not exist.
 pub const NO_BATCH: BatchId = BatchId::new(Uuid::nil());
 

@@ -67,7 +67,7 @@ impl Sink for StatesSink {
     /// Starts an execution with an input that is no JSON, which Step Functions refuses.
     async fn dry_run(&self) -> Result<(), SinkError> {
         let start = self.client.start_execution().state_machine_arn(&self.arn);
-        match start.input("").send().await {
+        match start.input("{").send().await {
             Ok(_) => {}
             Err(error) if error.code() == Some("InvalidExecutionInput") => {}
             Err(error) => return Err(call_failed(&self.arn, &error, may_pass)),
@@ -157,7 +157,7 @@ mod tests {
         sink.dry_run().await.unwrap();
         let request: Value =
             serde_json::from_slice(&states.requests().pop().unwrap().body).unwrap();
-        assert_eq!(request["input"], "");
+        assert_eq!(request["input"], "{");
         for code in ["StateMachineDoesNotExist", "AccessDeniedException"] {
             states.answer(400, &error(code));
             let error = sink.dry_run().await.unwrap_err().to_string();

@@ -10,10 +10,13 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{post, put};
-use emulators::lambda::{Function, FunctionConfig, InvokeError, InvokeResponse, LogLine, LogSink};
+use emulators::lambda::{
+    Bootstrap, Function, FunctionConfig, InvokeError, InvokeResponse, LogLine, LogSink,
+};
 use local::sink::SinkKind;
 use serde_json::{Value, json};
 
+use crate::executables::bootstrap;
 use crate::rig::{Rig, Setup};
 
 const FUNCTIONS: [&str; 2] = [
@@ -78,6 +81,11 @@ async fn responded(State(world): State<Arc<World>>, headers: HeaderMap, body: By
 
 impl Deployment {
     async fn of(rig: &Rig) -> Deployment {
+        Deployment::by(rig, rig.stack.batch_processor.config().bootstrap.clone()).await
+    }
+
+    /// As [`of`](Self::of), with the check of this executable.
+    async fn by(rig: &Rig, bootstrap: Bootstrap) -> Deployment {
         let functions = [&rig.stack.aggregator, &rig.stack.batch_processor];
         let functions = FUNCTIONS
             .map(str::to_owned)
@@ -104,6 +112,7 @@ impl Deployment {
                 ("AWS_ENDPOINT_URL".to_owned(), url.clone()),
             ]),
             timeout: Duration::from_secs(300),
+            bootstrap,
             ..(*rig.stack.batch_processor.config()).clone()
         };
         let logs: LogSink = Arc::new(|line: &LogLine| eprintln!("{line}"));
@@ -213,7 +222,31 @@ async fn a_wrong_setting_rolls_a_deployment_back_with_its_reason_and_the_roll_ba
     let response = deployment.call("Update", Some(&id), &["c"]).await;
     assert_eq!(response["Status"], "SUCCESS", "{response}");
     assert_ne!(response["PhysicalResourceId"], *id);
+    assert_eq!(deployment.invoked(), FUNCTIONS);
+
+    // Something else in the stack fails after the check: CloudFormation rolls back with the present id.
+    let id = response["PhysicalResourceId"]
+        .as_str()
+        .expect("it is a text")
+        .to_owned();
+    rig.stack.aggregator.redeploy(&wrong);
+    let response = deployment.call("Update", Some(&id), &["a"]).await;
+    assert_eq!(response["Status"], "SUCCESS", "{response}");
+    assert!(deployment.invoked().is_empty());
+    // Neither of the last two: it is checked.
+    let response = deployment.call("Update", Some(&id), &["d"]).await;
+    assert_eq!(response["Status"], "FAILED", "{response}");
     rig.stack.stop().await;
+}
+
+#[tokio::test]
+async fn the_executable_of_a_sink_of_ones_own_checks_deployments_too() {
+    let rig = Setup::new().start().await;
+    let deployment = Deployment::by(&rig, bootstrap("examples/program")).await;
+    let response = deployment.call("Create", None, &["a"]).await;
+    assert_eq!(response["Status"], "SUCCESS", "{response}");
+    assert_eq!(deployment.invoked(), FUNCTIONS);
+    rig.end().await;
 }
 
 #[tokio::test]

@@ -100,7 +100,7 @@ export interface UniqueEventBatchAggregatorProps {
   readonly vpcSubnets?: ec2.SubnetSelection;
   /** Its security groups; with `vpc`. By default, a new one. */
   readonly securityGroups?: ec2.ISecurityGroup[];
-  /** The permissions boundary of both roles. By default, none. */
+  /** The permissions boundary of all roles; it must allow `lambda:InvokeFunction` on both functions. By default, none. */
   readonly permissionsBoundary?: iam.IManagedPolicy;
   /** The capacity of the lock table and its index. By default, on demand. */
   readonly lockTableCapacity?: LockTableCapacity;
@@ -363,15 +363,26 @@ export class UniqueEventBatchAggregator extends Construct {
       resourceType: 'Custom::DeploymentCheck',
       serviceToken: check.functionArn,
       serviceTimeout: Duration.seconds(300),
+      // There is nothing to delete. CloudFormation would call the function for it, which may be what does not work.
+      removalPolicy: RemovalPolicy.RETAIN,
       properties: {
         Functions: functions,
         // CloudFormation calls the check again when one of these has changed.
+        Access: this.access(),
         Settings: [EVENT_ID, ON_DUPLICATE, BODIES, config, SINK, SINK_SECRET],
         ...(this.props.settings && { Variables: this.props.settings }),
       },
     });
     // What a user grants the functions is there before they are tried out.
     checked.node.addDependency(this.aggregator, this.batchProcessor);
+  }
+
+  /** Returns texts that change with what the functions may do and reach. */
+  private access(): string[] {
+    const { architecture, encryptionKey, permissionsBoundary, secretsLayer, securityGroups, vpc } = this.props;
+    const arns = [secretsLayer?.layerVersionArn, encryptionKey?.keyArn, permissionsBoundary?.managedPolicyArn, vpc?.vpcId];
+    const groups = securityGroups?.map((each) => each.securityGroupId) ?? [];
+    return [...arns.map((each) => each ?? ''), ...groups, (architecture ?? lambda.Architecture.ARM_64).name];
   }
 
   private secretsExtension(): Partial<lambda.FunctionProps> {

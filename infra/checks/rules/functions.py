@@ -62,6 +62,12 @@ def deployments_are_checked(world):
         yield f"CheckedDeployment: calls {checked['ServiceToken']} for {checked['Functions']}"
     if not int(check["Timeout"]) < int(checked["ServiceTimeout"]):
         yield f"CheckedDeployment: CloudFormation waits {checked['ServiceTimeout']} s, the check may take {check['Timeout']} s"
+    for key in ("DeletionPolicy", "UpdateReplacePolicy"):
+        if world.resources["CheckedDeployment"].get(key) != "Retain":
+            yield f"CheckedDeployment: {key}: CloudFormation calls the check to delete nothing"
+    access = {world.parameter(each) for each in ACCESS}
+    if missing := access - set(checked["Access"]):
+        yield f"CheckedDeployment: is not called again when these change: {missing}"
     variables = {
         name: value
         for function in ("Aggregator", "BatchProcessor")
@@ -72,6 +78,8 @@ def deployments_are_checked(world):
         yield f"CheckedDeployment: is not called again when these change: {missing}"
 
 
+# Parameters that change what the functions may do or reach.
+ACCESS = ("PolicyArns", "SecretsLayerArn", "KmsKeyArn", "PermissionsBoundaryArn", "VpcSubnetIds", "VpcSecurityGroupIds", "Architecture")
 # Variables that name resources of the stack.
 NOT_CHOSEN = {"DDB_LOCK_TABLE", "DDB_BATCH_TABLE", "DDB_BATCH_INDEX", "BATCH_QUEUE_URL", "QUARANTINE_SQS_URL"}
 

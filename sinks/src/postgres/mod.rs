@@ -86,7 +86,7 @@ impl PostgresSink {
 
 #[async_trait]
 impl Sink for PostgresSink {
-    /// Connects, and reads no rows of each table.
+    /// Connects, and asks whether rows may be inserted into each table.
     async fn dry_run(&self) -> Result<(), SinkError> {
         let table = &self.target.table;
         let tables = [
@@ -95,13 +95,22 @@ impl Sink for PostgresSink {
             table.rejects(),
             table.staging(),
         ];
-        let statements = tables.map(|table| format!("SELECT FROM {table} LIMIT 0;"));
-        let read = async {
+        let asked = async {
             let client = self.connections.connect().await?;
-            connection::rows_of(&client, &statements.concat()).await
+            for table in &tables {
+                let name = table.replace('\'', "''");
+                let question = format!("SELECT has_any_column_privilege('{name}', 'INSERT')");
+                let replies = connection::rows_of(&client, &question).await?;
+                let reply = replies.first().and_then(|rows| rows.first()?.get(0));
+                if reply != Some("t") {
+                    let reason = format!("the user may not insert into {table}");
+                    return Err(SinkError::Retryable { reason });
+                }
+            }
+            Ok(())
         };
-        match timeout_at(Instant::now() + self.timeout, read).await {
-            Ok(read) => read.map(drop),
+        match timeout_at(Instant::now() + self.timeout, asked).await {
+            Ok(asked) => asked,
             Err(_) => Err(SinkError::Retryable {
                 reason: format!("no reply within `{}` s", self.timeout.as_secs()),
             }),

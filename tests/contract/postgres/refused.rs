@@ -1,7 +1,7 @@
 //! Rows that the database refuses.
 
 use local::postgres::{Sent, TABLES};
-use sinks::SinkError;
+use sinks::{Sink as _, SinkError};
 
 use super::{COLUMNS, ORDERS, REJECTS_MAX, Rig, delivered, part};
 
@@ -217,10 +217,14 @@ async fn the_grants_that_the_tables_file_names_are_enough() {
     .await;
     let url = rig.server.url().replace("postgres@", "granted@");
     let sink = rig.sink_at(&url, Some(COLUMNS), REJECTS_MAX);
+    sink.dry_run().await.expect("the grants are enough");
     let part = part(&orders(5_000, 5));
     let receipt = delivered(&sink, &part).await;
     assert_eq!(receipt.rejected.len(), 5);
     assert_eq!(delivered(&sink, &part).await, receipt);
+    rig.run("REVOKE INSERT ON events FROM granted").await;
+    let error = sink.dry_run().await.unwrap_err().to_string();
+    assert!(error.contains("may not insert into \"events\""), "{error}");
 }
 
 /// Returns a number that does not compress, unlike consecutive numbers.
