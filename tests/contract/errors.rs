@@ -111,6 +111,19 @@ const REFUSALS: [(u16, &str); 3] = [
 ];
 
 #[tokio::test]
+async fn a_store_that_refuses_single_writes_too_is_asked_by_partiql_again() {
+    let (status, body) = REFUSALS[1];
+    let store = store(scripted::dynamodb(status, body).await, "t", WriteMode::Auto);
+    for reply in store.claim(&claims(2)).await {
+        assert!(
+            matches!(reply, ClaimReply::Error(PortError::Refused { .. })),
+            "{reply:?}"
+        );
+    }
+    assert_eq!(store.items_per_request(), 25);
+}
+
+#[tokio::test]
 async fn where_partiql_is_refused_auto_writes_items_one_by_one_from_then_on() {
     for (status, body) in REFUSALS {
         let (client, called) = scripted::dynamodb_without_partiql(status, body).await;

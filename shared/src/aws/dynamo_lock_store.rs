@@ -75,25 +75,31 @@ impl DynamoLockStore {
         }
     }
 
-    /// Returns the replies to a PartiQL request of `count` items; `None` if the items are to be written one by one, because the store
-    /// refuses PartiQL. `failed` makes a reply of an error.
+    /// Returns the replies to a PartiQL request of `count` items. `failed` makes a reply of an error.
+    ///
+    /// # Errors
+    /// Why the store refuses PartiQL: the items are to be written one by one.
     fn replies<R>(
         &self,
         sent: Result<Vec<R>, PartiqlRefused>,
         count: usize,
         failed: fn(PortError) -> R,
-    ) -> Option<Vec<R>> {
-        let PartiqlRefused(error) = match sent {
-            Ok(replies) => return Some(replies),
-            Err(refused) => refused,
-        };
-        if self.mode == WriteMode::Batch {
-            return Some((0..count).map(|_| failed(repeated(&error))).collect());
+    ) -> Result<Vec<R>, PortError> {
+        match sent {
+            Ok(replies) => Ok(replies),
+            Err(PartiqlRefused(error)) if self.mode == WriteMode::Batch => {
+                Ok((0..count).map(|_| failed(repeated(&error))).collect())
+            }
+            Err(PartiqlRefused(error)) => Err(error),
         }
-        if !self.is_partiql_refused.swap(true, Ordering::Relaxed) {
-            warn!(%error, "`WRITE_MODE` `auto`: the lock table refuses PartiQL: from now on, one conditional request an item");
+    }
+
+    /// Goes over to single writes if the store takes one of them, having refused PartiQL. A store that refuses both may be one whose
+    /// permissions have not taken effect yet.
+    fn go_over(&self, refused: &PortError, is_taken: bool) {
+        if is_taken && !self.is_partiql_refused.swap(true, Ordering::Relaxed) {
+            warn!(error = %refused, "`WRITE_MODE` `auto`: the lock table refuses PartiQL: from now on, one conditional request an item");
         }
-        None
     }
 
     /// Deletes an item, if it still has the message and the state of `expected`. Returns whether it was deleted. The
@@ -198,16 +204,22 @@ impl LockStore for DynamoLockStore {
     }
 
     async fn claim(&self, claims: &[Claim]) -> Vec<ClaimReply> {
+        let mut refused = None;
         if self.uses_partiql() {
             let sent = partiql::claim(&self.client, &self.statements, claims).await;
-            if let Some(replies) = self.replies(sent, claims.len(), ClaimReply::Error) {
-                return replies;
+            match self.replies(sent, claims.len(), ClaimReply::Error) {
+                Ok(replies) => return replies,
+                Err(error) => refused = Some(error),
             }
         }
         let mut replies = Vec::with_capacity(claims.len());
         // One after the other, because the caller counts them as one request in flight. There are several only after a refusal.
         for claim in claims {
             replies.push(single_writes::claim(&self.client, &self.table, claim).await);
+        }
+        if let Some(refused) = refused {
+            let is_taken = |reply: &ClaimReply| !matches!(reply, ClaimReply::Error(_));
+            self.go_over(&refused, replies.iter().any(is_taken));
         }
         replies
     }
@@ -267,16 +279,22 @@ impl LockStore for DynamoLockStore {
     }
 
     async fn release(&self, items: &[(EventId, SeatKey)], release: Release) -> Vec<ReleaseReply> {
+        let mut refused = None;
         if self.uses_partiql() {
             let sent = partiql::release(&self.client, &self.statements, items, release).await;
-            if let Some(replies) = self.replies(sent, items.len(), ReleaseReply::Error) {
-                return replies;
+            match self.replies(sent, items.len(), ReleaseReply::Error) {
+                Ok(replies) => return replies,
+                Err(error) => refused = Some(error),
             }
         }
         let mut replies = Vec::with_capacity(items.len());
         for (id, seat) in items {
             let sent = single_writes::release(&self.client, &self.table, (id, *seat), release);
             replies.push(sent.await);
+        }
+        if let Some(refused) = refused {
+            let is_taken = |reply: &ReleaseReply| matches!(reply, ReleaseReply::Released);
+            self.go_over(&refused, replies.iter().any(is_taken));
         }
         replies
     }
