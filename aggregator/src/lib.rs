@@ -40,6 +40,7 @@ mod complete_records;
 mod drain_detector;
 #[cfg(feature = "function")]
 mod dry_run;
+#[cfg(feature = "function")]
 mod duplicates;
 #[cfg(feature = "function")]
 pub mod handler;
