@@ -75,31 +75,35 @@ impl DynamoLockStore {
         }
     }
 
-    /// Returns the replies to a PartiQL request of `count` items. `failed` makes a reply of an error.
+    /// Writes `count` items by the one request `partiql`, or by `singles`, one request an item, which is not sent otherwise. `failed`
+    /// makes a reply of an error, and `is_written` tells whether the store took a write.
     ///
-    /// # Errors
-    /// Why the store refuses PartiQL: the items are to be written one by one.
-    fn replies<R>(
+    /// With `auto`, single writes follow a request that was refused for PartiQL, and the store goes over to them if it takes one. One
+    /// that refuses both may be one whose permissions have not taken effect yet.
+    async fn write<R>(
         &self,
-        sent: Result<Vec<R>, PartiqlRefused>,
+        partiql: impl Future<Output = Result<Vec<R>, PartiqlRefused>>,
+        singles: impl Future<Output = Vec<R>>,
         count: usize,
         failed: fn(PortError) -> R,
-    ) -> Result<Vec<R>, PortError> {
-        match sent {
-            Ok(replies) => Ok(replies),
-            Err(PartiqlRefused(error)) if self.mode == WriteMode::Batch => {
-                Ok((0..count).map(|_| failed(repeated(&error))).collect())
-            }
-            Err(PartiqlRefused(error)) => Err(error),
+        is_written: fn(&R) -> bool,
+    ) -> Vec<R> {
+        if !self.uses_partiql() {
+            return singles.await;
         }
-    }
-
-    /// Goes over to single writes if the store takes one of them, having refused PartiQL. A store that refuses both may be one whose
-    /// permissions have not taken effect yet.
-    fn go_over(&self, refused: &PortError, is_taken: bool) {
-        if is_taken && !self.is_partiql_refused.swap(true, Ordering::Relaxed) {
-            warn!(error = %refused, "`WRITE_MODE` `auto`: the lock table refuses PartiQL: from now on, one conditional request an item");
+        let error = match partiql.await {
+            Ok(replies) => return replies,
+            Err(PartiqlRefused(error)) => error,
+        };
+        if self.mode == WriteMode::Batch {
+            return (0..count).map(|_| failed(repeated(&error))).collect();
         }
+        let replies = singles.await;
+        if replies.iter().any(is_written) && !self.is_partiql_refused.swap(true, Ordering::Relaxed)
+        {
+            warn!(%error, "`WRITE_MODE` `auto`: the lock table refuses PartiQL: from now on, one conditional request an item");
+        }
+        replies
     }
 
     /// Deletes an item, if it still has the message and the state of `expected`. Returns whether it was deleted. The
@@ -204,24 +208,24 @@ impl LockStore for DynamoLockStore {
     }
 
     async fn claim(&self, claims: &[Claim]) -> Vec<ClaimReply> {
-        let mut refused = None;
-        if self.uses_partiql() {
-            let sent = partiql::claim(&self.client, &self.statements, claims).await;
-            match self.replies(sent, claims.len(), ClaimReply::Error) {
-                Ok(replies) => return replies,
-                Err(error) => refused = Some(error),
+        let singles = async {
+            let mut replies = Vec::with_capacity(claims.len());
+            // One after the other, because the caller counts them as one request in flight. There are several only after a refusal.
+            for claim in claims {
+                replies.push(single_writes::claim(&self.client, &self.table, claim).await);
             }
-        }
-        let mut replies = Vec::with_capacity(claims.len());
-        // One after the other, because the caller counts them as one request in flight. There are several only after a refusal.
-        for claim in claims {
-            replies.push(single_writes::claim(&self.client, &self.table, claim).await);
-        }
-        if let Some(refused) = refused {
-            let is_taken = |reply: &ClaimReply| !matches!(reply, ClaimReply::Error(_));
-            self.go_over(&refused, replies.iter().any(is_taken));
-        }
-        replies
+            replies
+        };
+        let partiql = partiql::claim(&self.client, &self.statements, claims);
+        let is_written = |reply: &ClaimReply| !matches!(reply, ClaimReply::Error(_));
+        self.write(
+            partiql,
+            singles,
+            claims.len(),
+            ClaimReply::Error,
+            is_written,
+        )
+        .await
     }
 
     async fn replace(&self, claim: &Claim, expected: &LockItem) -> ClaimReply {
@@ -279,24 +283,24 @@ impl LockStore for DynamoLockStore {
     }
 
     async fn release(&self, items: &[(EventId, SeatKey)], release: Release) -> Vec<ReleaseReply> {
-        let mut refused = None;
-        if self.uses_partiql() {
-            let sent = partiql::release(&self.client, &self.statements, items, release).await;
-            match self.replies(sent, items.len(), ReleaseReply::Error) {
-                Ok(replies) => return replies,
-                Err(error) => refused = Some(error),
+        let singles = async {
+            let mut replies = Vec::with_capacity(items.len());
+            for (id, seat) in items {
+                let sent = single_writes::release(&self.client, &self.table, (id, *seat), release);
+                replies.push(sent.await);
             }
-        }
-        let mut replies = Vec::with_capacity(items.len());
-        for (id, seat) in items {
-            let sent = single_writes::release(&self.client, &self.table, (id, *seat), release);
-            replies.push(sent.await);
-        }
-        if let Some(refused) = refused {
-            let is_taken = |reply: &ReleaseReply| matches!(reply, ReleaseReply::Released);
-            self.go_over(&refused, replies.iter().any(is_taken));
-        }
-        replies
+            replies
+        };
+        let partiql = partiql::release(&self.client, &self.statements, items, release);
+        let is_written = |reply: &ReleaseReply| matches!(reply, ReleaseReply::Released);
+        self.write(
+            partiql,
+            singles,
+            items.len(),
+            ReleaseReply::Error,
+            is_written,
+        )
+        .await
     }
 
     async fn index(
