@@ -57,27 +57,33 @@ async fn a_unique_message_costs_four_write_units_and_a_read_and_a_batch_little()
     let ledger = rig.stack.ledger(workload.len(), workload.unique());
     assert_every_claim_was_written_and_released_once(&ledger, 1_000);
 
+    // A retry of a write whose reply was late writes nothing, and at least one of its conditions fails.
+    let failed = units(&ledger, LOCK_TABLE, "failed conditions").writes;
+    let was_idle = failed == 0.0;
     // Every body is read once with strong consistency. On a machine under load, reads and batches are retried.
-    let about = |units: f64, expected: f64| (expected..expected * RETRIED).contains(&units);
+    let retried = if was_idle { 3.0 } else { RETRIED };
+    let about = |units: f64, expected: f64| (expected..expected * retried).contains(&units);
     assert!(
         about(units(&ledger, LOCK_TABLE, "items").reads, 1_000.0),
         "{ledger}"
     );
     assert!(
-        units(&ledger, LOCK_TABLE, BATCH_INDEX).reads < 500.0,
+        units(&ledger, LOCK_TABLE, BATCH_INDEX).reads < if was_idle { 100.0 } else { 500.0 },
         "{ledger}"
     );
     let batches = report.batches.count as f64;
     for part in ["items", "status-index"] {
         let writes = units(&ledger, BATCH_TABLE, part).writes;
-        assert!(about(writes, 4.0 * batches), "{ledger}");
+        assert!(
+            (4.0 * batches..30.0 * batches).contains(&writes),
+            "{ledger}"
+        );
     }
     let each = writes_each(&ledger, 1_000);
-    assert!((4.0..5.0).contains(&each), "{ledger}");
+    let most = if was_idle { 4.5 } else { 5.0 };
+    assert!((4.0..most).contains(&each), "{ledger}");
 
     let calls = calls(&ledger);
-    // A retry of a write whose reply was late writes nothing, and at least one of its conditions fails.
-    let failed = units(&ledger, LOCK_TABLE, "failed conditions").writes;
     let wrote = calls["BatchExecuteStatement"] as f64 - failed;
     assert!(wrote < 240.0, "{ledger}");
     assert!(calls["BatchExecuteStatement"] >= 80, "{ledger}");
@@ -190,6 +196,14 @@ async fn a_message_costs_one_write_unit_and_its_share_of_a_chunk_in_the_table() 
     let range = least as f64..=most.unwrap() as f64 * puts as f64;
     assert!(range.contains(&written), "{bytes:?} bytes\n{ledger}");
     assert!(least < 200 * bytes.len(), "{bytes:?} bytes");
+    // Nothing was late.
+    if (bytes.len(), puts) == (3, 3) {
+        assert!(
+            written <= (least + bytes.len()) as f64,
+            "{bytes:?} bytes\n{ledger}"
+        );
+        assert!(writes_each(&ledger, 3_000) < 1.2, "{ledger}");
+    }
     rig.end().await;
 }
 
