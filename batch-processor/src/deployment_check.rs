@@ -9,13 +9,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use aws_smithy_runtime_api::client::http::HttpConnector as _;
-use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
-use aws_smithy_types::body::SdkBody;
 use futures::future::join_all;
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use shared::aws::{Sdk, chain, open_settings};
+use shared::aws::{Sdk, chain, http_request, open_settings};
 use tokio::time::Instant;
 use tracing::{error, warn};
 
@@ -31,6 +29,8 @@ const HASH_CHARACTERS: usize = 16;
 /// How long a failed dry run is tried again. The permissions of a new role take effect after some seconds.
 /// Source: <https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot.html#troubleshoot_general_eventual-consistency> (2026-11).
 const PATIENCE: Duration = Duration::from_secs(45);
+/// How often a failed dry run is tried at least, however long each takes.
+const ATTEMPTS_MIN: usize = 3;
 /// How long before it is tried again.
 const PAUSE: Duration = Duration::from_secs(5);
 /// The longest reason. A response has at most 4,096 bytes.
@@ -72,9 +72,7 @@ pub(crate) async fn run() -> Result<(), Error> {
 
 async fn handle(sdk: &Sdk, request: Request) -> Result<(), Error> {
     let response = response_to(sdk, &request).await;
-    let mut put = HttpRequest::new(SdkBody::from(response.to_string()));
-    put.set_method("PUT")?;
-    put.set_uri(request.response_url)?;
+    let mut put = http_request("PUT", &request.response_url, response.to_string())?;
     // The signature in the URL is of a request with an empty type.
     put.headers_mut().insert("content-type", "");
     let replied = sdk.connector().call(put).await;
@@ -148,11 +146,13 @@ async fn problems(sdk: &Sdk, properties: &Value) -> Vec<String> {
     tried.into_iter().flatten().collect()
 }
 
-/// Invokes a function until it has no problem, or until `ends_at`.
+/// Invokes a function until it has no problem, or until `ends_at` and at least [`ATTEMPTS_MIN`] times.
 async fn problem_of(sdk: &Sdk, arn: &str, ends_at: Instant) -> Option<String> {
+    let mut attempts = 0;
     loop {
         let problem = dry_run(sdk, arn).await?;
-        let is_last = Instant::now() + PAUSE > ends_at;
+        attempts += 1;
+        let is_last = attempts >= ATTEMPTS_MIN && Instant::now() + PAUSE > ends_at;
         match problem {
             Problem::Passing(words) if !is_last => warn!(problem = words, "tried again"),
             Problem::Passing(words) | Problem::Lasting(words) => return Some(words),

@@ -12,7 +12,7 @@ use aws_smithy_runtime_api::client::result::ConnectorError;
 use aws_smithy_types::body::SdkBody;
 use aws_smithy_types::byte_stream::ByteStream;
 use protocol::limits::TICKET_AWAY_MAX;
-use shared::aws::{CONNECT_TIMEOUT, POOL_IDLE_TIMEOUT, chain};
+use shared::aws::{CONNECT_TIMEOUT, POOL_IDLE_TIMEOUT, chain, http_request};
 use shared::traces::traceparent;
 use tracing::info;
 
@@ -88,11 +88,7 @@ impl HttpSink {
     }
 
     fn request(&self, part: &Part, body: Vec<u8>) -> Result<HttpRequest, String> {
-        let mut request = HttpRequest::new(SdkBody::from(body));
-        request
-            .set_method("POST")
-            .and_then(|()| request.set_uri(self.url.as_str()))
-            .map_err(|error| error.to_string())?;
+        let mut request = http_request("POST", &self.url, body)?;
         let compression = self.rendering.compression;
         let mut headers = vec![
             ("idempotency-key", part.key()),
@@ -147,12 +143,8 @@ impl Sink for HttpSink {
         if let Some(rejects) = &self.rejects {
             rejects.dry_run().await?;
         }
-        let mut request = HttpRequest::new(SdkBody::empty());
-        let set = request.set_method("HEAD");
-        let set = set.and_then(|()| request.set_uri(self.url.as_str()));
-        set.map_err(|error| SinkError::Permanent {
-            reason: error.to_string(),
-        })?;
+        let request = http_request("HEAD", &self.url, SdkBody::empty());
+        let mut request = request.map_err(|reason| SinkError::Permanent { reason })?;
         self.add_secret(&mut request).await?;
         match self.in_time(self.connector.call(request)).await? {
             Ok(_) => Ok(()),

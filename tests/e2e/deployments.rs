@@ -1,7 +1,7 @@
 //! The check of a deployment, which CloudFormation calls: the batch-processor's executable under another handler.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::Router;
@@ -17,7 +17,7 @@ use local::sink::SinkKind;
 use serde_json::{Value, json};
 
 use crate::executables::bootstrap;
-use crate::rig::{Rig, Setup};
+use crate::rig::{Rig, Setup, lock};
 
 const FUNCTIONS: [&str; 2] = [
     "arn:aws:lambda:us-east-1:123456789012:function:aggregator",
@@ -30,10 +30,6 @@ struct World {
     /// The ARNs of invoked functions.
     invoked: Mutex<Vec<String>>,
     response: Mutex<Option<Value>>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 struct Deployment {

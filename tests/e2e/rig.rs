@@ -185,8 +185,9 @@ pub struct Rig {
     log: Arc<Mutex<VecDeque<String>>>,
 }
 
-fn lock(log: &Mutex<VecDeque<String>>) -> MutexGuard<'_, VecDeque<String>> {
-    log.lock().unwrap_or_else(PoisonError::into_inner)
+/// Locks a mutex that no test poisons.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Rig {

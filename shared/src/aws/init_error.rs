@@ -3,13 +3,11 @@
 use std::time::Duration;
 
 use aws_smithy_runtime_api::client::http::HttpConnector as _;
-use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
-use aws_smithy_types::body::SdkBody;
 use serde_json::json;
 use tracing::{error, warn};
 
 use super::errors::chain;
-use super::sdk::connector;
+use super::sdk::{connector, http_request};
 
 /// The variable with the address of the Runtime API.
 const RUNTIME_API: &str = "AWS_LAMBDA_RUNTIME_API";
@@ -42,9 +40,7 @@ pub async fn started<T>(started: Result<T, StartError>) -> Result<T, StartError>
 
 async fn post(address: &str, body: String) -> Result<(), String> {
     let url = format!("http://{address}/2018-06-01/runtime/init/error");
-    let mut request = HttpRequest::new(SdkBody::from(body));
-    request.set_method("POST").map_err(|error| chain(&error))?;
-    request.set_uri(url).map_err(|error| chain(&error))?;
+    let mut request = http_request("POST", &url, body)?;
     let headers = request.headers_mut();
     headers.insert("content-type", "application/json");
     headers.insert("lambda-runtime-function-error-type", CONFIGURATION_ERROR);

@@ -69,7 +69,7 @@ pub use init_error::{CONFIGURATION_ERROR, started};
 #[cfg(not(feature = "full"))]
 pub use no_overflow_store::NoOverflowStore as AwsOverflowStore;
 pub use ports::{aws_duplicates_queue, aws_notice_target, aws_ports, aws_source_queues};
-pub use sdk::{CONNECT_TIMEOUT, POOL_IDLE_TIMEOUT, Sdk};
+pub use sdk::{CONNECT_TIMEOUT, POOL_IDLE_TIMEOUT, Sdk, http_request};
 pub use settings::{open_settings, read_config};
 pub use sqs_attributes::{from_sqs, to_sqs};
 pub use sqs_batch_queue::SqsBatchQueue;

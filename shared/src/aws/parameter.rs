@@ -11,12 +11,11 @@ use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningSettings, si
 use aws_sigv4::sign::v4::SigningParams;
 use aws_smithy_runtime_api::client::http::HttpConnector as _;
 use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
-use aws_smithy_types::body::SdkBody;
 use aws_smithy_types::byte_stream::ByteStream;
 use serde_json::{Value, json};
 
 use super::errors::{Meaning, chain, meaning};
-use super::sdk::{Sdk, connector};
+use super::sdk::{Sdk, connector, http_request};
 
 /// The headers of the request, without those of the signature.
 const HEADERS: [(&str, &str); 2] = [
@@ -110,11 +109,7 @@ async fn signed(sdk: &Sdk, name: &str) -> Result<HttpRequest, String> {
     let signable = SignableRequest::new("POST", &url, HEADERS.into_iter(), signable);
     let signed = sign(signable.map_err(|error| chain(&error))?, &parameters);
     let (signature, _) = signed.map_err(|error| chain(&error))?.into_parts();
-    let mut request = HttpRequest::new(SdkBody::from(body.clone()));
-    request.set_method("POST").map_err(|error| chain(&error))?;
-    request
-        .set_uri(url.as_str())
-        .map_err(|error| chain(&error))?;
+    let mut request = http_request("POST", &url, body.clone())?;
     for (name, value) in HEADERS.into_iter().chain(signature.headers()) {
         let headers = request.headers_mut();
         headers

@@ -12,7 +12,11 @@ use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
 use aws_smithy_runtime_api::client::http::{
     HttpConnectorSettings, SharedHttpConnector, http_client_fn,
 };
+use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
+use aws_smithy_types::body::SdkBody;
 use aws_types::SdkConfig;
+
+use super::errors::chain;
 
 /// How long an idle connection is kept. While an environment is frozen between invocations, the server may close the
 /// connection, and a request on a closed connection costs a whole attempt. S3 closes idle connections after about 20 s.
@@ -201,6 +205,22 @@ impl Sdk {
 fn in_region(region: &str, config: &SdkConfig) -> SdkConfig {
     let region = Region::new(region.to_owned());
     config.to_builder().region(region).build()
+}
+
+/// Returns a request without headers.
+///
+/// # Errors
+/// The URL is malformed.
+pub fn http_request(
+    method: &str,
+    url: &str,
+    body: impl Into<SdkBody>,
+) -> Result<HttpRequest, String> {
+    let mut request = HttpRequest::new(body.into());
+    let set = request.set_method(method);
+    let set = set.and_then(|()| request.set_uri(url));
+    set.map_err(|error| chain(&error))?;
+    Ok(request)
 }
 
 /// Returns a connector for both schemes: TLS for `https://`, plain HTTP for `http://`.
