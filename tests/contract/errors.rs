@@ -10,7 +10,7 @@ use protocol::seqs::SeqSet;
 use shared::aws::{DynamoBatchStore, DynamoLockStore};
 use shared::config::WriteMode;
 use shared::ports::{BatchStore, ClaimReply, LockStore, PortError, Release, ReleaseReply};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 
 use crate::dynamo::{BATCH_INDEX, dynamodb, dynamodb_of};
 use crate::events::{batch, claim, claim_all, event, item, ms, record};
@@ -212,13 +212,13 @@ async fn a_missing_table_is_refused_by_name() {
 
 #[tokio::test]
 async fn without_a_listener_every_result_is_unknown() {
-    // The listener is dropped, so the port is free.
-    let free = TcpListener::bind("127.0.0.1:0")
-        .await
-        .unwrap()
-        .local_addr()
-        .unwrap();
-    let dynamodb = dynamodb_of(&format!("http://{free}"), Duration::from_secs(5));
+    // A port that is bound and not listened on; nobody else gets it meanwhile.
+    let closed = TcpSocket::new_v4().unwrap();
+    closed.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let dynamodb = dynamodb_of(
+        &format!("http://{}", closed.local_addr().unwrap()),
+        Duration::from_secs(5),
+    );
     for error in every_error(dynamodb, "lock-table").await {
         assert!(matches!(error, PortError::Unknown { .. }), "{error:?}");
         assert!(error.to_string().contains("lock-table"), "{error}");

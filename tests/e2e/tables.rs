@@ -1,7 +1,7 @@
 //! Missing tables, and a DynamoDB that does not reply.
 
 use std::collections::{BTreeMap, HashMap};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region};
@@ -9,6 +9,7 @@ use aws_sdk_dynamodb::types::{AttributeValue, Select};
 use local::dynamodb::{BATCH_TABLE, LOCK_TABLE, create_table};
 use local::stack::{INPUT_DEAD_LETTER_QUEUE, INPUT_QUEUE};
 use local::template;
+use tokio::net::TcpSocket;
 
 use crate::events::{body, event, failures};
 use crate::output::sorted;
@@ -192,15 +193,14 @@ async fn cannot_be_reached(address: SocketAddr, kind: &str) {
 
 #[tokio::test]
 async fn a_dynamodb_that_cannot_be_reached_fails_every_message_before_the_deadline() {
-    let listen = || TcpListener::bind("127.0.0.1:0").expect("a port is free");
-    let address =
-        |listener: &TcpListener| listener.local_addr().expect("the listener has an address");
-    // The listener is dropped at the end of the statement.
-    let closed = address(&listen());
+    // Connections to a port that is bound and not listened on are refused. Nobody else gets the port meanwhile.
+    let closed = TcpSocket::new_v4().expect("a socket");
+    let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    closed.bind(any_port).expect("a port is free");
     // The operating system accepts connections, and no process reads them.
-    let silent = listen();
+    let silent = TcpListener::bind(any_port).expect("a port is free");
     tokio::join!(
-        cannot_be_reached(closed, "closed"),
-        cannot_be_reached(address(&silent), "silent")
+        cannot_be_reached(closed.local_addr().expect("it is bound"), "closed"),
+        cannot_be_reached(silent.local_addr().expect("it is bound"), "silent")
     );
 }
