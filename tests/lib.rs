@@ -1,10 +1,15 @@
-//! Shared set-up of the suites: the commands in the documents.
+//! What several suites need: the commands in the documents, and whether all cases run.
 
 use std::path::{Path, PathBuf};
-use std::{fs, io};
+use std::{env, fs, io};
 
 /// The first line of the commands of a block that need an AWS account.
 pub const AWS_ONLY: &str = "# AWS only";
+
+/// Returns whether tests run all their cases, which takes long. `cargo xtask test --all` sets the variable.
+pub fn runs_all_cases() -> bool {
+    env::var_os("TEST_ALL").is_some()
+}
 
 /// Returns the root of the repository.
 pub fn root() -> PathBuf {

@@ -15,6 +15,7 @@ use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
 use shared::memory::{MemoryBatchStore, SeededEntropy};
 use shared::ports::{BatchReply, BatchStore, Entropy, Overdue};
+use tests::runs_all_cases;
 
 use crate::dynamo;
 use crate::events::{batch, ms, record};
@@ -24,11 +25,6 @@ const BODIES: [&str; 4] = ["items", "table", "items", "s3://bucket/prefix/"];
 const WRITES_PER_SEED: usize = 60;
 const SEQS: u32 = 12;
 const OWNERS: [&str; 3] = ["processor/1", "processor/2", "processor/3"];
-
-/// The number of seeds; `cargo xtask test --all` sets a variable, for more of them.
-fn seeds() -> u64 {
-    std::env::var_os("TEST_ALL").map_or(80, |_| 200)
-}
 
 /// Draws writes of which about half are applied. In a batch of chunks, they are like those of a batch of chunks.
 struct Draw(SeededEntropy);
@@ -380,7 +376,8 @@ async fn lists(store: &dyn BatchStore) -> Vec<Vec<Overdue>> {
 async fn every_write_has_the_same_effect_on_dynamodb_as_in_the_protocol() {
     let (memory, dynamo) = (MemoryBatchStore::new(), dynamo::batch_store().await);
     let mut seen: BTreeMap<(bool, &str, bool), usize> = BTreeMap::new();
-    for seed in 0..seeds() {
+    let seeds = if runs_all_cases() { 200 } else { 80 };
+    for seed in 0..seeds {
         let draw = Draw(SeededEntropy::new(seed));
         let id = batch(u128::from(seed));
         let bodies: Bodies = BODIES[seed as usize % BODIES.len()].parse().unwrap();

@@ -19,6 +19,7 @@ use local::stack::{
 };
 use local::template;
 use protocol::batch::Status;
+use tests::runs_all_cases;
 use tokio::time::{sleep, timeout};
 
 use crate::executables::bootstrap;
@@ -30,8 +31,6 @@ const LONG_POLL: Duration = Duration::from_secs(20);
 /// Time between two checks of a condition. Many checks send requests: when every test made them more often, the stacks under
 /// test had too little processor time.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// If this variable is set, tests run all their cases. `cargo xtask test --all` sets it.
-const ALL_CASES: &str = "TEST_ALL";
 /// If this variable is set, log lines are printed at once; for use with `--nocapture`.
 pub const SHOW_LOGS: &str = "E2E_LOGS";
 /// Number of log lines that are kept.
@@ -430,13 +429,10 @@ impl Rig {
     }
 }
 
-/// Returns the cases that a test runs: the first, or all of them with the variable [`ALL_CASES`]. They differ only in a way that
-/// the simulation draws, or that other tests show.
+/// Returns the cases that a test runs: the first, or all of them if [`runs_all_cases`]. They differ only in a way that the
+/// simulation draws, or that other tests show.
 pub fn cases<T: Copy>(all: &[T]) -> Vec<T> {
-    let count = match std::env::var_os(ALL_CASES) {
-        Some(_) => all.len(),
-        None => 1,
-    };
+    let count = if runs_all_cases() { all.len() } else { 1 };
     all[..count].to_vec()
 }
 
