@@ -54,11 +54,23 @@ pub fn path_with_tools_of(python: &Path) -> anyhow::Result<OsString> {
 /// Runs a tool; fails if the tool does.
 pub fn status(command: &mut Command) -> anyhow::Result<()> {
     eprintln!("> {command:?}");
+    hide_xtask(command);
     let status = command
         .status()
         .with_context(|| format!("run {:?}", command.get_program()))?;
     ensure!(status.success(), "{command:?} failed: {status}");
     Ok(())
+}
+
+/// Removes the variables in which `cargo run` describes this program. The build script of `ring` watches them, so with them cargo
+/// would compile it, and all that depends on it, anew.
+fn hide_xtask(command: &mut Command) {
+    for (name, _) in env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
+            command.env_remove(&name);
+        }
+    }
 }
 
 /// Installs a cargo tool into a folder that git ignores, if it is not there yet; returns its path.
@@ -121,6 +133,7 @@ pub fn run_cargo(command: &mut Command) -> anyhow::Result<()> {
     let arguments: Vec<_> = command.get_args().map(OsStr::to_string_lossy).collect();
     let line = format!("cargo {}", arguments.join(" "));
     eprintln!("> {line}");
+    hide_xtask(command);
     let status = command.status().context("run cargo")?;
     ensure!(status.success(), "{line} failed: {status}");
     Ok(())

@@ -98,7 +98,8 @@ pub struct Occurrence {
     pub set_aside: bool,
     /// When the record said so.
     pub aside_at: Option<Timestamp>,
-    /// The end of the tombstone's window, once the claim was released as set aside.
+    /// Until when the message is remembered at least, once the record said so: for a dedup window from then on, and from the
+    /// release or the end of the batch if no other message claimed the event before.
     pub aside_until: Option<Timestamp>,
 }
 

@@ -124,17 +124,17 @@ impl World {
             } => {
                 self.ledger.aside.extend(part.map(|index| (batch, index)));
                 self.note("set aside", || format!("{batch} {set_aside:?}"));
-                self.set_aside(batch, set_aside);
+                self.note_set_aside(after, set_aside);
             }
             BatchWrite::Delivered { index, at, .. } => {
                 self.check_rejects(before, *index, after);
-                self.set_aside(batch, &after.set_aside);
+                self.note_set_aside(after, &after.set_aside);
                 if before.bodies.in_chunks() {
                     self.note_remembered(after, *at);
                 }
             }
             BatchWrite::Complete { at, .. } if before.bodies.in_chunks() => {
-                self.note_set_aside(after, *at);
+                self.note_complete(after, *at);
             }
             BatchWrite::Complete { .. } if before.verify_at.is_none() => {
                 self.nothing_is_left_of(batch);
@@ -170,8 +170,7 @@ impl World {
     fn note_remembered(&mut self, after: &BatchRecord, at: Timestamp) {
         let window = after.dedup_window;
         // The clock of the processor may be behind.
-        let (now, excess_skew) = (self.now(), self.plan.excess_skew());
-        let lasts_until = at + window + excess_skew;
+        let lasts_until = at + window + self.plan.excess_skew();
         let mut checks = Vec::new();
         let occurrences = self.ledger.occurrences.values_mut().flatten();
         let of_batch = |one: &&mut Occurrence| one.seat.shard.batch == after.batch_id;
@@ -183,9 +182,6 @@ impl World {
                 .is_some_and(|part| part.members.contains(seq));
             if in_last || after.delivered.contains(seq) {
                 one.remembered_until = Some(at + window);
-                if one.set_aside {
-                    one.aside_until = Some((now + window).saturating_sub(excess_skew));
-                }
                 checks.extend(one.delivered_at.map(|delivered_at| {
                     checks::inv16_tombstones_last_the_window(delivered_at, window, lasts_until)
                 }));
@@ -196,28 +192,39 @@ impl World {
         }
     }
 
-    /// Notes until when the seats that were set aside are remembered.
-    fn note_set_aside(&mut self, after: &BatchRecord, at: Timestamp) {
+    /// Notes that `seqs` are set aside or rejected. From now on their messages are remembered for the dedup window at least,
+    /// also if another message claims the event.
+    fn note_set_aside(&mut self, after: &BatchRecord, seqs: &SeqSet) {
+        let (now, window) = (self.now(), self.dedup_window());
+        let claims_expire_at = after.chunk_claims_expire_at();
         let occurrences = self.ledger.occurrences.values_mut().flatten();
         let of_batch = |one: &&mut Occurrence| one.seat.shard.batch == after.batch_id;
         for one in occurrences.filter(of_batch) {
-            if one.set_aside {
+            if seqs.contains(one.seat.seq) && !one.set_aside {
+                let until = now + one.window.unwrap_or(window);
+                one.set_aside = true;
+                one.aside_at = Some(now);
                 // The claims of a batch that was stuck for weeks have expired.
-                let claims_expire_at = after.chunk_claims_expire_at();
-                let until = (at + after.dedup_window).min(claims_expire_at.unwrap_or(at));
-                one.released_at = Some(at);
-                one.remembered_until = Some(until);
-                one.aside_until = Some(until);
+                one.aside_until = Some(claims_expire_at.map_or(until, |at| until.min(at)));
             }
         }
     }
 
-    fn set_aside(&mut self, batch: BatchId, seqs: &SeqSet) {
-        let now = self.now();
-        for one in self.ledger.occurrences.values_mut().flatten() {
-            if one.seat.shard.batch == batch && seqs.contains(one.seat.seq) {
-                one.set_aside = true;
-                one.aside_at.get_or_insert(now);
+    /// Notes until when the seats that a batch of chunks set aside are remembered. Messages whose event was claimed again are
+    /// remembered by the other claim, and the end of the batch changes nothing for them.
+    fn note_complete(&mut self, after: &BatchRecord, at: Timestamp) {
+        let claims_expire_at = after.chunk_claims_expire_at();
+        for of_event in self.ledger.occurrences.values_mut() {
+            let last = of_event.len().saturating_sub(1);
+            for (index, one) in of_event.iter_mut().enumerate() {
+                if one.seat.shard.batch == after.batch_id && one.set_aside {
+                    let until = (at + after.dedup_window).min(claims_expire_at.unwrap_or(at));
+                    one.released_at = Some(at);
+                    one.remembered_until = Some(until);
+                    if index == last {
+                        one.aside_until = Some(until);
+                    }
+                }
             }
         }
     }

@@ -180,7 +180,11 @@ impl World {
             now,
         );
         self.check(check);
-        let check = checks::p3_what_was_set_aside_is_not_claimed_again(prior, message, now);
+        let check = checks::p3_what_was_set_aside_is_not_claimed_again(
+            prior,
+            message,
+            now + self.plan.excess_skew(),
+        );
         self.check(check);
     }
 
