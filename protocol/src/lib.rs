@@ -21,5 +21,6 @@ pub mod retention;
 pub mod retry;
 pub mod seqs;
 pub mod sequence;
+pub mod sweep;
 pub mod text;
 pub mod time;
