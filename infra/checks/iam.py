@@ -43,11 +43,13 @@ MISS = "s3:ListBucket"
 EXTENSION = {"secretsmanager": "secretsmanager:GetSecretValue", "ssm": "ssm:GetParameter"}
 
 
-# Calls that the test does not make, because they need a batch of another environment, of an earlier configuration, or an attempt
-# whose reply was lost.
+# Calls that the test does not make, because they need a batch of another environment, of an earlier configuration, many batches, or an
+# attempt whose reply was lost.
 UNSEEN = {
     # The aggregator reads the record of a batch when it finds a claim of another environment.
     Call("Aggregator", "dynamodb:GetItem", "BatchTable", frozenset()),
+    # A sweep that finds more than 500 batches to wake asks how many tickets wait.
+    Call("BatchProcessor", "sqs:GetQueueAttributes", "BatchQueue", frozenset()),
     # The sink reads an existing object to compare it, after an attempt wrote the object and lost the reply.
     Call("BatchProcessor", "s3:GetObject", "SINK_REJECTS/*", frozenset()),
     Call("BatchProcessor", "s3:GetObject", "SINK_PAYLOADS/*", frozenset()),

@@ -16,8 +16,8 @@ pub fn p6_the_hours_open_on_time(part: &Part, opening: Timestamp, in_time: bool)
 
 /// P6 promptness: once there are no faults, a sweep sends a ticket to every batch that was due, or waited for a pause that had ended
 /// early, when the sweep began.
-pub fn p6_a_sweep_leaves_nobody(left: Option<&(BatchId, Timestamp)>) -> Check {
-    hold("P6 a_sweep_leaves_nobody", left.is_none(), || {
+pub fn p6_a_sweep_wakes_what_is_due(left: Option<&(BatchId, Timestamp)>) -> Check {
+    hold("P6 a_sweep_wakes_what_is_due", left.is_none(), || {
         format!("batch and due time: {left:?}")
     })
 }

@@ -89,7 +89,7 @@ impl World {
                 waits && record.due_at == *due_at
             })
         });
-        self.check(checks::p6_a_sweep_leaves_nobody(left));
+        self.check(checks::p6_a_sweep_wakes_what_is_due(left));
     }
 
     /// Checks a write that was applied.
