@@ -10,8 +10,8 @@ use protocol::retry::RetryPolicy;
 use protocol::time::Timestamp;
 use shared::aws::{
     AwsOverflowStore, DynamoBatchCatalogue, DynamoBatchStore, DynamoChunkStore, DynamoLockStore,
-    DynamoPauseStore, DynamoSequenceStore, S3ChunkStore, Sdk, SqsBatchQueue, SystemClock,
-    SystemEntropy,
+    DynamoPauseStore, DynamoSequenceStore, DynamoTurnStore, S3ChunkStore, Sdk, SqsBatchQueue,
+    SystemClock, SystemEntropy,
 };
 use shared::config::WriteMode;
 use shared::ports::{BatchStore, Clock, LockStore, PauseStore, Pauses, PortError};
@@ -42,6 +42,7 @@ pub struct Service {
     pub chunk_store: S3ChunkStore,
     pub pause_store: DynamoPauseStore,
     pub sequence_store: DynamoSequenceStore,
+    pub turn_store: DynamoTurnStore,
     pub overflow_store: AwsOverflowStore,
     pub permits: RequestPermits,
     /// `DEDUP_WINDOW`.
@@ -78,6 +79,7 @@ impl Service {
             catalogue: DynamoBatchCatalogue::new(dynamodb.clone(), &batch_table),
             pause_store: DynamoPauseStore::new(dynamodb.clone(), &batch_table),
             sequence_store: DynamoSequenceStore::new(dynamodb.clone(), &batch_table),
+            turn_store: DynamoTurnStore::new(dynamodb.clone(), &batch_table),
             chunk_store: S3ChunkStore::of(connection.s3.clone(), chunk_table),
             overflow_store: AwsOverflowStore::of(connection.s3.clone()),
             permits: RequestPermits::new(REQUESTS_MAX),

@@ -154,7 +154,7 @@ pub enum Bug {
     PauseOverlooked,
     /// A batch that is paused is not due when the pause ends.
     PausedForEver,
-    /// The hours of delivery are looked at when a lease is taken, and not before each part.
+    /// The hours of delivery are not looked at once a part is frozen.
     HoursOverlooked,
     /// An attempt at a delivery begins without another look at the clock after the pause before it.
     ClockNotLookedAtAgain,
@@ -166,6 +166,10 @@ pub enum Bug {
     NoticeSentOnlyOnce,
     /// Notices are removed from the record before they were sent.
     NoticesMarkedFirst,
+    /// A batch takes a turn however far it is away.
+    TurnsWithoutEnd,
+    /// A part goes to the sink when its turn came, also if the part before it was late.
+    RateByTurnsAlone,
     /// Another attempt at a part takes another number.
     SequenceTakenAgain,
     /// A part takes the next number whatever became of the part that has the last one.
@@ -279,6 +283,8 @@ impl Bug {
         Bug::NoticeBeforeCompletion,
         Bug::NoticeSentOnlyOnce,
         Bug::NoticesMarkedFirst,
+        Bug::TurnsWithoutEnd,
+        Bug::RateByTurnsAlone,
         Bug::SequenceTakenAgain,
         Bug::SequenceHolderIgnored,
         Bug::NumberKept,

@@ -1,13 +1,12 @@
 //! The turns of deliveries as an environment takes them, and the hours of delivery.
 
-use std::time::Duration;
-
 use async_trait::async_trait;
-use protocol::time::Timestamp;
+use protocol::turns::Turns;
 use shared::ports::{PortError, TurnStore};
 use sinks::Part;
 
 use crate::environment::{Environment, lock};
+use crate::world::fakes::now;
 
 impl Environment {
     /// Checks that a delivery may begin.
@@ -18,17 +17,12 @@ impl Environment {
 
 #[async_trait]
 impl TurnStore for Environment {
-    async fn take(
-        &self,
-        now: Timestamp,
-        length: Duration,
-        _rate: u64,
-    ) -> Result<Timestamp, PortError> {
-        self.request(move |world| {
-            let begins = now.max(world.turns_free_at);
-            world.turns_free_at = begins + length;
-            begins
-        })
-        .await
+    async fn read(&self) -> Result<Option<Turns>, PortError> {
+        self.request(|world| now(world.turns.read())).await?
+    }
+
+    async fn replace(&self, from: Option<Turns>, to: Turns) -> Result<bool, PortError> {
+        self.request(move |world| now(world.turns.replace(from, to)))
+            .await?
     }
 }

@@ -29,6 +29,7 @@ use protocol::time::Timestamp;
 use shared::delivery_hours::DeliveryHours;
 use shared::memory::{
     MemoryBatchStore, MemoryChunkStore, MemoryLockStore, MemoryQuotaStore, MemorySequenceStore,
+    MemoryTurnStore,
 };
 use shared::ports::Quarantined;
 
@@ -72,8 +73,8 @@ pub struct World {
     pub pauses: PauseTable,
     /// The hours of delivery.
     pub hours: Option<DeliveryHours>,
-    /// When the last turn that was taken ends.
-    pub turns_free_at: Timestamp,
+    /// The turns of deliveries.
+    pub turns: MemoryTurnStore,
     /// The numbers of parts.
     pub sequences: MemorySequenceStore,
     /// The places of quotas.
@@ -118,7 +119,7 @@ impl World {
             hours: plan
                 .delivery_hours()
                 .map(|hours| hours.parse().expect("the plan's hours are allowed")),
-            turns_free_at: Timestamp::EPOCH,
+            turns: MemoryTurnStore::new(),
             sequences: MemorySequenceStore::new(),
             quotas: MemoryQuotaStore::new(),
             inputs: (0..plan.sources)
