@@ -280,13 +280,11 @@ impl Handler {
 
     /// Returns what goes to the quarantine of a record with this outcome.
     fn to_quarantine(&self, record: &Result<Record, Quarantined>, outcome: Outcome) -> Quarantined {
-        let Record {
-            candidate, quota, ..
-        } = match record {
-            Ok(record) => record,
+        let candidate = match record {
+            Ok(Record { candidate, .. }) => candidate,
             Err(bad) => return bad.clone(),
         };
-        let reason = match (outcome, quota) {
+        let reason = match (outcome, &candidate.quota) {
             (Outcome::Conflict, _) => CONFLICT.to_owned(),
             (Outcome::BeyondQuota, Some(scope)) => {
                 let events_max = self.config.quota.as_ref().map_or(0, |rule| rule.events_max);

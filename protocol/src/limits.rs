@@ -129,6 +129,9 @@ pub const DRAINED_LOOKS_APART: Duration = Duration::from_secs(1);
 pub const BATCH_RECORD_RETENTION: Duration = Duration::from_secs(14 * 24 * 3_600);
 /// Longest dedup window. A late claim is judged by the record of its batch, so the record must outlast the window.
 pub const DEDUP_WINDOW_MAX: Duration = Duration::from_secs(13 * 24 * 3_600);
+/// How long the lock item of an event that was set aside or rejected is kept at least: as long as SQS keeps its message in the quarantine.
+/// Source: <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html> (2026-08).
+pub const SET_ASIDE_RETENTION: Duration = Duration::from_secs(14 * 24 * 3_600);
 /// Batches with reserved places in the account of a quota; with more of them, those that are complete are settled. So the account
 /// stays small.
 pub const QUOTA_BATCHES_MAX: usize = 16;

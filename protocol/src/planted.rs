@@ -196,6 +196,12 @@ pub enum Bug {
     QuotaReservedIgnored,
     /// A batch that is complete gives back the places of what it delivered.
     QuotaEndedFreed,
+    /// An event that was set aside or rejected loses its place in its quota.
+    QuotaPlaceForgotten,
+    /// An event whose claim is an orphan keeps a place that was given back with the seat of the claim.
+    QuotaPlaceOfOrphan,
+    /// A claim that takes a place over keeps the one that was reserved for its seat as well.
+    QuotaPlaceHeldTwice,
     /// Message attributes that have no place of their own in a message of the quarantine are dropped.
     MoreAttributesDropped,
     /// A message loses its message group in the quarantine.
@@ -298,6 +304,9 @@ impl Bug {
         Bug::QuotaCountedTwice,
         Bug::QuotaReservedIgnored,
         Bug::QuotaEndedFreed,
+        Bug::QuotaPlaceForgotten,
+        Bug::QuotaPlaceOfOrphan,
+        Bug::QuotaPlaceHeldTwice,
         Bug::MoreAttributesDropped,
         Bug::MessageGroupDropped,
     ];

@@ -83,7 +83,7 @@ pub enum Release {
     /// The tombstone of a delivered event, until this time.
     Remembered(Timestamp),
     /// The tombstone of an event that was set aside, until this time. Another message may claim the event at
-    /// once. The tombstone is kept because it remembers past deliveries.
+    /// once. The tombstone is kept because it remembers past deliveries, and the place of the event in a quota.
     SetAside(Timestamp),
 }
 

@@ -9,7 +9,7 @@ use protocol::ids::EventId;
 use shared::quarantine_attributes::{of_producer, packed};
 
 use crate::burst;
-use crate::ledger::Sent;
+use crate::ledger::{Occurrence, Sent};
 use crate::plan::IdKind;
 use crate::queue::Queue;
 use crate::world::World;
@@ -47,23 +47,30 @@ impl World {
         sent
     }
 
-    /// Redrives the messages in the quarantine whose events were set aside, each event once, with the body and the message attributes that
+    /// Redrives the messages in the quarantine whose events are set aside, each event once, with the body and the message attributes that
     /// they have there.
-    fn redrive_quarantine(&mut self) -> Vec<usize> {
+    pub fn redrive_quarantine(&mut self) -> Vec<usize> {
         let mut redriven = BTreeSet::new();
         let mut sent = Vec::new();
         for message in std::mem::take(&mut self.quarantined) {
             let original = self.ledger.message(&message.sqs_message_id).cloned();
-            let Some((original, id)) = original.zip(message.event_id.clone()) else {
+            let original = original.zip(message.event_id.clone());
+            let is_redriven = |(original, id): &(Sent, EventId)| {
+                let claims = self.ledger.occurrences.get(id).into_iter().flatten();
+                let is_of_message =
+                    |one: &&Occurrence| one.sqs_message_id == message.sqs_message_id;
+                let is_set_aside = claims
+                    .clone()
+                    .filter(is_of_message)
+                    .any(|one| one.set_aside)
+                    && claims.clone().last().is_some_and(|one| one.set_aside);
+                // What an operator edited, or what has no body any more, is another event.
+                is_set_aside && *original.body == *message.body && redriven.insert(id.clone())
+            };
+            let Some((original, _)) = original.filter(is_redriven) else {
+                self.quarantined.push(message);
                 continue;
             };
-            let claims = self.ledger.occurrences.get(&id).into_iter().flatten();
-            let mut of_message = claims.filter(|one| one.sqs_message_id == message.sqs_message_id);
-            let is_set_aside = of_message.any(|one| one.set_aside);
-            // What an operator edited, or what has no body any more, is another event.
-            if !is_set_aside || *original.body != *message.body || !redriven.insert(id) {
-                continue;
-            }
             self.note("redriven", || message.sqs_message_id.to_string());
             let attributes = of_producer(&packed(&message).attributes);
             sent.push(self.resend(&original.with_attributes(attributes)));

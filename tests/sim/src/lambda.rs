@@ -193,6 +193,13 @@ impl Run {
                 world.damage();
                 world.operate();
                 world.after(OPERATOR_EVERY_MS, Happening::Act(Act::Operator));
+                let redrives = self.plan.redrives_early && world.faulty;
+                let sent = match redrives {
+                    true => world.redrive_quarantine(),
+                    false => Vec::new(),
+                };
+                drop(world);
+                self.send_again(sent);
             }
             Act::Pause(index) => lock(&self.world).pause(index),
             Act::Resume(index) => lock(&self.world).resume(index),
@@ -259,13 +266,19 @@ impl Run {
             self.environments.clear();
             self.poll_all();
         }
+        self.send_again(sent);
+        let now_ms = lock(&self.world).now_ms;
+        self.drain_by_ms = now_ms + self.plan.drain_max_ms();
+    }
+
+    /// Sends messages within a minute.
+    fn send_again(&mut self, sent: Vec<usize>) {
         self.unsent += sent.len();
         let mut world = lock(&self.world);
         for index in sent {
-            world.note("comes again", || format!("{index} {coming:?}"));
+            world.note("comes again", || index.to_string());
             let after_ms = world.rng.u64(0..60_000);
             world.after(after_ms, Happening::Act(Act::Send(index)));
         }
-        self.drain_by_ms = world.now_ms + self.plan.drain_max_ms();
     }
 }

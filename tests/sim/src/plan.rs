@@ -225,6 +225,8 @@ pub struct Plan {
     pub operates_early: bool,
     /// Whether dead letters are sent back.
     pub redrives: bool,
+    /// Whether what was set aside is sent back while there are faults.
+    pub redrives_early: bool,
     /// Days after which messages are sent again, some of them with new ids.
     pub afterlife_days: Option<u64>,
     /// Days after which the bucket removes chunks.

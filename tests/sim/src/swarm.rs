@@ -162,6 +162,7 @@ impl Plan {
             sets_aside: pick(later, &[0.0, 0.2, 0.5]),
             operates_early: later.bool(),
             redrives: later.bool(),
+            redrives_early: false,
             afterlife_days: pick(later, &[None, None, Some(0), Some(1), Some(15), Some(40)]),
             chunk_days: 30,
             chunk_sizes: ChunkSizes::default(),
@@ -266,7 +267,8 @@ impl Plan {
         }
     }
 
-    /// Gives each batch key a quota in every second history that has keys.
+    /// Gives each batch key a quota in every second history that has keys. In some of them many events are set aside, and come again
+    /// while there are faults.
     fn draw_quota(&mut self, rng: &mut Rng) {
         if self.keys == 0 || !self.quarantine || rng.bool() {
             return;
@@ -278,6 +280,13 @@ impl Plan {
                 at_ms: rng.u64(0..self.calm_at_ms),
                 change: Change::QuotaMax(rng.u64(1..20)),
             });
+        }
+        self.redrives_early = rng.bool();
+        if !self.calm && rng.u8(..) < 100 {
+            (self.redrives, self.redrives_early) = (true, true);
+            (self.operates_early, self.sets_aside) = (true, 0.9);
+            self.quota_max = Some(pick(rng, &[1, 3]));
+            (self.faults.sink_refuses, self.faults.sink_fails_before) = (0.5, 0.0);
         }
     }
 

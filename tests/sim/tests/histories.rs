@@ -138,6 +138,7 @@ fn no_promise_is_broken_and_every_fault_strikes() {
         "rejected",
         "corrected",
         "correction delivered",
+        "place taken over",
     ] {
         let count = counts.get(kind).copied().unwrap_or_default();
         assert!(

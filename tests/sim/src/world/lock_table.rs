@@ -74,6 +74,9 @@ impl World {
         self.note("claimed", || {
             format!("{id} by {message} at {}/{}", seat.shard, seat.seq)
         });
+        if claim.place.is_some_and(|place| place.is_taken_over) {
+            self.note("place taken over", || id.to_string());
+        }
         if let Some(LockItem {
             state: LockState::Live { shard, seq },
             ..

@@ -127,10 +127,7 @@ impl World {
                     self.chunk_reported_lost(chunk, &message.body);
                 }
                 if message.reason.starts_with("`QUOTA`: beyond") {
-                    let sent = self.ledger.message(&message.sqs_message_id);
-                    let quota = sent.and_then(|sent| sent.quota());
-                    self.ledger.beyond.extend(quota);
-                    self.note("beyond a quota", || message.sqs_message_id.to_string());
+                    self.beyond_quota(message);
                 }
                 if let Some(sent) = self.ledger.message(&message.sqs_message_id).cloned() {
                     self.check(checks::p8_the_quarantine_has_what_was_sent(message, &sent));
