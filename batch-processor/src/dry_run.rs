@@ -5,7 +5,7 @@ use std::time::Duration;
 use protocol::batch::{Listing, Status};
 use protocol::ids::BatchShard;
 use shared::dry_run::{DryRunFailed, NO_BATCH, TIME, all, called, of_tables};
-use shared::ports::{PortError, Ports};
+use shared::ports::{ListShard, PortError, Ports};
 use shared::retry::Budget;
 use sinks::{Sink, SinkError};
 
@@ -24,8 +24,12 @@ pub(crate) async fn dry_run(
         called(budget, || ports.lock_store.index(shard, None)).await
     }));
     trials.push(Box::pin(async move {
-        let listing = Listing::Status(Status::Error);
-        let overdue = || ports.batch_store.overdue(listing, ports.clock.now(), 1);
+        let list = ListShard {
+            listing: Listing::Status(Status::Error),
+            shard: 0,
+        };
+        let now = ports.clock.now();
+        let overdue = || ports.batch_store.overdue(list, now, None);
         called(budget, overdue).await
     }));
     trials.push(Box::pin(async move {

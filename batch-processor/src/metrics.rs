@@ -44,7 +44,7 @@ pub struct BatchProcessorMetrics {
     pub fill_ratio: LowestPercent,
 }
 
-/// What the sweep finds in the batch table. At most 500 batches of a status are counted.
+/// What the sweep finds in the batch table.
 #[derive(Clone, Debug, Default, PartialEq, Entry)]
 #[entry(rename_all = "PascalCase")]
 pub struct SweepMetrics {
@@ -56,7 +56,7 @@ pub struct SweepMetrics {
     pub batches_in_error: Level,
     /// The time since the longest overdue batch was due.
     pub oldest_overdue_age: OldestAge,
-    /// Batches whose notices should have been sent, at most 100. Only with `COMPLETION`.
+    /// Batches whose notices should have been sent. Only with `COMPLETION`.
     pub notices_waiting: Option<Level>,
     /// The time since the oldest of these batches was opened. Only with `COMPLETION`.
     pub oldest_notice_age: Option<OldestAge>,

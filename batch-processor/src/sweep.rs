@@ -1,32 +1,35 @@
 //! The sweep: sends another ticket for each batch that is past its due time.
 //!
 //! Because of the sweep, a ticket may be lost: the batch is still found by its record. A batch in error is counted and
-//! gets no ticket, because it waits for an operator, until [`BATCH_LIFE_MAX`] after it was opened. Then the sweep has it set
-//! aside.
+//! gets no ticket, because it waits for an operator, until [`BATCH_LIFE_MAX`](protocol::limits::BATCH_LIFE_MAX) after it was opened.
+//! Then the sweep has it set aside.
 //!
 //! With `DELIVERY_HOURS`, batches that wait for the hours to begin get their tickets beforehand, with a delay until then.
 //!
 //! A batch whose window ends later than SQS can delay a ticket has none yet. Its ticket is sent beforehand too.
+//!
+//! A batch that waits for the end of a pause gets a ticket at once if the pause was resumed or shortened.
 //!
 //! With `COMPLETION`, a batch whose notices were not sent gets a ticket too.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use protocol::batch::{BatchWrite, Closing, Listing, Status};
+use protocol::batch::{BatchWrite, Listing, Status};
 use protocol::ids::BatchId;
 use protocol::limits::{
-    BATCH_LIFE_MAX, CLOCK_SKEW_MAX, DUE_GRACE, NOTICE_TICKETS_MAX, REMINDED_FOR, SQS_DELAY_MAX,
-    SWEEP_BATCHES_MAX,
+    CLOCK_SKEW_MAX, NOTICE_TICKETS_MAX, REMINDED_FOR, SQS_BATCH_ENTRIES_MAX, SQS_DELAY_MAX,
+    SWEEP_TICKETS_MIN,
 };
 use protocol::planted::{Bug, planted};
 use protocol::retry::RetryPolicy;
+use protocol::sweep::{SweepRules, Wake};
 use protocol::time::Timestamp;
 use serde::Serialize;
 use shared::delivery_hours::DeliveryHours;
 use shared::metrics::{About, Level, OldestAge, write_line};
-use shared::ports::{BatchQueue, BatchStore, MetricLog, Overdue, PortError, Ports};
-use shared::retry::{Budget, bounded};
+use shared::ports::{BatchQueue, BatchStore, MetricLog, Overdue, PauseStore, PortError, Ports};
+use shared::retry::{Budget, Unsent, bounded, read_lists, send_tickets};
 use shared::traces::Links;
 use shared::wire::{Ticket, TicketReason};
 use tracing::{error, info, warn};
@@ -38,7 +41,7 @@ use crate::metrics::SweepMetrics;
 /// The `source` dimension of the sweep's metrics, which are about the batches of all sources.
 const ALL_SOURCES: &str = "all";
 
-/// The result of a sweep. For each status, at most [`SWEEP_BATCHES_MAX`] batches are counted.
+/// The result of a sweep.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Swept {
@@ -46,6 +49,11 @@ pub struct Swept {
     pub overdue: usize,
     /// Batches that got a ticket: overdue ones, and old ones in error.
     pub tickets_sent: usize,
+    /// Batches that got none, which the next sweep sees again: the time was over, the queue refused the ticket, or it holds so many
+    /// that theirs may be among them.
+    pub tickets_left: usize,
+    /// Whether the time was over before every batch was read and had its ticket. Then the counts may be too low.
+    pub cut_short: bool,
     /// Batches with status `processing`, leased or given up.
     pub processing: usize,
     /// Batches with status `error`, which wait for an operator.
@@ -57,11 +65,15 @@ pub struct Swept {
     pub oldest_overdue_age_ms: u64,
     /// Milliseconds since the oldest batch in error was opened; 0 if there is none.
     pub oldest_error_age_ms: u64,
+    /// Milliseconds since the oldest batch whose notices wait was opened, 0 if there is none; absent without `COMPLETION`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub oldest_notice_age_ms: Option<u64>,
 }
 
 pub(crate) struct Sweep {
     batch_store: Arc<dyn BatchStore>,
     batch_queue: Arc<dyn BatchQueue>,
+    pause_store: Arc<dyn PauseStore>,
     metric_log: Arc<dyn MetricLog>,
     hours: Option<DeliveryHours>,
     /// Whether notices are sent.
@@ -74,11 +86,9 @@ pub(crate) struct Sweep {
 /// A batch that gets a ticket.
 struct Reminder {
     batch: Overdue,
-    reason: TicketReason,
+    wake: Wake,
     /// When the ticket should arrive.
     at: Timestamp,
-    /// Whether it is the first ticket of the batch, sent before its window ends. Whether it needs one, its record tells.
-    is_first: bool,
 }
 
 impl Sweep {
@@ -89,12 +99,13 @@ impl Sweep {
             has_notices: ports.notice_target.is_some(),
             batch_store: ports.batch_store.clone(),
             batch_queue: ports.batch_queue.clone(),
+            pause_store: ports.pause_store.clone(),
             metric_log: ports.metric_log.clone(),
             concurrency: config.common.write_concurrency,
         }
     }
 
-    /// Sends a ticket for each overdue batch, and for each old one in error, the oldest first.
+    /// Sends a ticket for each overdue batch, and for each old one in error, the oldest first, until the time is over.
     ///
     /// # Errors
     /// [`PortError`] when the batch table could not be read in time; the next sweep reads it again.
@@ -104,151 +115,43 @@ impl Sweep {
         budgets: &Budgets<'_>,
     ) -> Result<Swept, PortError> {
         let budget = &budgets.work;
-        let now = budget.clock.now();
-        let mut waiting = Vec::new();
-        let (mut swept, mut overdue) = self.find(now, budget, &mut waiting).await?;
-        let oldest_notice_age = self.add_waiting(waiting, now, budget, &mut overdue).await;
-        swept.notices_waiting = oldest_notice_age.map(|(count, _)| count);
+        let rules = self.rules(budget).await;
+        let (mut swept, mut reminders) = self.find(&rules, budget).await?;
         if planted(Bug::SweepBlind) {
-            overdue.clear();
+            reminders.clear();
         }
-        overdue.sort_unstable_by_key(|reminder| reminder.batch.due_at);
-        let reminders = overdue
-            .iter()
-            .map(|reminder| self.remind(reminder, budget))
-            .collect();
-        let sent = bounded(reminders, self.concurrency).await;
-        swept.tickets_sent = sent.into_iter().filter(|sent| *sent).count();
+        swept.tickets_left = reminders.len();
+        self.leave_out_waiting(&mut reminders, budget).await;
+        self.remind(&reminders, budgets, &mut swept).await;
         info!(
             overdue_count = swept.overdue,
             tickets_count = swept.tickets_sent,
+            left_count = swept.tickets_left,
+            cut_short = swept.cut_short,
             processing_count = swept.processing,
             error_count = swept.in_error,
             oldest_overdue_age_ms = swept.oldest_overdue_age_ms,
             oldest_error_age_ms = swept.oldest_error_age_ms,
             "sweep done"
         );
-        let age_ms = oldest_notice_age.map(|(_, age_ms)| age_ms);
-        self.write_metrics(&swept, age_ms, invocation, now);
+        self.write_metrics(&swept, invocation, rules.now);
         Ok(swept)
     }
 
-    /// Adds the batches whose notices wait: complete ones, and those in error that `waiting` has. Returns how many there are, and
-    /// the milliseconds since the oldest was opened; `None` without `COMPLETION`.
-    async fn add_waiting(
-        &self,
-        mut waiting: Vec<Overdue>,
-        now: Timestamp,
-        budget: &Budget<'_>,
-        overdue: &mut Vec<Reminder>,
-    ) -> Option<(usize, u64)> {
-        if !self.has_notices {
-            return None;
+    /// Reads what decides about all batches. If the pauses cannot be read, the batches that wait for a pause are left to the next sweep.
+    async fn rules(&self, budget: &Budget<'_>) -> SweepRules {
+        let read = || self.pause_store.read();
+        let pauses = budget.call(RetryPolicy::CONTROL, read).await;
+        let now = budget.clock.now();
+        SweepRules {
+            now,
+            opening: self.next_opening(now),
+            pauses: pauses
+                .inspect_err(|error| warn!(%error, "pauses not read"))
+                .unwrap_or_default(),
+            has_quarantine_queue: self.has_quarantine_queue,
+            has_notices: self.has_notices,
         }
-        let find = || {
-            self.batch_store
-                .overdue(Listing::Notices, now, NOTICE_TICKETS_MAX)
-        };
-        match budget.call(RetryPolicy::CONTROL, find).await {
-            Ok(found) => waiting.extend(found),
-            // Deliveries come first: overdue batches get their tickets all the same.
-            Err(error) => {
-                error!(%error, "batches whose notices wait are not found; the next sweep looks again")
-            }
-        }
-        waiting.sort_unstable_by_key(|batch| batch.due_at);
-        waiting.truncate(NOTICE_TICKETS_MAX);
-        // From the opening on, because a ticket moves the due time.
-        let ages = waiting
-            .iter()
-            .map(|batch| batch.batch_id.opened_at().until(now));
-        let found = (waiting.len(), longest_ms(ages));
-        overdue.extend(waiting.into_iter().map(|batch| Reminder {
-            batch,
-            reason: TicketReason::Sweep,
-            at: now,
-            is_first: false,
-        }));
-        Some(found)
-    }
-
-    /// Counts the batches, and returns those that get a ticket. Puts batches in error that are due and need not be set aside
-    /// into `waiting`: their notices may not have been sent.
-    async fn find(
-        &self,
-        now: Timestamp,
-        budget: &Budget<'_>,
-        waiting: &mut Vec<Overdue>,
-    ) -> Result<(Swept, Vec<Reminder>), PortError> {
-        let mut swept = Swept::default();
-        let mut reminders = Vec::new();
-        let opening = self.next_opening(now);
-        for status in Status::ALL {
-            // Batches in processing and in error are counted, so query all of them; the overdue ones come first.
-            let until = match status {
-                Status::Open => now + SQS_DELAY_MAX + DUE_GRACE,
-                Status::Sealed => now,
-                Status::Processing | Status::Error => Timestamp::FAR_FUTURE,
-            };
-            let find = || {
-                let listing = Listing::Status(status);
-                self.batch_store.overdue(listing, until, SWEEP_BATCHES_MAX)
-            };
-            let mut found = budget.call(RetryPolicy::CONTROL, find).await?;
-            let reason = match status {
-                Status::Open | Status::Sealed => TicketReason::Sweep,
-                Status::Processing => {
-                    swept.processing = found.len();
-                    TicketReason::Sweep
-                }
-                Status::Error => {
-                    swept.in_error = found.len();
-                    let ages = found
-                        .iter()
-                        .map(|batch| batch.batch_id.opened_at().until(now));
-                    swept.oldest_error_age_ms = longest_ms(ages);
-                    let is_old = |id: BatchId| id.opened_at() + BATCH_LIFE_MAX <= now;
-                    let is_set_aside =
-                        |batch: &Overdue| self.has_quarantine_queue && is_old(batch.batch_id);
-                    let due = found.iter().filter(|batch| batch.due_at < now);
-                    waiting.extend(due.filter(|batch| !is_set_aside(batch)).cloned());
-                    found.retain(is_set_aside);
-                    TicketReason::Quarantine
-                }
-            };
-            let waits = |batch: &&Overdue| opening == Some(batch.due_at);
-            let waiting = found.iter().filter(waits).cloned();
-            reminders.extend(waiting.map(|batch| Reminder {
-                at: batch.due_at + CLOCK_SKEW_MAX,
-                batch,
-                reason,
-                is_first: false,
-            }));
-            let closes = |batch: &&Overdue| status == Status::Open && may_have_no_ticket(batch);
-            let closing = found
-                .iter()
-                .filter(|batch| batch.due_at >= now && !planted(Bug::FirstTicketForgotten));
-            reminders.extend(closing.filter(closes).cloned().map(|batch| Reminder {
-                // When its window has ended by every clock.
-                at: batch.due_at.saturating_sub(DUE_GRACE),
-                batch,
-                reason,
-                is_first: true,
-            }));
-            found.retain(|batch| batch.due_at < now);
-            if status != Status::Error {
-                swept.overdue += found.len();
-                let oldest_ms = longest_ms(found.iter().map(|batch| batch.due_at.until(now)));
-                swept.oldest_overdue_age_ms = swept.oldest_overdue_age_ms.max(oldest_ms);
-            }
-            reminders.extend(found.into_iter().map(|batch| Reminder {
-                batch,
-                reason,
-                at: now,
-                is_first: false,
-            }));
-        }
-        Ok((swept, reminders))
     }
 
     /// Returns when the hours of delivery begin, if a ticket can be sent for that time.
@@ -257,49 +160,147 @@ impl Sweep {
         (now.until(opens + CLOCK_SKEW_MAX) < SQS_DELAY_MAX).then_some(opens)
     }
 
-    /// Sends a ticket for a batch; returns whether the ticket was sent. Moves the due time of the batch, so
-    /// that the next sweep sends no second ticket while the first may wait in the queue.
-    async fn remind(&self, reminder: &Reminder, budget: &Budget<'_>) -> bool {
-        let overdue = &reminder.batch;
-        let batch = overdue.batch_id;
-        if reminder.is_first && !planted(Bug::FirstTicketRepeated) {
-            let read = || self.batch_store.read(batch);
-            let read = budget.call(RetryPolicy::CONTROL, read).await;
-            if read.is_ok_and(|record| record.is_none_or(|record| !record.awaits_first_ticket())) {
-                return false;
+    /// Counts the batches, and returns those that get a ticket, the oldest first.
+    async fn find(
+        &self,
+        rules: &SweepRules,
+        budget: &Budget<'_>,
+    ) -> Result<(Swept, Vec<Reminder>), PortError> {
+        let mut swept = Swept::default();
+        let (mut reminders, mut notices) = (Vec::new(), Vec::new());
+        // At most half of the time, so that there is time for tickets.
+        let budget = &budget.half();
+        let lists = read_lists(&*self.batch_store, rules.lists(), self.concurrency, budget);
+        for (listing, list) in lists.await {
+            let list = match list {
+                // Deliveries come first: overdue batches get their tickets all the same.
+                Err(error) if listing == Listing::Notices => {
+                    error!(%error, "batches whose notices wait are not found; the next sweep looks again");
+                    continue;
+                }
+                list => list?,
+            };
+            swept.cut_short |= list.is_cut;
+            swept.count(listing, &list.batches, rules.now);
+            for batch in list.batches {
+                let Some(wake) = rules.wake(listing, batch.batch_id, batch.due_at) else {
+                    continue;
+                };
+                let kind = match wake {
+                    Wake::Notice => &mut notices,
+                    Wake::Due | Wake::Opening | Wake::Window | Wake::Quarantine => &mut reminders,
+                };
+                kind.push(Reminder {
+                    at: rules.ticket_at(wake, batch.due_at),
+                    batch,
+                    wake,
+                });
             }
         }
-        let ticket = Ticket {
-            source: Some(overdue.source.clone()),
-            traces: Links::of_present(),
-            ..Ticket::new(batch, reminder.reason)
-        };
-        let send = || {
-            let delay = budget.clock.now().whole_secs_until(reminder.at);
-            self.batch_queue.send(&ticket, delay)
-        };
-        if let Err(error) = budget.call(RetryPolicy::CONTROL, send).await {
-            warn!(batch_id = %batch, %error, "ticket not sent");
-            return false;
+        if rules.has_notices {
+            let batches = notices.iter().map(|reminder| &reminder.batch);
+            swept.oldest_notice_age_ms = Some(oldest_ms(batches, rules.now));
+            swept.notices_waiting = Some(notices.len());
+            notices.sort_unstable_by_key(Reminder::age);
+            notices.truncate(NOTICE_TICKETS_MAX);
         }
-        let write = BatchWrite::Reminded {
-            was_due_at: overdue.due_at,
-            due_at: budget.clock.now().max(reminder.at) + REMINDED_FOR,
-        };
-        let reminded = budget.write(&*self.batch_store, batch, &write).await;
-        if let Err(error) = reminded {
-            warn!(batch_id = %batch, %error, "the next sweep may send another ticket");
-        }
-        true
+        reminders.append(&mut notices);
+        reminders.sort_unstable_by_key(Reminder::age);
+        Ok((swept, reminders))
     }
 
-    fn write_metrics(
+    /// Leaves out the newest, as many as there are tickets in the queue. Batches that have their ticket there need no other, and the queue
+    /// would grow faster than it is worked off. The oldest always get one, in case theirs was lost.
+    async fn leave_out_waiting(&self, reminders: &mut Vec<Reminder>, budget: &Budget<'_>) {
+        if reminders.len() <= SWEEP_TICKETS_MIN {
+            return;
+        }
+        let depth = budget.call(RetryPolicy::CONTROL, || self.batch_queue.depth());
+        match depth.await {
+            Ok(depth) => {
+                let without = reminders.len().saturating_sub(depth.visible as usize);
+                reminders.truncate(without.max(SWEEP_TICKETS_MIN));
+            }
+            Err(error) => warn!(%error, "depth of the batch queue not read"),
+        }
+    }
+
+    /// Sends the tickets, and moves the due times of the batches that got one.
+    async fn remind(&self, reminders: &[Reminder], budgets: &Budgets<'_>, swept: &mut Swept) {
+        let mut problem = None;
+        for wave in reminders.chunks(SQS_BATCH_ENTRIES_MAX * self.concurrency) {
+            if !budgets.work.has_time() {
+                swept.cut_short = true;
+                break;
+            }
+            let all = wave.len();
+            let wave = self.without_ticket(wave, &budgets.work).await;
+            swept.tickets_left -= all - wave.len();
+            let tickets = wave.iter().map(|reminder| reminder.ticket());
+            let tickets = Vec::from_iter(tickets);
+            let sent = send_tickets(
+                &*self.batch_queue,
+                &tickets,
+                self.concurrency,
+                &budgets.work,
+            );
+            let mut reminded = Vec::new();
+            for (reminder, sent) in wave.into_iter().zip(sent.await) {
+                match sent {
+                    Ok(()) => reminded.push(self.move_due_time(reminder, &budgets.wrap_up)),
+                    Err(Unsent::OutOfTime) => swept.cut_short = true,
+                    Err(Unsent::Refused(error)) => problem = Some(error),
+                }
+            }
+            swept.tickets_sent += reminded.len();
+            swept.tickets_left -= reminded.len();
+            let written = bounded(reminded, self.concurrency).await;
+            problem = written.into_iter().find_map(Result::err).or(problem);
+        }
+        if let Some(error) = problem {
+            warn!(%error, "tickets not sent, or batches that the next sweep may send another one");
+        }
+    }
+
+    /// Leaves out the batches whose window ends and that have a ticket, as their records say.
+    async fn without_ticket<'r>(
         &self,
-        swept: &Swept,
-        oldest_notice_age_ms: Option<u64>,
-        invocation: &Invocation,
-        now: Timestamp,
-    ) {
+        wave: &'r [Reminder],
+        budget: &Budget<'_>,
+    ) -> Vec<&'r Reminder> {
+        let looks = wave.iter().map(|reminder| async move {
+            if reminder.wake != Wake::Window || planted(Bug::FirstTicketRepeated) {
+                return Some(reminder);
+            }
+            let read = || self.batch_store.read(reminder.batch.batch_id);
+            match budget.call(RetryPolicy::CONTROL, read).await {
+                Ok(record) => record?.awaits_first_ticket().then_some(reminder),
+                Err(_) => Some(reminder),
+            }
+        });
+        let looks = bounded(looks.collect(), self.concurrency).await;
+        let mut without: Vec<&Reminder> = looks.into_iter().flatten().collect();
+        without.sort_unstable_by_key(|reminder| reminder.age());
+        without
+    }
+
+    /// Moves the due time of a batch that got a ticket, so that the next sweep sends no second one while the first may wait in the
+    /// queue.
+    async fn move_due_time(
+        &self,
+        reminder: &Reminder,
+        budget: &Budget<'_>,
+    ) -> Result<(), PortError> {
+        let write = BatchWrite::Reminded {
+            was_due_at: reminder.batch.due_at,
+            due_at: budget.clock.now().max(reminder.at) + REMINDED_FOR,
+        };
+        let batch = reminder.batch.batch_id;
+        budget.write(&*self.batch_store, batch, &write).await?;
+        Ok(())
+    }
+
+    fn write_metrics(&self, swept: &Swept, invocation: &Invocation, now: Timestamp) {
         let metrics = SweepMetrics {
             batches_overdue: Level(swept.overdue as u64),
             batches_processing: Level(swept.processing as u64),
@@ -307,7 +308,7 @@ impl Sweep {
             oldest_overdue_age: OldestAge(swept.oldest_overdue_age_ms),
             oldest_error_age: OldestAge(swept.oldest_error_age_ms),
             notices_waiting: swept.notices_waiting.map(|count| Level(count as u64)),
-            oldest_notice_age: oldest_notice_age_ms.map(OldestAge),
+            oldest_notice_age: swept.oldest_notice_age_ms.map(OldestAge),
         };
         let about = About {
             function: &invocation.function,
@@ -318,13 +319,54 @@ impl Sweep {
     }
 }
 
-/// Returns whether an open batch is due so late that it may have got no ticket when it was opened. Another batch is due so late if the
-/// sweep sent it a ticket.
-fn may_have_no_ticket(batch: &Overdue) -> bool {
-    let closing = Closing {
-        closes_at: batch.due_at.saturating_sub(DUE_GRACE + CLOCK_SKEW_MAX),
-    };
-    closing.is_beyond_delays(batch.batch_id.opened_at())
+impl Swept {
+    /// Counts the batches of a list.
+    fn count(&mut self, listing: Listing, batches: &[Overdue], now: Timestamp) {
+        match listing {
+            Listing::Status(Status::Error) => {
+                self.in_error += batches.len();
+                self.oldest_error_age_ms = self.oldest_error_age_ms.max(oldest_ms(batches, now));
+            }
+            Listing::Status(status) => {
+                if status == Status::Processing {
+                    self.processing += batches.len();
+                }
+                let overdue = batches.iter().filter(|batch| batch.due_at < now);
+                self.overdue += overdue.count();
+                let oldest = batches.first().map(|batch| batch.due_at.until(now));
+                let age_ms = longest_ms(oldest.into_iter());
+                self.oldest_overdue_age_ms = self.oldest_overdue_age_ms.max(age_ms);
+            }
+            Listing::Notices => {}
+        }
+    }
+}
+
+impl Reminder {
+    /// Returns what the reminders are sorted by, the oldest first.
+    fn age(&self) -> (Timestamp, BatchId) {
+        (self.batch.due_at, self.batch.batch_id)
+    }
+
+    /// Returns the ticket, and when it should arrive.
+    fn ticket(&self) -> (Ticket, Timestamp) {
+        let reason = match self.wake {
+            Wake::Quarantine => TicketReason::Quarantine,
+            Wake::Due | Wake::Opening | Wake::Window | Wake::Notice => TicketReason::Sweep,
+        };
+        let ticket = Ticket {
+            source: Some(self.batch.source.clone()),
+            traces: Links::of_present(),
+            ..Ticket::new(self.batch.batch_id, reason)
+        };
+        (ticket, self.at)
+    }
+}
+
+/// Returns the milliseconds since the oldest batch was opened; 0 if there is none.
+fn oldest_ms<'b>(batches: impl IntoIterator<Item = &'b Overdue>, now: Timestamp) -> u64 {
+    let batches = batches.into_iter();
+    longest_ms(batches.map(|batch| batch.batch_id.opened_at().until(now)))
 }
 
 /// Returns the longest time, in milliseconds; 0 if there is none.

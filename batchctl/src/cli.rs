@@ -111,7 +111,7 @@ async fn run(cli: Cli) -> Result<Done, Failure> {
         Command::Retry(args) => retry::run(service, args, &interrupt()?, output).await,
         Command::Discard(args) => discard::run(service, args, &interrupt()?, output).await,
         Command::Forget(args) => forget::run(service, args, output).await,
-        Command::Pause(args) => pause::pause(service, args, output).await,
+        Command::Pause(args) => pause::pause(service, args, &interrupt()?, output).await,
         Command::Resume(args) => pause::resume(service, args, &interrupt()?, output).await,
         Command::Pauses => pause::list(service, output).await,
         Command::Replay(args) => replay::run(service, args, &interrupt()?, output).await,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use protocol::batch::BatchRecord;
 use protocol::claim::LockItem;
 use protocol::ids::{BatchId, EventId, SourceArn};
+use protocol::pause::Pauses;
 use protocol::retry::RetryPolicy;
 use protocol::time::Timestamp;
 use shared::aws::{
@@ -14,7 +15,7 @@ use shared::aws::{
     SystemClock, SystemEntropy,
 };
 use shared::config::WriteMode;
-use shared::ports::{BatchStore, Clock, LockStore, PauseStore, Pauses, PortError};
+use shared::ports::{BatchStore, Clock, LockStore, PauseStore, PortError};
 use shared::retry::{Budget, RequestPermits};
 use stack::{Connection, Settings, StackArgs};
 

@@ -74,6 +74,7 @@ pub struct Stack {
     sqs_client: aws_sdk_sqs::Client,
     schedule: Option<Schedule>,
     batches: shared::aws::DynamoBatchStore,
+    catalogue: shared::aws::DynamoBatchCatalogue,
     _dynamodb: DynamoDb,
     _sqs_stop: oneshot::Sender<()>,
     meter: Arc<Meter>,
@@ -150,7 +151,14 @@ impl Stack {
             endpoints: services.endpoints,
             sqs_client: services.sqs_client,
             schedule,
-            batches: shared::aws::DynamoBatchStore::new(services.dynamodb_client, BATCH_TABLE),
+            batches: shared::aws::DynamoBatchStore::new(
+                services.dynamodb_client.clone(),
+                BATCH_TABLE,
+            ),
+            catalogue: shared::aws::DynamoBatchCatalogue::new(
+                services.dynamodb_client,
+                BATCH_TABLE,
+            ),
             meter,
             architecture: resources.function(AGGREGATOR)?.architecture.clone(),
             chunk_buckets: bodies::chunk_buckets(&options.variables, &options.faults.redeploys),

@@ -22,6 +22,7 @@ pub mod retention;
 pub mod retry;
 pub mod seqs;
 pub mod sequence;
+pub mod sweep;
 pub mod text;
 pub mod time;
 pub mod turns;

@@ -157,9 +157,11 @@ pub const TICKETS_IN_CHAIN_MAX: u64 = 12;
 pub const REMINDED_FOR: Duration = Duration::from_secs(600);
 /// Keys of `status-index` that the batches of one status are spread over. One key takes 1,000 write units a second.
 pub const STATUS_SHARDS: u8 = 4;
-/// Batches of one status that one sweep reads, oldest first. A ticket moves the due time of its batch, so the next
-/// sweep reads others.
-pub const SWEEP_BATCHES_MAX: usize = 500;
+/// Pages of one key of `status-index` that one sweep reads, of 1 MB each: some 300,000 batches, oldest first. A ticket moves the due
+/// time of its batch, so the next sweep reads others.
+pub const SWEEP_PAGES_MAX: usize = 50;
+/// Tickets that a sweep sends however many tickets wait in the queue, so that a lost one is replaced in any case.
+pub const SWEEP_TICKETS_MIN: usize = 500;
 
 /// Longest one call to DynamoDB or SQS may take before its reply counts as lost.
 pub const ATTEMPT_TIMEOUT_MAX: Duration = Duration::from_millis(1_500);
@@ -179,6 +181,8 @@ pub const QUOTA_RETENTION: Duration =
 pub const PAUSE_TIME_MAX: Duration = Duration::from_secs(3 * 24 * 3_600);
 /// Pauses at the same time. The batch-processor reads all of them for every ticket.
 pub const PAUSES_MAX: usize = 50;
+/// Pauses that were resumed or replaced and would not have ended yet, in the item with the pauses.
+pub const FORMER_PAUSES_MAX: usize = 50;
 /// How long a claim whose body is in a chunk outlasts the dedup window, from the opening of its batch on.
 pub const CHUNK_CLAIM_RETENTION: Duration = Duration::from_secs(15 * 24 * 3_600);
 /// How long the record of a complete batch of chunks outlasts the dedup window. It judges every claim of the batch.

@@ -150,10 +150,14 @@ pub enum Bug {
     CorrectedTakenForConflict,
     /// The sweep finds nothing.
     SweepBlind,
+    /// The sweep reads the first page of each list only.
+    SweepStopsAfterPage,
     /// Only the first attempt of a batch looks at the pauses.
     PauseOverlooked,
     /// A batch that is paused is not due when the pause ends.
     PausedForEver,
+    /// A batch that was put back until the end of a pause stays so when the pause is resumed or shortened.
+    LiftedPauseForgotten,
     /// The hours of delivery are not looked at once a part is frozen.
     HoursOverlooked,
     /// An attempt at a delivery begins without another look at the clock after the pause before it.
@@ -281,8 +285,10 @@ impl Bug {
         Bug::RejectedCountedAsDelivered,
         Bug::CorrectedTakenForConflict,
         Bug::SweepBlind,
+        Bug::SweepStopsAfterPage,
         Bug::PauseOverlooked,
         Bug::PausedForEver,
+        Bug::LiftedPauseForgotten,
         Bug::HoursOverlooked,
         Bug::ClockNotLookedAtAgain,
         Bug::NeverOpened,

@@ -14,7 +14,7 @@ use protocol::claim::{Claim, LockItem, Overflow};
 use protocol::ids::{
     BatchId, BatchShard, BodyHash, EventId, PieceId, SeatKey, Seq, SourceArn, SqsMessageId,
 };
-use protocol::pause::Pause;
+use protocol::pause::Pauses;
 use protocol::quota::{QuotaAccount, QuotaScope};
 use protocol::sequence::{Sequence, SequenceScope};
 use protocol::time::Timestamp;
@@ -187,12 +187,36 @@ pub enum BatchReply {
     Refused(Option<Box<BatchRecord>>),
 }
 
-/// A batch that is past its due time, as `status-index` shows it. It may have made progress since.
+/// A batch of a list, as `status-index` shows it. It may have made progress since.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Overdue {
     pub batch_id: BatchId,
     pub source: SourceArn,
     pub due_at: Timestamp,
+}
+
+/// One of the [`STATUS_SHARDS`](protocol::limits::STATUS_SHARDS) keys of a list in `status-index`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListShard {
+    pub listing: Listing,
+    pub shard: u8,
+}
+
+/// The last entry of a page, as it is stored: an entry that was edited by hand may have other values than an [`Overdue`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListPosition {
+    pub batch_id: String,
+    /// Milliseconds since the epoch.
+    pub due_at: String,
+}
+
+/// One page of a list.
+#[derive(Clone, Debug, Default)]
+pub struct ListPage {
+    /// The batches by due time, the oldest first.
+    pub batches: Vec<Overdue>,
+    /// Where the next page starts; `None` at the end.
+    pub next: Option<ListPosition>,
 }
 
 /// The batch table.
@@ -207,13 +231,13 @@ pub trait BatchStore: Send + Sync {
     /// Applies `write` atomically, with the effect of [`apply`](protocol::batch::apply).
     async fn write(&self, batch: BatchId, write: &BatchWrite) -> Result<BatchReply, PortError>;
 
-    /// Returns up to `max` batches of this list whose `dueAt` is before `now`, oldest first. Eventually consistent.
+    /// Returns a page of the batches of this list and shard whose `dueAt` is before `due_before`. Eventually consistent.
     async fn overdue(
         &self,
-        listing: Listing,
-        now: Timestamp,
-        max: usize,
-    ) -> Result<Vec<Overdue>, PortError>;
+        list: ListShard,
+        due_before: Timestamp,
+        after: Option<&ListPosition>,
+    ) -> Result<ListPage, PortError>;
 }
 
 /// The batch queue.
@@ -222,6 +246,12 @@ pub trait BatchQueue: Send + Sync {
     /// Sends a ticket that becomes visible after `delay` (whole seconds, at most 900). After a lost reply, the ticket
     /// may have been sent; sending it again is harmless.
     async fn send(&self, ticket: &Ticket, delay: Duration) -> Result<(), PortError>;
+
+    /// Sends up to 10 tickets in one request, each with its delay as in [`send`](Self::send). Returns a result for each, in order.
+    async fn send_all(&self, tickets: &[(Ticket, Duration)]) -> Vec<Result<(), PortError>>;
+
+    /// Returns how many tickets the queue holds. The numbers are approximate and may be a minute old.
+    async fn depth(&self) -> Result<QueueDepth, PortError>;
 
     /// Makes a ticket that was received and not acknowledged visible again after `delay` (whole seconds, at most 12
     /// hours from its receive) instead of after the queue's visibility timeout. `receipt` is the ticket's receipt
@@ -349,15 +379,6 @@ pub trait ChunkStore: Send + Sync {
     /// Reads a piece with strong consistency; returns `None` when there is none. An error may mean that the caller has no
     /// permission: only `None` is certain.
     async fn get(&self, place: &ChunkPlace, id: PieceId) -> Result<Option<Piece>, PortError>;
-}
-
-/// All pauses of deliveries.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Pauses {
-    /// The pauses, ended ones too.
-    pub pauses: Vec<Pause>,
-    /// How often they were written; 0 if there never was a pause.
-    pub version: u64,
 }
 
 /// The pauses of deliveries. Operators write them, and the batch-processor reads them.

@@ -19,6 +19,7 @@ use tests::runs_all_cases;
 
 use crate::dynamo;
 use crate::events::{batch, ms, record};
+use crate::lists::listed;
 
 /// Where the bodies of a seed's batch are.
 const BODIES: [&str; 4] = ["items", "table", "items", "s3://bucket/prefix/"];
@@ -364,10 +365,7 @@ async fn lists(store: &dyn BatchStore) -> Vec<Vec<Overdue>> {
     let mut lists = Vec::new();
     let statuses = Status::ALL.map(Listing::Status);
     for listing in statuses.into_iter().chain([Listing::Notices]) {
-        let found = store.overdue(listing, Timestamp::FAR_FUTURE, 1_000).await;
-        let mut found = found.expect("the index can be queried");
-        found.sort_by_key(|batch| batch.batch_id);
-        lists.push(found);
+        lists.push(listed(store, listing, Timestamp::FAR_FUTURE).await);
     }
     lists
 }

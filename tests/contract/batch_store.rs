@@ -13,6 +13,7 @@ use protocol::time::Timestamp;
 use shared::ports::{BatchReply, BatchStore, Overdue};
 
 use crate::events::{batch, ms, record};
+use crate::lists::listed;
 
 macro_rules! batch_store_contract {
     ($($claim:ident)*) => {
@@ -36,7 +37,7 @@ batch_store_contract! {
     a_refused_write_returns_the_present_record
     witnesses_of_a_sealed_batch_are_merged_and_counted
     a_batch_lives_from_open_to_complete
-    overdue_batches_are_returned_oldest_first_up_to_the_maximum
+    batches_of_a_list_are_returned_oldest_first
     large_records_do_not_hide_later_ones_from_the_sweep
     a_complete_batch_is_never_overdue
 }
@@ -296,7 +297,7 @@ async fn a_batch_lives_from_open_to_complete<S: BatchStore>(store: &S) {
     assert_eq!(store.read(batch(1)).await.unwrap(), Some(complete));
 }
 
-async fn overdue_batches_are_returned_oldest_first_up_to_the_maximum<S: BatchStore>(store: &S) {
+async fn batches_of_a_list_are_returned_oldest_first<S: BatchStore>(store: &S) {
     for number in 0..20 {
         let mut record = record(batch(number));
         record.due_at = ms(u64::try_from(number * 7 % 20).unwrap());
@@ -307,57 +308,24 @@ async fn overdue_batches_are_returned_oldest_first_up_to_the_maximum<S: BatchSto
         });
         store.create(&record).await.unwrap();
     }
-    let due = |found: Vec<Overdue>| -> Vec<u64> {
-        found
+    let open = Listing::Status(Status::Open);
+    let due = async |listing, due_before| {
+        let found = listed(store, listing, ms(due_before)).await;
+        let due = found
             .iter()
-            .map(|overdue| overdue.due_at.as_ms() - ms(0).as_ms())
-            .collect()
+            .map(|batch| batch.due_at.as_ms() - ms(0).as_ms());
+        due.collect::<Vec<u64>>()
     };
-    let first = store
-        .overdue(Listing::Status(Status::Open), ms(8), 1)
-        .await
-        .unwrap();
-    let expected = Overdue {
+    let first = Overdue {
         batch_id: batch(0),
         source: record(batch(0)).source,
         due_at: ms(0),
     };
-    assert_eq!(first, [expected]);
-    assert_eq!(
-        due(store
-            .overdue(Listing::Status(Status::Open), ms(8), 100)
-            .await
-            .unwrap()),
-        [0, 2, 4, 6]
-    );
-    assert_eq!(
-        due(store
-            .overdue(Listing::Status(Status::Open), ms(9), 3)
-            .await
-            .unwrap()),
-        [0, 2, 4]
-    );
-    assert!(
-        due(store
-            .overdue(Listing::Status(Status::Open), ms(9), 0)
-            .await
-            .unwrap())
-        .is_empty()
-    );
-    assert!(
-        due(store
-            .overdue(Listing::Status(Status::Open), ms(0), 100)
-            .await
-            .unwrap())
-        .is_empty()
-    );
-    assert!(
-        store
-            .overdue(Listing::Status(Status::Error), ms(100), 100)
-            .await
-            .unwrap()
-            .is_empty()
-    );
+    assert_eq!(listed(store, open, ms(1)).await, [first]);
+    assert_eq!(due(open, 8).await, [0, 2, 4, 6]);
+    assert_eq!(due(open, 9).await, [0, 2, 4, 6, 8]);
+    assert_eq!(due(open, 0).await, [0; 0]);
+    assert_eq!(due(Listing::Status(Status::Error), 100).await, [0; 0]);
 }
 
 async fn large_records_do_not_hide_later_ones_from_the_sweep<S: BatchStore>(store: &S) {
@@ -367,13 +335,10 @@ async fn large_records_do_not_hide_later_ones_from_the_sweep<S: BatchStore>(stor
         record.error = Some("x".repeat(300_000));
         store.create(&record).await.unwrap();
     }
-    let due = store
-        .overdue(Listing::Status(Status::Open), ms(100), 8)
-        .await
-        .unwrap();
+    let due = listed(store, Listing::Status(Status::Open), ms(100)).await;
     assert_eq!(
         due.iter().map(|record| record.batch_id).collect::<Vec<_>>(),
-        (0..8).map(batch).collect::<Vec<_>>()
+        (0..10).map(batch).collect::<Vec<_>>()
     );
 }
 
@@ -388,14 +353,8 @@ async fn a_complete_batch_is_never_overdue<S: BatchStore>(store: &S) {
         },
     )
     .await;
-    assert_eq!(
-        store
-            .overdue(Listing::Status(Status::Processing), ms(1_000_000), 10)
-            .await
-            .unwrap()
-            .len(),
-        1
-    );
+    let processing = Listing::Status(Status::Processing);
+    assert_eq!(listed(store, processing, ms(1_000_000)).await.len(), 1);
     applied(
         store,
         BatchWrite::Complete {
@@ -410,13 +369,7 @@ async fn a_complete_batch_is_never_overdue<S: BatchStore>(store: &S) {
     )
     .await;
     for status in Status::ALL {
-        assert!(
-            store
-                .overdue(Listing::Status(status), ms(1_000_000), 10)
-                .await
-                .unwrap()
-                .is_empty(),
-            "{status:?}"
-        );
+        let left = listed(store, Listing::Status(status), ms(1_000_000)).await;
+        assert_eq!(left, [], "{status:?}");
     }
 }

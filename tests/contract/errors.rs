@@ -9,7 +9,9 @@ use protocol::ids::{BatchShard, SeatKey};
 use protocol::seqs::SeqSet;
 use shared::aws::{DynamoBatchStore, DynamoLockStore};
 use shared::config::WriteMode;
-use shared::ports::{BatchStore, ClaimReply, LockStore, PortError, Release, ReleaseReply};
+use shared::ports::{
+    BatchStore, ClaimReply, ListShard, LockStore, PortError, Release, ReleaseReply,
+};
 use tokio::net::{TcpListener, TcpSocket};
 
 use crate::dynamo::{BATCH_INDEX, dynamodb, dynamodb_of};
@@ -84,12 +86,11 @@ async fn every_error(dynamodb: Client, table: &str) -> Vec<PortError> {
     errors.push(batches.create(&record(batch(1))).await.unwrap_err());
     errors.push(batches.read(batch(1)).await.unwrap_err());
     errors.push(batches.write(batch(1), &witness()).await.unwrap_err());
-    errors.push(
-        batches
-            .overdue(Listing::Status(Status::Open), ms(0), 10)
-            .await
-            .unwrap_err(),
-    );
+    let list = ListShard {
+        listing: Listing::Status(Status::Open),
+        shard: 0,
+    };
+    errors.push(batches.overdue(list, ms(0), None).await.unwrap_err());
     assert_eq!(errors.len(), 24);
     errors
 }

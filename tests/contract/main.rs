@@ -14,6 +14,7 @@ mod clients;
 mod dynamo;
 mod errors;
 mod events;
+mod lists;
 mod lock_reads;
 mod lock_store;
 mod malformed;

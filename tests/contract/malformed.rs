@@ -16,6 +16,7 @@ use crate::dynamo::{self, BATCH_INDEX};
 use crate::events::{
     batch, chunk_claim, chunk_claim_in, claim, claim_free, claim_in, event, ms, record, tombstone,
 };
+use crate::lists::listed;
 
 /// Sets one attribute of one item, or removes it.
 async fn edit(
@@ -246,10 +247,8 @@ async fn an_edited_record_of_a_batch_of_chunks_is_refused_with_its_key_and_attri
 }
 
 async fn due(store: &DynamoBatchStore) -> Vec<BatchId> {
-    let due = store
-        .overdue(Listing::Status(Status::Open), ms(1_000_000), 10)
-        .await;
-    let mut ids: Vec<BatchId> = due.unwrap().iter().map(|one| one.batch_id).collect();
+    let due = listed(store, Listing::Status(Status::Open), ms(1_000_000)).await;
+    let mut ids: Vec<BatchId> = due.iter().map(|one| one.batch_id).collect();
     ids.sort_unstable();
     ids
 }

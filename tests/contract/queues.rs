@@ -94,7 +94,7 @@ fn tickets() -> Vec<Ticket> {
     vec![Ticket::new(batch(1), TicketReason::Window), hinted, bare]
 }
 
-/// Checks that every ticket arrives as it was sent; `received` returns the visible tickets.
+/// Checks that every ticket arrives as it was sent, alone and with others; `received` returns the visible tickets.
 async fn tickets_arrive_as_they_were_sent<Q: BatchQueue>(
     queue: &Q,
     received: impl AsyncFn() -> Vec<Ticket>,
@@ -103,6 +103,18 @@ async fn tickets_arrive_as_they_were_sent<Q: BatchQueue>(
         queue.send(&ticket, Duration::ZERO).await.unwrap();
         assert_eq!(received().await, [ticket]);
     }
+    let mut all = tickets();
+    all.extend((10..17).map(|number| Ticket::new(batch(number), TicketReason::Sweep)));
+    let delayed = |ticket| (ticket, Duration::ZERO);
+    let replies = queue.send_all(&Vec::from_iter(all.iter().cloned().map(delayed)));
+    let replies = replies.await;
+    assert!(
+        replies.len() == 10 && replies.iter().all(Result::is_ok),
+        "{replies:?}"
+    );
+    let mut there = received().await;
+    there.sort_by_key(|ticket| ticket.batch_id);
+    assert_eq!(there, all);
 }
 
 #[tokio::test]
@@ -132,11 +144,39 @@ async fn a_delayed_ticket_is_not_visible_yet_however_short_the_delay() {
     let queue = queue().await;
     let sender = SqsBatchQueue::new(queue.client.clone(), &queue.url);
     // A delay of less than a second is rounded up to one second; the longest delay of SQS is accepted.
-    for delay in [Duration::from_millis(1), Duration::from_secs(900)] {
+    let delays = [Duration::from_millis(1), Duration::from_secs(900)];
+    for delay in delays {
         sender.send(&tickets()[0], delay).await.unwrap();
     }
-    assert_eq!(queue.sqs.depth(QUEUE).unwrap().delayed, 2);
+    let delayed = delays.map(|delay| (tickets().remove(0), delay));
+    assert!(sender.send_all(&delayed).await.iter().all(Result::is_ok));
+    assert_eq!(sender.depth().await.unwrap().delayed, 4);
     assert!(queue.take().await.is_empty());
+}
+
+async fn a_batch_queue_returns_its_depth<Q: BatchQueue>(queue: &Q) {
+    let (minute, longest) = (Duration::from_secs(60), Duration::from_secs(900));
+    for delay in [Duration::ZERO, minute, longest] {
+        queue.send(&tickets()[0], delay).await.unwrap();
+    }
+    let expected = QueueDepth {
+        visible: 1,
+        in_flight: 0,
+        delayed: 2,
+    };
+    assert_eq!(queue.depth().await.unwrap(), expected);
+}
+
+#[tokio::test]
+async fn a_batch_queue_returns_its_depth_in_memory() {
+    a_batch_queue_returns_its_depth(&MemoryBatchQueue::new()).await;
+}
+
+#[tokio::test]
+async fn a_batch_queue_returns_its_depth_on_sqs() {
+    let queue = queue().await;
+    let batch_queue = SqsBatchQueue::new(queue.client.clone(), &queue.url);
+    a_batch_queue_returns_its_depth(&batch_queue).await;
 }
 
 fn quarantined(number: usize, body: impl Into<Arc<str>>) -> Quarantined {
@@ -330,15 +370,15 @@ async fn only_the_message_that_sqs_refuses_fails() {
 async fn a_missing_queue_is_refused_by_name() {
     let queue = queue().await;
     let url = queue.url.replace(QUEUE, "no-such-queue");
-    let ticket = SqsBatchQueue::new(queue.client.clone(), &url)
-        .send(&tickets()[0], Duration::ZERO)
-        .await;
+    let batch_queue = SqsBatchQueue::new(queue.client.clone(), &url);
+    let ticket = batch_queue.send(&tickets()[0], Duration::ZERO).await;
+    let depth = batch_queue.depth().await.map(|_| ());
     let quarantine = SqsQuarantineQueue::new(queue.client.clone(), &url);
     let quarantined = quarantine
         .send(&[quarantined(0, "body"), quarantined(1, "body")])
         .await;
     assert_eq!(quarantined.len(), 2);
-    for answer in quarantined.into_iter().chain([ticket]) {
+    for answer in quarantined.into_iter().chain([ticket, depth]) {
         let error = answer.unwrap_err();
         assert!(
             matches!(error, PortError::Refused { service: "SQS", .. }),
@@ -361,21 +401,34 @@ async fn entries_of_a_request_have_separate_results() {
         format!("{endpoint}/000000000000/{QUEUE}"),
     );
     let messages: Vec<Quarantined> = (0..6).map(|n| quarantined(n, "body")).collect();
-    let answers = quarantine.send(&messages).await;
-    assert!(
-        matches!(
-            &answers[..],
-            [
-                Ok(()),
-                Err(PortError::Unknown { .. }),
-                Err(PortError::Refused { .. }),
-                Err(PortError::Throttled { .. }),
-                Err(PortError::Unknown { .. }),
-                Err(PortError::Unknown { .. })
-            ]
-        ),
-        "{answers:?}"
-    );
+    let url = format!("{endpoint}/000000000000/{QUEUE}");
+    let batch_queue = SqsBatchQueue::new(client_of(&endpoint), url);
+    let ticket = |number| {
+        (
+            Ticket::new(batch(number), TicketReason::Sweep),
+            Duration::ZERO,
+        )
+    };
+    let tickets = Vec::from_iter((0..6).map(ticket));
+    for answers in [
+        quarantine.send(&messages).await,
+        batch_queue.send_all(&tickets).await,
+    ] {
+        assert!(
+            matches!(
+                &answers[..],
+                [
+                    Ok(()),
+                    Err(PortError::Unknown { .. }),
+                    Err(PortError::Refused { .. }),
+                    Err(PortError::Throttled { .. }),
+                    Err(PortError::Unknown { .. }),
+                    Err(PortError::Unknown { .. })
+                ]
+            ),
+            "{answers:?}"
+        );
+    }
 }
 
 /// Checks that a source returns its depth, and that the error of a missing queue has its name. `arrange` changes the

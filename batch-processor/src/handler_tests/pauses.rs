@@ -1,25 +1,56 @@
-use protocol::pause::Pause;
-use shared::ports::{PauseStore, Pauses};
+use protocol::pause::{Pause, Pauses};
+use shared::ports::PauseStore;
 
+use super::sweep::sweep;
 use super::*;
 
 const PAUSE: Duration = Duration::from_secs(600);
 
 /// Pauses deliveries of `source` until [`PAUSE`] after the start.
 async fn pause(processor: &Processor, source: &str) {
+    pause_for(processor, source, PAUSE).await;
+}
+
+/// Pauses deliveries of `source` until a time after the start.
+async fn pause_for(processor: &Processor, source: &str, length: Duration) {
     let pause = Pause {
         source: Some(source.parse().unwrap()),
         batch_key: None,
-        until: START + PAUSE,
+        until: START + length,
         at: START,
         by: "me".to_owned(),
         why: "the database is mended".to_owned(),
     };
-    let pauses = Pauses {
-        pauses: vec![pause],
-        version: 0,
-    };
-    assert!(processor.fakes.pause_store.write(&pauses).await.unwrap());
+    change(processor, |pauses| pauses.pause(pause, START)).await;
+}
+
+/// Ends the pause of `source`.
+async fn resume(processor: &Processor, source: &str) {
+    let source = Some(source.parse().unwrap());
+    change(processor, |pauses| {
+        assert!(pauses.resume(&source, &None, START));
+    })
+    .await;
+}
+
+async fn change(processor: &Processor, change: impl FnOnce(&mut Pauses)) {
+    let store = &processor.fakes.pause_store;
+    let mut pauses = store.read().await.unwrap();
+    change(&mut pauses);
+    assert!(store.write(&pauses).await.unwrap());
+}
+
+/// Has the next sweep wake the batch, which is delivered with its ticket.
+async fn the_sweep_wakes_the_batch(processor: &Processor) {
+    let swept = sweep(processor).await;
+    assert_eq!((swept.overdue, swept.tickets_sent), (0, 1), "{swept:?}");
+    let sent = processor.fakes.batch_queue.take();
+    assert_eq!((sent[0].0.batch_id, sent[0].1), (batch(), Duration::ZERO));
+    assert_eq!(
+        sweep(processor).await.tickets_sent,
+        0,
+        "one ticket suffices"
+    );
 }
 
 #[tokio::test]
@@ -141,4 +172,76 @@ async fn an_event_that_a_second_look_finds_in_a_pause_waits_for_its_end() {
         delivered(&processor),
         [(format!("{}/1", batch()), ids(&[1]))]
     );
+}
+
+#[tokio::test]
+async fn repro_a_batch_that_was_leased_before_a_resume_and_put_back_after_it_waited_for_the_former_end()
+ {
+    let processor = a_processor();
+    opened(&processor, &[0], 0).await;
+    seal(&processor, 1).await;
+    pause(&processor, "arn:q").await;
+    // It reads the pauses, and writes after the operator did.
+    let now = processor.fakes.clock.now();
+    let lease = Lease {
+        owner: "slow".parse().unwrap(),
+        until: now + Duration::from_secs(60),
+    };
+    let owner = lease.owner.clone();
+    write(
+        &processor,
+        BatchWrite::Lease {
+            lease,
+            at: now,
+            operator: None,
+        },
+    )
+    .await;
+    resume(&processor, "arn:q").await;
+    assert_eq!(sweep(&processor).await.tickets_sent, 0, "it is leased");
+    write(
+        &processor,
+        BatchWrite::GiveUp {
+            owner,
+            due_at: START + PAUSE,
+            verify_at: None,
+            turn_at: None,
+            failure: None,
+        },
+    )
+    .await;
+    the_sweep_wakes_the_batch(&processor).await;
+    assert!(!ticket(&processor).await);
+    assert_eq!(delivered(&processor).len(), 1);
+}
+
+#[tokio::test]
+async fn repro_a_batch_waited_for_the_former_end_of_a_pause_that_was_shortened() {
+    let processor = a_processor();
+    opened(&processor, &[0], 0).await;
+    seal(&processor, 1).await;
+    pause(&processor, "arn:q").await;
+    assert!(!ticket(&processor).await, "the ticket is acknowledged");
+    assert_eq!(sweep(&processor).await.tickets_sent, 0, "it is paused");
+    pause_for(&processor, "arn:q", PAUSE / 10).await;
+    the_sweep_wakes_the_batch(&processor).await;
+    assert!(!ticket(&processor).await);
+    assert!(delivered(&processor).is_empty(), "it is still paused");
+    assert_eq!(record(&processor).due_at, START + PAUSE / 10);
+    processor.fakes.clock.advance(PAUSE / 10);
+    assert!(!ticket(&processor).await);
+    assert_eq!(delivered(&processor).len(), 1);
+}
+
+#[tokio::test]
+async fn a_batch_that_another_pause_keeps_is_left_alone_when_one_is_resumed() {
+    let processor = a_processor();
+    opened(&processor, &[0], 0).await;
+    seal(&processor, 1).await;
+    pause(&processor, "arn:q").await;
+    pause_for(&processor, "arn:other", PAUSE * 2).await;
+    assert!(!ticket(&processor).await);
+    resume(&processor, "arn:other").await;
+    assert_eq!(sweep(&processor).await.tickets_sent, 0);
+    assert_eq!(record(&processor).due_at, START + PAUSE);
 }

@@ -4,17 +4,16 @@ use std::fmt;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args};
-use futures::future::try_join_all;
 use protocol::batch::{Listing, OperatorNote, Status};
 use protocol::ids::{BatchId, BatchKey, SourceArn};
-use protocol::limits::{PAUSE_TIME_MAX, PAUSES_MAX};
-use protocol::pause::Pause;
-use protocol::retry::RetryPolicy;
+use protocol::limits::{PAUSE_TIME_MAX, PAUSES_MAX, SQS_BATCH_ENTRIES_MAX};
+use protocol::pause::{Pause, Pauses};
 use protocol::text::counted;
 use protocol::time::Timestamp;
 use serde::Serialize;
 use shared::aws::BatchSummary;
-use shared::ports::{BatchQueue, PauseStore, Pauses, PortError};
+use shared::ports::{Overdue, PauseStore, PortError};
+use shared::retry::{Unsent, send_tickets};
 use shared::wire::{Ticket, TicketReason};
 
 use super::views::LeaseView;
@@ -22,7 +21,7 @@ use crate::change::ChangeArgs;
 use crate::failure::{Done, Failure};
 use crate::interrupt::Interrupt;
 use crate::outcome::Output;
-use crate::service::Service;
+use crate::service::{REQUESTS_MAX, Service};
 use crate::table::Table;
 use crate::times::{duration, with_distance};
 
@@ -69,10 +68,10 @@ struct Report {
     pauses: Vec<PauseView>,
     /// Deliveries that began before a pause and may still go on.
     under_way: Vec<Delivery>,
-    /// Tickets that were sent to batches whose pause has ended.
+    /// Tickets that were sent to batches whose pause was ended or shortened.
     #[serde(skip_serializing_if = "Option::is_none")]
     tickets: Option<usize>,
-    /// How many batches get no ticket because of a signal. The sweep sends them one when the pause would have ended.
+    /// How many batches get no ticket because of a signal. The next sweep sends them one.
     #[serde(skip_serializing_if = "Option::is_none")]
     not_reached: Option<usize>,
     #[serde(skip)]
@@ -101,8 +100,13 @@ struct Delivery {
     lease: LeaseView,
 }
 
-/// Pauses deliveries.
-pub async fn pause(service: &Service, args: &PauseArgs, output: Output) -> Result<Done, Failure> {
+/// Pauses deliveries. One that is shorter than a pause before has the batches looked at that wait for the former end.
+pub async fn pause(
+    service: &Service,
+    args: &PauseArgs,
+    interrupt: &Interrupt,
+    output: Output,
+) -> Result<Done, Failure> {
     let operator = args.change.operator()?;
     if args.length > PAUSE_TIME_MAX || args.length.is_zero() {
         let (got, max) = (args.length.as_secs(), PAUSE_TIME_MAX.as_secs());
@@ -111,7 +115,7 @@ pub async fn pause(service: &Service, args: &PauseArgs, output: Output) -> Resul
         )));
     }
     let now = service.now();
-    let pauses = service.pauses().await?;
+    let mut pauses = service.pauses().await?;
     let (by, why) = operator
         .as_ref()
         .map_or(("", ""), |operator| (&operator.by, &operator.why));
@@ -125,25 +129,14 @@ pub async fn pause(service: &Service, args: &PauseArgs, output: Output) -> Resul
         by: note.by,
         why: note.why,
     };
-    let next = paused(pauses, pause, now)?;
-    if operator.is_some() {
-        write(service, &next).await?;
+    pauses.pause(pause, now);
+    let count = pauses.pauses.len();
+    if count > PAUSES_MAX {
+        return Err(Failure::Refused(format!(
+            "pauses: too many: got {count}, expected at most {PAUSES_MAX}; resume others first"
+        )));
     }
-    let report = Report {
-        done: operator.is_some(),
-        under_way: under_way(service, &next.pauses).await?,
-        pauses: next.pauses.iter().map(PauseView::of).collect(),
-        tickets: None,
-        not_reached: None,
-        now,
-        hint: args.change.hint(),
-    };
-    output.print(&report, &report);
-    Ok(if report.done {
-        Done::Yes
-    } else {
-        Done::OnlyShown
-    })
+    replace(service, &pauses, &args.change, interrupt, output).await
 }
 
 /// Ends a pause, and has the batches delivered that waited for its end.
@@ -153,40 +146,46 @@ pub async fn resume(
     interrupt: &Interrupt,
     output: Output,
 ) -> Result<Done, Failure> {
-    let operator = args.change.operator()?;
     let mut pauses = service.pauses().await?;
-    let now = service.now();
-    let scope = (&args.scope.source, &args.scope.key);
-    let ended = |pause: &Pause| (&pause.source, &pause.batch_key) == scope;
-    if !pauses.pauses.iter().any(ended) {
+    if !pauses.resume(&args.scope.source, &args.scope.key, service.now()) {
         return Err(Failure::NotFound(
             "pause: not found: expected the source and key of one; `pauses` lists them".to_owned(),
         ));
     }
-    pauses
-        .pauses
-        .retain(|pause| !ended(pause) && pause.until > now);
-    if operator.is_some() {
-        write(service, &pauses).await?;
+    replace(service, &pauses, &args.change, interrupt, output).await
+}
+
+/// Writes the pauses, and sends a ticket to each batch that waits for a pause which is not among them any more; or shows what it would do.
+async fn replace(
+    service: &Service,
+    pauses: &Pauses,
+    change: &ChangeArgs,
+    interrupt: &Interrupt,
+    output: Output,
+) -> Result<Done, Failure> {
+    let done = change.operator()?.is_some();
+    if done && !service.pause_store.write(pauses).await? {
+        return Err(Failure::Refused(
+            "pauses: changed since they were read; look again".to_owned(),
+        ));
     }
-    // Only now: a processor that saw the pause may have given its lease up until this moment.
-    let waiting = waiting(service, scope).await?;
-    let tickets = match &operator {
-        Some(_) => wake(service, &waiting, interrupt).await?,
-        None => waiting.len(),
+    let waiting = waiting(service, pauses).await?;
+    let tickets = match done {
+        true => wake(service, &waiting, interrupt).await?,
+        false => waiting.len(),
     };
     let not_reached = waiting.len() - tickets;
     let report = Report {
-        done: operator.is_some(),
+        done,
+        under_way: under_way(service, &pauses.pauses).await?,
         pauses: pauses.pauses.iter().map(PauseView::of).collect(),
-        under_way: Vec::new(),
         tickets: Some(tickets),
         not_reached: Some(not_reached).filter(|count| *count > 0),
-        now,
-        hint: args.change.hint(),
+        now: service.now(),
+        hint: change.hint(),
     };
     output.print(&report, &report);
-    Ok(match (report.done, interrupt.signal()) {
+    Ok(match (done, interrupt.signal()) {
         (true, Some(signal)) if not_reached > 0 => Done::Stopped(signal),
         (true, _) => Done::Yes,
         (false, _) => Done::OnlyShown,
@@ -215,47 +214,21 @@ pub async fn list(service: &Service, output: Output) -> Result<Done, Failure> {
     Ok(Done::Yes)
 }
 
-/// Returns the pauses with a new one, which replaces one of the same scope. Ended ones are dropped.
-fn paused(mut pauses: Pauses, pause: Pause, now: Timestamp) -> Result<Pauses, Failure> {
-    pauses
-        .pauses
-        .retain(|other| other.until > now && !other.has_scope_of(&pause));
-    pauses.pauses.push(pause);
-    match pauses.pauses.len() {
-        0..=PAUSES_MAX => Ok(pauses),
-        count => Err(Failure::Refused(format!(
-            "pauses: too many: got {count}, expected at most {PAUSES_MAX}; resume others first"
-        ))),
-    }
-}
-
-async fn write(service: &Service, pauses: &Pauses) -> Result<(), Failure> {
-    match service.pause_store.write(pauses).await? {
-        true => Ok(()),
-        false => Err(Failure::Refused(
-            "pauses: changed since they were read; look again".to_owned(),
-        )),
-    }
-}
-
-/// Returns the batches in processing that the index shows, with their records.
-async fn processing(service: &Service) -> Result<Vec<BatchSummary>, Failure> {
-    let found = service
-        .catalogue
-        .listed(Listing::Status(Status::Processing), None)
-        .await?;
-    let ids: Vec<BatchId> = found.into_iter().map(|batch| batch.batch_id).collect();
-    Ok(service.catalogue.summaries(&ids).await?.summaries)
-}
-
 /// Returns the deliveries of paused batches that are under way: a pause does not stop them.
 async fn under_way(service: &Service, pauses: &[Pause]) -> Result<Vec<Delivery>, Failure> {
+    if pauses.is_empty() {
+        return Ok(Vec::new());
+    }
     let now = service.now();
     let paused = |batch: &BatchSummary| {
         let mut pauses = pauses.iter();
         pauses.any(|pause| pause.covers(&batch.source, batch.batch_key.as_ref()))
     };
-    let batches = processing(service).await?;
+    let ids: Vec<BatchId> = processing(service)
+        .await?
+        .map(|batch| batch.batch_id)
+        .collect();
+    let batches = service.catalogue.summaries(&ids).await?.summaries;
     let batches = batches.into_iter().filter(paused);
     Ok(batches
         .filter_map(|batch| {
@@ -268,51 +241,47 @@ async fn under_way(service: &Service, pauses: &[Pause]) -> Result<Vec<Delivery>,
         .collect())
 }
 
-/// Returns the batches of a scope that may wait for the end of a pause: those in processing. One that is leased at this moment
-/// may be about to wait; otherwise a ticket does it no harm.
-async fn waiting(
-    service: &Service,
-    (source, key): (&Option<SourceArn>, &Option<BatchKey>),
-) -> Result<Vec<BatchId>, Failure> {
-    let batches = processing(service).await?;
-    let waits = batches.iter().filter(|batch| {
-        source.as_ref().is_none_or(|source| *source == batch.source)
-            && key
-                .as_ref()
-                .is_none_or(|key| batch.batch_key.as_ref() == Some(key))
-    });
-    Ok(waits.map(|batch| batch.batch_id).collect())
+/// Returns the batches in processing that the index shows.
+async fn processing(service: &Service) -> Result<impl Iterator<Item = Overdue>, Failure> {
+    let listing = Listing::Status(Status::Processing);
+    Ok(service.catalogue.listed(listing, None).await?.into_iter())
 }
 
-/// Sends a ticket to each batch, until a signal ends it. Returns how many. A ticket that is not sent costs time only: the sweep sends
-/// it when the pause would have ended.
+/// Returns the batches that wait for a pause which was resumed or replaced. One that is leased now and put back because of it is left to
+/// the sweep.
+async fn waiting(service: &Service, pauses: &Pauses) -> Result<Vec<BatchId>, Failure> {
+    let waits = |batch: &Overdue| pauses.were_lifted_for(batch.batch_id, batch.due_at);
+    let waiting = processing(service).await?.filter(waits);
+    Ok(waiting.map(|batch| batch.batch_id).collect())
+}
+
+/// Sends a ticket to each batch, until a signal ends it. Returns how many. A ticket that is not sent costs time only: the sweep sends it.
 async fn wake(
     service: &Service,
     batches: &[BatchId],
     interrupt: &Interrupt,
 ) -> Result<usize, Failure> {
+    if batches.is_empty() {
+        return Ok(0);
+    }
     let queue = service.batch_queue()?;
     let mut tickets = 0;
-    for batches in batches.chunks(crate::service::REQUESTS_MAX) {
-        let sent = batches
-            .iter()
-            .map(|batch| wake_one(service, &queue, *batch));
+    for batches in batches.chunks(SQS_BATCH_ENTRIES_MAX * REQUESTS_MAX) {
         if interrupt.signal().is_some() {
             break;
         }
-        tickets += try_join_all(sent).await?.len();
+        let ticket = |batch: &BatchId| (Ticket::new(*batch, TicketReason::Sweep), service.now());
+        let all = Vec::from_iter(batches.iter().map(ticket));
+        let sent = send_tickets(&queue, &all, REQUESTS_MAX, &service.budget()).await;
+        for sent in sent {
+            match sent {
+                Ok(()) => tickets += 1,
+                Err(Unsent::Refused(error)) => return Err(error.into()),
+                Err(Unsent::OutOfTime) => return Err(PortError::DeadlineReached.into()),
+            }
+        }
     }
     Ok(tickets)
-}
-
-async fn wake_one(
-    service: &Service,
-    queue: &dyn BatchQueue,
-    batch: BatchId,
-) -> Result<(), PortError> {
-    let ticket = Ticket::new(batch, TicketReason::Sweep);
-    let send = || queue.send(&ticket, Duration::ZERO);
-    service.budget().call(RetryPolicy::CONTROL, send).await
 }
 
 impl PauseView {
@@ -366,50 +335,5 @@ impl fmt::Display for Report {
             true => Ok(()),
             false => writeln!(f, "nothing is changed; to do it, add {}", self.hint),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const NOW: Timestamp = Timestamp::from_ms(60_000);
-
-    fn pause(source: Option<&str>, until_secs: u64) -> Pause {
-        Pause {
-            source: source.map(|text| text.parse().unwrap()),
-            batch_key: None,
-            until: Timestamp::from_ms(until_secs * 1_000),
-            at: NOW,
-            by: "me".to_owned(),
-            why: "mending".to_owned(),
-        }
-    }
-
-    #[test]
-    fn a_pause_replaces_one_of_its_scope_and_ended_ones_are_dropped() {
-        let before = Pauses {
-            pauses: vec![
-                pause(Some("arn:a"), 90),
-                pause(Some("arn:ended"), 60),
-                pause(None, 70),
-            ],
-            version: 4,
-        };
-        let after = paused(before, pause(Some("arn:a"), 200), NOW).unwrap();
-        assert_eq!(after.pauses, [pause(None, 70), pause(Some("arn:a"), 200)]);
-        assert_eq!(after.version, 4);
-    }
-
-    #[test]
-    fn there_are_only_so_many_pauses() {
-        let many = (0..PAUSES_MAX).map(|number| pause(Some(&format!("arn:{number}")), 90));
-        let full = Pauses {
-            pauses: many.collect(),
-            version: 1,
-        };
-        assert!(paused(full.clone(), pause(Some("arn:0"), 95), NOW).is_ok());
-        let error = paused(full, pause(None, 95), NOW).unwrap_err();
-        assert!(error.to_string().starts_with("pauses: too many"), "{error}");
     }
 }

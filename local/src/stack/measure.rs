@@ -36,12 +36,9 @@ impl Stack {
     pub async fn batches_by_status(&self) -> anyhow::Result<BTreeMap<Status, usize>> {
         let mut counts = BTreeMap::new();
         for status in Status::ALL {
-            let records = self
-                .batches
-                .overdue(Listing::Status(status), Timestamp::FAR_FUTURE, 10_000)
-                .await
-                .context("read the batch table")?;
-            counts.insert(status, records.len());
+            let found = self.catalogue.listed(Listing::Status(status), None);
+            let found = found.await.context("read the batch table")?;
+            counts.insert(status, found.len());
         }
         Ok(counts)
     }
@@ -51,9 +48,7 @@ impl Stack {
     /// # Errors
     /// The batch table cannot be read.
     pub async fn notices_waiting(&self) -> anyhow::Result<usize> {
-        let found = self
-            .batches
-            .overdue(Listing::Notices, Timestamp::FAR_FUTURE, 10_000);
+        let found = self.catalogue.listed(Listing::Notices, None);
         Ok(found.await.context("read the batch table")?.len())
     }
 
@@ -63,7 +58,7 @@ impl Stack {
     /// The batch table cannot be read.
     pub async fn last_window(&self) -> anyhow::Result<Option<Duration>> {
         let open = Listing::Status(Status::Open);
-        let open = self.batches.overdue(open, Timestamp::FAR_FUTURE, 10_000);
+        let open = self.catalogue.listed(open, None);
         let open = open.await.context("read the batch table")?;
         let last = open.iter().map(|batch| batch.due_at).max();
         // A batch is due some time after its ticket, which comes when the window is closed.

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use anyhow::Context;
 use protocol::batch::{Listing, Status};
-use protocol::time::Timestamp;
 use shared::ports::BatchStore;
 
 use super::{QUARANTINE_QUEUE, Stack};
@@ -16,8 +15,9 @@ impl Stack {
     /// The batch table or the queue cannot be read.
     pub async fn first_trouble(&self) -> anyhow::Result<Option<String>> {
         let errors = Listing::Status(Status::Error);
-        let errors = self.batches.overdue(errors, Timestamp::FAR_FUTURE, 1);
-        if let Some(first) = errors.await.context("read the batch table")?.first() {
+        let errors = self.catalogue.listed(errors, None);
+        let errors = errors.await.context("read the batch table")?;
+        if let Some(first) = errors.iter().min_by_key(|batch| batch.due_at) {
             let record = self.batches.read(first.batch_id).await;
             let record = record.context("read the batch table")?;
             let error = record.and_then(|record| record.error).unwrap_or_default();

@@ -4,19 +4,21 @@ use aws_sdk_dynamodb::config::http::HttpResponse;
 use aws_sdk_dynamodb::error::SdkError;
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
+use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_dynamodb::types::ReturnValue::AllNew;
 use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure::AllOld;
-use protocol::batch::{BatchRecord, BatchWrite, Listing};
+use protocol::batch::{BatchRecord, BatchWrite};
 use protocol::ids::BatchId;
-use protocol::limits::STATUS_SHARDS;
 use protocol::time::Timestamp;
 
 use super::attributes::{Item, ms, s};
-use super::batch_items::{BATCH_ID, listing_shard_key, read_overdue, read_record, record_item};
+use super::batch_items::{
+    BATCH_ID, STATUS_SHARD, listing_shard_key, read_overdue, read_record, record_item,
+};
 use super::batch_writes::update;
 use super::errors::{DYNAMODB, port_error};
 use super::update::Update;
-use crate::ports::{BatchReply, BatchStore, Overdue, PortError};
+use crate::ports::{BatchReply, BatchStore, ListPage, ListPosition, ListShard, Overdue, PortError};
 
 /// The index of the batch table by status, shard and due time. A complete batch has no status, so it is not in the
 /// index.
@@ -24,8 +26,10 @@ pub const STATUS_INDEX: &str = "status-index";
 
 /// Permits the write only if there is no record with this id.
 const NO_RECORD: &str = "attribute_not_exists(batchId)";
-/// Selects the batches of one status and shard that are past their due time.
-const OVERDUE: &str = "statusShard = :shard AND dueAt < :now";
+/// Selects the batches of one list and shard that are due before a time.
+const OVERDUE: &str = "statusShard = :shard AND dueAt < :before";
+/// Sort key of the index.
+const DUE_AT: &str = "dueAt";
 
 /// The batch table on DynamoDB.
 #[derive(Clone, Debug)]
@@ -68,32 +72,6 @@ impl DynamoBatchStore {
             // `error` has this variant, as checked above. Without a record, the caller reads it.
             _ => Ok(BatchReply::Refused(None)),
         }
-    }
-
-    /// Queries one shard of the index. One page is enough, because it holds thousands of the small entries.
-    async fn overdue_of_shard(
-        &self,
-        listing: Listing,
-        shard: u8,
-        now: Timestamp,
-        max: usize,
-    ) -> Result<Vec<Overdue>, PortError> {
-        let sent = self
-            .client
-            .query()
-            .table_name(&self.table)
-            .index_name(STATUS_INDEX)
-            .key_condition_expression(OVERDUE)
-            .expression_attribute_values(":shard", listing_shard_key(listing, shard))
-            .expression_attribute_values(":now", ms(now))
-            .scan_index_forward(true)
-            .limit(i32::try_from(max).unwrap_or(i32::MAX))
-            .send()
-            .await;
-        let what = format!("{}, index {STATUS_INDEX}", self.table);
-        let output = sent.map_err(|error| port_error(DYNAMODB, &what, &error))?;
-        let items = output.items.unwrap_or_default().into_iter();
-        Ok(items.filter_map(|item| self.well_formed(item)).collect())
     }
 
     /// Returns an entry of the index, or logs an error if it is malformed, so that the sweep still gets the other
@@ -183,19 +161,43 @@ impl BatchStore for DynamoBatchStore {
 
     async fn overdue(
         &self,
-        listing: Listing,
-        now: Timestamp,
-        max: usize,
-    ) -> Result<Vec<Overdue>, PortError> {
-        if max == 0 {
-            return Ok(Vec::new());
-        }
-        let shards =
-            (0..STATUS_SHARDS).map(|shard| self.overdue_of_shard(listing, shard, now, max));
-        let due = futures::future::try_join_all(shards).await?;
-        let mut due: Vec<Overdue> = due.into_iter().flatten().collect();
-        due.sort_by_key(|overdue| overdue.due_at);
-        due.truncate(max);
-        Ok(due)
+        list: ListShard,
+        due_before: Timestamp,
+        after: Option<&ListPosition>,
+    ) -> Result<ListPage, PortError> {
+        let shard = listing_shard_key(list.listing, list.shard);
+        let start = after.map(|last| {
+            Item::from([
+                (BATCH_ID.to_owned(), s(&last.batch_id)),
+                (STATUS_SHARD.to_owned(), shard.clone()),
+                (DUE_AT.to_owned(), AttributeValue::N(last.due_at.clone())),
+            ])
+        });
+        let sent = self
+            .client
+            .query()
+            .table_name(&self.table)
+            .index_name(STATUS_INDEX)
+            .key_condition_expression(OVERDUE)
+            .expression_attribute_values(":shard", shard)
+            .expression_attribute_values(":before", ms(due_before))
+            .set_exclusive_start_key(start)
+            .send()
+            .await;
+        let what = format!("{}, index {STATUS_INDEX}", self.table);
+        let output = sent.map_err(|error| port_error(DYNAMODB, &what, &error))?;
+        let items = output.items.unwrap_or_default().into_iter();
+        Ok(ListPage {
+            batches: items.filter_map(|item| self.well_formed(item)).collect(),
+            next: output.last_evaluated_key.as_ref().and_then(position),
+        })
     }
+}
+
+/// Returns the position of a key of `status-index`, which always has both attributes.
+fn position(key: &Item) -> Option<ListPosition> {
+    Some(ListPosition {
+        batch_id: key.get(BATCH_ID)?.as_s().ok()?.clone(),
+        due_at: key.get(DUE_AT)?.as_n().ok()?.clone(),
+    })
 }

@@ -1,17 +1,19 @@
 use async_trait::async_trait;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
-use protocol::pause::Pause;
+use protocol::pause::{Pause, Pauses};
 
 use super::attributes::{Item, MalformedItem, StoredItem, ms, s};
 use super::batch_items::BATCH_ID;
 use super::named_items::{self, VERSION};
-use crate::ports::{PauseStore, Pauses, PortError};
+use crate::ports::{PauseStore, PortError};
 
 /// The key of the one item with all pauses. No batch has it: a batch id is a UUID.
 const KEY: &str = "pauses";
 /// The list of pauses.
 const PAUSES: &str = "pauses";
+/// The list of former pauses. Earlier versions do not know it, and drop it when they write.
+const FORMER: &str = "former";
 
 /// The pauses of deliveries, in one item of the batch table.
 #[derive(Clone, Debug)]
@@ -32,12 +34,9 @@ impl DynamoPauseStore {
     fn pauses(&self, item: Item) -> Result<Pauses, MalformedItem> {
         let mut item = StoredItem::new(&self.table, BATCH_ID, item)?;
         let version = item.number(VERSION)?;
-        let pauses = item.maps(PAUSES)?;
-        let pauses = pauses
-            .into_iter()
-            .map(|pause| read_pause(item.nested(pause)));
         Ok(Pauses {
-            pauses: pauses.collect::<Result<_, _>>()?,
+            pauses: read_pauses(&mut item, PAUSES)?,
+            former: read_pauses(&mut item, FORMER)?,
             version: item.required(VERSION, version)?,
         })
     }
@@ -52,8 +51,11 @@ impl PauseStore for DynamoPauseStore {
     }
 
     async fn write(&self, pauses: &Pauses) -> Result<bool, PortError> {
-        let list = pauses.pauses.iter().map(pause_value).collect();
-        let attributes = Item::from([(PAUSES.to_owned(), AttributeValue::L(list))]);
+        let lists = [(PAUSES, &pauses.pauses), (FORMER, &pauses.former)];
+        let list =
+            |pauses: &Vec<Pause>| AttributeValue::L(pauses.iter().map(pause_value).collect());
+        let attributes = lists.map(|(name, pauses)| (name.to_owned(), list(pauses)));
+        let attributes = Item::from(attributes);
         let (client, table) = (&self.client, &self.table);
         named_items::replace(client, table, KEY.to_owned(), pauses.version, attributes).await
     }
@@ -73,6 +75,12 @@ fn pause_value(pause: &Pause) -> AttributeValue {
         map.insert("batchKey".to_owned(), s(key.as_str()));
     }
     AttributeValue::M(map)
+}
+
+fn read_pauses(item: &mut StoredItem<'_>, attribute: &str) -> Result<Vec<Pause>, MalformedItem> {
+    let pauses = item.maps(attribute)?.into_iter();
+    let pauses = pauses.map(|pause| read_pause(item.nested(pause)));
+    pauses.collect()
 }
 
 fn read_pause(mut pause: StoredItem<'_>) -> Result<Pause, MalformedItem> {

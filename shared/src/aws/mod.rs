@@ -50,6 +50,7 @@ mod sqs_attributes;
 mod sqs_batch_queue;
 mod sqs_notice_queue;
 mod sqs_quarantine;
+mod sqs_requests;
 mod sqs_source_queues;
 mod system;
 mod traces;

@@ -1,12 +1,12 @@
 use async_trait::async_trait;
 use aws_sdk_sqs::Client;
-use aws_sdk_sqs::types::{BatchResultErrorEntry, SendMessageBatchRequestEntry};
+use aws_sdk_sqs::types::SendMessageBatchRequestEntry;
 use futures::future::join_all;
 use protocol::limits::{SQS_BATCH_ENTRIES_MAX, SQS_MESSAGE_BYTES_MAX};
 use tracing::warn;
 
-use super::errors::{Meaning, SQS, meaning, port_error, repeated};
 use super::sqs_attributes::to_sqs;
+use super::sqs_requests::send_entries;
 use crate::ports::{PortError, QuarantineQueue, Quarantined};
 use crate::quarantine_attributes::{Packed, packed};
 
@@ -46,50 +46,8 @@ impl SqsQuarantineQueue {
             .into_iter()
             .map(|prepared| entry(&messages[prepared.index], prepared))
             .collect();
-        let sent = self
-            .client
-            .send_message_batch()
-            .queue_url(&self.queue_url)
-            .set_entries(Some(entries))
-            .send()
-            .await;
-        let output = match sent {
-            Ok(output) => output,
-            Err(error) => {
-                let error = port_error(SQS, &self.queue_url, &error);
-                return indices
-                    .into_iter()
-                    .map(|index| (index, Err(repeated(&error))))
-                    .collect();
-            }
-        };
-        let reply = |index: usize| {
-            let id = index.to_string();
-            if let Some(failed) = output.failed.iter().find(|entry| entry.id == id) {
-                return Err(self.entry_error(failed));
-            }
-            if output.successful.iter().any(|entry| entry.id == id) {
-                return Ok(());
-            }
-            Err(PortError::Unknown {
-                service: SQS,
-                message: format!("{}: entry not in the reply", self.queue_url),
-            })
-        };
-        indices
-            .into_iter()
-            .map(|index| (index, reply(index)))
-            .collect()
-    }
-
-    fn entry_error(&self, failed: &BatchResultErrorEntry) -> PortError {
-        let message = failed.message.as_deref().unwrap_or("no message");
-        let message = format!("{}: {}: {message}", self.queue_url, failed.code);
-        match meaning(&failed.code, None) {
-            // The code is unknown, so the entry's `SenderFault` decides.
-            Meaning::Refused if !failed.sender_fault => Meaning::Unknown.error(SQS, message),
-            meaning => meaning.error(SQS, message),
-        }
+        let sent = send_entries(&self.client, &self.queue_url, entries).await;
+        indices.into_iter().zip(sent).collect()
     }
 }
 

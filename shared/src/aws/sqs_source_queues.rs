@@ -3,10 +3,10 @@ use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
 use aws_sdk_sqs::Client;
-use aws_sdk_sqs::types::QueueAttributeName;
 use protocol::ids::SourceArn;
 
 use super::errors::{SQS, port_error};
+use super::sqs_requests::depth;
 use crate::ports::{PortError, QueueDepth, SourceQueues};
 
 /// The queues that events come from, on SQS.
@@ -61,29 +61,7 @@ impl SqsSourceQueues {
 impl SourceQueues for SqsSourceQueues {
     async fn depth(&self, source: &SourceArn) -> Result<QueueDepth, PortError> {
         let url = self.url(source).await?;
-        let reply = self
-            .client
-            .get_queue_attributes()
-            .queue_url(&url)
-            .attribute_names(QueueAttributeName::ApproximateNumberOfMessages)
-            .attribute_names(QueueAttributeName::ApproximateNumberOfMessagesNotVisible)
-            .attribute_names(QueueAttributeName::ApproximateNumberOfMessagesDelayed)
-            .send()
-            .await
-            .map_err(|error| port_error(SQS, &url, &error))?;
-        let number = |name: QueueAttributeName| {
-            let text = reply.attributes().and_then(|all| all.get(&name));
-            text.and_then(|text| text.parse().ok())
-                .ok_or_else(|| PortError::Unknown {
-                    service: SQS,
-                    message: format!("{url}: no number `{name}` in the reply"),
-                })
-        };
-        Ok(QueueDepth {
-            visible: number(QueueAttributeName::ApproximateNumberOfMessages)?,
-            in_flight: number(QueueAttributeName::ApproximateNumberOfMessagesNotVisible)?,
-            delayed: number(QueueAttributeName::ApproximateNumberOfMessagesDelayed)?,
-        })
+        depth(&self.client, &url).await
     }
 }
 

@@ -2,20 +2,24 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use async_trait::async_trait;
-use protocol::batch::{BatchRecord, BatchWrite, Listing, apply};
+use protocol::batch::{BatchRecord, BatchWrite, apply};
 use protocol::ids::BatchId;
 use protocol::invariants::record_is_sound;
-use protocol::limits::DYNAMODB_ITEM_BYTES_MAX;
+use protocol::limits::{DYNAMODB_ITEM_BYTES_MAX, STATUS_SHARDS};
 use protocol::time::Timestamp;
 
 use super::locked::locked;
-use crate::ports::{BatchReply, BatchStore, Overdue, PortError};
+use crate::ports::{BatchReply, BatchStore, ListPage, ListPosition, ListShard, Overdue, PortError};
+
+/// Entries in a page of a list, about as many as DynamoDB returns at once.
+const PAGE_ENTRIES: usize = 5_000;
 
 /// The batch table in memory.
 #[derive(Debug)]
 pub struct MemoryBatchStore {
     records: Mutex<BTreeMap<BatchId, BatchRecord>>,
     item_bytes_max: usize,
+    page_entries_max: usize,
 }
 
 impl Default for MemoryBatchStore {
@@ -34,6 +38,16 @@ impl MemoryBatchStore {
         MemoryBatchStore {
             records: Mutex::default(),
             item_bytes_max,
+            page_entries_max: PAGE_ENTRIES,
+        }
+    }
+
+    /// Returns the table with pages of at most `page_entries_max` entries.
+    #[must_use]
+    pub fn with_pages_of(self, page_entries_max: usize) -> MemoryBatchStore {
+        MemoryBatchStore {
+            page_entries_max,
+            ..self
         }
     }
 
@@ -91,22 +105,46 @@ impl BatchStore for MemoryBatchStore {
 
     async fn overdue(
         &self,
-        listing: Listing,
-        now: Timestamp,
-        max: usize,
-    ) -> Result<Vec<Overdue>, PortError> {
+        list: ListShard,
+        due_before: Timestamp,
+        after: Option<&ListPosition>,
+    ) -> Result<ListPage, PortError> {
         let records = locked(&self.records);
-        let mut due: Vec<Overdue> = records
+        let is_listed = |record: &&BatchRecord| {
+            record.listing() == Some(list.listing)
+                && record.batch_id.random_byte() % STATUS_SHARDS == list.shard
+                && record.due_at < due_before
+        };
+        let key = |record: &BatchRecord| (record.due_at, record.batch_id);
+        let after = after.map(|last| {
+            let due_at = last.due_at.parse().map(Timestamp::from_ms);
+            let due_at = due_at.expect("a position of this store has a time");
+            let id = last.batch_id.parse();
+            (due_at, id.expect("a position of this store has an id"))
+        });
+        let mut listed: Vec<&BatchRecord> = records
             .values()
-            .filter(|record| record.listing() == Some(listing) && record.due_at < now)
-            .map(|record| Overdue {
-                batch_id: record.batch_id,
-                source: record.source.clone(),
-                due_at: record.due_at,
-            })
+            .filter(is_listed)
+            .filter(|record| after.is_none_or(|after| after < key(record)))
             .collect();
-        due.sort_by_key(|overdue| overdue.due_at);
-        due.truncate(max);
-        Ok(due)
+        listed.sort_unstable_by_key(|record| key(record));
+        let is_last = listed.len() <= self.page_entries_max;
+        listed.truncate(self.page_entries_max);
+        let next = listed.last().filter(|_| !is_last);
+        Ok(ListPage {
+            next: next.map(|last| ListPosition {
+                batch_id: last.batch_id.to_string(),
+                due_at: last.due_at.as_ms().to_string(),
+            }),
+            batches: listed.into_iter().map(overdue).collect(),
+        })
+    }
+}
+
+fn overdue(record: &BatchRecord) -> Overdue {
+    Overdue {
+        batch_id: record.batch_id,
+        source: record.source.clone(),
+        due_at: record.due_at,
     }
 }

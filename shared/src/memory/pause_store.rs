@@ -1,9 +1,10 @@
 use std::sync::Mutex;
 
 use async_trait::async_trait;
+use protocol::pause::Pauses;
 
 use super::locked::locked;
-use crate::ports::{PauseStore, Pauses, PortError};
+use crate::ports::{PauseStore, PortError};
 
 /// The pauses of deliveries, in memory.
 #[derive(Debug, Default)]

@@ -44,6 +44,21 @@ impl BatchQueue for MemoryBatchQueue {
         Ok(())
     }
 
+    async fn send_all(&self, tickets: &[(Ticket, Duration)]) -> Vec<Result<(), PortError>> {
+        locked(&self.sent).extend_from_slice(tickets);
+        tickets.iter().map(|_| Ok(())).collect()
+    }
+
+    async fn depth(&self) -> Result<QueueDepth, PortError> {
+        let sent = locked(&self.sent);
+        let delayed = sent.iter().filter(|(_, delay)| !delay.is_zero()).count() as u64;
+        Ok(QueueDepth {
+            visible: sent.len() as u64 - delayed,
+            in_flight: 0,
+            delayed,
+        })
+    }
+
     async fn retry_after(&self, receipt: &str, delay: Duration) -> Result<(), PortError> {
         locked(&self.retried).push((receipt.to_owned(), delay));
         Ok(())

@@ -6,13 +6,13 @@
 mod budget;
 mod chunks;
 mod permits;
-mod quarantine;
 mod reads;
+mod sends;
 mod write_queue;
 
 pub use budget::{Budget, NoTime, Written, attempt_timeout, bounded, joined};
 pub use chunks::read_chunk;
 pub use permits::RequestPermits;
-pub use quarantine::{Unsent, send_to_quarantine};
-pub use reads::{read_events, read_items};
+pub use reads::{List, read_events, read_items, read_lists};
+pub use sends::{Unsent, send_tickets, send_to_quarantine};
 pub use write_queue::{BulkWriter, Keyed, SharedPaces, Writer};

@@ -222,8 +222,9 @@ async fn a_batch_of_chunks_is_replayed() {
     a_delivered_batch_is_replayed_to_another_directory(BodiesKind::Table).await;
 }
 
-#[tokio::test]
-async fn paused_batches_are_delivered_once_after_resume() {
+/// Pauses deliveries for an hour, and waits until a batch of three events waits for the end. Returns the stack, and the options of the
+/// pause.
+async fn with_a_paused_batch() -> (Rig, [String; 2]) {
     let rig = Setup::new().one_aggregator_environment().start().await;
     let batchctl = Batchctl::of(&rig);
     let source = rig.stack.sqs.arn(local::stack::INPUT_QUEUE);
@@ -248,12 +249,35 @@ async fn paused_batches_are_delivered_once_after_resume() {
     let batch = waiting["batches"][0]["batchId"].as_str().expect("an id");
     let shown = batchctl.json(0, &["show", batch]).await;
     assert_eq!(shown["waits"]["for"], "pause", "{shown}");
+    (rig, scope.map(str::to_owned))
+}
+
+#[tokio::test]
+async fn paused_batches_are_delivered_once_after_resume() {
+    let (rig, scope) = with_a_paused_batch().await;
+    let batchctl = Batchctl::of(&rig);
     let other = batchctl
         .text(&[&["resume", "--all"], &YES[..]].concat())
         .await;
     assert_eq!(other.code, Some(3), "{other:?}");
-    let resumed = batchctl.change(&[&["resume"], &scope[..]].concat()).await;
-    assert!(resumed["tickets"].as_u64() >= Some(1), "{resumed}");
+    let [option, source] = &scope;
+    let resumed = batchctl.change(&["resume", option, source]).await;
+    assert_eq!(resumed["tickets"], 1, "{resumed}");
+    rig.until_drained().await;
+    assert_eq!(rig.delivered_ids(), IDS);
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn paused_batches_are_delivered_once_after_a_shorter_pause() {
+    let (rig, [option, source]) = with_a_paused_batch().await;
+    let batchctl = Batchctl::of(&rig);
+    let pause = |time| ["pause", "--for", time, &option, &source];
+    let longer = batchctl.json(4, &pause("2h")).await;
+    assert_eq!(longer["tickets"], 0, "{longer}");
+    let shorter = batchctl.change(&pause("1s")).await;
+    assert_eq!(shorter["pauses"].as_array().map(Vec::len), Some(1));
+    assert_eq!(shorter["tickets"], 1, "{shorter}");
     rig.until_drained().await;
     assert_eq!(rig.delivered_ids(), IDS);
     rig.end().await;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::channel::oneshot;
-use protocol::batch::{BatchRecord, BatchWrite, Listing};
+use protocol::batch::{BatchRecord, BatchWrite};
 use protocol::bodies::ChunkPlace;
 use protocol::claim::{Claim, LockItem, Overflow};
 use protocol::ids::{BatchId, BatchShard, EventId, PieceId, SeatKey, SourceArn};
@@ -14,9 +14,9 @@ use protocol::time::Timestamp;
 use shared::memory::SeededEntropy;
 use shared::ports::{
     BatchQueue, BatchReply, BatchStore, ChunkReply, ChunkStore, ClaimReply, Clock, Entropy,
-    IndexEntry, IndexPage, LockStore, MetricLog, NoticeMessage, NoticeTarget, Overdue,
-    OverflowStore, Piece, PortError, Ports, QuarantineQueue, Quarantined, QueueDepth, Release,
-    ReleaseReply, SourceQueues, StoredEvent,
+    IndexEntry, IndexPage, ListPage, ListPosition, ListShard, LockStore, MetricLog, NoticeMessage,
+    NoticeTarget, OverflowStore, Piece, PortError, Ports, QuarantineQueue, Quarantined, QueueDepth,
+    Release, ReleaseReply, SourceQueues, StoredEvent,
 };
 use shared::wire::Ticket;
 use sinks::Rendering;
@@ -299,11 +299,12 @@ impl BatchStore for Environment {
 
     async fn overdue(
         &self,
-        listing: Listing,
-        now: Timestamp,
-        max: usize,
-    ) -> Result<Vec<Overdue>, PortError> {
-        self.request(move |world| world.overdue(listing, now, max))
+        list: ListShard,
+        due_before: Timestamp,
+        after: Option<&ListPosition>,
+    ) -> Result<ListPage, PortError> {
+        let after = after.cloned();
+        self.request(move |world| world.overdue(list, due_before, after.as_ref()))
             .await
     }
 }
@@ -313,6 +314,17 @@ impl BatchQueue for Environment {
     async fn send(&self, ticket: &Ticket, delay: Duration) -> Result<(), PortError> {
         let ticket = ticket.clone();
         self.request(move |world| world.ticket(&ticket, delay))
+            .await
+    }
+
+    async fn send_all(&self, tickets: &[(Ticket, Duration)]) -> Vec<Result<(), PortError>> {
+        let (count, tickets) = (tickets.len(), tickets.to_vec());
+        let effect = move |world: &mut World| world.take_tickets(&tickets);
+        self.for_each(count, effect, Err).await
+    }
+
+    async fn depth(&self) -> Result<QueueDepth, PortError> {
+        self.request(|world| world.tickets.depth(world.now_ms))
             .await
     }
 

@@ -166,7 +166,13 @@ impl Run {
             Act::Thaw(environment) => self.thaw(environment),
             Act::Sweep => {
                 let environment = self.cold_start_processor(true);
-                self.start_processor(environment, Work::Sweep);
+                let world = lock(&self.world);
+                let left = match world.faulty {
+                    true => Vec::new(),
+                    false => world.left_to_the_sweep(),
+                };
+                drop(world);
+                self.start_processor(environment, Work::Sweep(left));
                 let every_ms = self.plan.sweep_every_ms;
                 lock(&self.world).after(every_ms, Happening::Act(Act::Sweep));
             }

@@ -1,7 +1,8 @@
 //! The pauses as an environment reads them.
 
 use async_trait::async_trait;
-use shared::ports::{PauseStore, Pauses, PortError};
+use protocol::pause::Pauses;
+use shared::ports::{PauseStore, PortError};
 use sinks::Part;
 
 use crate::environment::{Environment, lock};

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 use fastrand::Rng;
-use protocol::ids::{BatchId, BatchKey, LeaseOwner};
+use protocol::ids::{BatchId, BatchKey, LeaseOwner, SourceArn};
+use protocol::pause::{Pause, Pauses};
 use protocol::time::Timestamp;
-use shared::ports::Pauses;
+
+use crate::sources::source;
 
 /// A pause of a plan. Times are in milliseconds.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,6 +20,8 @@ pub struct PlannedPause {
     pub key: Option<BatchKey>,
     /// Time after which it is resumed, if somebody does that.
     pub resumed_after_ms: Option<u64>,
+    /// Whether the operator's commands live long enough to send tickets.
+    pub sends_tickets: bool,
 }
 
 impl PlannedPause {
@@ -36,7 +40,13 @@ impl PlannedPause {
             source,
             key,
             resumed_after_ms: rng.bool().then(|| rng.u64(..length_ms)),
+            sends_tickets: rng.bool(),
         }
+    }
+
+    /// Returns the source and the key that the pause is about.
+    pub fn scope(&self) -> (Option<SourceArn>, Option<BatchKey>) {
+        (self.source.map(source), self.key.clone())
     }
 }
 
@@ -45,6 +55,23 @@ impl PlannedPause {
 pub struct PauseTable {
     /// What the functions read.
     pub stored: Pauses,
+    /// Every pause that was made.
+    pub made: Vec<Pause>,
     /// The last owner of a batch's lease in an environment, and when it first had the lease.
     pub leased: BTreeMap<(u64, BatchId), (LeaseOwner, Timestamp)>,
+}
+
+impl PauseTable {
+    /// Returns whether a pause ended at this time before it was resumed or replaced, and none that took its place lasts as long.
+    pub fn ended_early(&self, until: Timestamp) -> bool {
+        self.made
+            .iter()
+            .filter(|made| made.until == until)
+            .any(|made| {
+                let scope = (&made.source, &made.batch_key);
+                let mut stored = self.stored.pauses.iter();
+                stored
+                    .all(|pause| (&pause.source, &pause.batch_key) != scope || pause.until < until)
+            })
+    }
 }

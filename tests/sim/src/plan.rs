@@ -171,7 +171,7 @@ pub struct Plan {
     pub receives_max: u32,
     /// Maximum number of items in one request to the lock table.
     pub items_per_request: usize,
-    /// Maximum number of entries in one index page.
+    /// Maximum number of entries in one page of an index.
     pub page_entries: usize,
     /// Whether a refused conditional write returns the existing item.
     pub shows_what_refused: bool,

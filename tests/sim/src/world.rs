@@ -114,7 +114,7 @@ impl World {
             overflow: BTreeMap::new(),
             chunks: MemoryChunkStore::new(),
             chunks_expire_at: BTreeMap::new(),
-            batches: MemoryBatchStore::new(),
+            batches: MemoryBatchStore::new().with_pages_of(plan.page_entries),
             pauses: PauseTable::default(),
             hours: plan
                 .delivery_hours()

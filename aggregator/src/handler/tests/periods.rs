@@ -1,10 +1,10 @@
 //! `CLOSE_AT` and `CLOSE_TIME`.
 
-use protocol::batch::{BatchWrite, Listing, Status};
+use protocol::batch::{BatchWrite, Status};
 use protocol::ids::BatchId;
 use protocol::limits::REMINDED_FOR;
 use protocol::period::Period;
-use shared::ports::{BatchReply, BatchStore, Overdue, PortError};
+use shared::ports::{BatchReply, BatchStore, ListPage, ListPosition, ListShard, PortError};
 
 use super::*;
 
@@ -141,11 +141,11 @@ impl BatchStore for NoSeals {
 
     async fn overdue(
         &self,
-        listing: Listing,
-        now: Timestamp,
-        max: usize,
-    ) -> Result<Vec<Overdue>, PortError> {
-        self.store.overdue(listing, now, max).await
+        list: ListShard,
+        due_before: Timestamp,
+        after: Option<&ListPosition>,
+    ) -> Result<ListPage, PortError> {
+        self.store.overdue(list, due_before, after).await
     }
 }
 

@@ -1,5 +1,6 @@
 //! The checks of periods, quotas and hours.
 
+use protocol::ids::BatchId;
 use protocol::invariants::{Check, hold};
 use protocol::time::Timestamp;
 use sinks::Part;
@@ -10,6 +11,14 @@ use crate::ledger::Quota;
 pub fn p6_the_hours_open_on_time(part: &Part, opening: Timestamp, in_time: bool) -> Check {
     hold("P6 the_hours_open_on_time", in_time, || {
         format!("{} waited for {opening}", part.key())
+    })
+}
+
+/// P6 promptness: once there are no faults, a sweep sends a ticket to every batch that was due, or waited for a pause that had ended
+/// early, when the sweep began.
+pub fn p6_a_sweep_leaves_nobody(left: Option<&(BatchId, Timestamp)>) -> Check {
+    hold("P6 a_sweep_leaves_nobody", left.is_none(), || {
+        format!("batch and due time: {left:?}")
     })
 }
 

@@ -4,6 +4,9 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Wake, Waker};
 
+use protocol::ids::BatchId;
+use protocol::time::Timestamp;
+
 use crate::queue::Received;
 
 /// The handler that an environment runs.
@@ -27,7 +30,8 @@ pub(super) enum Work {
         messages: Vec<Received<usize>>,
     },
     Ticket(Received<String>),
-    Sweep,
+    /// The sweep, with the batches that it must send a ticket, and their due times.
+    Sweep(Vec<(BatchId, Timestamp)>),
 }
 
 /// The message ids that an invocation reported as failed; `None` for an error.

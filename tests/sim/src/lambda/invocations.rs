@@ -86,7 +86,7 @@ impl Run {
                 event.records.push(message);
                 Event::Tickets(event)
             }
-            Work::Sweep | Work::Input { .. } => Event::Sweep,
+            Work::Sweep(_) | Work::Input { .. } => Event::Sweep,
         };
         let timeout_ms = self.plan.processor_timeout_ms;
         let invocation = batch_processor::Invocation {
@@ -97,7 +97,7 @@ impl Run {
         let future = Box::pin(async move {
             match handler.handle(event, &invocation).await.ok()? {
                 Response::Tickets(response) => Some(failures(response.batch_item_failures)),
-                Response::Swept(_) => Some(Vec::new()),
+                Response::Swept(swept) => (!swept.cut_short).then(Vec::new),
             }
         });
         self.start(environment, work, timeout_ms, future);
@@ -133,7 +133,7 @@ impl Run {
                     ticket.body
                 )
             }
-            Work::Sweep => format!("#{number} in environment {environment} to sweep"),
+            Work::Sweep(_) => format!("#{number} in environment {environment} to sweep"),
         });
         let deadline_ms = world.now_ms + timeout_ms;
         world.at(deadline_ms, Happening::Act(Act::Deadline(number)));
@@ -208,7 +208,7 @@ impl Run {
         };
         task.timed_out = true;
         let (environment, was_frozen) = (task.environment, task.was_frozen);
-        let sweep = matches!(task.work, Work::Sweep);
+        let sweep = matches!(task.work, Work::Sweep(_));
         if was_frozen {
             // The environment may thaw and continue. Lambda ignores its response, and gives it no other
             // invocation.
@@ -236,8 +236,11 @@ impl Run {
             let lost = world.strikes_as(self.plan.faults.lose_answer, "answer lost");
             let source = match task.work {
                 Work::Input { source, .. } => Some(source),
-                Work::Ticket(_) | Work::Sweep => None,
+                Work::Ticket(_) | Work::Sweep(_) => None,
             };
+            if let (Work::Sweep(left), Some(_)) = (&task.work, &outcome) {
+                world.check_swept(left);
+            }
             if let (false, false, Some(failures)) = (too_late, lost, outcome) {
                 acknowledge(&mut world, &self.plan, task.work, &failures);
             }

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use protocol::batch::{BatchRecord, BatchWrite, Listing, PartState};
+use protocol::batch::{BatchRecord, BatchWrite, PartState, Status};
 use protocol::claim::{LockItem, LockState};
 use protocol::ids::BatchId;
 use protocol::invariants::{Broken, step_is_sound};
 use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
-use shared::ports::{BatchReply, BatchStore, Overdue, PortError};
+use shared::ports::{BatchReply, BatchStore, ListPage, ListPosition, ListShard, PortError};
 
 use super::fakes::now;
 use super::{REFUSAL, World};
@@ -46,14 +46,50 @@ impl World {
         })
     }
 
-    /// Returns overdue records; the lagging index hides some of them.
-    pub fn overdue(&mut self, listing: Listing, now_there: Timestamp, max: usize) -> Vec<Overdue> {
-        let mut records =
-            now(self.batches.overdue(listing, now_there, max)).expect("the fake never fails");
+    /// Returns a page of a list; the lagging index hides some of its batches.
+    pub fn overdue(
+        &mut self,
+        list: ListShard,
+        due_before: Timestamp,
+        after: Option<&ListPosition>,
+    ) -> ListPage {
+        let page = now(self.batches.overdue(list, due_before, after));
+        let mut page = page.expect("the fake never fails");
         if self.faulty {
-            records.retain(|_| self.rng.u8(..) > 60);
+            page.batches.retain(|_| self.rng.u8(..) > 60);
         }
+        page
+    }
+
+    /// Returns the batches that a sweep which begins now must send a ticket, with their due times: those that are overdue by every
+    /// clock, and those that wait for a pause which ended early.
+    pub fn left_to_the_sweep(&self) -> Vec<(BatchId, Timestamp)> {
+        let now = self.now();
+        let late = now.saturating_sub(Duration::from_millis(self.plan.skew_max_ms as u64));
+        let waits = |record: &BatchRecord| match record.status {
+            Some(Status::Processing) if record.lease.is_none() => {
+                record.due_at < late
+                    || now < record.due_at && self.pauses.ended_early(record.due_at)
+            }
+            Some(Status::Open | Status::Sealed | Status::Processing) => record.due_at < late,
+            Some(Status::Error) | None => false,
+        };
+        let records = self.batches.records().into_iter().filter(waits);
         records
+            .map(|record| (record.batch_id, record.due_at))
+            .collect()
+    }
+
+    /// Checks that a sweep which began with these batches left none of them as it was.
+    pub fn check_swept(&mut self, batches: &[(BatchId, Timestamp)]) {
+        let left = batches.iter().find(|(batch, due_at)| {
+            let record = self.batches.get(*batch);
+            record.is_some_and(|record| {
+                let waits = record.status.is_some_and(|status| status != Status::Error);
+                waits && record.due_at == *due_at
+            })
+        });
+        self.check(checks::p6_a_sweep_leaves_nobody(left));
     }
 
     /// Checks a write that was applied.

@@ -2,56 +2,60 @@
 
 use std::time::Duration;
 
-use protocol::batch::Status;
-use protocol::ids::{BatchId, LeaseOwner, SourceArn};
+use protocol::batch::{BatchRecord, Status};
+use protocol::ids::{BatchId, LeaseOwner};
 use protocol::pause::Pause;
 use shared::wire::{Ticket, TicketReason};
 use sinks::Part;
 
 use super::World;
 use crate::checks;
-use crate::sources::source;
+use crate::pauses::PlannedPause;
 
 impl World {
     /// Makes a pause of the plan.
     pub fn pause(&mut self, index: usize) {
         let planned = self.plan.pauses[index].clone();
         let now = self.now();
+        let (source, batch_key) = planned.scope();
         let pause = Pause {
-            source: planned.source.map(source),
-            batch_key: planned.key,
+            source,
+            batch_key,
             until: now + Duration::from_millis(planned.length_ms),
             at: now,
             by: "operator".to_owned(),
             why: "simulated".to_owned(),
         };
         self.note("paused", || format!("{pause:?}"));
-        let stored = &mut self.pauses.stored;
-        stored.pauses.retain(|other| !other.has_scope_of(&pause));
-        stored.pauses.push(pause);
-        stored.version += 1;
+        self.pauses.made.push(pause.clone());
+        self.pauses.stored.pause(pause, now);
+        self.pauses_written(&planned);
     }
 
-    /// Ends a pause of the plan, and sends a ticket to each batch that may have waited for its end, as `batchctl` does.
+    /// Ends a pause of the plan.
     pub fn resume(&mut self, index: usize) {
         let planned = self.plan.pauses[index].clone();
-        let scope = (planned.source.map(source), planned.key);
+        let (scope, now) = (planned.scope(), self.now());
         self.note("resumed", || format!("{scope:?}"));
+        self.pauses.stored.resume(&scope.0, &scope.1, now);
+        self.pauses_written(&planned);
+    }
+
+    /// Sends a ticket to each batch that waits for a pause that was resumed or replaced, as `batchctl` does.
+    fn pauses_written(&mut self, planned: &PlannedPause) {
         let stored = &mut self.pauses.stored;
-        let is_other = |pause: &Pause| (&pause.source, &pause.batch_key) != (&scope.0, &scope.1);
-        stored.pauses.retain(is_other);
         stored.version += 1;
-        let of_source = |arn: &SourceArn| scope.0.as_ref().is_none_or(|wanted| wanted == arn);
-        let waiting: Vec<BatchId> = self
-            .batches
-            .records()
-            .into_iter()
-            .filter(|record| record.status == Some(Status::Processing) && of_source(&record.source))
-            .filter(|record| scope.1.is_none() || record.batch_key == scope.1)
-            .map(|record| record.batch_id)
-            .collect();
-        for batch in waiting {
-            self.ticket(&Ticket::new(batch, TicketReason::Sweep), Duration::ZERO);
+        if !planned.sends_tickets {
+            return;
+        }
+        let waits = |record: &BatchRecord| {
+            record.status == Some(Status::Processing)
+                && stored.were_lifted_for(record.batch_id, record.due_at)
+        };
+        let waiting = self.batches.records().into_iter().filter(waits);
+        for record in Vec::from_iter(waiting) {
+            let ticket = Ticket::new(record.batch_id, TicketReason::Sweep);
+            self.ticket(&ticket, Duration::ZERO);
         }
     }
 

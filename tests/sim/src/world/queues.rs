@@ -87,6 +87,22 @@ impl World {
         }
     }
 
+    /// Tickets arrive in one request; each of them may fail alone.
+    pub fn take_tickets(&mut self, tickets: &[(Ticket, Duration)]) -> Vec<Result<(), PortError>> {
+        let faults = self.plan.faults.clone();
+        let arrives = |(ticket, delay): &(Ticket, Duration)| {
+            if self.strikes(faults.throttle_member) {
+                return Err(throttled());
+            }
+            self.ticket(ticket, *delay);
+            match self.strikes(faults.unknown_member) {
+                true => Err(unanswered()),
+                false => Ok(()),
+            }
+        };
+        tickets.iter().map(arrives).collect()
+    }
+
     /// Makes a ticket visible again after a delay, unless it was deleted.
     pub fn retry_ticket(&mut self, receipt: u64, delay: Duration) {
         let visible_at_ms = self.now_ms + delay.as_millis() as u64;
