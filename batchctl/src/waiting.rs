@@ -9,7 +9,7 @@ use protocol::sequence::{PartId, SequenceScope};
 use protocol::time::Timestamp;
 use serde::{Serialize, Serializer};
 use shared::delivery_hours::DeliveryHours;
-use shared::ports::{PortError, SequenceStore};
+use shared::ports::PortError;
 
 use crate::service::Service;
 

@@ -14,7 +14,7 @@ use protocol::text::counted;
 use protocol::time::Timestamp;
 use serde::Serialize;
 use shared::aws::BatchSummary;
-use shared::ports::{BatchQueue, PauseStore, Pauses, PortError};
+use shared::ports::{BatchQueue, Pauses, PortError};
 use shared::wire::{Ticket, TicketReason};
 
 use super::views::LeaseView;
@@ -294,9 +294,7 @@ async fn wake(
     let queue = service.batch_queue()?;
     let mut tickets = 0;
     for batches in batches.chunks(crate::service::REQUESTS_MAX) {
-        let sent = batches
-            .iter()
-            .map(|batch| wake_one(service, &queue, *batch));
+        let sent = batches.iter().map(|batch| wake_one(service, queue, *batch));
         if interrupt.signal().is_some() {
             break;
         }
