@@ -54,6 +54,10 @@ impl Releaser {
             .partition(|event| set_aside.contains(event.seq));
         let (remembered, set_aside_as) = match self.dedup_window {
             window if window.is_zero() => (Release::Deleted, Release::Deleted),
+            window if planted(Bug::LongWindowCut) => {
+                let until = now + window.min(Duration::from_secs(86_400));
+                (Release::Remembered(until), Release::SetAside(until))
+            }
             window => (
                 Release::Remembered(now + window),
                 Release::SetAside(now + window),

@@ -207,7 +207,10 @@ impl Sweep {
                         .iter()
                         .map(|batch| batch.batch_id.opened_at().until(now));
                     swept.oldest_error_age_ms = longest_ms(ages);
-                    let is_old = |id: BatchId| id.opened_at() + BATCH_LIFE_MAX <= now;
+                    let is_old = |id: BatchId| {
+                        let is_over = id.opened_at() + BATCH_LIFE_MAX <= now;
+                        is_over || planted(Bug::SetAsideTooEarly)
+                    };
                     let is_set_aside =
                         |batch: &Overdue| self.has_quarantine_queue && is_old(batch.batch_id);
                     let due = found.iter().filter(|batch| batch.due_at < now);

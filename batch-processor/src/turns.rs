@@ -88,7 +88,8 @@ impl Turns {
         if let Some(later) = closed() {
             return Ok(later);
         }
-        let Some(rate) = self.events_per_second else {
+        let is_later = record.parts.len() > 1 && planted(Bug::TurnOnlyOnce);
+        let Some(rate) = self.events_per_second.filter(|_| !is_later) else {
             return Ok(Turn::Now { turn_at: None });
         };
         // While the sink is down, turns pass. If all of them were kept, all those events would come at once when it is back.
@@ -98,6 +99,8 @@ impl Turns {
         let turn_at = match kept {
             Some(turn_at) => turn_at,
             None => {
+                let is_short = planted(Bug::TurnOfOneEvent);
+                let events_count = if is_short { 1 } else { events_count };
                 let length_ms = (events_count as u64 * 1_000).div_ceil(rate);
                 let length = Duration::from_millis(length_ms);
                 let take = || self.turn_store.take(now, length, rate);
@@ -107,7 +110,12 @@ impl Turns {
         let at_once = Turn::Now {
             turn_at: Some(turn_at),
         };
-        let wait = now.until(turn_at);
+        let is_ignored = planted(Bug::TurnNotAwaited) && now.until(turn_at) <= TURN_WAIT_MAX;
+        let wait = if is_ignored {
+            Duration::ZERO
+        } else {
+            now.until(turn_at)
+        };
         if wait <= TURN_WAIT_MAX && now + wait < budget.stop_at {
             budget.clock.sleep(wait).await;
             return Ok(closed().unwrap_or(at_once));

@@ -6,6 +6,7 @@
 use crate::batch::BatchRecord;
 use crate::ids::{BatchKey, SourceArn};
 use crate::limits::BATCH_LIFE_MAX;
+use crate::planted::{Bug, planted};
 use crate::time::Timestamp;
 
 /// A pause of deliveries.
@@ -31,7 +32,12 @@ impl Pause {
 
     /// Returns whether the pause is about batches of this source and key.
     pub fn covers(&self, source: &SourceArn, batch_key: Option<&BatchKey>) -> bool {
-        let of_source = self.source.as_ref().is_none_or(|wanted| wanted == source);
+        if planted(Bug::PauseOfBothOverlooked) && self.source.is_some() && self.batch_key.is_some()
+        {
+            return false;
+        }
+        let of_source = self.source.as_ref().is_none_or(|wanted| wanted == source)
+            || planted(Bug::PauseHoldsOthers);
         let of_key = |wanted: &BatchKey| batch_key == Some(wanted);
         of_source && self.batch_key.as_ref().is_none_or(of_key)
     }

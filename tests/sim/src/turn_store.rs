@@ -1,20 +1,12 @@
-//! The turns of deliveries as an environment takes them, and the hours of delivery.
+//! The turns of deliveries as an environment takes them.
 
 use std::time::Duration;
 
 use async_trait::async_trait;
 use protocol::time::Timestamp;
 use shared::ports::{PortError, TurnStore};
-use sinks::Part;
 
-use crate::environment::{Environment, lock};
-
-impl Environment {
-    /// Checks that a delivery may begin.
-    pub fn check_hours(&self, part: &Part) {
-        lock(self.world()).check_hours(part);
-    }
-}
+use crate::environment::Environment;
 
 #[async_trait]
 impl TurnStore for Environment {
@@ -24,11 +16,7 @@ impl TurnStore for Environment {
         length: Duration,
         _rate: u64,
     ) -> Result<Timestamp, PortError> {
-        self.request(move |world| {
-            let begins = now.max(world.turns_free_at);
-            world.turns_free_at = begins + length;
-            begins
-        })
-        .await
+        self.request(move |world| world.take_turn(now, length))
+            .await
     }
 }

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use protocol::planted::Bug;
 use sim::History;
+use sim::calendar::{Calendar, Zone};
 use sim::plan::Plan;
 
 const SEEDS: u64 = 240;
@@ -58,7 +59,14 @@ fn deliveries_of_a_day_are_in_their_hours_and_within_a_minute_of_the_opening() {
                 messages: 160,
                 burst_ms: DAY_MS,
                 calm_at_ms: DAY_MS,
-                hours: Some((120, 10, 30)),
+                hours: Some(Calendar {
+                    every: 120,
+                    first: 10,
+                    length: 30,
+                    zone: Zone::Utc,
+                }),
+                events_per_second: 0,
+                pauses: Vec::new(),
                 ..plan
             },
             false,
@@ -138,6 +146,9 @@ fn no_promise_is_broken_and_every_fault_strikes() {
         "rejected",
         "corrected",
         "correction delivered",
+        "paused",
+        "waits for the hours",
+        "duplicate reported",
     ] {
         let count = counts.get(kind).copied().unwrap_or_default();
         assert!(

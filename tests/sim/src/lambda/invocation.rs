@@ -10,6 +10,8 @@ use crate::queue::Received;
 pub(super) enum Function {
     Aggregator(Arc<aggregator::Handler>),
     Processor(Arc<batch_processor::Handler>),
+    /// An operator runs commands.
+    Operator,
 }
 
 /// An execution environment.
@@ -28,6 +30,7 @@ pub(super) enum Work {
     },
     Ticket(Received<String>),
     Sweep,
+    Operator,
 }
 
 /// The message ids that an invocation reported as failed; `None` for an error.
@@ -41,7 +44,7 @@ pub(super) struct Task {
     pub deadline_ms: u64,
     pub was_frozen: bool,
     pub timed_out: bool,
-    pub future: Pin<Box<dyn Future<Output = Outcome> + Send>>,
+    pub future: Pin<Box<dyn Future<Output = Outcome>>>,
     pub waker: Waker,
 }
 

@@ -85,14 +85,17 @@ impl World {
                 write, before, now,
             ));
         }
-        if let BatchWrite::Seal { at, .. } = write {
+        if let BatchWrite::Seal { at, counts, .. } = write {
+            self.check_seal(before, counts);
             self.check(checks::p6_a_sealed_batch_is_due_soon(after, *at));
         }
         if let BatchWrite::Complete { .. } = write {
             self.check_numbers_given_up(after);
         }
         self.note_notice(before, write);
+        self.check_removed(before, write, after);
         self.note_waiting(batch, write);
+        self.note_paused(before, write);
         self.check_written(before, write, after);
         // The sink must have every part that the record marks as delivered.
         for (index, part) in after.parts.iter().enumerate() {
