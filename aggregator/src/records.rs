@@ -273,9 +273,12 @@ fn quota(
     let Some(rule) = &config.quota else {
         return Ok(None);
     };
-    let key = QuotaKey::try_from(find(&rule.key, json, QUOTA.name)?)?;
+    let batch_key = config.batch_key.as_ref();
+    let of_batch = batch_key.filter(|_| planted(Bug::QuotaOfBatchKey));
+    let key = QuotaKey::try_from(find(of_batch.unwrap_or(&rule.key), json, QUOTA.name)?)?;
     let needed_by = QUOTA_TIME.name;
     let at = match &rule.time {
+        Some(_) if planted(Bug::QuotaOfArrival) => now,
         Some(expression) => event_time(expression, json, sent_at, needed_by)?,
         None => now,
     };

@@ -55,6 +55,9 @@ impl Releaser {
             .partition(|event| set_aside.contains(event.seq));
         let remembered = match self.dedup_window {
             window if window.is_zero() => Release::Deleted,
+            window if planted(Bug::LongWindowCut) => {
+                Release::Remembered(now + window.min(Duration::from_secs(86_400)))
+            }
             window => Release::Remembered(now + window),
         };
         let set_aside_as = match planted(Bug::SetAsideRemembered) {

@@ -11,7 +11,7 @@ use protocol::time::Timestamp;
 use protocol::turns::{Turn, Turns};
 use serde::{Serialize, Serializer};
 use shared::delivery_hours::DeliveryHours;
-use shared::ports::{PortError, SequenceStore, TurnStore};
+use shared::ports::PortError;
 
 use crate::service::Service;
 

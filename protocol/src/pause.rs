@@ -35,7 +35,12 @@ impl Pause {
 
     /// Returns whether the pause is about batches of this source and key.
     pub fn covers(&self, source: &SourceArn, batch_key: Option<&BatchKey>) -> bool {
-        let of_source = self.source.as_ref().is_none_or(|wanted| wanted == source);
+        if planted(Bug::PauseOfBothOverlooked) && self.source.is_some() && self.batch_key.is_some()
+        {
+            return false;
+        }
+        let of_source = self.source.as_ref().is_none_or(|wanted| wanted == source)
+            || planted(Bug::PauseHoldsOthers);
         let of_key = |wanted: &BatchKey| batch_key == Some(wanted);
         of_source && self.batch_key.as_ref().is_none_or(of_key)
     }

@@ -210,6 +210,44 @@ pub enum Bug {
     MoreAttributesDropped,
     /// A message loses its message group in the quarantine.
     MessageGroupDropped,
+    /// A pause of one source holds the batches of all.
+    PauseHoldsOthers,
+    /// A pause of a source and a key holds nothing.
+    PauseOfBothOverlooked,
+    /// The time zone of hours and periods is overlooked.
+    HoursByUtc,
+    /// An hour that the clock shows twice counts when it is shown for the second time.
+    HoursShownTwice,
+    /// Only the first part of a batch keeps to the rate.
+    TurnOnlyOnce,
+    /// A part takes as much of the rate as one event.
+    TurnOfOneEvent,
+    /// The number of a part that was set aside counts as used.
+    SetAsideNumberUsed,
+    /// A part waits for the number of one that was set aside.
+    EndedHolderAwaited,
+    /// Notices are removed that were added while others were sent.
+    NoticesSentUnseen,
+    /// A notice counts rejected events as delivered.
+    RejectedToldDelivered,
+    /// A batch whose source is drained is sealed although its period goes on.
+    PeriodDrained,
+    /// A batch is idle so long after its first events, whatever comes after them.
+    IdleFromFirstClaim,
+    /// Of the urgent events of an invocation, only the first starts its batch.
+    UrgentOnlyOnce,
+    /// A duplicate is dropped although its report was not acknowledged.
+    DuplicateUnreported,
+    /// Quotas are those of the batch keys.
+    QuotaOfBatchKey,
+    /// An event counts in the period in which it is processed, whatever its own time.
+    QuotaOfArrival,
+    /// A dedup window of more than a day lasts a day.
+    LongWindowCut,
+    /// The sweep has batches in error set aside at once.
+    SetAsideTooEarly,
+    /// The events of a chunk that do not fit a part are read again for the next one.
+    ReadAheadForgotten,
 }
 
 impl Bug {
@@ -315,6 +353,25 @@ impl Bug {
         Bug::QuotaPlaceHeldTwice,
         Bug::MoreAttributesDropped,
         Bug::MessageGroupDropped,
+        Bug::PauseHoldsOthers,
+        Bug::PauseOfBothOverlooked,
+        Bug::HoursByUtc,
+        Bug::HoursShownTwice,
+        Bug::TurnOnlyOnce,
+        Bug::TurnOfOneEvent,
+        Bug::SetAsideNumberUsed,
+        Bug::EndedHolderAwaited,
+        Bug::NoticesSentUnseen,
+        Bug::RejectedToldDelivered,
+        Bug::PeriodDrained,
+        Bug::IdleFromFirstClaim,
+        Bug::UrgentOnlyOnce,
+        Bug::DuplicateUnreported,
+        Bug::QuotaOfBatchKey,
+        Bug::QuotaOfArrival,
+        Bug::LongWindowCut,
+        Bug::SetAsideTooEarly,
+        Bug::ReadAheadForgotten,
     ];
 }
 

@@ -52,6 +52,10 @@ impl Turns {
 
     /// Returns how long a turn of so many events lasts.
     pub fn length(self, events_count: u64) -> Duration {
+        let events_count = match planted(Bug::TurnOfOneEvent) {
+            true => 1,
+            false => events_count,
+        };
         Duration::from_millis((events_count * 1_000).div_ceil(self.rate))
     }
 

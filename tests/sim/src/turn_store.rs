@@ -1,19 +1,11 @@
-//! The turns of deliveries as an environment takes them, and the hours of delivery.
+//! The turns of deliveries as an environment takes them.
 
 use async_trait::async_trait;
 use protocol::turns::Turns;
 use shared::ports::{PortError, TurnStore};
-use sinks::Part;
 
-use crate::environment::{Environment, lock};
+use crate::environment::Environment;
 use crate::world::fakes::now;
-
-impl Environment {
-    /// Checks that a delivery may begin.
-    pub fn check_hours(&self, part: &Part) {
-        lock(self.world()).check_hours(part);
-    }
-}
 
 #[async_trait]
 impl TurnStore for Environment {

@@ -262,9 +262,13 @@ impl World {
     }
 
     /// Returns the live claims among `ids`.
-    pub fn stored(&self, ids: &[EventId]) -> Vec<StoredEvent> {
+    pub fn stored(&mut self, ids: &[EventId]) -> Vec<StoredEvent> {
         let read = now(self.locks.read_events(ids));
-        read.map(|(events, _)| events).unwrap_or_default()
+        let events = read.map(|(events, _)| events).unwrap_or_default();
+        for event in &events {
+            *self.ledger.reads.entry(event.shard.batch).or_default() += 1;
+        }
+        events
     }
 
     /// The table's TTL removes some of the expired items.
