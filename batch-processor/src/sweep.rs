@@ -13,7 +13,6 @@
 //! With `COMPLETION`, a batch whose notices were not sent gets a ticket too.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use protocol::batch::{BatchWrite, Listing, Status};
 use protocol::ids::BatchId;
@@ -186,20 +185,17 @@ impl Sweep {
                 let Some(wake) = rules.wake(listing, batch.batch_id, batch.due_at) else {
                     continue;
                 };
-                let kind = match wake {
-                    Wake::Notice => &mut notices,
-                    Wake::Due | Wake::Opening | Wake::Window | Wake::Quarantine => &mut reminders,
-                };
-                kind.push(Reminder {
-                    at: rules.ticket_at(wake, batch.due_at),
-                    batch,
-                    wake,
-                });
+                let at = rules.ticket_at(wake, batch.due_at);
+                let reminder = Reminder { batch, wake, at };
+                match wake == Wake::Notice {
+                    true => notices.push(reminder),
+                    false => reminders.push(reminder),
+                }
             }
         }
         if rules.has_notices {
             let batches = notices.iter().map(|reminder| &reminder.batch);
-            swept.oldest_notice_age_ms = Some(oldest_ms(batches, rules.now));
+            swept.oldest_notice_age_ms = Some(age_ms(batches, rules.now));
             swept.notices_waiting = Some(notices.len());
             notices.sort_unstable_by_key(Reminder::age);
             notices.truncate(NOTICE_TICKETS_MAX);
@@ -236,14 +232,9 @@ impl Sweep {
             let all = wave.len();
             let wave = self.without_ticket(wave, &budgets.work).await;
             swept.tickets_left -= all - wave.len();
-            let tickets = wave.iter().map(|reminder| reminder.ticket());
-            let tickets = Vec::from_iter(tickets);
-            let sent = send_tickets(
-                &*self.batch_queue,
-                &tickets,
-                self.concurrency,
-                &budgets.work,
-            );
+            let tickets = Vec::from_iter(wave.iter().map(|reminder| reminder.ticket()));
+            let queue = &*self.batch_queue;
+            let sent = send_tickets(queue, &tickets, self.concurrency, &budgets.work);
             let mut reminded = Vec::new();
             for (reminder, sent) in wave.into_iter().zip(sent.await) {
                 match sent {
@@ -320,25 +311,22 @@ impl Sweep {
 }
 
 impl Swept {
-    /// Counts the batches of a list.
+    /// Counts the batches of a list, which are in the order of their due times.
     fn count(&mut self, listing: Listing, batches: &[Overdue], now: Timestamp) {
         match listing {
             Listing::Status(Status::Error) => {
                 self.in_error += batches.len();
-                self.oldest_error_age_ms = self.oldest_error_age_ms.max(oldest_ms(batches, now));
+                self.oldest_error_age_ms = self.oldest_error_age_ms.max(age_ms(batches, now));
+                return;
             }
-            Listing::Status(status) => {
-                if status == Status::Processing {
-                    self.processing += batches.len();
-                }
-                let overdue = batches.iter().filter(|batch| batch.due_at < now);
-                self.overdue += overdue.count();
-                let oldest = batches.first().map(|batch| batch.due_at.until(now));
-                let age_ms = longest_ms(oldest.into_iter());
-                self.oldest_overdue_age_ms = self.oldest_overdue_age_ms.max(age_ms);
-            }
-            Listing::Notices => {}
+            Listing::Status(Status::Processing) => self.processing += batches.len(),
+            Listing::Status(Status::Open | Status::Sealed) => {}
+            Listing::Notices => return,
         }
+        self.overdue += batches.partition_point(|batch| batch.due_at < now);
+        let oldest = batches.first().map(|batch| batch.due_at.until(now));
+        let oldest_ms = oldest.map_or(0, |age| age.as_millis() as u64);
+        self.oldest_overdue_age_ms = self.oldest_overdue_age_ms.max(oldest_ms);
     }
 }
 
@@ -364,12 +352,9 @@ impl Reminder {
 }
 
 /// Returns the milliseconds since the oldest batch was opened; 0 if there is none.
-fn oldest_ms<'b>(batches: impl IntoIterator<Item = &'b Overdue>, now: Timestamp) -> u64 {
-    let batches = batches.into_iter();
-    longest_ms(batches.map(|batch| batch.batch_id.opened_at().until(now)))
-}
-
-/// Returns the longest time, in milliseconds; 0 if there is none.
-fn longest_ms(times: impl Iterator<Item = Duration>) -> u64 {
-    times.max().unwrap_or_default().as_millis() as u64
+fn age_ms<'b>(batches: impl IntoIterator<Item = &'b Overdue>, now: Timestamp) -> u64 {
+    let opened = batches.into_iter().map(|batch| batch.batch_id.opened_at());
+    opened
+        .min()
+        .map_or(0, |at| at.until(now).as_millis() as u64)
 }

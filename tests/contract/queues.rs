@@ -105,8 +105,8 @@ async fn tickets_arrive_as_they_were_sent<Q: BatchQueue>(
     }
     let mut all = tickets();
     all.extend((10..17).map(|number| Ticket::new(batch(number), TicketReason::Sweep)));
-    let delayed = |ticket: &Ticket| (ticket.clone(), Duration::ZERO);
-    let delayed = Vec::from_iter(all.iter().map(delayed));
+    let delayed = |ticket| (ticket, Duration::ZERO);
+    let delayed = Vec::from_iter(all.iter().cloned().map(delayed));
     let replies = queue.send_all(&delayed).await;
     assert!(
         replies.len() == 10 && replies.iter().all(Result::is_ok),

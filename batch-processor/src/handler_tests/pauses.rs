@@ -4,7 +4,7 @@ use shared::ports::PauseStore;
 use super::sweep::sweep;
 use super::*;
 
-const PAUSE: Duration = Duration::from_secs(600);
+const PAUSE: Duration = Duration::from_secs(1_000);
 
 /// Pauses deliveries of `source` until [`PAUSE`] after the start.
 async fn pause(processor: &Processor, source: &str) {

@@ -13,7 +13,7 @@ use protocol::time::Timestamp;
 use serde::Serialize;
 use shared::aws::BatchSummary;
 use shared::ports::{Overdue, PortError};
-use shared::retry::{Unsent, send_tickets};
+use shared::retry::send_tickets;
 use shared::wire::{Ticket, TicketReason};
 
 use super::views::LeaseView;
@@ -272,13 +272,9 @@ async fn wake(
         }
         let ticket = |batch: &BatchId| (Ticket::new(*batch, TicketReason::Sweep), service.now());
         let all = Vec::from_iter(batches.iter().map(ticket));
-        let sent = send_tickets(queue, &all, REQUESTS_MAX, &service.budget()).await;
-        for sent in sent {
-            match sent {
-                Ok(()) => tickets += 1,
-                Err(Unsent::Refused(error)) => return Err(error.into()),
-                Err(Unsent::OutOfTime) => return Err(PortError::DeadlineReached.into()),
-            }
+        for sent in send_tickets(queue, &all, REQUESTS_MAX, &service.budget()).await {
+            sent.map_err(PortError::from)?;
+            tickets += 1;
         }
     }
     Ok(tickets)

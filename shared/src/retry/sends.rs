@@ -20,6 +20,15 @@ pub enum Unsent {
     OutOfTime,
 }
 
+impl From<Unsent> for PortError {
+    fn from(unsent: Unsent) -> PortError {
+        match unsent {
+            Unsent::Refused(error) => error,
+            Unsent::OutOfTime => PortError::DeadlineReached,
+        }
+    }
+}
+
 /// Sends one request of messages. Returns a result for each, in order.
 type Request<'a, T> = dyn Fn(Vec<T>) -> BoxFuture<'a, Vec<Result<(), PortError>>> + Sync + 'a;
 

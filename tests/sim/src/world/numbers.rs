@@ -49,10 +49,14 @@ impl World {
             }
         );
         let plan = &self.plan;
-        let only_numbers =
-            plan.hours.is_none() && plan.pauses.is_empty() && plan.events_per_second == 0;
+        // A write that is applied late belongs to an earlier look.
+        let only_numbers = plan.sequence
+            && plan.hours.is_none()
+            && plan.pauses.is_empty()
+            && plan.events_per_second == 0
+            && plan.faults.apply_late == 0.0;
         let part = record.frozen_part().map(|(_, part)| part);
-        let has_none = part.is_some_and(|part| part.sequence.is_none());
+        let has_none = part.is_none_or(|part| part.sequence.is_none());
         let look = self.ledger.looks.get(&environment);
         let look = look.filter(|look| look.scope == SequenceScope::of(record));
         if let Some(look) = look.filter(|_| put_back && only_numbers && has_none) {
