@@ -184,6 +184,8 @@ pub struct Ledger {
     pub corrections: BTreeSet<SqsMessageId>,
     /// The last look of each environment at a sequence, since it took a lease.
     pub looks: BTreeMap<u64, SequenceLook>,
+    /// The batch that each environment leased last, and the number of the invocation.
+    pub leases: BTreeMap<u64, (u64, BatchId)>,
     /// The turns that were taken, and that no part has used.
     pub turns: Vec<Turn>,
     /// The parts that were handed to the sink, if deliveries have a rate, in the order in which they were for the first time.
@@ -227,6 +229,7 @@ pub struct SequenceLook {
 /// A turn of a part.
 #[derive(Clone, Copy, Debug)]
 pub struct Turn {
+    pub batch: Option<BatchId>,
     pub begins: Timestamp,
     /// For how many events it is long enough.
     pub events_max: u64,

@@ -16,7 +16,8 @@ impl TurnStore for Environment {
         length: Duration,
         _rate: u64,
     ) -> Result<Timestamp, PortError> {
-        self.request(move |world| world.take_turn(now, length))
+        let environment = self.number();
+        self.request(move |world| world.take_turn(environment, now, length))
             .await
     }
 }

@@ -57,6 +57,22 @@ impl World {
     pub fn leased(&mut self, environment: u64, batch: BatchId, owner: &LeaseOwner) {
         let key = (environment, batch);
         self.ledger.looks.remove(&environment);
+        // Owners have the numbers of their invocations. The write of an earlier one may arrive late.
+        let number = owner
+            .as_str()
+            .split('/')
+            .find_map(|word| word.strip_prefix('r'));
+        let number: u64 = number
+            .and_then(|text| text.parse().ok())
+            .unwrap_or_default();
+        let last = self
+            .ledger
+            .leases
+            .entry(environment)
+            .or_insert((number, batch));
+        if last.0 <= number {
+            *last = (number, batch);
+        }
         let earlier = self.pauses.leased.get(&key);
         if earlier.is_none_or(|(other, _)| other != owner) {
             let leased = (owner.clone(), self.now());

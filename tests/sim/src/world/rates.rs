@@ -21,13 +21,26 @@ const TICKET_LATE_MAX: Duration = Duration::from_secs(10);
 const LEASES_IN_CHAIN: u64 = 12;
 
 impl World {
-    /// Takes a turn, after those that were taken before.
-    pub fn take_turn(&mut self, now_there: Timestamp, length: Duration) -> Timestamp {
+    /// Takes a turn for the batch that the environment has leased, after the turns that were taken before.
+    pub fn take_turn(
+        &mut self,
+        environment: u64,
+        now_there: Timestamp,
+        length: Duration,
+    ) -> Timestamp {
         let begins = now_there.max(self.turns_free_at);
         self.turns_free_at = begins + length;
         let events_max = length.as_millis() as u64 * self.plan.events_per_second / 1_000;
         self.has_far_turns |= now_there.until(begins) > DELAY_MAX;
-        self.ledger.turns.push(Turn { begins, events_max });
+        self.ledger.turns.push(Turn {
+            batch: self
+                .ledger
+                .leases
+                .get(&environment)
+                .map(|(_, batch)| *batch),
+            begins,
+            events_max,
+        });
         begins
     }
 
@@ -41,7 +54,10 @@ impl World {
         let skew = Duration::from_millis(self.plan.skew_max_ms as u64);
         let events = part.items.len() as u64;
         let turns = self.ledger.turns.iter().enumerate();
-        let fits = |turn: &Turn| turn.begins <= now + skew && events <= turn.events_max;
+        let batch = Some(part.batch_id);
+        let fits = |turn: &Turn| {
+            turn.batch == batch && turn.begins <= now + skew && events <= turn.events_max
+        };
         let shortest = turns
             .filter(|(_, turn)| fits(turn))
             .min_by_key(|(_, turn)| (turn.events_max, turn.begins))
