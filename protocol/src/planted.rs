@@ -226,8 +226,8 @@ pub enum Bug {
     SetAsideNumberUsed,
     /// A part waits for the number of one that was set aside.
     EndedHolderAwaited,
-    /// Notices are removed that were added while others were sent.
-    NoticesSentUnseen,
+    /// Notices are removed although one of them could not be sent.
+    UnsentNoticesRemoved,
     /// A notice counts rejected events as delivered.
     RejectedToldDelivered,
     /// A batch whose source is drained is sealed although its period goes on.
@@ -236,7 +236,7 @@ pub enum Bug {
     IdleFromFirstClaim,
     /// Of the urgent events of an invocation, only the first starts its batch.
     UrgentOnlyOnce,
-    /// A duplicate is dropped although its report was not acknowledged.
+    /// A duplicate is dropped without a report if it is not known who claimed its event.
     DuplicateUnreported,
     /// Quotas are those of the batch keys.
     QuotaOfBatchKey,
@@ -361,7 +361,7 @@ impl Bug {
         Bug::TurnOfOneEvent,
         Bug::SetAsideNumberUsed,
         Bug::EndedHolderAwaited,
-        Bug::NoticesSentUnseen,
+        Bug::UnsentNoticesRemoved,
         Bug::RejectedToldDelivered,
         Bug::PeriodDrained,
         Bug::IdleFromFirstClaim,

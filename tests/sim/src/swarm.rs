@@ -296,8 +296,10 @@ impl Plan {
     /// Has urgent events, reports of duplicates, and long dedup windows in one history of eight each; a rate without faults, and quotas of
     /// other keys than those of batches, in some.
     fn draw_more(&mut self, rng: &mut Rng) {
-        if rng.u8(..) < 32 && self.id_kind == IdKind::Json {
+        let may_be_urgent = rng.u8(..) < 32 || self.calm && rng.bool();
+        if may_be_urgent && self.id_kind == IdKind::Json {
             self.urgent = pick(rng, &[0.02, 0.2]);
+            self.keys = if rng.bool() { 3 } else { self.keys };
         }
         self.reports_duplicates = rng.u8(..) < 32;
         if rng.u8(..) < 32 && self.past_deliveries_max == PAST_DELIVERIES_MAX {
@@ -309,6 +311,18 @@ impl Plan {
                 .quota_max
                 .or_else(|| rng.bool().then(|| pick(rng, &QUOTAS)));
             self.event_times |= self.quota_max.is_some();
+        }
+        if rng.bool()
+            && let Some(pause) = self.pauses.first_mut()
+        {
+            // The first pause is about a source and a key, and holds many batches.
+            self.keys = 3;
+            (pause.at_ms, pause.length_ms) = (rng.u64(..self.burst_ms), 900_000);
+            (pause.source, pause.key) = (Some(0), "k0".parse().ok());
+            pause.resumed_after_ms = rng.bool().then_some(600_000);
+        }
+        if self.calm {
+            self.part_bytes = pick(rng, &[512, 2_048, 64 << 20]);
         }
         if self.calm && rng.bool() {
             self.events_per_second = rng.u64(1..5);
