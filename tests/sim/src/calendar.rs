@@ -220,7 +220,7 @@ mod tests {
     /// The changes of the clocks in 2026, as the authorities publish them, in UTC.
     #[test]
     fn the_clocks_change_on_the_published_days() {
-        let at = |month, day, hour, minute| {
+        let at = |month, day, hour: i64, minute: i64| {
             let minutes = days_of(2026, month, day) * DAY + hour * 60 + minute;
             Timestamp::from_ms(minutes as u64 * MINUTE_MS)
         };
