@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use protocol::batch::BatchRecord;
 use protocol::ids::BatchId;
 use shared::aws::{BatchSummary, Summaries};
 use shared::message_attributes::{AttributeMap, MessageAttributes};
@@ -35,9 +34,7 @@ impl World {
     pub fn summaries(&mut self, ids: &[BatchId]) -> Summaries {
         let records = ids.iter().filter_map(|id| self.batches.get(*id));
         Summaries {
-            summaries: records
-                .map(|record: BatchRecord| BatchSummary::of(record))
-                .collect(),
+            summaries: records.map(BatchSummary::of).collect(),
             malformed: Vec::new(),
         }
     }
