@@ -10,6 +10,7 @@ use protocol::claim::{
 };
 use protocol::ids::{BatchShard, Seat};
 use protocol::planted::{Bug, planted};
+use protocol::quota::{Place, QuotaScope};
 use protocol::time::Timestamp;
 use shared::ports::PortError;
 use shared::retry::Keyed;
@@ -30,8 +31,19 @@ pub struct ClaimAttempt<'a> {
     /// Whether the claim has past deliveries. Then the environment must not remember the claim: only the lock item can tell
     /// a duplicate from a redelivery.
     pub has_past: bool,
-    /// The outcome if the event is not claimed already, of an attempt that may not claim it: its quota has no place.
-    pub without_place: Option<Outcome>,
+    pub place: SeatPlace,
+}
+
+/// Whether the seat of an attempt has a place in the account of its event's quota.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SeatPlace {
+    /// It has one, or the event has no quota.
+    Reserved,
+    /// It has none. The attempt may only take over the place of an event that was set aside; this is its outcome if the event is not
+    /// claimed and has no such place.
+    None(Outcome),
+    /// It is not known: the account could not be written. The attempt may not claim the event.
+    Unknown,
 }
 
 /// The state of a claim attempt. Few attempts find an item, so items are boxed to keep the others small.
@@ -45,8 +57,19 @@ pub enum State {
     Done(Outcome, Option<Box<LockItem>>),
     /// A live claim exists. The outcome depends on the fate of its batch.
     Live(Box<LockItem>, ExistingClaim),
-    /// The claim may replace this item, and must carry these past deliveries.
-    Replace(Box<LockItem>, Box<PastDeliveries>),
+    /// The claim may replace this item.
+    Replace(Box<Replacement>),
+}
+
+/// The replacement of an item by a claim.
+#[derive(Debug)]
+pub struct Replacement {
+    /// The item as it was read.
+    pub item: LockItem,
+    /// The past deliveries that the claim must carry.
+    pub past: PastDeliveries,
+    /// Whether the claim takes over the place of its event in a quota.
+    pub takes_over: bool,
 }
 
 /// A candidate whose outcome is known.
@@ -94,44 +117,62 @@ impl Keyed for ClaimAttempt<'_> {
 }
 
 impl<'a> ClaimAttempt<'a> {
-    /// Returns an attempt that is not written yet. A body that does not fit the lock item goes to `bucket`.
-    pub fn new(seated: Seated<'a>, bucket: Option<&Arc<str>>) -> ClaimAttempt<'a> {
-        let bucket = bucket.filter(|_| seated.seat.chunk.is_none());
-        let overflow = bucket.and_then(|bucket| seated.candidate.overflow(bucket, seated.seat));
+    /// Returns an attempt that is not written yet. Without a place, it first reads whether the event is claimed already.
+    pub fn new(seated: Seated<'a>, place: SeatPlace) -> ClaimAttempt<'a> {
         ClaimAttempt {
             seated,
-            state: State::Unwritten,
+            state: match place {
+                SeatPlace::Reserved => State::Unwritten,
+                SeatPlace::None(_) | SeatPlace::Unknown => State::Unread,
+            },
             unanswered: false,
-            overflow: overflow.map(Box::new),
+            overflow: None,
             has_past: false,
-            without_place: None,
+            place,
         }
     }
 
-    /// Returns an attempt that only looks whether the event is claimed already.
-    pub fn without_place(seated: Seated<'a>, outcome: Outcome) -> ClaimAttempt<'a> {
-        ClaimAttempt {
-            state: State::Unread,
-            without_place: Some(outcome),
-            ..ClaimAttempt::new(seated, None)
-        }
+    /// Has the body go to `bucket`, if it does not fit the lock item.
+    pub fn with_overflow(mut self, bucket: Option<&Arc<str>>) -> ClaimAttempt<'a> {
+        let Seated {
+            candidate, seat, ..
+        } = &self.seated;
+        let bucket = bucket.filter(|_| seat.chunk.is_none());
+        let overflow = bucket.and_then(|bucket| candidate.overflow(bucket, *seat));
+        self.overflow = overflow.map(Box::new);
+        self
     }
 
     /// Returns the state after the attempt found no item.
     pub fn absent(&self) -> State {
-        match self.without_place {
-            Some(outcome) => State::Done(outcome, None),
-            None => State::Unwritten,
+        match self.place {
+            SeatPlace::Reserved => State::Unwritten,
+            SeatPlace::None(outcome) => State::Done(outcome, None),
+            SeatPlace::Unknown => State::Done(Outcome::Failed, None),
         }
     }
 
-    /// Returns the claim to write.
-    pub fn claim(&self, past: PastDeliveries) -> Claim {
+    /// Returns whether the claim takes over a place, and its seat has one that must be given back before. A write without a reply may be
+    /// applied in this seat later, and then needs it.
+    pub fn holds_two_places(&self) -> bool {
+        let takes_over =
+            matches!(&self.state, State::Replace(replacement) if replacement.takes_over);
+        takes_over && self.place == SeatPlace::Reserved
+    }
+
+    /// Returns the claim to write, with these past deliveries.
+    pub fn claim(&self, past: PastDeliveries, is_taken_over: bool) -> Claim {
+        let candidate = self.seated.candidate;
+        let account = candidate.quota.as_ref().map(QuotaScope::account);
         Claim {
-            candidate: self.seated.candidate.clone(),
+            candidate: candidate.clone(),
             seat: self.seated.seat,
             overflow: self.overflow.as_deref().cloned(),
             past,
+            place: account.map(|account| Place {
+                account,
+                is_taken_over,
+            }),
         }
     }
 
@@ -175,9 +216,16 @@ impl<'a> ClaimAttempt<'a> {
         match verdict {
             Verdict::Done(outcome) => State::Done(outcome, Some(item)),
             Verdict::Live(existing) => State::Live(item, existing),
-            Verdict::Replace { past } => match self.without_place {
-                Some(outcome) => State::Done(outcome, None),
-                None => State::Replace(item, Box::new(past)),
+            Verdict::Replace { past, takes_over } => match (self.place, takes_over) {
+                (SeatPlace::Reserved, _) | (SeatPlace::None(_), true) => {
+                    let item = *item;
+                    State::Replace(Box::new(Replacement {
+                        item,
+                        past,
+                        takes_over,
+                    }))
+                }
+                (SeatPlace::None(_), false) | (SeatPlace::Unknown, _) => self.absent(),
             },
         }
     }
@@ -189,8 +237,7 @@ impl<'a> ClaimAttempt<'a> {
             return self.fail();
         };
         let (leader, seat) = (self.seated.leader, self.seated.seat);
-        // Whether a seat without a place was never reserved is known only if the account was read.
-        let never_reserved = self.without_place == Some(Outcome::BeyondQuota);
+        let has_no_place = matches!(self.place, SeatPlace::None(_));
         let end = match outcome {
             Outcome::Claimed => SeatEnd::Claimed,
             // A write without a reply may be applied later, whatever was read in the table since.
@@ -198,7 +245,7 @@ impl<'a> ClaimAttempt<'a> {
             _ => SeatEnd::Free,
         };
         let is_freed = match end {
-            SeatEnd::Free => !never_reserved,
+            SeatEnd::Free => !has_no_place,
             SeatEnd::Uncertain => planted(Bug::QuotaUncertainFreed),
             SeatEnd::Claimed => false,
         };

@@ -22,7 +22,7 @@ use shared::traces::{self, span};
 use tracing::{error, warn};
 
 use crate::chunks::Chunks;
-use crate::claim_attempt::{ClaimAttempt, Settled, State};
+use crate::claim_attempt::{ClaimAttempt, SeatPlace, Settled, State};
 use crate::claim_log::ClaimedTraces;
 use crate::claim_writer::ClaimWriter;
 use crate::config::Config;
@@ -218,38 +218,68 @@ impl ClaimRounds {
             with_place,
             without,
         } = self.quotas.reserve(seated, leaders, &budgets.claims).await;
+        let without = without
+            .into_iter()
+            .map(|(seated, place)| ClaimAttempt::new(seated, place));
+        let looked_up = self.writer.look_up(without.collect(), &budgets.claims);
+        let mut attempted = self.classify_live(looked_up.await, budgets).await;
+        let taking_over =
+            attempted.extract_if(.., |attempt| matches!(attempt.state, State::Replace(_)));
         let bucket = self.overflow_bucket.as_ref();
         let mut attempts: Vec<_> = with_place
             .into_iter()
-            .map(|seated| ClaimAttempt::new(seated, bucket))
+            .map(|seated| ClaimAttempt::new(seated, SeatPlace::Reserved))
+            .chain(taking_over)
+            .map(|attempt| attempt.with_overflow(bucket))
             .collect();
+        // Chunks have their events in the order of their seats.
+        attempts
+            .sort_unstable_by_key(|attempt| (attempt.seated.seat.batch, attempt.seated.seat.seq));
         self.chunks.store(&mut attempts, &budgets.claims).await;
         self.bodies.store(&mut attempts, &budgets.claims).await;
-        let failed: Vec<_> = attempts
-            .extract_if(.., |attempt| matches!(attempt.state, State::Done(..)))
+        let unwritten = attempts
+            .extract_if(.., |attempt| matches!(attempt.state, State::Unwritten))
             .collect();
-        let mut attempted = self
+        attempted.extend(attempts);
+        let written = self
             .writer
-            .write_all(attempts, &budgets.claims, counts)
+            .write_all(unwritten, &budgets.claims, counts)
             .await;
-        attempted.extend(failed);
-        let without = without
-            .into_iter()
-            .map(|(seated, outcome)| ClaimAttempt::without_place(seated, outcome));
-        attempted.extend(
-            self.writer
-                .look_up(without.collect(), &budgets.claims)
-                .await,
-        );
-        let relied_on = relied_on(&attempted, self.writer.rules().on_duplicate);
+        let mut written = self.classify_live(written, budgets).await;
+        self.quotas.give_back(&mut written, &budgets.claims).await;
+        attempted.extend(written);
+        let mut settled = Vec::with_capacity(attempted.len());
+        let mut unsettled = Vec::new();
+        for attempt in attempted {
+            match attempt.state {
+                State::Done(..) | State::Unwritten | State::Unread => {
+                    settled.push(attempt.settle())
+                }
+                State::Live(..) | State::Replace(_) => {
+                    unsettled.push(self.writer.settle_one(attempt, &budgets.claims, counts));
+                }
+            }
+        }
+        settled.extend(bounded(unsettled, self.concurrency).await);
+        self.bodies
+            .remove_unused(&mut settled, &budgets.wrap_up)
+            .await;
+        settled
+    }
+
+    /// Classifies the attempts that found live claims, by the records of the batches of these claims.
+    async fn classify_live<'a>(
+        &self,
+        mut attempts: Vec<ClaimAttempt<'a>>,
+        budgets: &Budgets<'_>,
+    ) -> Vec<ClaimAttempt<'a>> {
+        let relied_on = relied_on(&attempts, self.writer.rules().on_duplicate);
         let records = self
             .open_batches
             .witness_all(relied_on, &budgets.wrap_up)
             .await;
         let now = budgets.claims.clock.now();
-        let mut settled = Vec::with_capacity(attempted.len());
-        let mut unsettled = Vec::new();
-        for mut attempt in attempted {
+        for attempt in &mut attempts {
             attempt.state =
                 match std::mem::replace(&mut attempt.state, State::Done(Outcome::Failed, None)) {
                     State::Live(item, existing) => {
@@ -267,20 +297,8 @@ impl ClaimRounds {
                     }
                     state => state,
                 };
-            match attempt.state {
-                State::Done(..) | State::Unwritten | State::Unread => {
-                    settled.push(attempt.settle())
-                }
-                State::Live(..) | State::Replace(..) => {
-                    unsettled.push(self.writer.settle_one(attempt, &budgets.claims, counts));
-                }
-            }
         }
-        settled.extend(bounded(unsettled, self.concurrency).await);
-        self.bodies
-            .remove_unused(&mut settled, &budgets.wrap_up)
-            .await;
-        settled
+        attempts
     }
 
     /// Makes sure that the batch records count every claim of this invocation. Claims that are not counted fail.
@@ -370,7 +388,7 @@ impl<'a> Candidates<'a> {
         let mut retired = false;
         for one in &self.settled {
             let leader = self.leaders[one.leader];
-            if !leader.is_urgent {
+            if !leader.is_urgent || retired && planted(Bug::UrgentOnlyOnce) {
                 continue;
             }
             // The reply to the claim of an earlier delivery may have been lost, and nobody has retired its batch.

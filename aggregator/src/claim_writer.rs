@@ -14,7 +14,7 @@ use shared::ports::{ClaimReply, LockStore, PortError, Ports};
 use shared::retry::{Budget, BulkWriter, Writer, attempt_timeout, bounded, read_items};
 use tracing::{debug, warn};
 
-use crate::claim_attempt::{ClaimAttempt, Settled, State};
+use crate::claim_attempt::{ClaimAttempt, Replacement, Settled, State};
 use crate::config::Config;
 use crate::invocation::InvocationCounts;
 use crate::open_batches::{OpenBatches, Seats};
@@ -47,7 +47,7 @@ impl<'a> Writer for ClaimRequest<'a> {
     }
 
     async fn send(&self, attempts: &[ClaimAttempt<'a>]) -> Vec<ClaimReply> {
-        let claim = |attempt: &ClaimAttempt<'_>| attempt.claim(PastDeliveries::new());
+        let claim = |attempt: &ClaimAttempt<'_>| attempt.claim(PastDeliveries::new(), false);
         let claims: Vec<_> = attempts.iter().map(claim).collect();
         self.lock_store.claim(&claims).await
     }
@@ -228,6 +228,10 @@ impl ClaimWriter {
         counts: &InvocationCounts,
     ) -> Settled {
         for round in 0..REPLACE_ROUNDS_MAX {
+            if attempt.holds_two_places() {
+                // The message comes again.
+                break;
+            }
             let step = std::mem::replace(&mut attempt.state, State::Done(Outcome::Failed, None));
             attempt.state = match step {
                 State::Done(..) => {
@@ -239,9 +243,9 @@ impl ClaimWriter {
                     self.read_record_and_classify(&attempt, item, existing, budget)
                         .await
                 }
-                State::Replace(expected, past) => {
+                State::Replace(replacement) => {
                     debug!(batch_id = %attempt.seated.seat.batch, event_id = %attempt.seated.candidate.event_id, round, "replacing a lock item");
-                    self.replace(&mut attempt, &expected, *past, budget, counts)
+                    self.replace(&mut attempt, *replacement, budget, counts)
                         .await
                 }
             };
@@ -277,21 +281,25 @@ impl ClaimWriter {
         }
     }
 
-    /// Replaces `expected` with the attempt's claim, which carries the past deliveries `past`.
+    /// Replaces an item with the attempt's claim.
     async fn replace(
         &self,
         attempt: &mut ClaimAttempt<'_>,
-        expected: &LockItem,
-        past: PastDeliveries,
+        replacement: Replacement,
         budget: &Budget<'_>,
         counts: &InvocationCounts,
     ) -> State {
+        let Replacement {
+            item: expected,
+            past,
+            takes_over,
+        } = replacement;
         attempt.has_past = !past.is_empty();
-        let claim = attempt.claim(past);
+        let claim = attempt.claim(past, takes_over);
         let unanswered = AtomicBool::new(false);
         let write = || async {
             let _permit = self.bulk.permits.acquire(budget).await?;
-            match self.lock_store.replace(&claim, expected).await {
+            match self.lock_store.replace(&claim, &expected).await {
                 ClaimReply::Error(error) => {
                     match &error {
                         PortError::Throttled { .. } => counts.claim_throttled(),

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use protocol::batch::BatchRecord;
 use protocol::claim::Outcome;
-use protocol::ids::BatchId;
+use protocol::ids::{BatchId, Seat};
 use protocol::limits::{QUOTA_BATCHES_MAX, QUOTA_SCOPES_MAX, QUOTA_SETTLE_TIME_MAX};
 use protocol::planted::{Bug, planted};
 use protocol::quota::{QuotaAccount, QuotaScope};
@@ -19,7 +19,7 @@ use shared::ports::{BatchStore, Ports, QuotaStore};
 use shared::retry::{Budget, bounded};
 use tracing::warn;
 
-use crate::claim_attempt::Settled;
+use crate::claim_attempt::{ClaimAttempt, SeatPlace, Settled};
 use crate::config::Config;
 use crate::quota::QuotaRule;
 use crate::records::Record;
@@ -48,8 +48,8 @@ struct SettledSeats {
 #[derive(Default)]
 pub struct Placed<'a> {
     pub with_place: Vec<Seated<'a>>,
-    /// Those without a place, each with its outcome if its event is not claimed already.
-    pub without: Vec<(Seated<'a>, Outcome)>,
+    /// The others.
+    pub without: Vec<(Seated<'a>, SeatPlace)>,
 }
 
 impl Quotas {
@@ -79,7 +79,7 @@ impl Quotas {
         let mut placed = Placed::default();
         let mut scopes: BTreeMap<&QuotaScope, Vec<Seated<'a>>> = BTreeMap::new();
         for one in seated {
-            match &leaders[one.leader].quota {
+            match &leaders[one.leader].candidate.quota {
                 Some(scope) => scopes.entry(scope).or_default().push(one),
                 None => placed.with_place.push(one),
             }
@@ -93,10 +93,6 @@ impl Quotas {
             placed.with_place.extend(one.with_place);
             placed.without.extend(one.without);
         }
-        // Chunks have their events in the order of their seats.
-        placed
-            .with_place
-            .sort_unstable_by_key(|one| (one.seat.batch, one.seat.seq));
         placed
     }
 
@@ -131,9 +127,10 @@ impl Quotas {
             .as_ref()
             .is_some_and(|account| account.taken >= rule.events_max);
         let is_decided = all_taken || account.is_some() && planted(Bug::QuotaBeyondUndecided);
-        let outcome = match is_decided {
-            true => Outcome::BeyondQuota,
-            false => Outcome::Failed,
+        let none = match (is_decided, account.is_some()) {
+            (true, _) => SeatPlace::None(Outcome::BeyondQuota),
+            (false, true) => SeatPlace::None(Outcome::Failed),
+            (false, false) => SeatPlace::Unknown,
         };
         let has_place = |one: &Seated<'_>| {
             let got = got.get(&one.seat.batch);
@@ -143,14 +140,55 @@ impl Quotas {
         let (with_place, without): (Vec<_>, Vec<_>) = seated.into_iter().partition(has_place);
         Placed {
             with_place,
-            without: without.into_iter().map(|one| (one, outcome)).collect(),
+            without: without.into_iter().map(|one| (one, none)).collect(),
+        }
+    }
+
+    /// Gives back the reserved places of attempts that take other places over. An attempt whose account could not be written keeps
+    /// both for now, and so may not make its claim.
+    pub async fn give_back(&self, attempts: &mut [ClaimAttempt<'_>], budget: &Budget<'_>) {
+        let hold_two = attempts.iter_mut();
+        let mut hold_two: Vec<_> = hold_two
+            .filter(|attempt| attempt.holds_two_places() && !attempt.unanswered)
+            .collect();
+        let freed = hold_two.iter().filter_map(|attempt| {
+            let Seated {
+                candidate, seat, ..
+            } = &attempt.seated;
+            Some((candidate.quota.as_ref()?, *seat, false))
+        });
+        let written = match planted(Bug::QuotaPlaceHeldTwice) {
+            true => freed.map(|(scope, ..)| scope).collect(),
+            false => self.write(freed, budget).await,
+        };
+        for attempt in &mut hold_two {
+            let scope = attempt.seated.candidate.quota.as_ref();
+            if scope.is_some_and(|scope| written.contains(scope)) {
+                attempt.place = SeatPlace::None(Outcome::Failed);
+            }
         }
     }
 
     /// Settles the seats that had places: those with claims, which are counted, and those that are free.
     pub async fn settle(&self, settled: &[Settled], leaders: &[&Record], budget: &Budget<'_>) {
+        let seats = settled.iter().filter_map(|one| {
+            let scope = leaders[one.leader].candidate.quota.as_ref()?;
+            Some((scope, one.seat.or(one.freed)?, one.seat.is_some()))
+        });
+        // The messages are judged already, and their responses wait.
+        self.write(seats, &budget.within(QUOTA_SETTLE_TIME_MAX))
+            .await;
+    }
+
+    /// Writes what became of seats, each with its scope and whether it has a claim. Returns the scopes whose accounts were written. The
+    /// others are written with the next reservation.
+    async fn write<'s>(
+        &self,
+        seats: impl Iterator<Item = (&'s QuotaScope, Seat, bool)>,
+        budget: &Budget<'_>,
+    ) -> BTreeSet<&'s QuotaScope> {
         let Some(rule) = &self.rule else {
-            return;
+            return BTreeSet::new();
         };
         let mut scopes = BTreeSet::new();
         {
@@ -159,28 +197,22 @@ impl Quotas {
                 // As if this environment had died: the seats are settled when their batches are complete.
                 unwritten.clear();
             }
-            for one in settled {
-                let Some(scope) = &leaders[one.leader].quota else {
-                    continue;
-                };
-                let Some(seat) = one.seat.or(one.freed) else {
-                    continue;
-                };
+            for (scope, seat, is_claimed) in seats {
                 scopes.insert(scope);
                 let of_scope = unwritten.entry(scope.clone()).or_default();
                 let seats = of_scope.entry(seat.batch).or_default();
-                match one.seat.is_some() {
+                match is_claimed {
                     true => seats.claimed.insert(seat.seq),
                     false => seats.free.insert(seat.seq),
                 };
             }
         }
-        // The messages are judged already, and their responses wait.
-        let short = budget.within(QUOTA_SETTLE_TIME_MAX);
-        let writes = scopes
-            .into_iter()
-            .map(|scope| self.update(scope, rule, &short, |_| {}));
-        bounded(writes.collect(), self.concurrency).await;
+        let writes = scopes.into_iter().map(|scope| async move {
+            let written = self.update(scope, rule, budget, |_| {}).await;
+            written.is_some().then_some(scope)
+        });
+        let written = bounded(writes.collect(), self.concurrency).await;
+        written.into_iter().flatten().collect()
     }
 
     /// Changes the account of a scope, and writes to it what is known of seats since. Returns the account; `None` if it could not be

@@ -35,8 +35,6 @@ pub struct Record {
     pub candidate: Candidate,
     /// The source and batch key of the batches that may take the message.
     pub slot: Slot,
-    /// The quota key and the period of the event, if `QUOTA` is set.
-    pub quota: Option<QuotaScope>,
     /// Whether its batch should start at once.
     pub is_urgent: bool,
     /// The trace that the producer sent the message in, if it was traced.
@@ -193,6 +191,7 @@ fn read_message(
         source: source.clone(),
         sent_at: sent_ms.map_or(now, Timestamp::from_ms),
         attributes: attributes.as_ref().map(|all| all.as_text().clone()),
+        quota: None,
     };
     if !config.bodies.in_chunks() {
         candidate = candidate.compressed(compress);
@@ -215,9 +214,8 @@ fn read_message(
     });
     match claimable {
         Ok((slot, quota)) => Ok(Record {
-            candidate,
+            candidate: Candidate { quota, ..candidate },
             slot,
-            quota,
             is_urgent: config.bypass.as_ref().is_some_and(is_urgent),
             trace_id: trace_header.and_then(TraceId::of_header),
         }),
@@ -275,9 +273,12 @@ fn quota(
     let Some(rule) = &config.quota else {
         return Ok(None);
     };
-    let key = QuotaKey::try_from(find(&rule.key, json, QUOTA.name)?)?;
+    let batch_key = config.batch_key.as_ref();
+    let of_batch = batch_key.filter(|_| planted(Bug::QuotaOfBatchKey));
+    let key = QuotaKey::try_from(find(of_batch.unwrap_or(&rule.key), json, QUOTA.name)?)?;
     let needed_by = QUOTA_TIME.name;
     let at = match &rule.time {
+        Some(_) if planted(Bug::QuotaOfArrival) => now,
         Some(expression) => event_time(expression, json, sent_at, needed_by)?,
         None => now,
     };

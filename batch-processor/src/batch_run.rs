@@ -2,17 +2,20 @@
 //!
 //! Every step starts from the present batch record, so that the next invocation can continue after a crash.
 
-mod numbers;
+mod gate;
 mod setting_aside;
 
-use protocol::batch::{PartRecord, proven};
+use std::sync::Arc;
+
+use protocol::batch::{OperatorDecision, PartRecord, proven};
 use protocol::ids::BatchId;
 use protocol::limits::BATCH_LIFE_MAX;
+use protocol::pause::Pause;
 use protocol::planted::{Bug, planted};
 use protocol::retry::RetryPolicy;
 use protocol::seqs::SeqSet;
-use protocol::time::Timestamp;
-use shared::ports::{PortError, StoredEvent};
+use shared::delivery_hours::DeliveryHours;
+use shared::ports::{PauseStore, StoredEvent};
 use shared::traces::Span;
 use shared::traces::names::{BATCH_ID, ITEMS_COUNT, PART};
 use sinks::{Part, Receipt, SinkError, content_hash};
@@ -26,13 +29,13 @@ use crate::invocation::Budgets;
 use crate::lease::LeasedBatch;
 use crate::metrics::BatchProcessorMetrics;
 use crate::notices::{AskedBy, Notices};
-use crate::outcome::{Done, RetryTicket, Stop};
 use crate::part_rules::{PartRules, frozen_for_another_sink};
 use crate::quarantine::Quarantine;
+use crate::rate::Rate;
 use crate::reading::{HandOverError, ReadEvents, ReadLimits};
 use crate::release::Releaser;
 use crate::sequences::Sequences;
-use crate::turns::{Turn, Turns};
+use crate::ticket_end::{TicketEnd, not_taken};
 
 /// The components that a run uses, and its limits.
 pub(crate) struct Components {
@@ -43,18 +46,10 @@ pub(crate) struct Components {
     pub(crate) completion: Completion,
     pub(crate) part_rules: PartRules,
     pub(crate) notices: Notices,
-    pub(crate) turns: Turns,
+    pub(crate) pause_store: Arc<dyn PauseStore>,
     pub(crate) sequences: Sequences,
-}
-
-/// The result of one look at the batch, and of delivering what was found.
-enum Step {
-    /// Events were delivered. Look again for others.
-    LookAgain,
-    /// The table does not confirm every claim that must exist. Carries a description of the missing ones for the log.
-    Lagging(String),
-    /// There was no event to deliver.
-    NothingNew,
+    pub(crate) hours: Option<DeliveryHours>,
+    pub(crate) rate: Option<Rate>,
 }
 
 /// A leased batch, with the releases and metrics of this run.
@@ -64,8 +59,10 @@ pub(crate) struct BatchRun<'a> {
     batch: LeasedBatch<'a>,
     /// Seqs whose release was acknowledged in this run.
     released: SeqSet,
-    /// Until when deliveries of this batch are paused.
-    paused_until: Option<Timestamp>,
+    /// The pauses as they were after the lease was taken.
+    pauses: Vec<Pause>,
+    /// How often the table did not confirm every claim that must exist.
+    lags: u32,
     metrics: &'a mut BatchProcessorMetrics,
 }
 
@@ -81,48 +78,28 @@ impl<'a> BatchRun<'a> {
             budgets,
             batch,
             released: SeqSet::new(),
-            paused_until: None,
+            pauses: Vec::new(),
+            lags: 0,
             metrics,
         }
     }
 
-    /// Returns the batch.
-    pub(crate) fn batch(&mut self) -> &mut LeasedBatch<'a> {
-        &mut self.batch
-    }
-
-    /// Lets the frozen part, if there is one, go to the present sink, as an operator decided.
-    pub(crate) async fn accept_sink(&mut self) -> Result<(), RetryTicket> {
-        let Some((index, _)) = self.batch.record().frozen_part() else {
-            return Ok(());
+    /// Goes on with the batch, and returns how the ticket ends; gives up the lease if the ticket comes back. `asked_by` is who wants the
+    /// notices that wait.
+    pub(crate) async fn run(mut self, asked_by: AskedBy) -> TicketEnd {
+        let end = match self.run_to_end(asked_by).await {
+            Ok(end) | Err(end) => end,
         };
-        let sink = self.components.delivery.fingerprint();
-        self.batch.accept_sink(index, sink).await
-    }
-
-    /// Keeps the parts of this batch from the sink until a pause ends, but lets it end if it has nothing to deliver.
-    pub(crate) fn pause_deliveries(&mut self, until: Option<Timestamp>) {
-        self.paused_until = until;
-    }
-
-    /// Goes on with the batch; gives up its lease where the ticket must be retried.
-    pub(crate) async fn run(mut self) -> Result<Done, RetryTicket> {
-        let ended = match self.run_to_end().await {
-            Ok(done) | Err(Stop::Done(done)) => Ok(done),
-            Err(Stop::Retry(reason)) => {
-                self.batch.give_up(&reason).await;
-                Err(reason)
-            }
-        };
+        self.batch.give_up(&end).await;
         self.metrics
             .notices_dropped
             .add(self.batch.notices_dropped());
         self.send_notices(AskedBy::Service).await;
-        ended
+        end
     }
 
     /// Sends the notices that wait in the record.
-    pub(crate) async fn send_notices(&mut self, asked_by: AskedBy) {
+    async fn send_notices(&mut self, asked_by: AskedBy) {
         let record = self.batch.record();
         let notices = &self.components.notices;
         let sent = notices.send_waiting(record, asked_by, self.budgets, self.metrics);
@@ -132,11 +109,20 @@ impl<'a> BatchRun<'a> {
     }
 
     /// Looks for events and delivers them, until the batch is complete or must wait.
-    async fn run_to_end(&mut self) -> Result<Done, Stop> {
+    async fn run_to_end(&mut self, asked_by: AskedBy) -> Result<TicketEnd, TicketEnd> {
+        // First of all: the decision holds for this ticket alone, and is kept once it is in the record.
+        if self.batch.operator() == Some(OperatorDecision::AcceptSink) {
+            self.accept_sink().await?;
+        }
+        // Before the delivery, so that there is room for a notice of it.
+        if !planted(Bug::NoticeSentOnlyOnce) {
+            self.send_notices(asked_by).await;
+        }
         if let Some(error) = self.too_old() {
             error!(batch_id = %self.id(), error, "batch is too old to be delivered");
-            return Err(self.fail(error).await);
+            return Err(self.batch.fail(error).await);
         }
+        self.pass_gate_before_reading().await?;
         // A former run may have died after the last part ended, before it gave the number up.
         let record = self.batch.record();
         if let Some(last) = record.parts.len().checked_sub(1)
@@ -145,11 +131,8 @@ impl<'a> BatchRun<'a> {
         {
             self.give_number_up(last, &self.budgets.work).await?;
         }
-        let mut lags = 0;
         loop {
-            if !self.budgets.work.has_time() {
-                return Err(RetryTicket::DeadlineReached { batch: self.id() }.into());
-            }
+            self.check_time()?;
             if proven(self.batch.record(), &self.released) {
                 let notices = &self.components.notices;
                 notices
@@ -158,36 +141,42 @@ impl<'a> BatchRun<'a> {
                 let completion = &self.components.completion;
                 let complete = completion.complete(&mut self.batch, self.budgets, self.metrics);
                 if complete.await? {
-                    return Ok(Done::Complete);
+                    return Ok(TicketEnd::Done("complete"));
                 }
                 continue;
             }
             let source = &self.components.body_source;
             let record = self.batch.record();
             let look = source.look(record, &self.released, &self.budgets.work);
-            let step = match look.await.map_err(|source| self.service(source))? {
+            let found = match look.await? {
                 Look::Complete(snapshot) => self.deliver_snapshot(snapshot).await?,
-                Look::Lagging { missing } => Step::Lagging(missing),
+                Look::Lagging { missing } => self.wait_for_index(missing).await?,
             };
-            match step {
-                Step::LookAgain => {}
-                Step::Lagging(missing) => {
-                    lags += 1;
-                    self.wait_for_index(lags, missing).await?;
-                }
-                Step::NothingNew => {
-                    let done = self.components.completion.after_empty_look(
-                        &mut self.batch,
-                        &self.released,
-                        self.budgets,
-                        self.metrics,
-                    );
-                    if let Some(done) = done.await? {
-                        return Ok(done);
-                    }
+            if !found {
+                let completion = &self.components.completion;
+                let (batch, metrics) = (&mut self.batch, &mut *self.metrics);
+                let end = completion.after_empty_look(batch, &self.released, self.budgets, metrics);
+                if let Some(end) = end.await? {
+                    return Ok(end);
                 }
             }
         }
+    }
+
+    fn check_time(&self) -> Result<(), TicketEnd> {
+        match self.budgets.work.has_time() {
+            true => Ok(()),
+            false => Err(TicketEnd::retry("deadline reached")),
+        }
+    }
+
+    /// Lets the frozen part, if there is one, go to the present sink, as an operator decided.
+    async fn accept_sink(&mut self) -> Result<(), TicketEnd> {
+        let Some((index, _)) = self.batch.record().frozen_part() else {
+            return Ok(());
+        };
+        let sink = self.components.delivery.fingerprint();
+        self.batch.accept_sink(index, sink).await
     }
 
     /// Returns the error of a batch that is older than its batch life and is not being set aside. Its claims and chunks are
@@ -207,8 +196,9 @@ impl<'a> BatchRun<'a> {
         })
     }
 
-    /// Releases the leftovers, and delivers or quarantines the other entries, as the batch record demands.
-    async fn deliver_snapshot(&mut self, snapshot: Snapshot) -> Result<Step, Stop> {
+    /// Releases the leftovers, and delivers or quarantines the other entries, as the batch record demands. Returns whether the batch
+    /// must be looked at again: there was an event to deliver, or one is missing.
+    async fn deliver_snapshot(&mut self, snapshot: Snapshot) -> Result<bool, TicketEnd> {
         let Snapshot {
             new,
             frozen,
@@ -226,7 +216,7 @@ impl<'a> BatchRun<'a> {
         }
     }
 
-    async fn release_leftovers(&mut self, mut leftovers: Unread) -> Result<(), Stop> {
+    async fn release_leftovers(&mut self, mut leftovers: Unread) -> Result<(), TicketEnd> {
         while !leftovers.is_empty() {
             let limits = self.components.part_rules.without_part();
             let events = self.read(&mut leftovers, limits).await?;
@@ -236,22 +226,27 @@ impl<'a> BatchRun<'a> {
     }
 
     /// Delivers exactly the members of the frozen part.
-    async fn deliver_frozen(&mut self, index: usize, mut frozen: Unread) -> Result<Step, Stop> {
+    async fn deliver_frozen(
+        &mut self,
+        index: usize,
+        mut frozen: Unread,
+    ) -> Result<bool, TicketEnd> {
         let present = self.components.delivery.fingerprint();
         if let Some(error) = frozen_for_another_sink(self.batch.record(), index, &present) {
             error!(batch_id = %self.id(), part = index, error, "part was frozen for another sink");
-            return Err(self.fail(error).await);
+            return Err(self.batch.fail(error).await);
         }
         let events = self.read(&mut frozen, ReadLimits::NONE).await?;
         if let Some(missing) = missing(self.batch.record(), &seqs(&events)) {
-            return Ok(Step::Lagging(missing));
+            return self.wait_for_index(missing).await;
         }
-        self.deliver(index, events).await
+        self.deliver(index, events).await?;
+        Ok(true)
     }
 
     /// Delivers the entries that are in no part yet, part by part.
-    async fn deliver_new(&mut self, mut new: Unread) -> Result<Step, Stop> {
-        let mut step = Step::NothingNew;
+    async fn deliver_new(&mut self, mut new: Unread) -> Result<bool, TicketEnd> {
+        let mut found = false;
         loop {
             let rules = &self.components.part_rules;
             let limits = rules.next_part(self.batch.record(), new.len());
@@ -260,30 +255,29 @@ impl<'a> BatchRun<'a> {
             if new.is_empty()
                 && let Some(missing) = missing(self.batch.record(), &seqs(&events))
             {
-                return Ok(Step::Lagging(missing));
+                return self.wait_for_index(missing).await;
             }
             if !events.is_empty() {
                 let index = self.freeze(&events).await?;
-                step = self.deliver(index, events).await?;
+                self.deliver(index, events).await?;
+                found = true;
             }
             if new.is_empty() {
-                return Ok(step);
+                return Ok(found);
             }
-            if !self.budgets.work.has_time() {
-                return Err(RetryTicket::DeadlineReached { batch: self.id() }.into());
-            }
+            self.check_time()?;
         }
     }
 
     /// Freezes the next part before the sink sees any of it. Returns the part's index.
-    async fn freeze(&mut self, events: &[StoredEvent]) -> Result<usize, Stop> {
+    async fn freeze(&mut self, events: &[StoredEvent]) -> Result<usize, TicketEnd> {
         let record = self.batch.record();
         let index = match record.frozen_part() {
             Some((index, _)) if planted(Bug::PartRefrozen) => index,
             Some(_) | None => record.parts.len(),
         };
         if let Some(error) = self.components.part_rules.too_many(index) {
-            return Err(self.fail(error).await);
+            return Err(self.batch.fail(error).await);
         }
         let sink = self.components.delivery.fingerprint();
         let mut members = seqs(events);
@@ -299,11 +293,9 @@ impl<'a> BatchRun<'a> {
     }
 
     /// Delivers a frozen part, writes the receipt to the record, and releases its claims.
-    async fn deliver(&mut self, index: usize, events: Vec<StoredEvent>) -> Result<Step, Stop> {
+    async fn deliver(&mut self, index: usize, events: Vec<StoredEvent>) -> Result<(), TicketEnd> {
+        self.pass_gate(None).await?;
         let batch = self.id();
-        if let Some(until) = self.paused_until {
-            return Err(Stop::Done(self.pause(until).await?));
-        }
         let delivery = &self.components.delivery;
         let mut part = self.batch.part(index, events);
         let frozen = self.batch.record().parts.get(index).map(|part| part.hash);
@@ -314,70 +306,33 @@ impl<'a> BatchRun<'a> {
         if delivery.needs_sequence() {
             part.sequence = Some(self.take_number(index).await?);
         }
-        self.wait_for_turn(part.items.len()).await?;
+        let next_turn_at = self.begin(part.items.len()).await?;
         info!(batch_id = %batch, part = index, items_count = part.items.len(), "delivering part");
         self.plant_early_steps(&part).await?;
         let started = self.budgets.work.clock.now();
         let span = self.span("deliver").calls().count(PART, index);
         let span = span.count(ITEMS_COUNT, part.items.len());
-        let attempts = self.components.turns.attempts(&self.budgets.work);
+        let attempts = self.in_hours();
         let delivered = span.run(delivery.deliver(&part, &attempts)).await;
         let ended = self.budgets.work.clock.now();
         let receipt = match delivered {
             Ok(receipt) => receipt,
             Err(SinkError::Permanent { reason }) => {
                 error!(batch_id = %batch, part = index, reason, "sink refused a part for good");
-                return Err(self.fail(reason).await);
+                return Err(self.batch.fail(reason).await);
             }
-            Err(source) => return Err(RetryTicket::Sink { batch, source }.into()),
+            Err(error) => return Err(not_taken(&error)),
         };
         report_delivered(&part, &receipt, ended - started, ended, self.metrics);
         let wrap_up = self.budgets.wrap_up;
         self.batch.delivered(index, receipt, wrap_up).await?;
+        self.batch.keep_turn(next_turn_at);
         self.give_number_up(index, &self.budgets.wrap_up).await?;
-        self.release(&part.items).await?;
-        Ok(Step::LookAgain)
-    }
-
-    /// Gives the lease up until a pause ends. Returns how the ticket ends then.
-    pub(crate) async fn pause(&mut self, until: Timestamp) -> Result<Done, RetryTicket> {
-        info!(batch_id = %self.id(), %until, "deliveries are paused");
-        self.batch.pause(until).await?;
-        Ok(Done::Paused)
-    }
-
-    /// Returns when the next part may go to the sink; puts the batch back if that is not soon.
-    async fn wait_for_turn(&mut self, events_count: usize) -> Result<(), Stop> {
-        let turns = &self.components.turns;
-        let turn = turns.take(self.batch.record(), events_count, &self.budgets.work);
-        match turn.await.map_err(|source| self.service(source))? {
-            Turn::Now { turn_at } => {
-                self.batch.keep_turn(turn_at);
-                Ok(())
-            }
-            Turn::Later { until, turn_at } => {
-                let completion = &self.components.completion;
-                let batch = &mut self.batch;
-                let put_back = completion.put_back(batch, until, turn_at, self.budgets);
-                Err(Stop::Done(put_back.await?))
-            }
-        }
-    }
-
-    /// Puts the batch back if it is not in the hours of delivery. Returns how the ticket ends then.
-    pub(crate) async fn wait_for_hours(&mut self) -> Result<Option<Done>, RetryTicket> {
-        let now = self.budgets.work.clock.now();
-        let turns = &self.components.turns;
-        let Some(until) = turns.closed_until(self.batch.record(), now) else {
-            return Ok(None);
-        };
-        let completion = &self.components.completion;
-        let put_back = completion.put_back(&mut self.batch, until, None, self.budgets);
-        Ok(Some(put_back.await?))
+        self.release(&part.items).await
     }
 
     /// Does the steps that planted bugs do too early, before the sink has the part.
-    async fn plant_early_steps(&mut self, part: &Part) -> Result<(), RetryTicket> {
+    async fn plant_early_steps(&mut self, part: &Part) -> Result<(), TicketEnd> {
         if planted(Bug::DeliveredBeforeAnswer) {
             let receipt = Receipt::new("none yet".to_owned());
             let work = self.budgets.work;
@@ -389,20 +344,12 @@ impl<'a> BatchRun<'a> {
         Ok(())
     }
 
-    /// Puts the batch in error.
-    async fn fail(&mut self, error: String) -> Stop {
-        match self.batch.fail(error).await {
-            Ok(done) => Stop::Done(done),
-            Err(reason) => Stop::Retry(reason),
-        }
-    }
-
-    async fn hand_over_failed(&mut self, error: HandOverError) -> Stop {
+    async fn hand_over_failed(&mut self, error: HandOverError) -> TicketEnd {
         match error {
-            HandOverError::Service(source) => Stop::Retry(self.service(source)),
+            HandOverError::Service(source) => source.into(),
             HandOverError::Permanent(error) => {
                 error!(batch_id = %self.id(), error, "events cannot be handed over");
-                self.fail(error).await
+                self.batch.fail(error).await
             }
         }
     }
@@ -420,11 +367,11 @@ impl<'a> BatchRun<'a> {
         &mut self,
         unread: &mut Unread,
         limits: ReadLimits,
-    ) -> Result<Vec<StoredEvent>, Stop> {
+    ) -> Result<Vec<StoredEvent>, TicketEnd> {
         let read = self.read_with_losses(unread, limits).await;
         if let Some(lost) = read.lost.first() {
             error!(batch_id = %self.id(), chunk = %lost.chunk, error = lost.problem, "chunk is lost");
-            return Err(self.fail(lost.to_string()).await);
+            return Err(self.batch.fail(lost.to_string()).await);
         }
         match read.failed {
             None => Ok(read.events),
@@ -433,7 +380,7 @@ impl<'a> BatchRun<'a> {
     }
 
     /// Releases the claims of events whose bodies were in their lock items. Other claims stay as they are.
-    async fn release(&mut self, events: &[StoredEvent]) -> Result<(), RetryTicket> {
+    async fn release(&mut self, events: &[StoredEvent]) -> Result<(), TicketEnd> {
         if self.batch.record().bodies.in_chunks() {
             return Ok(());
         }
@@ -449,24 +396,23 @@ impl<'a> BatchRun<'a> {
         }
         match (events.len() as u64).saturating_sub(released.len()) {
             0 => Ok(()),
-            count => Err(RetryTicket::NotReleased {
-                batch: self.id(),
-                count,
-            }),
+            count => Err(TicketEnd::retry(format!(
+                "{count} delivered claims are not released"
+            ))),
         }
     }
 
-    /// Waits for the index, then reads the record again, because claims may have been counted since.
-    async fn wait_for_index(&mut self, lags: u32, missing: String) -> Result<(), RetryTicket> {
-        debug!(batch_id = %self.id(), lags, missing, "index lags");
+    /// Waits for the index, then reads the record again, because claims may have been counted since. The batch must be looked at again then.
+    async fn wait_for_index(&mut self, missing: String) -> Result<bool, TicketEnd> {
+        self.lags += 1;
+        debug!(batch_id = %self.id(), lags = self.lags, missing, "index lags");
         self.metrics.index_lag_retries.add(1);
-        if !self.budgets.work.pause(RetryPolicy::INDEX, lags).await {
-            return Err(RetryTicket::IndexLag {
-                batch: self.id(),
-                missing,
-            });
+        if !self.budgets.work.pause(RetryPolicy::INDEX, self.lags).await {
+            let why = format!("the index does not show every claim yet: {missing}");
+            return Err(TicketEnd::retry(why));
         }
-        self.batch.refresh().await
+        self.batch.refresh().await?;
+        Ok(true)
     }
 
     /// Returns a span of a step of this batch.
@@ -476,12 +422,5 @@ impl<'a> BatchRun<'a> {
 
     fn id(&self) -> BatchId {
         self.batch.id()
-    }
-
-    fn service(&self, source: PortError) -> RetryTicket {
-        RetryTicket::Service {
-            batch: self.id(),
-            source,
-        }
     }
 }

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use protocol::batch::{EmptyIndex, empty_index};
 use protocol::ids::BatchId;
-use protocol::limits::{CLOCK_SKEW_MAX, DUE_GRACE, SQS_DELAY_MAX, TICKETS_IN_CHAIN_MAX};
 use protocol::retry::RetryPolicy;
 use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
@@ -18,7 +17,7 @@ use tracing::info;
 use crate::invocation::Budgets;
 use crate::lease::LeasedBatch;
 use crate::metrics::BatchProcessorMetrics;
-use crate::outcome::{Done, RetryTicket};
+use crate::ticket_end::TicketEnd;
 
 /// Ends the work on a batch.
 pub(crate) struct Completion {
@@ -38,12 +37,12 @@ impl Completion {
         released: &SeqSet,
         budgets: &Budgets<'_>,
         metrics: &mut BatchProcessorMetrics,
-    ) -> Result<Option<Done>, RetryTicket> {
+    ) -> Result<Option<TicketEnd>, TicketEnd> {
         let now = budgets.work.clock.now();
         match empty_index(batch.record(), released, now, self.verify_delay) {
             EmptyIndex::Complete => {
                 let complete = self.complete(batch, budgets, metrics).await?;
-                Ok(complete.then_some(Done::Complete))
+                Ok(complete.then_some(TicketEnd::Done("complete")))
             }
             EmptyIndex::VerifyAt(at) => {
                 batch.verify_at(at).await?;
@@ -51,7 +50,7 @@ impl Completion {
                 self.send_ticket(id, at, TicketReason::Verify, budgets)
                     .await?;
                 info!(batch_id = %id, verify_at = %at, "verify ticket sent");
-                Ok(Some(Done::Verifying))
+                Ok(Some(TicketEnd::Done("to be verified")))
             }
         }
     }
@@ -63,7 +62,7 @@ impl Completion {
         batch: &mut LeasedBatch<'_>,
         budgets: &Budgets<'_>,
         metrics: &mut BatchProcessorMetrics,
-    ) -> Result<bool, RetryTicket> {
+    ) -> Result<bool, TicketEnd> {
         let at = budgets.work.clock.now();
         let completed = span("complete").text(BATCH_ID, batch.id());
         if !completed.run(batch.complete(at)).await? {
@@ -83,41 +82,14 @@ impl Completion {
         Ok(true)
     }
 
-    /// Puts the batch back until `until`. If that is soon, a ticket is sent for that time; otherwise the sweep sends one.
-    /// The sweep also sends the ticket after every [`TICKETS_IN_CHAIN_MAX`] leases.
-    pub(crate) async fn put_back(
-        &self,
-        batch: &mut LeasedBatch<'_>,
-        until: Timestamp,
-        turn_at: Option<Timestamp>,
-        budgets: &Budgets<'_>,
-    ) -> Result<Done, RetryTicket> {
-        info!(batch_id = %batch.id(), %until, "part must wait");
-        let at = until + CLOCK_SKEW_MAX;
-        // Lambda stops a chain of tickets that each come from the invocation before. A ticket of the sweep begins another chain.
-        let may_send = !batch.record().attempts.is_multiple_of(TICKETS_IN_CHAIN_MAX);
-        let is_soon = may_send && budgets.work.clock.now().until(at) < SQS_DELAY_MAX;
-        let due_at = match is_soon {
-            true => at + DUE_GRACE,
-            false => until,
-        };
-        batch.put_back(due_at, turn_at).await?;
-        if is_soon {
-            let id = batch.id();
-            self.send_ticket(id, at, TicketReason::Sweep, budgets)
-                .await?;
-        }
-        Ok(Done::Waiting)
-    }
-
     /// Sends a ticket that arrives at `at`, at most [`SQS_DELAY_MAX`] from now.
-    async fn send_ticket(
+    pub(crate) async fn send_ticket(
         &self,
         batch: BatchId,
         at: Timestamp,
         reason: TicketReason,
         budgets: &Budgets<'_>,
-    ) -> Result<(), RetryTicket> {
+    ) -> Result<(), TicketEnd> {
         let sent = async {
             let ticket = Ticket {
                 traces: Links::of_present(),
@@ -130,6 +102,6 @@ impl Completion {
             budgets.wrap_up.call(RetryPolicy::CONTROL, send).await
         };
         let sent = span("ticket").sends().text(BATCH_ID, batch).run(sent).await;
-        sent.map_err(|source| RetryTicket::Service { batch, source })
+        Ok(sent?)
     }
 }

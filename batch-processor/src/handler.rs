@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
 use lambda_runtime::Diagnostic;
-use protocol::ids::{IdError, LeaseOwner};
+use protocol::ids::LeaseOwner;
 use protocol::retry::RetryPolicy;
 use protocol::time::Timestamp;
 use shared::dry_run::DryRunFailed;
@@ -24,8 +24,8 @@ use crate::dry_run::dry_run;
 use crate::event::{Event, Response};
 use crate::invocation::{Budgets, Invocation, Report};
 use crate::metrics::BatchProcessorMetrics;
-use crate::outcome::{Done, RetryTicket};
 use crate::sweep::Sweep;
+use crate::ticket_end::TicketEnd;
 use crate::ticket_processor::TicketProcessor;
 
 /// Why a whole event fails and comes back.
@@ -64,17 +64,6 @@ impl From<HandlerError> for Diagnostic {
             error_message: error.to_string(),
         }
     }
-}
-
-/// Why one message of the batch queue is retried.
-#[derive(Debug, thiserror::Error)]
-enum Failure {
-    #[error(transparent)]
-    Malformed(#[from] TicketError),
-    #[error(transparent)]
-    Owner(#[from] IdError),
-    #[error(transparent)]
-    Retry(#[from] RetryTicket),
 }
 
 /// Handles all invocations of one environment, several at once if necessary.
@@ -169,21 +158,14 @@ impl Handler {
         report: &mut Report,
     ) -> bool {
         let budgets = self.budgets(invocation, receive_count(message));
-        let processed = self.ticket(ticket, id, invocation, &budgets, report);
-        let away_for = match processed.await {
-            Ok(done) => {
-                info!(sqs_message_id = id, outcome = ?done, "ticket done");
-                None
+        let end = self.ticket(ticket, id, invocation, &budgets, report).await;
+        match &end {
+            TicketEnd::Done(outcome) => info!(sqs_message_id = id, outcome, "ticket done"),
+            TicketEnd::Retry { why, .. } => {
+                warn!(sqs_message_id = id, reason = why, "ticket given back");
             }
-            Err(Failure::Retry(reason)) => {
-                warn!(sqs_message_id = id, %reason, "ticket given back");
-                Some(reason.away_for(budgets.backoff, self.ports.clock.now()))
-            }
-            Err(error @ (Failure::Malformed(_) | Failure::Owner(_))) => {
-                error!(sqs_message_id = id, %error, "ticket given back");
-                Some(budgets.backoff)
-            }
-        };
+        }
+        let away_for = end.away_for(budgets.backoff);
         if let Some(away_for) = away_for {
             let receipt = message.receipt_handle.as_deref().unwrap_or_default();
             self.retry_after(id, receipt, away_for, &budgets).await;
@@ -198,16 +180,17 @@ impl Handler {
         invocation: &Invocation,
         budgets: &Budgets<'_>,
         report: &mut Report,
-    ) -> Result<Done, Failure> {
-        let ticket = ticket?;
+    ) -> TicketEnd {
         // The message id tells two tickets of one invocation apart, in case they name the same batch.
         let owner = format!(
             "{}/{}/{message_id}",
             invocation.function, invocation.request_id
         );
-        let owner = LeaseOwner::try_from(owner)?;
-        let processed = self.tickets.process(&ticket, owner, budgets, report);
-        Ok(processed.await?)
+        match (ticket, LeaseOwner::try_from(owner)) {
+            (Ok(ticket), Ok(owner)) => self.tickets.process(&ticket, owner, budgets, report).await,
+            (Err(error), _) => malformed(&error),
+            (_, Err(error)) => malformed(&error),
+        }
     }
 
     /// Makes a ticket come back after `away_for` instead of after the queue's visibility timeout, which is longer than
@@ -268,6 +251,12 @@ impl Handler {
         let margin = self.config.common.deadline_margin;
         Budgets::new(invocation.deadline, margin, receives, &self.ports)
     }
+}
+
+/// Returns the end of a ticket that nobody can process. It goes to the dead-letter queue.
+fn malformed(error: &dyn std::error::Error) -> TicketEnd {
+    error!(%error, "ticket is malformed");
+    TicketEnd::retry(error.to_string())
 }
 
 /// Returns how often SQS has delivered a message, this time included.

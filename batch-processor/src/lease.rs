@@ -4,6 +4,7 @@ use protocol::batch::{
     BatchRecord, BatchWrite, Failure, Lease, LeaseVerdict, Notice, OperatorDecision, PartRecord,
     may_lease,
 };
+use protocol::gate::Why;
 use protocol::ids::{BatchId, LeaseOwner};
 use protocol::limits::{
     BATCH_LIFE_MAX, BATCH_RECORD_RETENTION, DUE_GRACE, FAILURE_BYTES_MAX, RECEIPT_BYTES_MAX,
@@ -20,17 +21,28 @@ use sinks::{Part, Receipt};
 use tracing::{error, info, warn};
 
 use crate::invocation::Budgets;
-use crate::outcome::{Done, RetryTicket};
+use crate::ticket_end::TicketEnd;
 
-/// The result of an attempt to take a lease.
-pub(crate) enum LeaseReply<'a> {
-    Leased(Box<LeasedBatch<'a>>),
-    /// There is nothing to do for this ticket but to send the notices of the record.
-    Done(Done, Box<BatchRecord>),
-    /// The batch was so long ago that its record has expired.
-    NoRecord,
-    /// An earlier delivery of the operator's ticket took effect. Take the lease without the operator's decision.
-    DecisionInForce,
+/// Why a batch was not leased.
+pub(crate) struct NotLeased {
+    pub(crate) end: TicketEnd,
+    /// The record, if nothing but its notices may be left to send.
+    pub(crate) record: Option<Box<BatchRecord>>,
+}
+
+impl NotLeased {
+    fn ended(why: &'static str, record: Box<BatchRecord>) -> NotLeased {
+        NotLeased {
+            end: TicketEnd::Done(why),
+            record: Some(record),
+        }
+    }
+}
+
+impl From<TicketEnd> for NotLeased {
+    fn from(end: TicketEnd) -> NotLeased {
+        NotLeased { end, record: None }
+    }
 }
 
 /// A batch whose lease this invocation has.
@@ -39,96 +51,117 @@ pub(crate) struct LeasedBatch<'a> {
     budgets: &'a Budgets<'a>,
     owner: LeaseOwner,
     record: BatchRecord,
+    /// The decision of an operator for which the lease was taken.
+    operator: Option<OperatorDecision>,
     /// Whether notices of the batch are sent.
     has_notices: bool,
     /// Notices of errors that were dropped.
     notices_dropped: u64,
 }
 
-/// Takes the lease of a batch, with the decision of an operator's ticket, if there is one.
-///
-/// # Errors
-/// [`RetryTicket`]: the batch cannot be leased now.
+/// Takes the lease of a batch, with the decision of an operator's ticket, if there is one. An earlier delivery of that ticket may have taken
+/// effect: then the lease is taken without the decision.
 pub(crate) async fn lease<'a>(
     batch_store: &'a dyn BatchStore,
     batch: BatchId,
     owner: &LeaseOwner,
-    operator: Option<OperatorDecision>,
+    mut operator: Option<OperatorDecision>,
     has_notices: bool,
     budgets: &'a Budgets<'a>,
-) -> Result<LeaseReply<'a>, RetryTicket> {
-    let now = budgets.work.clock.now();
-    let write = BatchWrite::Lease {
-        lease: Lease {
-            owner: owner.clone(),
-            until: budgets.deadline,
-        },
-        at: now,
-        operator,
-    };
-    match budgets.work.write(batch_store, batch, &write).await {
-        Ok(Written::Applied(record)) => Ok(LeaseReply::Leased(Box::new(LeasedBatch {
-            batch_store,
-            budgets,
-            owner: owner.clone(),
-            record: *record,
-            has_notices,
-            notices_dropped: 0,
-        }))),
-        // The record has expired, and it has waited so long because its notice could not be sent.
-        Ok(Written::Refused(None)) if batch.opened_at() + BATCH_RECORD_RETENTION <= now => {
-            warn!(batch_id = %batch, "the record has expired: there is nothing to do");
-            Ok(LeaseReply::NoRecord)
-        }
-        Ok(Written::Refused(None)) => Err(RetryTicket::UnknownBatch { batch }),
-        Ok(Written::Refused(Some(record))) => refused(record, owner, operator, now),
-        Err(source) => {
-            // The write may have been applied. Give the lease up, so that the next ticket need not wait for its end.
-            let reason = RetryTicket::Service { batch, source };
-            give_up(batch_store, batch, owner.clone(), budgets, &reason, None).await;
-            Err(reason)
+) -> Result<LeasedBatch<'a>, NotLeased> {
+    loop {
+        let now = budgets.work.clock.now();
+        let write = BatchWrite::Lease {
+            lease: Lease {
+                owner: owner.clone(),
+                until: budgets.deadline,
+            },
+            at: now,
+            operator,
+        };
+        match budgets.work.write(batch_store, batch, &write).await {
+            Ok(Written::Applied(record)) => {
+                return Ok(LeasedBatch {
+                    batch_store,
+                    budgets,
+                    owner: owner.clone(),
+                    record: *record,
+                    operator,
+                    has_notices,
+                    notices_dropped: 0,
+                });
+            }
+            // The record has expired, and it has waited so long because its notice could not be sent.
+            Ok(Written::Refused(None)) if batch.opened_at() + BATCH_RECORD_RETENTION <= now => {
+                warn!(batch_id = %batch, "the record has expired: there is nothing to do");
+                return Err(TicketEnd::Done("expired").into());
+            }
+            // A wrong id in an operator's ticket, or a batch table that was restored from a backup.
+            Ok(Written::Refused(None)) => {
+                let why = "got no record, expected one in the batch table";
+                return Err(TicketEnd::retry(why).into());
+            }
+            Ok(Written::Refused(Some(record))) => match refused(record, owner, operator, now) {
+                Some(not_leased) => return Err(not_leased),
+                None => operator = None,
+            },
+            Err(source) => {
+                // The write may have been applied. Give the lease up, so that the next ticket need not wait for its end.
+                let end = TicketEnd::from(source);
+                give_up(batch_store, batch, owner.clone(), budgets, &end, None).await;
+                return Err(end.into());
+            }
         }
     }
 }
 
-/// Returns the result for a record that refused the lease.
-fn refused<'a>(
+/// Returns how a ticket ends whose lease `record` refused. `None` if the decision of the operator is in force.
+fn refused(
     record: Box<BatchRecord>,
     owner: &LeaseOwner,
     operator: Option<OperatorDecision>,
     now: Timestamp,
-) -> Result<LeaseReply<'a>, RetryTicket> {
-    let batch = record.batch_id;
-    match may_lease(&record, now, operator) {
-        LeaseVerdict::Complete => Ok(LeaseReply::Done(Done::Complete, record)),
-        LeaseVerdict::InError => Ok(LeaseReply::Done(Done::InError, record)),
+) -> Option<NotLeased> {
+    let end = match may_lease(&record, now, operator) {
+        // The invocation that has the lease sends the notices of other batches itself.
+        LeaseVerdict::Complete => return Some(NotLeased::ended("complete", record)),
+        LeaseVerdict::InError => return Some(NotLeased::ended("in error", record)),
         // The invocation that received the operator's ticket first has died. If it did not write the new sink to the
         // record, the new sink is not accepted, and the batch goes into error again.
         LeaseVerdict::NotInError
             if record.quarantine.is_some() || operator == Some(OperatorDecision::AcceptSink) =>
         {
-            Ok(LeaseReply::DecisionInForce)
+            return None;
         }
         LeaseVerdict::NotInError => {
-            warn!(batch_id = %batch, status = ?record.status, "batch is not in error, and is not set aside");
-            Ok(LeaseReply::Done(Done::NotInError, record))
+            warn!(batch_id = %record.batch_id, status = ?record.status, "batch is not in error, and is not set aside");
+            TicketEnd::Done("not in error")
         }
         // The invocation that received this ticket before may have died, and no other ticket may be on its way.
         LeaseVerdict::Held { until } if is_same_ticket(&record, owner) => {
-            Err(RetryTicket::Held { batch, until })
+            let why = format!("leased by an earlier delivery of this ticket until {until}");
+            TicketEnd::retry_at(until, now, why)
         }
+        // If it dies, the sweep sends another ticket.
         LeaseVerdict::Held { until } => {
-            info!(batch_id = %batch, %until, "batch is leased by another");
-            Ok(LeaseReply::Done(Done::Held, record))
+            info!(batch_id = %record.batch_id, %until, "batch is leased by another");
+            TicketEnd::Done("leased by another")
         }
         // No ticket waits so long. The sweep sends one when the window ends.
         LeaseVerdict::TooEarly { closes_at } if now + TICKET_AWAY_MAX < closes_at => {
-            Ok(LeaseReply::Done(Done::Open, record))
+            TicketEnd::Done("open")
         }
-        LeaseVerdict::TooEarly { closes_at } => Err(RetryTicket::TooEarly { batch, closes_at }),
+        LeaseVerdict::TooEarly { closes_at } => {
+            TicketEnd::retry_at(closes_at, now, format!("open until {closes_at}"))
+        }
         // The lease became free between the write and its reply.
-        LeaseVerdict::Free => Err(RetryTicket::LeaseLost { batch }),
-    }
+        LeaseVerdict::Free => lease_lost(),
+    };
+    Some(end.into())
+}
+
+fn lease_lost() -> TicketEnd {
+    TicketEnd::retry("the lease was lost")
 }
 
 /// Returns whether an invocation that received the same ticket has the lease: owners end with the ticket's message id.
@@ -138,39 +171,34 @@ fn is_same_ticket(record: &BatchRecord, owner: &LeaseOwner) -> bool {
     held_by.is_some_and(|holder| ticket(holder) == ticket(owner))
 }
 
-/// Gives a lease up, so that the given-back ticket need not wait for its end. If the write fails, the batch only starts
+/// Gives a lease up, so that the ticket that comes back need not wait for its end. If the write fails, the batch only starts
 /// later.
 async fn give_up(
     batch_store: &dyn BatchStore,
     batch: BatchId,
     owner: LeaseOwner,
     budgets: &Budgets<'_>,
-    reason: &RetryTicket,
+    end: &TicketEnd,
     turn_at: Option<Timestamp>,
 ) {
+    let (TicketEnd::Retry { why, .. }, Some(away_for)) = (end, end.away_for(budgets.backoff))
+    else {
+        return;
+    };
     let now = budgets.work.clock.now();
-    // The batch is due after the ticket comes back, so that the sweep sends no second ticket.
-    let due_at = now + reason.away_for(budgets.backoff, now) + DUE_GRACE;
     let write = BatchWrite::GiveUp {
         owner,
-        due_at,
+        // The batch is due after the ticket comes back, so that the sweep sends no second ticket.
+        due_at: now + away_for + DUE_GRACE,
         verify_at: None,
         turn_at,
-        failure: Some(failure(batch, reason, now)),
+        failure: Some(Failure {
+            at: now,
+            text: cut(why.clone(), FAILURE_BYTES_MAX),
+        }),
     };
     if let Err(error) = budgets.wrap_up.write(batch_store, batch, &write).await {
         warn!(batch_id = %batch, %error, "lease not given up");
-    }
-}
-
-/// Returns the failure for the record, which names the batch itself.
-fn failure(batch: BatchId, reason: &RetryTicket, at: Timestamp) -> Failure {
-    let text = reason.to_string();
-    let of_batch = format!("batch {batch}: ");
-    let text = text.strip_prefix(&of_batch).unwrap_or(&text).to_owned();
-    Failure {
-        at,
-        text: cut(text, FAILURE_BYTES_MAX),
     }
 }
 
@@ -198,17 +226,16 @@ impl LeasedBatch<'_> {
         }
     }
 
-    pub(crate) async fn give_up(&self, reason: &RetryTicket) {
-        let (owner, turn_at) = (self.owner.clone(), self.record.turn_at);
-        give_up(
-            self.batch_store,
-            self.id(),
-            owner,
-            self.budgets,
-            reason,
-            turn_at,
-        )
-        .await;
+    /// Returns the decision of an operator for which the lease was taken.
+    pub(crate) fn operator(&self) -> Option<OperatorDecision> {
+        self.operator
+    }
+
+    /// Gives the lease up if the ticket comes back.
+    pub(crate) async fn give_up(&self, end: &TicketEnd) {
+        let (store, owner) = (self.batch_store, self.owner.clone());
+        let turn_at = self.record.turn_at;
+        give_up(store, self.id(), owner, self.budgets, end, turn_at).await;
     }
 
     /// Keeps the turn that the next part has, until the part is delivered or must wait for something else; `None` drops one that was
@@ -217,8 +244,14 @@ impl LeasedBatch<'_> {
         self.record.turn_at = turn_at;
     }
 
+    /// Takes the record as it is stored now. The turn is stored only when the lease is given up.
+    fn replace_record(&mut self, record: BatchRecord) {
+        let turn_at = self.record.turn_at;
+        self.record = BatchRecord { turn_at, ..record };
+    }
+
     /// Reads the record again, because claims may have been counted since.
-    pub(crate) async fn refresh(&mut self) -> Result<(), RetryTicket> {
+    pub(crate) async fn refresh(&mut self) -> Result<(), TicketEnd> {
         let batch = self.id();
         let read = || self.batch_store.read(batch);
         let read = self.budgets.work.call(RetryPolicy::CONTROL, read).await;
@@ -226,21 +259,17 @@ impl LeasedBatch<'_> {
             let lease = record.lease.as_ref();
             lease.is_some_and(|lease| lease.owner == self.owner)
         };
-        match read.map_err(|source| RetryTicket::Service { batch, source })? {
+        match read? {
             Some(record) if is_ours(&record) => {
-                self.record = record;
+                self.replace_record(record);
                 Ok(())
             }
-            Some(_) | None => Err(RetryTicket::LeaseLost { batch }),
+            Some(_) | None => Err(lease_lost()),
         }
     }
 
     /// Freezes a part: its members and its content are fixed from now on.
-    pub(crate) async fn freeze(
-        &mut self,
-        index: usize,
-        part: PartRecord,
-    ) -> Result<(), RetryTicket> {
+    pub(crate) async fn freeze(&mut self, index: usize, part: PartRecord) -> Result<(), TicketEnd> {
         let write = BatchWrite::Freeze {
             owner: self.owner.clone(),
             index,
@@ -254,7 +283,7 @@ impl LeasedBatch<'_> {
         &mut self,
         index: usize,
         sink: String,
-    ) -> Result<(), RetryTicket> {
+    ) -> Result<(), TicketEnd> {
         warn!(batch_id = %self.id(), part = index, sink, "an operator accepts another sink for a frozen part");
         let write = BatchWrite::AcceptSink {
             owner: self.owner.clone(),
@@ -270,7 +299,7 @@ impl LeasedBatch<'_> {
         index: usize,
         receipt: Receipt,
         budget: Budget<'_>,
-    ) -> Result<(), RetryTicket> {
+    ) -> Result<(), TicketEnd> {
         let write = BatchWrite::Delivered {
             owner: self.owner.clone(),
             index,
@@ -287,7 +316,7 @@ impl LeasedBatch<'_> {
         &mut self,
         seqs: &SeqSet,
         part: Option<usize>,
-    ) -> Result<(), RetryTicket> {
+    ) -> Result<(), TicketEnd> {
         let mut set_aside = self.record.set_aside.clone();
         set_aside.extend_from(seqs);
         let write = BatchWrite::SetAside {
@@ -300,7 +329,7 @@ impl LeasedBatch<'_> {
     }
 
     /// Writes the number of a frozen part to the record.
-    pub(crate) async fn number(&mut self, index: usize, number: u64) -> Result<(), RetryTicket> {
+    pub(crate) async fn number(&mut self, index: usize, number: u64) -> Result<(), TicketEnd> {
         let write = BatchWrite::Number {
             owner: self.owner.clone(),
             index,
@@ -309,46 +338,29 @@ impl LeasedBatch<'_> {
         self.write(&write, self.budgets.work).await
     }
 
-    /// Gives the lease up until a pause ends. A turn is not kept: after the pause, all those that passed would come at once.
-    pub(crate) async fn pause(&mut self, until: Timestamp) -> Result<(), RetryTicket> {
-        let forgotten = planted(Bug::PausedForEver);
-        let write = BatchWrite::GiveUp {
-            owner: self.owner.clone(),
-            due_at: if forgotten {
-                until + BATCH_LIFE_MAX
-            } else {
-                until
-            },
-            verify_at: None,
-            turn_at: None,
-            failure: None,
+    /// Gives the lease up until `due_at`, because the batch must wait. A turn is not kept in a pause or outside the hours: afterwards, all
+    /// those that passed would come at once.
+    pub(crate) async fn put_back(&mut self, due_at: Timestamp, why: Why) -> Result<(), TicketEnd> {
+        let forgotten = match why {
+            Why::Pause => planted(Bug::PausedForEver),
+            Why::Window | Why::Hours | Why::Number(_) | Why::Turn => planted(Bug::NeverOpened),
         };
-        self.write(&write, self.budgets.wrap_up).await
-    }
-
-    /// Gives the lease up until `due_at`, because its next part must wait. Only the turn `turn_at` is kept.
-    pub(crate) async fn put_back(
-        &mut self,
-        due_at: Timestamp,
-        turn_at: Option<Timestamp>,
-    ) -> Result<(), RetryTicket> {
-        let forgotten = planted(Bug::NeverOpened);
+        let keeps_turn = matches!(why, Why::Number(_) | Why::Turn);
         let write = BatchWrite::GiveUp {
             owner: self.owner.clone(),
-            due_at: if forgotten {
-                due_at + BATCH_LIFE_MAX
-            } else {
-                due_at
+            due_at: match forgotten {
+                true => due_at + BATCH_LIFE_MAX,
+                false => due_at,
             },
             verify_at: None,
-            turn_at,
+            turn_at: self.record.turn_at.filter(|_| keeps_turn),
             failure: None,
         };
         self.write(&write, self.budgets.wrap_up).await
     }
 
     /// Gives the lease up until the batch is verified at `at`.
-    pub(crate) async fn verify_at(&mut self, at: Timestamp) -> Result<(), RetryTicket> {
+    pub(crate) async fn verify_at(&mut self, at: Timestamp) -> Result<(), TicketEnd> {
         let write = BatchWrite::GiveUp {
             owner: self.owner.clone(),
             due_at: at + DUE_GRACE,
@@ -361,7 +373,7 @@ impl LeasedBatch<'_> {
 
     /// Completes the batch at `at`. Returns `false` when a claim was counted or witnessed since the record was read;
     /// then the batch must be looked at again.
-    pub(crate) async fn complete(&mut self, at: Timestamp) -> Result<bool, RetryTicket> {
+    pub(crate) async fn complete(&mut self, at: Timestamp) -> Result<bool, TicketEnd> {
         let notice = self
             .has_notices
             .then(|| Notice::of_completion(&self.record, at));
@@ -377,7 +389,7 @@ impl LeasedBatch<'_> {
         let budget = self.budgets.wrap_up;
         match budget.write(self.batch_store, self.id(), &write).await {
             Ok(Written::Applied(record)) => {
-                self.record = *record;
+                self.replace_record(*record);
                 Ok(true)
             }
             Ok(Written::Refused(_)) => self.refresh().await.map(|()| false),
@@ -386,27 +398,29 @@ impl LeasedBatch<'_> {
     }
 
     /// Puts the batch in error. It waits for an operator from now on.
-    pub(crate) async fn fail(&mut self, error: String) -> Result<Done, RetryTicket> {
+    pub(crate) async fn fail(&mut self, error: String) -> TicketEnd {
         let write = self.failure(error);
-        self.write(&write, self.budgets.wrap_up).await?;
-        Ok(Done::InError)
+        match self.write(&write, self.budgets.wrap_up).await {
+            Ok(()) => TicketEnd::Done("in error"),
+            Err(end) => end,
+        }
     }
 
-    async fn write(&mut self, write: &BatchWrite, budget: Budget<'_>) -> Result<(), RetryTicket> {
+    async fn write(&mut self, write: &BatchWrite, budget: Budget<'_>) -> Result<(), TicketEnd> {
         let batch = self.id();
         match budget.write(self.batch_store, batch, write).await {
             Ok(Written::Applied(record)) => {
-                self.record = *record;
+                self.replace_record(*record);
                 Ok(())
             }
-            Ok(Written::Refused(_)) => Err(RetryTicket::LeaseLost { batch }),
+            Ok(Written::Refused(_)) => Err(lease_lost()),
             Err(source) => Err(self.unwritten(source).await),
         }
     }
 
     /// Returns why the ticket comes back after a write failed. A write that was refused would be refused again, so the
     /// batch goes into error.
-    async fn unwritten(&mut self, source: PortError) -> RetryTicket {
+    async fn unwritten(&mut self, source: PortError) -> TicketEnd {
         let batch = self.id();
         if let PortError::Refused { .. } = source {
             let failure = self.failure(format!("batch record: {source}"));
@@ -416,7 +430,7 @@ impl LeasedBatch<'_> {
                 Err(error) => error!(batch_id = %batch, %error, "batch not put in error"),
             }
         }
-        RetryTicket::Service { batch, source }
+        source.into()
     }
 
     /// Notes that the notices of the record were sent and removed.

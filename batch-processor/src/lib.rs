@@ -7,15 +7,17 @@
 //!
 //! 1. `ticket_processor` takes the lease of the batch (`lease`) and starts a `batch_run`. Every later write to the record is
 //!    conditional on the lease.
-//! 2. `body_source` finds the events: by the index and the lock table (`collector`, `index_snapshot`), or by the batch
+//! 2. `batch_run` asks the gate whether the batch may go on, before it reads any of it: pauses, hours, numbers (`sequences`) and the
+//!    `rate`. A batch that must wait is put back.
+//! 3. `body_source` finds the events: by the index and the lock table (`collector`, `index_snapshot`), or by the batch
 //!    record and its chunks (`chunk_reader`).
-//! 3. `batch_run` freezes them as a part, as large as `part_rules` says. `delivery` fetches the bodies that are in S3
+//! 4. `batch_run` freezes them as a part, as large as `part_rules` says. `delivery` fetches the bodies that are in S3
 //!    (`overflow_bodies`) and gives the part to the sink. If the batch is set aside, `quarantine` gets the events instead of
 //!    the sink.
-//! 4. `release` turns the delivered claims into tombstones.
-//! 5. `completion` completes the batch, once it is proven or verified that every claim was delivered.
-//! 6. `notices` tells others that the batch is complete, or went into error, if `COMPLETION` is set.
-//! 7. [`Handler`] acknowledges the ticket, or gives it back (`outcome`).
+//! 5. `release` turns the delivered claims into tombstones.
+//! 6. `completion` completes the batch, once it is proven or verified that every claim was delivered.
+//! 7. `notices` tells others that the batch is complete, or went into error, if `COMPLETION` is set.
+//! 8. [`Handler`] acknowledges the ticket, or gives it back (`ticket_end`).
 //!
 //! An invocation without tickets is a `dry_run`. `deployment_check` is another function of the same executable.
 //!
@@ -41,17 +43,17 @@ mod lease;
 #[doc(hidden)]
 pub mod metrics;
 mod notices;
-mod outcome;
 mod overflow_bodies;
 mod part_rules;
 mod quarantine;
+mod rate;
 mod reading;
 mod release;
 mod run;
 mod sequences;
 mod sweep;
+mod ticket_end;
 mod ticket_processor;
-mod turns;
 
 pub use config::Config;
 pub use event::{Event, Response, UnknownEvent};

@@ -84,6 +84,9 @@ impl Notices {
                 metrics.notices_failed.add(1);
                 let until = budget.clock.now() + NOTICE_PAUSE;
                 self.paused_until_ms.store(until.as_ms(), Ordering::Relaxed);
+                if planted(Bug::UnsentNoticesRemoved) {
+                    break;
+                }
                 return false;
             }
             info!(notice_id, "notice sent");

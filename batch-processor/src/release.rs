@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use protocol::ids::{BatchShard, EventId, SeatKey, Seq};
+use protocol::limits::SET_ASIDE_RETENTION;
 use protocol::planted::{Bug, planted};
 use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
@@ -41,7 +42,7 @@ impl Releaser {
     /// claims again.
     ///
     /// The seqs in `set_aside` were not delivered. Their tombstones are marked, so that another message may claim the
-    /// event.
+    /// event, and are kept for as long as that message may be in the quarantine.
     pub(crate) async fn release(
         &self,
         events: &[StoredEvent],
@@ -52,16 +53,16 @@ impl Releaser {
         let (aside, delivered): (Vec<_>, Vec<_>) = events
             .iter()
             .partition(|event| set_aside.contains(event.seq));
-        let (remembered, set_aside_as) = match self.dedup_window {
-            window if window.is_zero() => (Release::Deleted, Release::Deleted),
-            window => (
-                Release::Remembered(now + window),
-                Release::SetAside(now + window),
-            ),
+        let remembered = match self.dedup_window {
+            window if window.is_zero() => Release::Deleted,
+            window if planted(Bug::LongWindowCut) => {
+                Release::Remembered(now + window.min(Duration::from_secs(86_400)))
+            }
+            window => Release::Remembered(now + window),
         };
         let set_aside_as = match planted(Bug::SetAsideRemembered) {
             true => remembered,
-            false => set_aside_as,
+            false => Release::SetAside(now + self.dedup_window.max(SET_ASIDE_RETENTION)),
         };
         let mut released = self.release_as(delivered, remembered, budget).await;
         released.extend_from(&self.release_as(aside, set_aside_as, budget).await);

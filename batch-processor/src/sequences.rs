@@ -64,14 +64,7 @@ impl Sequences {
         for _ in 0..ATTEMPTS_MAX {
             let sequence = self.read(&scope, budget).await?;
             let fate = match sequence.holder {
-                Some(holder) if holder != part => {
-                    let read = || self.batch_store.read(holder.batch);
-                    let other = budget.call(RetryPolicy::CONTROL, read).await?;
-                    if other.is_none() {
-                        warn!(part_key = %part, holder = %holder, number = sequence.last, "the record of the last number's part has expired: the number counts as used");
-                    }
-                    holder_fate(holder, sequence.last, other.as_ref())
-                }
+                Some(holder) if holder != part => self.fate(holder, sequence.last, budget).await?,
                 Some(_) | None => HolderFate::Waiting,
             };
             let next = match next_number(sequence, part, fate) {
@@ -86,6 +79,37 @@ impl Sequences {
         }
         // Others take numbers at this moment. The part waits behind whoever has the last one.
         Ok(Numbered::Held(part))
+    }
+
+    /// Returns the part of another batch that must be delivered or set aside before the next part of this batch gets a number. Reads
+    /// two records, and nothing of the batch.
+    pub(crate) async fn behind(
+        &self,
+        record: &BatchRecord,
+        budget: &Budget<'_>,
+    ) -> Result<Option<PartId>, PortError> {
+        let sequence = self.read(&SequenceScope::of(record), budget).await?;
+        match sequence.holder {
+            Some(holder) if holder.batch != record.batch_id => {
+                let fate = self.fate(holder, sequence.last, budget).await?;
+                Ok((fate == HolderFate::Waiting).then_some(holder))
+            }
+            Some(_) | None => Ok(None),
+        }
+    }
+
+    async fn fate(
+        &self,
+        holder: PartId,
+        last: u64,
+        budget: &Budget<'_>,
+    ) -> Result<HolderFate, PortError> {
+        let read = || self.batch_store.read(holder.batch);
+        let record = budget.call(RetryPolicy::CONTROL, read).await?;
+        if record.is_none() {
+            warn!(%holder, number = last, "the record of the last number's part has expired: the number counts as used");
+        }
+        Ok(holder_fate(holder, last, record.as_ref()))
     }
 
     /// Gives up the number of a part that was delivered or set aside.

@@ -165,7 +165,7 @@ pub async fn note(
     };
     let budget = service.budget();
     let id = batch.batch_id;
-    match budget.write(&service.batch_store, id, &write).await? {
+    match budget.write(&*service.batch_store, id, &write).await? {
         Written::Applied(_) => Ok(note),
         Written::Refused(None) => Err(Failure::NotFound(format!("batch `{id}`: not found"))),
         Written::Refused(Some(record)) => {
@@ -204,7 +204,7 @@ pub async fn note_outcome(
             notes: with_note(&record.notes, outcome),
         };
         let budget = service.budget();
-        match budget.write(&service.batch_store, id, &write).await? {
+        match budget.write(&*service.batch_store, id, &write).await? {
             Written::Applied(_) => return Ok(()),
             Written::Refused(changed) => record = *changed.ok_or_else(gone)?,
         }

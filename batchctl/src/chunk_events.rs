@@ -25,7 +25,7 @@ pub async fn events_of(
     let mut events = Vec::with_capacity(seqs.len() as usize);
     for (chunk, wanted) in chunks {
         let budget = service.budget();
-        let store = &service.chunk_store;
+        let store = &*service.chunk_store;
         let bytes = read_chunk(store, &record.bodies, chunk, &service.permits, &budget).await?;
         let bytes = bytes.ok_or_else(|| {
             let place = &record.bodies;

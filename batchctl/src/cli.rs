@@ -97,13 +97,43 @@ pub async fn main() -> ExitCode {
 }
 
 async fn run(cli: Cli) -> Result<Done, Failure> {
-    let output = Output { json: cli.json };
+    let output = Output {
+        json: cli.json,
+        quiet: false,
+    };
     if let Command::Config(args) = &cli.command {
         return config::run(args, output).await;
     }
-    let service = &Service::open(&cli.stack, cli.config.as_deref()).await?;
+    let service = Service::open(&cli.stack, cli.config.as_deref()).await?;
     let interrupt = || Interrupt::listen().map_err(Failure::Signals);
-    match &cli.command {
+    run_command(&service, &cli.command, &interrupt, output).await
+}
+
+/// Runs a command on a stack, and prints nothing. `words` are what comes after `batchctl`.
+///
+/// # Errors
+/// Those of the command.
+///
+/// # Panics
+/// The words are no command.
+pub async fn run_on(service: &Service, words: &[String]) -> Result<Done, Failure> {
+    let words = std::iter::once("batchctl").chain(words.iter().map(String::as_str));
+    let cli = Cli::try_parse_from(words).expect("the words are a command");
+    let output = Output {
+        json: cli.json,
+        quiet: true,
+    };
+    let interrupt = || Ok(Interrupt::never());
+    run_command(service, &cli.command, &interrupt, output).await
+}
+
+async fn run_command(
+    service: &Service,
+    command: &Command,
+    interrupt: &dyn Fn() -> Result<Interrupt, Failure>,
+    output: Output,
+) -> Result<Done, Failure> {
+    match command {
         Command::List(args) => list::run(service, args, output).await,
         Command::Show(args) => show::run(service, args, output).await,
         Command::Find(args) => find::run(service, args, output).await,

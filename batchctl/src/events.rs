@@ -23,7 +23,7 @@ pub async fn look_up(service: &Service, id: &EventId) -> Result<LookedUp, PortEr
         None => None,
         Some(item) => match item.state.claimed_seat() {
             Some(seat) => Some((seat.batch, seat.seq)),
-            None => service.lock_store.last_seat(id).await?,
+            None => service.lock_items.last_seat(id).await?,
         },
     };
     let record = match seat {

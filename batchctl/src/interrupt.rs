@@ -48,6 +48,11 @@ impl Interrupt {
         Ok(Interrupt(receiver))
     }
 
+    /// Listens to no signal.
+    pub fn never() -> Interrupt {
+        Interrupt(watch::channel(Vec::new()).1)
+    }
+
     /// Returns the first signal, if there was one.
     pub fn signal(&self) -> Option<Signal> {
         self.0.borrow().first().copied()

@@ -9,11 +9,16 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug)]
 pub struct Output {
     pub json: bool,
+    /// Print nothing.
+    pub quiet: bool,
 }
 
 impl Output {
     /// Prints `value` as JSON, or `text`.
     pub fn print(self, value: &impl Serialize, text: impl Display) {
+        if self.quiet {
+            return;
+        }
         let printed = match self.json {
             true => serde_json::to_string_pretty(value).expect("it is plain data") + "\n",
             false => text.to_string(),

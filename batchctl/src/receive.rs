@@ -1,5 +1,8 @@
-//! Receives, sends and deletes messages of queues.
+//! Receives, sends and deletes messages of queues in SQS.
 
+use std::time::Duration;
+
+use async_trait::async_trait;
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::config::retry::RetryConfig;
 use aws_sdk_sqs::error::{DisplayErrorContext, SdkError};
@@ -9,9 +12,8 @@ use shared::aws::{from_sqs, to_sqs};
 use shared::message_attributes::AttributeMap;
 
 use crate::failure::Failure;
+use crate::ports::MessageQueue;
 
-/// How long a received message is invisible to others: longer than a decision about it takes.
-const VISIBILITY_SECS: i32 = 900;
 /// How long a receive waits for messages.
 const WAIT_SECS: i32 = 1;
 
@@ -51,9 +53,9 @@ impl Received {
 
 /// A queue, by its URL.
 #[derive(Clone, Debug)]
-pub struct Queue {
+pub struct SqsQueue {
     client: Client,
-    pub url: String,
+    url: String,
 }
 
 /// What became of a message that was sent.
@@ -64,9 +66,9 @@ pub enum Sent {
     Unknown(String),
 }
 
-impl Queue {
-    pub fn new(client: &Client, url: String) -> Queue {
-        Queue {
+impl SqsQueue {
+    pub fn new(client: &Client, url: String) -> SqsQueue {
+        SqsQueue {
             client: client.clone(),
             url,
         }
@@ -78,9 +80,11 @@ impl Queue {
             message: message.to_string(),
         }
     }
+}
 
-    /// Receives up to ten messages; returns none if there are none.
-    pub async fn receive(&self) -> Result<Vec<Received>, Failure> {
+#[async_trait]
+impl MessageQueue for SqsQueue {
+    async fn receive(&self, invisible_for: Duration) -> Result<Vec<Received>, Failure> {
         let names = [
             MessageSystemAttributeName::ApproximateFirstReceiveTimestamp,
             MessageSystemAttributeName::SentTimestamp,
@@ -91,7 +95,7 @@ impl Queue {
             .receive_message()
             .queue_url(&self.url)
             .max_number_of_messages(SQS_BATCH_ENTRIES_MAX as i32)
-            .visibility_timeout(VISIBILITY_SECS)
+            .visibility_timeout(invisible_for.as_secs() as i32)
             .wait_time_seconds(WAIT_SECS)
             .set_message_system_attribute_names(Some(names.to_vec()))
             .message_attribute_names("All")
@@ -102,11 +106,7 @@ impl Queue {
         Ok(messages.map(Received::of).collect())
     }
 
-    /// Sends a message, in one attempt: a second one could put it into the queue twice.
-    ///
-    /// # Errors
-    /// The queue refused the message.
-    pub async fn send(&self, body: &str, attributes: AttributeMap) -> Result<Sent, Failure> {
+    async fn send(&self, body: &str, attributes: AttributeMap) -> Result<Sent, Failure> {
         let attributes = to_sqs(attributes);
         let once = aws_sdk_sqs::config::Builder::new().retry_config(RetryConfig::disabled());
         let sent = self
@@ -135,17 +135,14 @@ impl Queue {
         }
     }
 
-    /// Deletes a message that was received.
-    pub async fn delete(&self, receipt: &str) -> Result<(), Failure> {
+    async fn delete(&self, receipt: &str) -> Result<(), Failure> {
         let call = self.client.delete_message().queue_url(&self.url);
         let sent = call.receipt_handle(receipt).send().await;
         sent.map(|_| ())
             .map_err(|error| self.failure(DisplayErrorContext(&error)))
     }
 
-    /// Makes a message visible again, that was received and is left in the queue. If this fails, it becomes visible after its
-    /// visibility timeout.
-    pub async fn give_back(&self, receipt: &str) {
+    async fn give_back(&self, receipt: &str) {
         let call = self.client.change_message_visibility();
         let call = call.queue_url(&self.url).receipt_handle(receipt);
         let _ = call.visibility_timeout(0).send().await;

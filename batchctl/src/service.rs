@@ -1,6 +1,7 @@
 //! The running stack, as the commands use it.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::batch::BatchRecord;
@@ -11,16 +12,20 @@ use protocol::retry::RetryPolicy;
 use protocol::time::Timestamp;
 use shared::aws::{
     AwsOverflowStore, DynamoBatchCatalogue, DynamoBatchStore, DynamoChunkStore, DynamoLockStore,
-    DynamoPauseStore, DynamoSequenceStore, S3ChunkStore, Sdk, SqsBatchQueue, SystemClock,
-    SystemEntropy,
+    DynamoPauseStore, DynamoSequenceStore, DynamoTurnStore, S3ChunkStore, Sdk, SqsBatchQueue,
+    SystemClock, SystemEntropy,
 };
 use shared::config::WriteMode;
-use shared::ports::{BatchStore, Clock, LockStore, PauseStore, PortError};
+use shared::ports::{
+    BatchQueue, BatchStore, ChunkStore, Clock, Entropy, LockStore, OverflowStore, PauseStore,
+    PortError, SequenceStore, TurnStore,
+};
 use shared::retry::{Budget, RequestPermits};
 use stack::{Connection, Settings, StackArgs};
 
 use crate::config_file;
 use crate::failure::Failure;
+use crate::ports::{BatchCatalogue, LockItems, MessageQueue, MessageQueues};
 
 /// `DDB_BATCH_INDEX`, if it is not set.
 const INDEX: &str = "batchId-index";
@@ -36,14 +41,22 @@ const SOURCE_IN_PREFIX: &str = "{source}";
 /// The tables and queues of a stack, and the settings that the commands need.
 pub struct Service {
     pub settings: Settings,
-    pub connection: Connection,
-    pub lock_store: DynamoLockStore,
-    pub batch_store: DynamoBatchStore,
-    pub catalogue: DynamoBatchCatalogue,
-    pub chunk_store: S3ChunkStore,
-    pub pause_store: DynamoPauseStore,
-    pub sequence_store: DynamoSequenceStore,
-    pub overflow_store: AwsOverflowStore,
+    /// Absent in the simulation, where nothing needs it.
+    pub connection: Option<Connection>,
+    pub lock_store: Arc<dyn LockStore>,
+    pub lock_items: Arc<dyn LockItems>,
+    pub batch_store: Arc<dyn BatchStore>,
+    pub catalogue: Arc<dyn BatchCatalogue>,
+    pub chunk_store: Arc<dyn ChunkStore>,
+    pub pause_store: Arc<dyn PauseStore>,
+    pub sequence_store: Arc<dyn SequenceStore>,
+    pub turn_store: Arc<dyn TurnStore>,
+    pub overflow_store: Arc<dyn OverflowStore>,
+    /// Absent if the stack does not say where it is.
+    pub batch_queue: Option<Arc<dyn BatchQueue>>,
+    pub queues: Arc<dyn MessageQueues>,
+    pub clock: Arc<dyn Clock>,
+    pub entropy: Arc<dyn Entropy>,
     pub permits: RequestPermits,
     /// `DEDUP_WINDOW`.
     pub dedup_window: Duration,
@@ -73,50 +86,82 @@ impl Service {
         let dynamodb = &connection.dynamodb;
         let index = settings.value("DDB_BATCH_INDEX").unwrap_or(INDEX);
         let chunk_table = DynamoChunkStore::new(dynamodb.clone(), &batch_table);
+        let locks = DynamoLockStore::new(dynamodb.clone(), lock_table, index, WriteMode::Put);
+        let locks = Arc::new(locks);
+        let sqs = &connection.sqs;
+        let batch_queue = settings.value("BATCH_QUEUE_URL").map(|url| {
+            Arc::new(SqsBatchQueue::new(sqs.clone(), url.to_owned())) as Arc<dyn BatchQueue>
+        });
         Ok(Service {
-            lock_store: DynamoLockStore::new(dynamodb.clone(), lock_table, index, WriteMode::Put),
-            batch_store: DynamoBatchStore::new(dynamodb.clone(), &batch_table),
-            catalogue: DynamoBatchCatalogue::new(dynamodb.clone(), &batch_table),
-            pause_store: DynamoPauseStore::new(dynamodb.clone(), &batch_table),
-            sequence_store: DynamoSequenceStore::new(dynamodb.clone(), &batch_table),
-            chunk_store: S3ChunkStore::of(connection.s3.clone(), chunk_table),
-            overflow_store: AwsOverflowStore::of(connection.s3.clone()),
+            lock_store: locks.clone(),
+            lock_items: locks,
+            batch_store: Arc::new(DynamoBatchStore::new(dynamodb.clone(), &batch_table)),
+            catalogue: Arc::new(DynamoBatchCatalogue::new(dynamodb.clone(), &batch_table)),
+            pause_store: Arc::new(DynamoPauseStore::new(dynamodb.clone(), &batch_table)),
+            sequence_store: Arc::new(DynamoSequenceStore::new(dynamodb.clone(), &batch_table)),
+            turn_store: Arc::new(DynamoTurnStore::new(dynamodb.clone(), &batch_table)),
+            chunk_store: Arc::new(S3ChunkStore::of(connection.s3.clone(), chunk_table)),
+            overflow_store: Arc::new(AwsOverflowStore::of(connection.s3.clone())),
+            batch_queue,
+            queues: Arc::new(sqs.clone()),
+            clock: Arc::new(SystemClock),
+            entropy: Arc::new(SystemEntropy),
             permits: RequestPermits::new(REQUESTS_MAX),
             dedup_window: Duration::from_secs(window_secs.unwrap_or(DEDUP_WINDOW_SECS)),
             settings,
-            connection,
+            connection: Some(connection),
         })
     }
 
     pub fn now(&self) -> Timestamp {
-        SystemClock.now()
+        self.clock.now()
     }
 
     /// Returns the time for one step: a few requests and their retries.
-    pub fn budget(&self) -> Budget<'static> {
+    pub fn budget(&self) -> Budget<'_> {
         Budget {
-            clock: &SystemClock,
-            entropy: &SystemEntropy,
+            clock: &*self.clock,
+            entropy: &*self.entropy,
             stop_at: self.now() + PATIENCE,
         }
     }
 
     /// Returns an SDK for the adapters of sinks, with the region, credentials and endpoints of the stack.
-    pub fn sdk(&self) -> Sdk {
+    ///
+    /// # Errors
+    /// The stack is simulated.
+    pub fn sdk(&self) -> Result<Sdk, Failure> {
         let variables = self.settings.clone();
-        Sdk::with_config(&self.connection.config, move |name| {
+        let config = &self.connection()?.config;
+        Ok(Sdk::with_config(config, move |name| {
             let of_stack = variables.value(name).map(str::to_owned);
             of_stack.or_else(|| std::env::var(name).ok())
-        })
+        }))
+    }
+
+    fn connection(&self) -> Result<&Connection, Failure> {
+        let connection = self.connection.as_ref();
+        connection.ok_or_else(|| Failure::Usage("no connection: the stack is simulated".to_owned()))
+    }
+
+    /// Returns a queue, whose URL a variable has.
+    ///
+    /// # Errors
+    /// The stack does not say where it is.
+    pub fn queue(&self, variable: &str, what: &str) -> Result<Box<dyn MessageQueue>, Failure> {
+        Ok(self.queues.queue(self.required(variable, what)?))
     }
 
     /// Returns the batch queue.
     ///
     /// # Errors
     /// The stack does not say where it is.
-    pub fn batch_queue(&self) -> Result<SqsBatchQueue, Failure> {
-        let url = self.required("BATCH_QUEUE_URL", "the URL of the batch queue")?;
-        Ok(SqsBatchQueue::new(self.connection.sqs.clone(), url))
+    pub fn batch_queue(&self) -> Result<&dyn BatchQueue, Failure> {
+        self.required("BATCH_QUEUE_URL", "the URL of the batch queue")?;
+        Ok(self
+            .batch_queue
+            .as_deref()
+            .expect("there is one if its URL is known"))
     }
 
     /// Returns a setting.
@@ -171,6 +216,6 @@ impl Service {
             return Ok(arn.to_owned());
         }
         let url = self.required("INPUT_QUEUE_URL", "the URL of the input queue")?;
-        crate::receive::arn_of(&self.connection.sqs, &url).await
+        crate::receive::arn_of(&self.connection()?.sqs, &url).await
     }
 }

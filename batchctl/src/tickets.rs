@@ -106,7 +106,7 @@ where
         Some(_) => Some(service.batch_queue()?),
         None => None,
     };
-    let (action, queue) = (&action, queue.as_ref());
+    let action = &action;
     let goes_on = |_: &&BatchSummary| future::ready(interrupt.signal().is_none());
     let lines = stream::iter(&batches).take_while(goes_on);
     let lines = lines.map(|batch| async move {

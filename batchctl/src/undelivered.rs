@@ -12,7 +12,7 @@ use protocol::text::counted;
 use serde::Serialize;
 use shared::chunk::decode;
 use shared::message_attributes::MessageAttributes;
-use shared::ports::{IndexEntry, LockStore, OverflowStore, StoredEvent};
+use shared::ports::{IndexEntry, StoredEvent};
 use shared::retry::{read_chunk, read_events};
 
 use crate::failure::Failure;
@@ -84,7 +84,7 @@ async fn save_items(
             for ids in ids.chunks(BATCH_GET_KEYS_MAX) {
                 let ids: Vec<_> = ids.iter().map(|entry| entry.event_id.clone()).collect();
                 let budget = service.budget();
-                let read = read_events(&service.lock_store, &ids, &service.permits, &budget);
+                let read = read_events(&*service.lock_store, &ids, &service.permits, &budget);
                 for event in read.await? {
                     // The index may be behind: the item may be another batch's claim by now.
                     if event.shard == shard && role(record, event.seq) != Role::Leftover {
@@ -122,7 +122,7 @@ async fn save_chunks(
     })?;
     for (chunk, wanted) in chunks {
         let budget = service.budget();
-        let store = &service.chunk_store;
+        let store = &*service.chunk_store;
         let read = read_chunk(store, &record.bodies, chunk, &service.permits, &budget);
         let Some(bytes) = read.await? else {
             let count = wanted.len();

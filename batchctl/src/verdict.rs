@@ -101,7 +101,7 @@ pub fn judge(
         SeatFate::Alive => (EventState::Live, None),
         SeatFate::Delivered { until } => (remembered(until, now), Some(until)),
         SeatFate::SetAside { until } => (not_delivered(record, seq), Some(until)),
-        SeatFate::Orphan => (EventState::Orphan, None),
+        SeatFate::Orphan | SeatFate::Expired => (EventState::Orphan, None),
         SeatFate::Unknown => (EventState::Unclear, item.expires_at()),
     };
     let was_delivered = matches!(state, EventState::Delivered | EventState::Forgotten);
@@ -213,6 +213,7 @@ mod tests {
             past: Default::default(),
             state,
             set_aside: false,
+            place: None,
         }
     }
 

@@ -2,14 +2,16 @@
 
 use std::fmt;
 
-use protocol::batch::{BatchRecord, Status, nothing_to_deliver};
-use protocol::limits::DUE_GRACE;
-use protocol::pause::{Pause, kept_until, paused_until};
-use protocol::sequence::{PartId, SequenceScope};
+use protocol::batch::{BatchRecord, Status};
+use protocol::gate::{Conditions, Gate, Wait, Why, gate};
+use protocol::limits::{DUE_GRACE, TURNS_AHEAD};
+use protocol::pause::Pause;
+use protocol::sequence::{HolderFate, PartId, SequenceScope, holder_fate};
 use protocol::time::Timestamp;
+use protocol::turns::{Turn, Turns};
 use serde::{Serialize, Serializer};
 use shared::delivery_hours::DeliveryHours;
-use shared::ports::{PortError, SequenceStore};
+use shared::ports::PortError;
 
 use crate::service::Service;
 
@@ -71,20 +73,44 @@ impl fmt::Display for Waiting {
     }
 }
 
+impl From<Wait> for Waiting {
+    fn from(wait: Wait) -> Waiting {
+        let (reason, behind) = match wait.why {
+            Why::Window => (Reason::Window, None),
+            Why::Pause => (Reason::Pause, None),
+            Why::Hours => (Reason::Hours, None),
+            Why::Number(part) => (Reason::Number, Some(part)),
+            Why::Turn => (Reason::Turn, None),
+        };
+        Waiting {
+            reason,
+            until: wait.until,
+            behind,
+        }
+    }
+}
+
 /// What all batches of a stack may wait for.
 pub struct Waits {
     pauses: Vec<Pause>,
     hours: Option<DeliveryHours>,
+    turns: Option<Turns>,
 }
 
 impl Waits {
-    /// Reads the pauses of a stack, and its hours of delivery.
+    /// Reads the pauses of a stack, its hours of delivery, and the turns that are taken.
     pub async fn of(service: &Service) -> Result<Waits, PortError> {
         // A wrong value stops the functions at their cold start. This command must tell what it can all the same.
         let hours = service.settings.value("DELIVERY_HOURS");
+        let rate = service.settings.value("DELIVERY_MAX_PER_SECOND");
+        let turns = match rate.and_then(|text| text.parse().ok()) {
+            Some(rate) => Some(Turns::at_rate(service.turn_store.read().await?, rate)),
+            None => None,
+        };
         Ok(Waits {
             pauses: service.pauses().await?.pauses,
             hours: hours.and_then(|text| text.parse().ok()),
+            turns,
         })
     }
 
@@ -94,84 +120,81 @@ impl Waits {
         service: &Service,
         record: &BatchRecord,
     ) -> Result<Option<Waiting>, PortError> {
-        let behind = match unnumbered(record) {
-            Some(part) => {
-                let scope = SequenceScope::of(record);
-                let sequence = service.sequence_store.read(&scope).await?;
-                sequence.holder.filter(|holder| *holder != part)
-            }
-            None => None,
+        let now = service.now();
+        let behind = match may_wait_for_number(record) {
+            true => behind(service, record).await?,
+            false => None,
         };
-        let (pauses, hours) = (&self.pauses, self.hours.as_ref());
-        Ok(waiting(record, pauses, hours, behind, service.now()))
+        // The ticket comes back before the sweep would send one.
+        let ticket_at = record.due_at.saturating_sub(DUE_GRACE).max(now);
+        let full = |turns: Turns| match turns.take(1, TURNS_AHEAD, now) {
+            Turn::Full { until } => Some(until),
+            Turn::Taken { .. } => None,
+        };
+        let conditions = Conditions {
+            pauses: &self.pauses,
+            closed_until: self
+                .hours
+                .as_ref()
+                .and_then(|hours| hours.closed_until(now)),
+            turns_full_until: self.turns.and_then(full),
+            behind: behind.map(|part| (part, ticket_at)),
+        };
+        Ok(waiting(record, &conditions, now))
     }
 }
 
-/// Returns the frozen part of a batch that is not leased, if it has no number.
-fn unnumbered(record: &BatchRecord) -> Option<PartId> {
-    let (part, frozen) = record.frozen_part()?;
-    let waits = record.status == Some(Status::Processing) && record.lease.is_none();
-    (waits && frozen.sequence.is_none()).then_some(PartId {
-        batch: record.batch_id,
-        part,
-    })
+/// Returns whether a batch may have been put back because its next part has no number.
+fn may_wait_for_number(record: &BatchRecord) -> bool {
+    let numbered = record
+        .frozen_part()
+        .is_some_and(|(_, part)| part.sequence.is_some());
+    record.status == Some(Status::Processing) && record.lease.is_none() && !numbered
+}
+
+/// Returns the part of another batch that has the last number and must be delivered or set aside first.
+async fn behind(service: &Service, record: &BatchRecord) -> Result<Option<PartId>, PortError> {
+    let sequence = service
+        .sequence_store
+        .read(&SequenceScope::of(record))
+        .await?;
+    let Some(holder) = sequence
+        .holder
+        .filter(|holder| holder.batch != record.batch_id)
+    else {
+        return Ok(None);
+    };
+    let of_holder = service.record(holder.batch).await?;
+    let fate = holder_fate(holder, sequence.last, of_holder.as_ref());
+    Ok((fate == HolderFate::Waiting).then_some(holder))
 }
 
 /// Returns what a batch waits for. `None` if it is complete, in error or being processed, or waits for nothing but its ticket.
-/// `behind` is the part that has the last number, if it is not of this batch.
-fn waiting(
-    record: &BatchRecord,
-    pauses: &[Pause],
-    hours: Option<&DeliveryHours>,
-    behind: Option<PartId>,
-    now: Timestamp,
-) -> Option<Waiting> {
+fn waiting(record: &BatchRecord, conditions: &Conditions<'_>, now: Timestamp) -> Option<Waiting> {
     let is_processed = record.lease.as_ref().is_some_and(|lease| lease.until > now);
-    let is_open = match record.status? {
-        Status::Open => record.closes_at > now,
-        Status::Sealed | Status::Processing => false,
-        Status::Error => return None,
-    };
-    if is_open {
-        return Some(Waiting {
-            reason: Reason::Window,
-            until: record.closes_at,
-            behind: None,
-        });
-    }
-    if is_processed {
+    if record.status? == Status::Error || is_processed {
         return None;
     }
-    // As the batch-processor: a batch with nothing to deliver is not kept from ending.
-    let is_kept = !nothing_to_deliver(record);
-    let paused_until = || paused_until(pauses, record, now);
-    let closed_until = || kept_until(record, hours?.closed_until(now)?, now);
-    // The ticket comes back before the sweep would send one.
-    let ticket_at = record.due_at.saturating_sub(DUE_GRACE);
+    if let Gate::Wait(wait) = gate(record, conditions, now) {
+        return Some(wait.into());
+    }
     let retried = record.last_failure.is_some() && record.lease.is_none();
-    let kept = [
-        (Reason::Pause, is_kept.then(paused_until).flatten()),
-        (Reason::Hours, is_kept.then(closed_until).flatten()),
-        (Reason::Turn, record.turn_at),
-        (Reason::Number, behind.map(|_| record.due_at)),
+    let ticket_at = record.due_at.saturating_sub(DUE_GRACE);
+    let tries = [
         (Reason::Retry, retried.then_some(ticket_at)),
         (Reason::Look, record.verify_at),
     ];
-    kept.into_iter().find_map(|(reason, until)| {
-        let until = until.filter(|until| *until > now)?;
-        let behind = behind.filter(|_| reason == Reason::Number);
+    tries.into_iter().find_map(|(reason, until)| {
         Some(Waiting {
             reason,
-            until,
-            behind,
+            until: until.filter(|until| *until > now)?,
+            behind: None,
         })
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use protocol::batch::{Failure, PartRecord};
 
     use super::*;
@@ -208,22 +231,19 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_waits_for_its_window_then_for_pauses_hours_and_its_turn() {
+    fn a_batch_that_the_gate_keeps_waits_as_the_gate_says() {
         let mut record = record();
-        let hours = "20:00-22:00 UTC".parse().unwrap();
         let pauses = [pause(at(11))];
-        let reason = |record: &BatchRecord, hour| {
-            for_until(waiting(record, &pauses, Some(&hours), None, at(hour)))
+        let conditions = Conditions {
+            pauses: &pauses,
+            ..Conditions::default()
         };
-        assert_eq!(reason(&record, 8), Some((Reason::Window, at(9))));
-        assert_eq!(reason(&record, 10), Some((Reason::Pause, at(11))));
-        assert_eq!(reason(&record, 12), Some((Reason::Hours, at(20))));
-        assert_eq!(reason(&record, 21), None, "its ticket will come");
-        record.turn_at = Some(at(21) + Duration::from_secs(60));
-        assert_eq!(
-            reason(&record, 21),
-            Some((Reason::Turn, at(21) + Duration::from_secs(60)))
-        );
+        let waits = |record: &BatchRecord, hour| for_until(waiting(record, &conditions, at(hour)));
+        assert_eq!(waits(&record, 8), Some((Reason::Window, at(9))));
+        assert_eq!(waits(&record, 10), Some((Reason::Pause, at(11))));
+        assert_eq!(waits(&record, 12), None, "its ticket will come");
+        record.turn_at = Some(at(13));
+        assert_eq!(waits(&record, 12), Some((Reason::Turn, at(13))));
     }
 
     #[test]
@@ -231,36 +251,46 @@ mod tests {
         let mut record = record();
         record.status = Some(Status::Processing);
         record.due_at = at(11);
+        assert!(may_wait_for_number(&record), "also before it has a part");
         record.parts = vec![PartRecord::frozen((0..1).collect(), [7; 32], None)];
-        let part = unnumbered(&record).unwrap();
-        let behind = PartId { part: 4, ..part };
-        let waits = |record: &BatchRecord, behind| waiting(record, &[], None, behind, at(10));
-        assert_eq!(waits(&record, None), None, "its ticket will come");
-        let number = waits(&record, Some(behind)).unwrap();
+        assert!(may_wait_for_number(&record));
+        let part = PartId {
+            batch: record.batch_id,
+            part: 4,
+        };
+        let conditions = Conditions {
+            behind: Some((part, at(11))),
+            ..Conditions::default()
+        };
+        let number = waiting(&record, &conditions, at(10)).unwrap();
         assert_eq!((number.reason, number.until), (Reason::Number, at(11)));
         assert!(number.to_string().ends_with("/4"), "{number}");
         record.last_failure = Some(Failure {
             at: at(9),
             text: "HTTP 503".to_owned(),
         });
-        let again = waits(&record, None).unwrap();
+        let again = waiting(&record, &Conditions::default(), at(10)).unwrap();
         assert_eq!(
             (again.reason, again.until + DUE_GRACE),
             (Reason::Retry, at(11))
         );
         record.parts[0].sequence = Some(7);
-        assert_eq!(unnumbered(&record), None);
+        assert!(!may_wait_for_number(&record));
     }
 
     #[test]
-    fn a_batch_without_anything_to_deliver_is_kept_by_no_pause_and_no_hours() {
+    fn a_batch_without_anything_to_deliver_waits_for_another_look() {
         let mut record = record();
         record.confirmed = 0;
         record.sealed_at = Some(at(8));
         record.status = Some(Status::Sealed);
         record.verify_at = Some(at(11));
-        let hours = "20:00-22:00 UTC".parse().unwrap();
-        let waits = waiting(&record, &[pause(at(12))], Some(&hours), None, at(10));
+        let pauses = [pause(at(12))];
+        let conditions = Conditions {
+            pauses: &pauses,
+            ..Conditions::default()
+        };
+        let waits = waiting(&record, &conditions, at(10));
         assert_eq!(for_until(waits), Some((Reason::Look, at(11))));
     }
 
@@ -268,7 +298,7 @@ mod tests {
     fn a_batch_in_error_or_complete_waits_for_nothing_by_itself() {
         for status in [Some(Status::Error), None] {
             let record = BatchRecord { status, ..record() };
-            assert_eq!(waiting(&record, &[pause(at(11))], None, None, at(10)), None);
+            assert_eq!(waiting(&record, &Conditions::default(), at(10)), None);
         }
     }
 }

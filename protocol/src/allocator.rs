@@ -256,7 +256,10 @@ impl Allocator {
     /// Notes that the environment claimed into a batch at `now`.
     pub fn used(&mut self, batch: BatchId, now: Timestamp) {
         if let Some(batch) = self.batches.get_mut(&batch) {
-            batch.used_at = batch.used_at.max(now);
+            let is_first = batch.used_at == Timestamp::EPOCH;
+            if is_first || !planted(Bug::IdleFromFirstClaim) {
+                batch.used_at = batch.used_at.max(now);
+            }
         }
     }
 
@@ -316,7 +319,9 @@ impl Allocator {
 
     /// Returns the slots of a source whose batch has claims and no attempt in flight, and whose period, if there is one, is over.
     pub fn idle(&self, source: &SourceArn, now: Timestamp) -> Vec<Slot> {
-        let is_over = |slot: &Slot| slot.period.is_none_or(|period| period.ends <= now);
+        let is_over = |slot: &Slot| {
+            planted(Bug::PeriodDrained) || slot.period.is_none_or(|period| period.ends <= now)
+        };
         let is_idle = |current: &Current| match current {
             Current::Opening => false,
             Current::Batch(id) => self

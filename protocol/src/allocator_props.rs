@@ -413,6 +413,7 @@ fn candidate(event: u8, message: u8, body: u8) -> Candidate {
         source: "q".parse().unwrap(),
         sent_at: Timestamp::EPOCH,
         attributes: None,
+        quota: None,
     }
 }
 

@@ -243,6 +243,7 @@ fn a_claim_is_known_once_it_is_counted_and_until_its_batch_closes() {
         source: slot.source.clone(),
         sent_at: Timestamp::EPOCH,
         attributes: None,
+        quota: None,
     };
     let first = candidate("m1", "b");
     let seat = seats(allocator.seat(&slot, &[1], DEADLINE))[0];

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use crate::ids::{Seat, SqsMessageId};
 use crate::planted::{Bug, planted};
+use crate::quota::QuotaScope;
 use crate::time::Timestamp;
 
 mod candidate;
@@ -139,6 +140,9 @@ pub enum Verdict {
     Replace {
         /// The past deliveries that the new claim must carry.
         past: PastDeliveries,
+        /// Whether the new claim takes over the place that the event has in the account of its quota. Then its seat must have no place
+        /// of its own; otherwise it must have one.
+        takes_over: bool,
     },
 }
 
@@ -171,7 +175,11 @@ pub fn classify(
             if item.set_aside {
                 return match same_message {
                     true => Verdict::Done(Outcome::RedeliveredLate),
-                    false => after_set_aside(candidate, item, expires_at, rules, now),
+                    false => {
+                        // The tombstone lasts longer than its message must be remembered.
+                        let until = expires_at.min(now + rules.dedup_window);
+                        after_set_aside(candidate, item, until, rules, now)
+                    }
                 };
             }
             if same_message {
@@ -201,14 +209,25 @@ pub fn settle_live(
         SeatFate::SetAside { .. } if same_message => Verdict::Done(Outcome::RedeliveredLate),
         SeatFate::SetAside { until } => after_set_aside(candidate, item, until, rules, now),
         // The claim was not delivered and never will be, so any candidate may replace it.
-        SeatFate::Orphan => Verdict::Replace {
+        SeatFate::Orphan | SeatFate::Expired => Verdict::Replace {
             past: match planted(Bug::OrphansPastDropped) {
                 true => PastDeliveries::new(),
                 false => still_remembered(&item.past, now),
             },
+            // The account gives back the place of an orphan's seat, but not one that its claim took over.
+            takes_over: fate == SeatFate::Orphan
+                && (item.place.is_some_and(|place| place.is_taken_over)
+                    || planted(Bug::QuotaPlaceOfOrphan))
+                && has_place_of(candidate, item),
         },
         SeatFate::Unknown => Verdict::Done(Outcome::Failed),
     }
+}
+
+/// Returns whether the place of the item's claim is in the account of the candidate's quota.
+fn has_place_of(candidate: &Candidate, item: &LockItem) -> bool {
+    let account = candidate.quota.as_ref().map(QuotaScope::account);
+    account.is_some() && account == item.place.map(|place| place.account)
 }
 
 fn existing(candidate: &Candidate, item: &LockItem) -> ExistingClaim {
@@ -240,8 +259,13 @@ fn against_tombstone(
     if planted(Bug::PastForgotten) {
         past.clear();
     }
+    // A delivered event has used its place.
+    let replace = |past| Verdict::Replace {
+        past,
+        takes_over: false,
+    };
     if expires_at <= now && !planted(Bug::ExpiredTombstoneBelieved) {
-        return Verdict::Replace { past };
+        return replace(past);
     }
     match rules.on_duplicate {
         DuplicateRule::Drop if item.body_hash == candidate.body_hash => {
@@ -256,7 +280,7 @@ fn against_tombstone(
                 let oldest = oldest.map(|(id, _)| id.clone());
                 past.retain(|id, _| Some(id) != oldest.as_ref());
                 past.insert(item.sqs_message_id.clone(), expires_at);
-                return Verdict::Replace { past };
+                return replace(past);
             }
             Verdict::Done(Outcome::Duplicate)
         }
@@ -264,13 +288,14 @@ fn against_tombstone(
             if !planted(Bug::PastForgotten) {
                 past.insert(item.sqs_message_id.clone(), expires_at);
             }
-            Verdict::Replace { past }
+            replace(past)
         }
     }
 }
 
-/// Judges another message of an event that was set aside or rejected. It may claim the event, whatever its content. The message
-/// that was set aside or rejected may not, so the new claim remembers it as a past delivery.
+/// Judges another message of an event that was set aside or rejected. It may claim the event, whatever its content, and takes its
+/// place in a quota over. The message that was set aside or rejected may not, so the new claim remembers it as a past delivery until
+/// `expires_at`.
 fn after_set_aside(
     candidate: &Candidate,
     item: &LockItem,
@@ -281,16 +306,17 @@ fn after_set_aside(
     if item.body_hash != candidate.body_hash && planted(Bug::CorrectedTakenForConflict) {
         return Verdict::Done(Outcome::Conflict);
     }
+    let takes_over = has_place_of(candidate, item) && !planted(Bug::QuotaPlaceForgotten);
     let mut past = still_remembered(&item.past, now);
     if expires_at <= now || planted(Bug::SetAsideMessageForgotten) {
-        return Verdict::Replace { past };
+        return Verdict::Replace { past, takes_over };
     }
     if past.len() >= rules.past_deliveries_max {
         // SQS delivers the message again, and it claims the event once an older delivery is past its window.
         return Verdict::Done(Outcome::Failed);
     }
     past.insert(item.sqs_message_id.clone(), expires_at);
-    Verdict::Replace { past }
+    Verdict::Replace { past, takes_over }
 }
 
 fn remembers(past: &PastDeliveries, message: &SqsMessageId, now: Timestamp) -> bool {

@@ -129,6 +129,9 @@ pub const DRAINED_LOOKS_APART: Duration = Duration::from_secs(1);
 pub const BATCH_RECORD_RETENTION: Duration = Duration::from_secs(14 * 24 * 3_600);
 /// Longest dedup window. A late claim is judged by the record of its batch, so the record must outlast the window.
 pub const DEDUP_WINDOW_MAX: Duration = Duration::from_secs(13 * 24 * 3_600);
+/// How long the lock item of an event that was set aside or rejected is kept at least: as long as SQS keeps its message in the quarantine.
+/// Source: <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html> (2026-08).
+pub const SET_ASIDE_RETENTION: Duration = Duration::from_secs(14 * 24 * 3_600);
 /// Batches with reserved places in the account of a quota; with more of them, those that are complete are settled. So the account
 /// stays small.
 pub const QUOTA_BATCHES_MAX: usize = 16;
@@ -142,6 +145,8 @@ pub const EVENT_AHEAD_MAX: Duration = Duration::from_secs(24 * 3_600);
 pub const DUE_GRACE: Duration = Duration::from_secs(60);
 /// Longest delay of a given-back ticket by our own backoff.
 pub const TICKET_BACKOFF_MAX: Duration = Duration::from_secs(300);
+/// For how long ahead turns are taken. A ticket that arrives at a turn can be sent at once, whatever the clocks.
+pub const TURNS_AHEAD: Duration = Duration::from_secs(840);
 /// Longest delay of a given-back ticket when a sink named a time, or when the batch is still open.
 pub const TICKET_AWAY_MAX: Duration = Duration::from_secs(3_600);
 /// After so many leases of a batch, the sweep sends its next ticket, and not the invocation. Lambda stops a chain of invocations that
@@ -275,7 +280,8 @@ const _: () = assert!(RECORD_BYTES_MAX < DYNAMODB_ITEM_BYTES_MAX);
 const _: () = assert!(PARTS_FOR_STRAGGLERS < PARTS_MAX);
 const _: () = assert!(OVERFLOW_DAYS_MIN as u64 * 24 * 3_600 > BATCH_RECORD_RETENTION.as_secs());
 const _: () = assert!(BATCH_ITEMS_MAX <= SEATS_MAX as u64);
-const _: () = assert!(CLOCK_SKEW_MAX.as_secs() < SQS_DELAY_MAX.as_secs());
+const _: () =
+    assert!(TURNS_AHEAD.as_secs() + 2 * CLOCK_SKEW_MAX.as_secs() < SQS_DELAY_MAX.as_secs());
 const _: () = assert!(
     CLAIM_OVERHEAD_BYTES + PAST_DELIVERIES_MAX * 256 + DYNAMODB_KEY_BYTES_MAX
         < DYNAMODB_ITEM_BYTES_MAX

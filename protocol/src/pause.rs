@@ -7,7 +7,6 @@
 //! wakes the batches that are due at this former end. So it also wakes a batch that was leased before the pause was resumed, and put back
 //! after it.
 
-use crate::batch::BatchRecord;
 use crate::ids::{BatchId, BatchKey, SourceArn};
 use crate::limits::{BATCH_LIFE_MAX, FORMER_PAUSES_MAX};
 use crate::planted::{Bug, planted};
@@ -36,7 +35,12 @@ impl Pause {
 
     /// Returns whether the pause is about batches of this source and key.
     pub fn covers(&self, source: &SourceArn, batch_key: Option<&BatchKey>) -> bool {
-        let of_source = self.source.as_ref().is_none_or(|wanted| wanted == source);
+        if planted(Bug::PauseOfBothOverlooked) && self.source.is_some() && self.batch_key.is_some()
+        {
+            return false;
+        }
+        let of_source = self.source.as_ref().is_none_or(|wanted| wanted == source)
+            || planted(Bug::PauseHoldsOthers);
         let of_key = |wanted: &BatchKey| batch_key == Some(wanted);
         of_source && self.batch_key.as_ref().is_none_or(of_key)
     }
@@ -86,7 +90,7 @@ impl Pauses {
 
     /// Returns whether a batch that is put back until `due_at` may wait for a pause that was resumed or shortened.
     pub fn were_lifted_for(&self, batch: BatchId, due_at: Timestamp) -> bool {
-        // As `kept_until` put it back.
+        // As the gate put it back.
         let life_ends = batch.opened_at() + BATCH_LIFE_MAX;
         let is_lifted = |former: &Pause| {
             let is_kept = |pause: &Pause| {
@@ -98,27 +102,9 @@ impl Pauses {
     }
 }
 
-/// Returns when deliveries of a batch go on, if they are paused at `now`.
-pub fn paused_until(pauses: &[Pause], record: &BatchRecord, now: Timestamp) -> Option<Timestamp> {
-    let covers = |pause: &&Pause| {
-        pause.until > now && pause.covers(&record.source, record.batch_key.as_ref())
-    };
-    let until = pauses.iter().filter(covers).map(|pause| pause.until).max();
-    until.and_then(|until| kept_until(record, until, now))
-}
-
-/// Returns until when a batch is kept from the sink that others may go to from `until` on. One that is being set aside, or is too
-/// old to be delivered, is not kept: nothing of it goes to the sink.
-pub fn kept_until(record: &BatchRecord, until: Timestamp, now: Timestamp) -> Option<Timestamp> {
-    let goes_to_the_sink = record.quarantine.is_none() && !record.is_too_old(now);
-    // The batch must still be delivered or set aside within its life.
-    goes_to_the_sink.then(|| until.min(record.created_at + BATCH_LIFE_MAX))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::BatchId;
 
     fn at(secs: u64) -> Timestamp {
         Timestamp::from_ms(secs * 1_000)
@@ -133,35 +119,6 @@ mod tests {
             by: "me".to_owned(),
             why: "sink is down".to_owned(),
         }
-    }
-
-    fn record(key: Option<&str>) -> BatchRecord {
-        let id = BatchId::new(uuid::Uuid::from_u128(1));
-        let key = key.map(|text| text.parse().unwrap());
-        BatchRecord::open(id, "arn:q".parse().unwrap(), key, 10, at(0), at(30))
-    }
-
-    #[test]
-    fn a_pause_holds_for_its_source_and_key_until_its_end() {
-        let until = |pause: Pause, record: &BatchRecord, now| {
-            paused_until(&[pause], record, at(now)).map(|until| until.as_ms() / 1_000)
-        };
-        let keyed = record(Some("k"));
-        assert_eq!(until(pause(None, None, 50), &keyed, 40), Some(50));
-        assert_eq!(until(pause(None, None, 50), &keyed, 50), None);
-        assert_eq!(until(pause(Some("arn:q"), None, 50), &keyed, 40), Some(50));
-        assert_eq!(until(pause(Some("arn:other"), None, 50), &keyed, 40), None);
-        assert_eq!(until(pause(None, Some("k"), 50), &keyed, 40), Some(50));
-        assert_eq!(until(pause(None, Some("k"), 50), &record(None), 40), None);
-        let both = pause(Some("arn:q"), Some("other"), 50);
-        assert_eq!(until(both, &keyed, 40), None);
-    }
-
-    #[test]
-    fn the_latest_of_several_pauses_counts() {
-        let pauses = [pause(None, None, 50), pause(Some("arn:q"), None, 90)];
-        assert_eq!(paused_until(&pauses, &record(None), at(40)), Some(at(90)));
-        assert_eq!(paused_until(&[], &record(None), at(40)), None);
     }
 
     #[test]
@@ -186,7 +143,7 @@ mod tests {
 
     #[test]
     fn what_a_pause_kept_that_was_resumed_or_shortened_is_known_until_its_end_has_passed() {
-        let id = record(None).batch_id;
+        let id = BatchId::new(uuid::Uuid::from_u128(1));
         let mut pauses = Pauses::default();
         let now = at(10);
         let lifted =
@@ -225,19 +182,5 @@ mod tests {
         }
         assert_eq!(pauses.former.len(), FORMER_PAUSES_MAX);
         assert_eq!(pauses.former.last().unwrap().until, at(1_000));
-    }
-
-    #[test]
-    fn what_does_not_go_to_the_sink_is_never_paused() {
-        let pauses = [pause(None, None, 9_000_000)];
-        let end_of_life = at(0) + BATCH_LIFE_MAX;
-        let mut aside = record(None);
-        aside.quarantine = Some("sink says no".to_owned());
-        assert_eq!(paused_until(&pauses, &aside, at(40)), None);
-        assert_eq!(
-            paused_until(&pauses, &record(None), at(40)),
-            Some(end_of_life)
-        );
-        assert_eq!(paused_until(&pauses, &record(None), end_of_life), None);
     }
 }

@@ -158,7 +158,7 @@ pub enum Bug {
     PausedForEver,
     /// A batch that was put back until the end of a pause stays so when the pause is resumed or shortened.
     LiftedPauseForgotten,
-    /// The hours of delivery are looked at when a lease is taken, and not before each part.
+    /// The hours of delivery are not looked at once a part is frozen.
     HoursOverlooked,
     /// An attempt at a delivery begins without another look at the clock after the pause before it.
     ClockNotLookedAtAgain,
@@ -170,6 +170,10 @@ pub enum Bug {
     NoticeSentOnlyOnce,
     /// Notices are removed from the record before they were sent.
     NoticesMarkedFirst,
+    /// A batch takes a turn however far it is away.
+    TurnsWithoutEnd,
+    /// A part goes to the sink when its turn came, also if the part before it was late.
+    RateByTurnsAlone,
     /// Another attempt at a part takes another number.
     SequenceTakenAgain,
     /// A part takes the next number whatever became of the part that has the last one.
@@ -196,10 +200,54 @@ pub enum Bug {
     QuotaReservedIgnored,
     /// A batch that is complete gives back the places of what it delivered.
     QuotaEndedFreed,
+    /// An event that was set aside or rejected loses its place in its quota.
+    QuotaPlaceForgotten,
+    /// An event whose claim is an orphan keeps a place that was given back with the seat of the claim.
+    QuotaPlaceOfOrphan,
+    /// A claim that takes a place over keeps the one that was reserved for its seat as well.
+    QuotaPlaceHeldTwice,
     /// Message attributes that have no place of their own in a message of the quarantine are dropped.
     MoreAttributesDropped,
     /// A message loses its message group in the quarantine.
     MessageGroupDropped,
+    /// A pause of one source holds the batches of all.
+    PauseHoldsOthers,
+    /// A pause of a source and a key holds nothing.
+    PauseOfBothOverlooked,
+    /// The time zone of hours and periods is overlooked.
+    HoursByUtc,
+    /// An hour that the clock shows twice counts when it is shown for the second time.
+    HoursShownTwice,
+    /// Only the first part of a batch keeps to the rate.
+    TurnOnlyOnce,
+    /// A part takes as much of the rate as one event.
+    TurnOfOneEvent,
+    /// The number of a part that was set aside counts as used.
+    SetAsideNumberUsed,
+    /// A part waits for the number of one that was set aside.
+    EndedHolderAwaited,
+    /// Notices are removed although one of them could not be sent.
+    UnsentNoticesRemoved,
+    /// A notice counts rejected events as delivered.
+    RejectedToldDelivered,
+    /// A batch whose source is drained is sealed although its period goes on.
+    PeriodDrained,
+    /// A batch is idle so long after its first events, whatever comes after them.
+    IdleFromFirstClaim,
+    /// Of the urgent events of an invocation, only the first starts its batch.
+    UrgentOnlyOnce,
+    /// A duplicate is dropped without a report if it is not known who claimed its event.
+    DuplicateUnreported,
+    /// Quotas are those of the batch keys.
+    QuotaOfBatchKey,
+    /// An event counts in the period in which it is processed, whatever its own time.
+    QuotaOfArrival,
+    /// A dedup window of more than a day lasts a day.
+    LongWindowCut,
+    /// The sweep has batches in error set aside at once.
+    SetAsideTooEarly,
+    /// The events of a chunk that do not fit a part are read again for the next one.
+    ReadAheadForgotten,
 }
 
 impl Bug {
@@ -285,6 +333,8 @@ impl Bug {
         Bug::NoticeBeforeCompletion,
         Bug::NoticeSentOnlyOnce,
         Bug::NoticesMarkedFirst,
+        Bug::TurnsWithoutEnd,
+        Bug::RateByTurnsAlone,
         Bug::SequenceTakenAgain,
         Bug::SequenceHolderIgnored,
         Bug::NumberKept,
@@ -298,8 +348,30 @@ impl Bug {
         Bug::QuotaCountedTwice,
         Bug::QuotaReservedIgnored,
         Bug::QuotaEndedFreed,
+        Bug::QuotaPlaceForgotten,
+        Bug::QuotaPlaceOfOrphan,
+        Bug::QuotaPlaceHeldTwice,
         Bug::MoreAttributesDropped,
         Bug::MessageGroupDropped,
+        Bug::PauseHoldsOthers,
+        Bug::PauseOfBothOverlooked,
+        Bug::HoursByUtc,
+        Bug::HoursShownTwice,
+        Bug::TurnOnlyOnce,
+        Bug::TurnOfOneEvent,
+        Bug::SetAsideNumberUsed,
+        Bug::EndedHolderAwaited,
+        Bug::UnsentNoticesRemoved,
+        Bug::RejectedToldDelivered,
+        Bug::PeriodDrained,
+        Bug::IdleFromFirstClaim,
+        Bug::UrgentOnlyOnce,
+        Bug::DuplicateUnreported,
+        Bug::QuotaOfBatchKey,
+        Bug::QuotaOfArrival,
+        Bug::LongWindowCut,
+        Bug::SetAsideTooEarly,
+        Bug::ReadAheadForgotten,
     ];
 }
 

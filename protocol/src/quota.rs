@@ -7,13 +7,17 @@
 //! A place belongs to a seat, and a seat is used for one claim at most. So a write that is sent again, or a message that comes
 //! again, changes nothing: a seat that is reserved already keeps its place, and a seat that is settled already is left alone.
 //!
+//! The place of a claim that was set aside or rejected stays taken. The lock item says which account has it ([`Place`]), and the claim
+//! that replaces this item takes the place over: the account is not asked, so its counts stay as they are. One claim at most can
+//! replace an item.
+//!
 //! At any time, the claims of the scope that can ever be delivered are at most as many as the places that are taken or reserved,
 //! and these are at most as many as the quota has.
 
 use std::collections::BTreeMap;
 
 use crate::batch::BatchRecord;
-use crate::ids::{BatchId, QuotaKey, Seq};
+use crate::ids::{BatchId, IdError, QuotaKey, Seq};
 use crate::planted::{Bug, planted};
 use crate::seqs::SeqSet;
 use crate::time::Timestamp;
@@ -26,6 +30,57 @@ pub struct QuotaScope {
     pub begins: Timestamp,
     /// The end of the period, which is no part of it.
     pub ends: Timestamp,
+}
+
+impl QuotaScope {
+    /// Returns the hash that stands for the account of this scope in lock items.
+    pub fn account(&self) -> AccountHash {
+        let name = format!("{}/{}", self.begins.as_ms(), self.key);
+        let mut short = [0; 16];
+        short.copy_from_slice(&blake3::hash(name.as_bytes()).as_bytes()[..16]);
+        AccountHash(short)
+    }
+}
+
+/// A hash of a quota key and the beginning of its period.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AccountHash([u8; 16]);
+
+/// The place that a claim has in the account of a quota, as the lock item says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    pub account: AccountHash,
+    /// Whether the claim took the place over from an earlier claim of its event. Then the account knows nothing of its seat.
+    pub is_taken_over: bool,
+}
+
+impl Place {
+    /// Returns the form in lock items: the hash, and a byte more, 1, if the place was taken over.
+    pub fn to_bytes(self) -> Vec<u8> {
+        let mut bytes = self.account.0.to_vec();
+        bytes.extend(self.is_taken_over.then_some(1));
+        bytes
+    }
+}
+
+impl TryFrom<&[u8]> for Place {
+    type Error = IdError;
+
+    fn try_from(bytes: &[u8]) -> Result<Place, IdError> {
+        let (hash, is_taken_over) = match bytes {
+            [hash @ .., 1] if hash.len() == 16 => (hash, true),
+            hash => (hash, false),
+        };
+        let hash = <[u8; 16]>::try_from(hash).map_err(|_| IdError::Malformed {
+            what: "place in a quota",
+            value: format!("{} bytes", bytes.len()),
+            form: "16 bytes, or 17 of which the last is 1",
+        })?;
+        Ok(Place {
+            account: AccountHash(hash),
+            is_taken_over,
+        })
+    }
 }
 
 /// The places of one scope.

@@ -137,6 +137,9 @@ pub fn next_number(sequence: Sequence, part: PartId, fate: HolderFate) -> NextNu
         }
         (Some(holder), _) if holder == part => NextNumber::Taken(sequence.last),
         (Some(_), HolderFate::Delivered) => take(sequence.last + 1),
+        (Some(holder), HolderFate::Unused) if planted(Bug::EndedHolderAwaited) => {
+            NextNumber::Wait(holder)
+        }
         (Some(_), HolderFate::Unused) => take(sequence.last),
         (Some(holder), HolderFate::Waiting) => NextNumber::Wait(holder),
     }
@@ -151,6 +154,7 @@ pub fn without_holder(sequence: Sequence, part: PartId, record: &BatchRecord) ->
     let last = match holder_fate(part, sequence.last, Some(record)) {
         HolderFate::Waiting => return None,
         HolderFate::Delivered => sequence.last,
+        HolderFate::Unused if planted(Bug::SetAsideNumberUsed) => sequence.last,
         HolderFate::Unused => sequence.last.saturating_sub(1),
     };
     Some(Sequence { last, holder: None })

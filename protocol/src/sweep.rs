@@ -87,7 +87,8 @@ impl SweepRules {
 
     /// Returns whether a batch in error is so old that it goes to the quarantine.
     fn is_set_aside(&self, batch: BatchId) -> bool {
-        self.has_quarantine_queue && batch.opened_at() + BATCH_LIFE_MAX <= self.now
+        let is_old = batch.opened_at() + BATCH_LIFE_MAX <= self.now;
+        self.has_quarantine_queue && (is_old || planted(Bug::SetAsideTooEarly))
     }
 }
 

@@ -234,6 +234,7 @@ mod tests {
             source: "arn:aws:sqs:eu-west-1:1:q".parse().unwrap(),
             sent_at: Timestamp::from_ms(5),
             attributes: None,
+            quota: None,
         }
     }
 

@@ -10,9 +10,10 @@ use protocol::time::Timestamp;
 use crate::zone::{MINUTES_OF_DAY, Zone, minutes};
 
 const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
-/// How far ahead the next opening is looked for. Every day of the week comes within a week; a day on which the clock skips a span
-/// has the span a week later.
-const DAYS_AHEAD: i64 = 15;
+/// How many days ago a span may have begun that is not over: it lasts less than a day and the time that the clock skips.
+const DAYS_BACK: i64 = 2;
+/// How far ahead the next opening is looked for: every span opens once a week.
+const DAYS_AHEAD: i64 = 7;
 /// How many spans that meet are joined: no invocation lasts longer than one of them.
 const SPANS_JOINED_MAX: usize = 7;
 /// The shortest time that is told apart.
@@ -39,21 +40,21 @@ impl DeliveryHours {
     /// Returns when the hours next begin; `None` if `now` is in them.
     ///
     /// A time that the clock of the zone skips counts as the same time after the gap, and one that it shows twice as the first of
-    /// them: 02:30 is 03:30 on the day on which summer begins.
+    /// them: 02:30 is 03:30 on the day on which summer begins. A span of which nothing would be left lasts as long as on any other
+    /// day: 02:00-03:00 is 03:00-04:00 then.
     pub fn closed_until(&self, now: Timestamp) -> Option<Timestamp> {
         let today = self.zone.date(now)?;
         let mut next: Option<Timestamp> = None;
-        // Yesterday's span may not be over.
-        for day in -1..=DAYS_AHEAD {
-            // What opens on a later day opens later.
-            if next.is_some() && day > 0 {
+        for day in -DAYS_BACK..=DAYS_AHEAD {
+            // A span of tomorrow may begin before one of today that the clock skips. Those of later days do not.
+            if next.is_some() && day > 1 {
                 break;
             }
             for span in self.spans_of(today, day)? {
                 if span.contains(&now) {
                     return None;
                 }
-                if span.start > now && !span.is_empty() {
+                if span.start > now {
                     next = Some(next.map_or(span.start, |next| next.min(span.start)));
                 }
             }
@@ -90,8 +91,10 @@ impl DeliveryHours {
     /// Returns the spans that `now` is in.
     fn open_spans(&self, now: Timestamp) -> Option<impl Iterator<Item = Range<Timestamp>>> {
         let today = self.zone.date(now)?;
-        let spans = [self.spans_of(today, -1)?, self.spans_of(today, 0)?].concat();
-        Some(spans.into_iter().filter(move |span| span.contains(&now)))
+        let spans = (-DAYS_BACK..=0).map(|day| self.spans_of(today, day));
+        let spans: Vec<_> = spans.collect::<Option<_>>()?;
+        let spans = spans.into_iter().flatten();
+        Some(spans.filter(move |span| span.contains(&now)))
     }
 
     /// Returns the spans that begin `days` days after a date.
@@ -99,13 +102,23 @@ impl DeliveryHours {
         let date = self.zone.days_after(date, days)?;
         let hours = self.spans.iter().filter(|hours| hours.on(date.weekday()));
         let instant = |minutes| self.zone.instant(date, minutes);
-        hours
-            .map(|hours| Some(instant(hours.opens)?..instant(hours.closes)?))
-            .collect()
+        let span = |hours: &Hours| {
+            let (opens, closes) = (instant(hours.opens)?, instant(hours.closes)?);
+            let closes = match opens < closes {
+                true => closes,
+                false => opens + hours.length(),
+            };
+            Some(opens..closes)
+        };
+        hours.map(span).collect()
     }
 }
 
 impl Hours {
+    fn length(&self) -> Duration {
+        Duration::from_secs(60 * u64::from(self.closes - self.opens))
+    }
+
     fn on(&self, day: Weekday) -> bool {
         self.days[day.to_monday_zero_offset().unsigned_abs() as usize]
     }
@@ -168,6 +181,9 @@ fn parse_days(text: &str) -> Result<[bool; 7], String> {
     }
     Ok(days)
 }
+
+#[cfg(test)]
+mod props;
 
 #[cfg(test)]
 mod tests {
@@ -236,11 +252,72 @@ mod tests {
         opens(&nightly, "2026-10-25T04:00:00Z", "2026-10-25T19:00:00Z");
         opens(&nightly, "2027-03-28T02:59:59Z", "");
         opens(&nightly, "2027-03-28T03:00:00Z", "2027-03-28T18:00:00Z");
-        // 02:30 is shown twice in autumn: from the first time on, until the last minute before 03:00. In spring it is skipped.
+        // 02:30 is shown twice in autumn: from the first time on, until the last minute before 03:00.
         let short = hours("02:30-03:00 Europe/Berlin");
         opens(&short, "2026-10-25T00:29:59Z", "2026-10-25T00:30:00Z");
         opens(&short, "2026-10-25T01:59:59Z", "");
-        opens(&short, "2027-03-27T02:00:00Z", "2027-03-29T00:30:00Z");
+    }
+
+    #[test]
+    fn repro_a_span_in_the_hour_that_the_clock_skips_was_left_out() {
+        // On the day on which summer begins, 02:00 is followed by 03:00 (in Lord Howe by 02:30, in Nuuk 23:00 by 00:00).
+        for (text, before, opening, closing) in [
+            (
+                "Sun 02:00-03:00 Europe/Berlin",
+                "2027-03-21T02:00:00Z",
+                "2027-03-28T01:00:00Z",
+                "2027-03-28T02:00:00Z",
+            ),
+            (
+                "Sun 02:30-03:00 Europe/Berlin",
+                "2027-03-27T02:00:00Z",
+                "2027-03-28T01:30:00Z",
+                "2027-03-28T02:00:00Z",
+            ),
+            (
+                "Sun 02:30-03:30 Europe/Berlin",
+                "2027-03-27T02:00:00Z",
+                "2027-03-28T01:30:00Z",
+                "2027-03-28T02:30:00Z",
+            ),
+            // What is not skipped is as it is written.
+            (
+                "Sun 01:00-03:00 Europe/Berlin",
+                "2027-03-27T02:00:00Z",
+                "2027-03-28T00:00:00Z",
+                "2027-03-28T01:00:00Z",
+            ),
+            (
+                "Sun 02:30-05:00 Europe/Berlin",
+                "2027-03-27T02:00:00Z",
+                "2027-03-28T01:30:00Z",
+                "2027-03-28T03:00:00Z",
+            ),
+            (
+                "Sun 02:00-03:00 America/New_York",
+                "2027-03-07T08:00:00Z",
+                "2027-03-14T07:00:00Z",
+                "2027-03-14T08:00:00Z",
+            ),
+            (
+                "Sun 02:00-02:30 Australia/Lord_Howe",
+                "2027-09-25T16:00:00Z",
+                "2027-10-02T15:30:00Z",
+                "2027-10-02T16:00:00Z",
+            ),
+            (
+                "Sat 23:00-24:00 America/Nuuk",
+                "2027-03-27T12:00:00Z",
+                "2027-03-28T01:00:00Z",
+                "2027-03-28T02:00:00Z",
+            ),
+        ] {
+            let hours = hours(text);
+            opens(&hours, before, opening);
+            opens(&hours, opening, "");
+            assert_eq!(hours.open_until(at(opening)), Some(at(closing)), "{text}");
+            assert_eq!(hours.open_since(at(opening)), Some(at(opening)), "{text}");
+        }
     }
 
     #[test]

@@ -18,6 +18,7 @@ use protocol::pause::Pauses;
 use protocol::quota::{QuotaAccount, QuotaScope};
 use protocol::sequence::{Sequence, SequenceScope};
 use protocol::time::Timestamp;
+use protocol::turns::Turns;
 
 use crate::message_attributes::MessageAttributes;
 use crate::wire::Ticket;
@@ -82,7 +83,7 @@ pub enum Release {
     /// The tombstone of a delivered event, until this time.
     Remembered(Timestamp),
     /// The tombstone of an event that was set aside, until this time. Another message may claim the event at
-    /// once. The tombstone is kept because it remembers past deliveries.
+    /// once. The tombstone is kept because it remembers past deliveries, and the place of the event in a quota.
     SetAside(Timestamp),
 }
 
@@ -391,18 +392,15 @@ pub trait PauseStore: Send + Sync {
     async fn write(&self, pauses: &Pauses) -> Result<bool, PortError>;
 }
 
-/// The turns of deliveries, if they have a rate: one turn after the other, for all environments.
+/// The turns of deliveries, if they have a rate: of all environments together.
 #[async_trait]
 pub trait TurnStore: Send + Sync {
-    /// Takes a turn that lasts for `length` at `rate` events a second, and returns when it begins: at `now`, or when the last turn
-    /// that was taken ends. Turns that were taken at a lower rate do not count. After a lost reply, a turn may have been taken that
-    /// nobody uses.
-    async fn take(
-        &self,
-        now: Timestamp,
-        length: Duration,
-        rate: u64,
-    ) -> Result<Timestamp, PortError>;
+    /// Reads the turns with strong consistency; `None` if none was ever taken.
+    async fn read(&self) -> Result<Option<Turns>, PortError>;
+
+    /// Writes `to` in place of `from`. Returns `false` if the turns are not `from`. After a lost reply, the write may have been
+    /// applied; sent again, it is refused.
+    async fn replace(&self, from: Option<Turns>, to: Turns) -> Result<bool, PortError>;
 }
 
 /// The numbers of parts.

@@ -67,7 +67,7 @@ impl SettingsError {
 
 impl Settings {
     /// Returns settings from variables.
-    pub(crate) fn of_variables(name: String, values: BTreeMap<String, String>) -> Settings {
+    pub fn of_variables(name: String, values: BTreeMap<String, String>) -> Settings {
         let shown = values.iter().filter(|(name, _)| {
             !HIDDEN.contains(&name.as_str()) && !name.starts_with("AWS_ENDPOINT_URL")
         });

@@ -58,9 +58,11 @@ const MAY_IMPORT: [(&str, &[&str]); 14] = [
         &[
             "aggregator",
             "batch-processor",
+            "batchctl",
             "protocol",
             "shared",
             "sinks",
+            "stack",
         ],
     ),
     ("fuzz", &["aggregator", "protocol", "shared"]),

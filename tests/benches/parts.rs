@@ -160,6 +160,7 @@ fn candidates() -> Vec<Candidate> {
                 source: slot().source,
                 sent_at: Timestamp::EPOCH,
                 attributes: None,
+                quota: None,
             }
         })
         .collect()

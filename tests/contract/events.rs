@@ -3,6 +3,7 @@
 use protocol::batch::BatchRecord;
 use protocol::claim::{Candidate, Claim, LockItem, LockState, PastDeliveries};
 use protocol::ids::{BatchId, BodyHash, ChunkSeat, EventId, Seat, Seq, SourceArn};
+use protocol::quota::{Place, QuotaScope};
 use protocol::time::Timestamp;
 use shared::ports::{ClaimReply, LockStore};
 use uuid::Uuid;
@@ -53,6 +54,20 @@ pub fn candidate(id: &str, body: &str) -> Candidate {
         source: source(),
         sent_at: ms(17),
         attributes: None,
+        quota: None,
+    }
+}
+
+/// Returns a place in the account of some quota.
+pub fn place(is_taken_over: bool) -> Place {
+    let scope = QuotaScope {
+        key: "customer".parse().unwrap(),
+        begins: ms(0),
+        ends: ms(1_000),
+    };
+    Place {
+        account: scope.account(),
+        is_taken_over,
     }
 }
 
@@ -72,6 +87,7 @@ pub fn claim_in(batch: BatchId, id: &str, body: &str, seq: Seq) -> Claim {
         },
         overflow: None,
         past: PastDeliveries::new(),
+        place: None,
     }
 }
 
@@ -109,6 +125,7 @@ pub fn item(claim: &Claim) -> LockItem {
             },
         },
         set_aside: false,
+        place: claim.place,
     }
 }
 

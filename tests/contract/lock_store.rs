@@ -9,7 +9,8 @@ use shared::ports::{ClaimReply, LockStore, Release, ReleaseReply};
 
 use crate::dynamo;
 use crate::events::{
-    ATTRIBUTES, batch, claim, claim_all, claim_free, claim_in, event, item, ms, read_one, tombstone,
+    ATTRIBUTES, batch, claim, claim_all, claim_free, claim_in, event, item, ms, place, read_one,
+    tombstone,
 };
 
 /// Makes every check of the contract a test of each implementation.
@@ -461,6 +462,7 @@ async fn a_tombstone_of_a_set_aside_event_is_marked_and_keeps_past_deliveries_un
 ) {
     let mut old = claim("e", "body", 0);
     old.past.insert("earlier".parse().unwrap(), ms(4_000));
+    old.place = Some(place(false));
     claim_free(store, std::slice::from_ref(&old)).await;
     let seats = [(event("e"), old.seat.key())];
     let release = Release::SetAside(ms(5_000));
@@ -470,7 +472,8 @@ async fn a_tombstone_of_a_set_aside_event_is_marked_and_keeps_past_deliveries_un
         ..tombstone(&old, ms(5_000))
     };
     assert_eq!(read_one(store, "e").await, Some(there.clone()));
-    let new = claim("e", "other", 1);
+    let mut new = claim("e", "other", 1);
+    new.place = Some(place(true));
     let reply = store.replace(&new, &there).await;
     assert!(matches!(reply, ClaimReply::Written), "{reply:?}");
     assert_eq!(read_one(store, "e").await, Some(item(&new)));

@@ -1,14 +1,17 @@
 //! Quotas per key: exactly as many events as a quota has are delivered, whatever is sent again or killed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 
 use loadgen::{DuplicateRule, Duplicates, Workload, WorkloadConfig};
 use local::bodies::BodiesKind;
-use local::stack::QUARANTINE_QUEUE;
+use local::stack::{INPUT_QUEUE, QUARANTINE_QUEUE};
+use protocol::batch::Status;
 use serde_json::Value;
 
 use crate::bad_input::attribute;
 use crate::batchctl::Batchctl;
+use crate::events::{event, failures};
 use crate::rig::{Rig, Setup, cases, workload};
 
 const KEYS: u32 = 10;
@@ -101,4 +104,70 @@ async fn events_beyond_a_quota_are_delivered_once_it_is_larger_and_they_are_redr
     rig.until_drained().await;
     rig.audit(&workload, DuplicateRule::Drop);
     rig.end().await;
+}
+
+/// Invokes the aggregator with messages of a burst.
+async fn claim(rig: &Rig, workload: &Workload, messages: std::ops::Range<u64>) {
+    let bodies = messages.map(|index| (index.to_string(), workload.message(index).body));
+    let bodies: Vec<(String, String)> = bodies.collect();
+    let messages = bodies.iter().map(|(id, body)| (id.as_str(), body.as_str()));
+    let event = event(&rig.stack.sqs.arn(INPUT_QUEUE), &Vec::from_iter(messages));
+    let failed = failures(rig, &rig.stack.aggregator, event).await;
+    assert_eq!(failed, [""; 0]);
+}
+
+async fn discarded_events_have_places_for_their_redelivery(bodies: BodiesKind) {
+    let rig = Setup::new()
+        .quick()
+        .bodies(bodies)
+        .var("QUOTA", "source")
+        .var("QUOTA_MAX", 40)
+        .one_aggregator_environment()
+        .start()
+        .await;
+    let batchctl = Batchctl::of(&rig);
+    let workload = workload(63, 60, 0.0);
+    claim(&rig, &workload, 0..40).await;
+    // The sink refuses the part, because it does not know this file.
+    let batch = rig.only_batch().await;
+    let obstacle = rig.stack.out.join(&batch).join("0.rejects");
+    fs::create_dir_all(rig.stack.out.join(&batch)).expect("the sink is a directory");
+    fs::write(&obstacle, "an obstacle").expect("the sink takes a file");
+    rig.until("the batch is in error", async || {
+        rig.statuses().await[&Status::Error] == 1
+    })
+    .await;
+    batchctl.change(&["discard", &batch]).await;
+    rig.until_depth(QUARANTINE_QUEUE, 40).await;
+    rig.until_metric("BatchesCompleted", 1).await;
+    // The places of the discarded events are for nobody else.
+    claim(&rig, &workload, 40..60).await;
+    rig.until_depth(QUARANTINE_QUEUE, 60).await;
+
+    fs::remove_file(&obstacle).expect("it is there");
+    for again in 0..2 {
+        // The second time, only those are left that never had a place.
+        let redrive = ["redrive", "--from", "quarantine", "--all", "--yes"];
+        let redriven = batchctl.json(0, &redrive).await;
+        let expected = if again == 0 { 60 } else { 20 };
+        assert_eq!(redriven["counts"]["redriven"], expected, "{redriven}");
+        rig.until_depth(QUARANTINE_QUEUE, 20).await;
+        rig.until_drained().await;
+        let delivered = rig.delivered_ids();
+        let expected = (0..40).map(|index| key_and_id(&workload.message(index).body).1);
+        assert_eq!(delivered.len(), 40, "each is there once");
+        assert_eq!(BTreeSet::from_iter(delivered), expected.collect());
+    }
+    for message in rig.take(QUARANTINE_QUEUE, 20).await {
+        let reason = attribute(&message, "reason").expect("it has a reason");
+        assert!(reason.starts_with("`QUOTA`: beyond it"), "{reason}");
+    }
+    rig.stack.stop().await;
+}
+
+#[tokio::test]
+async fn repro_discarded_events_were_beyond_their_quota_when_they_were_redriven() {
+    for bodies in cases(&[BodiesKind::Table, BodiesKind::Items]) {
+        discarded_events_have_places_for_their_redelivery(bodies).await;
+    }
 }

@@ -2,11 +2,11 @@
 
 use tracing::{error, warn};
 
-use super::{BatchRun, Step};
+use super::BatchRun;
 use crate::body_source::Unread;
 use crate::index_snapshot::missing;
-use crate::outcome::{RetryTicket, Stop};
 use crate::reading::{HandOverError, ReadEvents, ReadLimits};
+use crate::ticket_end::TicketEnd;
 
 impl BatchRun<'_> {
     /// Sends exactly the members of the frozen part to the quarantine.
@@ -14,21 +14,22 @@ impl BatchRun<'_> {
         &mut self,
         index: usize,
         mut frozen: Unread,
-    ) -> Result<Step, Stop> {
+    ) -> Result<bool, TicketEnd> {
         let mut read = self.read_with_losses(&mut frozen, ReadLimits::NONE).await;
         if let Some(failed) = read.failed.take() {
             // The part stays frozen, without the events that could be read.
             return Err(self.quarantine_readable(read, failed).await);
         }
         if let Some(missing) = missing(self.batch.record(), &read.seqs()) {
-            return Ok(Step::Lagging(missing));
+            return self.wait_for_index(missing).await;
         }
-        self.quarantine(read, Some(index)).await
+        self.quarantine(read, Some(index)).await?;
+        Ok(true)
     }
 
     /// Sends the entries that are in no part yet to the quarantine.
-    pub(super) async fn quarantine_new(&mut self, mut new: Unread) -> Result<Step, Stop> {
-        let mut step = Step::NothingNew;
+    pub(super) async fn quarantine_new(&mut self, mut new: Unread) -> Result<bool, TicketEnd> {
+        let mut found = false;
         loop {
             let limits = self.components.part_rules.without_part();
             let mut read = self.read_with_losses(&mut new, limits).await;
@@ -39,29 +40,30 @@ impl BatchRun<'_> {
             if new.is_empty()
                 && let Some(missing) = missing(self.batch.record(), &seqs)
             {
-                return Ok(Step::Lagging(missing));
+                return self.wait_for_index(missing).await;
             }
             if !seqs.is_empty() {
-                step = self.quarantine(read, None).await?;
+                self.quarantine(read, None).await?;
+                found = true;
             }
             if new.is_empty() {
-                return Ok(step);
+                return Ok(found);
             }
         }
     }
 
     /// Sends what could be read to the quarantine, and then stops because of what could not.
-    async fn quarantine_readable(&mut self, read: ReadEvents, failed: HandOverError) -> Stop {
+    async fn quarantine_readable(&mut self, read: ReadEvents, failed: HandOverError) -> TicketEnd {
         if !read.seqs().is_empty()
-            && let Err(stop) = self.quarantine(read, None).await
+            && let Err(end) = self.quarantine(read, None).await
         {
-            return stop;
+            return end;
         }
         self.hand_over_failed(failed).await
     }
 
     /// Sends events of `part`, or of no part, to the quarantine, writes that to the record, and releases their claims.
-    async fn quarantine(&mut self, read: ReadEvents, part: Option<usize>) -> Result<Step, Stop> {
+    async fn quarantine(&mut self, read: ReadEvents, part: Option<usize>) -> Result<(), TicketEnd> {
         let batch = self.id();
         let quarantine = &self.components.quarantine;
         let record = self.batch.record();
@@ -83,10 +85,12 @@ impl BatchRun<'_> {
         match (sent.refused, sent.unsent_count) {
             (Some(error), _) => {
                 error!(batch_id = %batch, error, "an event cannot be set aside");
-                Err(self.fail(error).await)
+                Err(self.batch.fail(error).await)
             }
-            (None, 0) => Ok(Step::LookAgain),
-            (None, count) => Err(RetryTicket::NotQuarantined { batch, count }.into()),
+            (None, 0) => Ok(()),
+            (None, count) => Err(TicketEnd::retry(format!(
+                "{count} messages may not have reached the quarantine"
+            ))),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Hours and rate of deliveries.
 
-use protocol::limits::CLOCK_SKEW_MAX;
+use protocol::limits::{CLOCK_SKEW_MAX, TURNS_AHEAD};
+use protocol::turns::{Turn, Turns};
 use shared::ports::TurnStore;
 
 use super::sweep::sweep;
@@ -80,17 +81,40 @@ async fn a_batch_that_waits_for_a_near_opening_gets_its_ticket_at_once() {
     );
 }
 
+/// Takes a turn of `secs` seconds for others, at one event a second; returns when it begins.
+async fn others_take(processor: &Processor, secs: u64) -> Timestamp {
+    let store = &processor.fakes.turn_store;
+    let read = store.read().await.unwrap();
+    let turn = Turns::at_rate(read, 1).take(secs, TURNS_AHEAD, processor.fakes.clock.now());
+    let Turn::Taken { at, turns } = turn else {
+        panic!("got {turn:?}, expected a turn");
+    };
+    assert!(store.replace(read, turns).await.unwrap());
+    at
+}
+
+async fn free_at(processor: &Processor) -> Timestamp {
+    processor
+        .fakes
+        .turn_store
+        .read()
+        .await
+        .unwrap()
+        .unwrap()
+        .free_at
+}
+
 #[tokio::test]
-async fn with_a_rate_a_part_takes_its_turn_once() {
+async fn with_a_rate_a_batch_takes_its_turn_once() {
     let processor = with_variables(a_processor(), "", Some(1));
     sealed(&processor).await;
-    let store = &processor.fakes.turn_store;
     let now = processor.fakes.clock.now();
-    let others = store.take(now, Duration::from_secs(60), 1).await.unwrap();
-    assert_eq!(others, now);
+    assert_eq!(others_take(&processor, 60).await, now);
     assert!(!ticket(&processor).await, "the ticket is acknowledged");
     let turn = now + Duration::from_secs(60);
-    assert_eq!(record(&processor).turn_at, Some(turn));
+    let waits = record(&processor);
+    assert_eq!(waits.turn_at, Some(turn));
+    assert_eq!(waits.parts, [], "nothing was read");
     assert_eq!(delays(&processor), [60 + CLOCK_SKEW_MAX.as_secs()]);
     assert!(!ticket(&processor).await, "too early");
     assert_eq!(
@@ -102,12 +126,44 @@ async fn with_a_rate_a_part_takes_its_turn_once() {
     assert!(!ticket(&processor).await);
     assert_eq!(delivered(&processor).len(), 1);
     assert_eq!(record(&processor).turn_at, None);
-    let next = store.take(now, Duration::ZERO, 1).await.unwrap();
-    assert_eq!(
-        next,
-        turn + Duration::from_secs(2),
-        "two events at one a second"
-    );
+    let two_events = Duration::from_secs(2);
+    assert_eq!(free_at(&processor).await, turn + two_events);
+}
+
+#[tokio::test]
+async fn a_batch_whose_turn_would_be_far_away_takes_none() {
+    let processor = with_variables(a_processor(), "", Some(1));
+    sealed(&processor).await;
+    let now = processor.fakes.clock.now();
+    others_take(&processor, 900).await;
+    assert!(!ticket(&processor).await);
+    let waits = record(&processor);
+    assert_eq!(waits.turn_at, None);
+    let again = Duration::from_secs(900) - TURNS_AHEAD / 2;
+    assert_eq!(delays(&processor), [(again + CLOCK_SKEW_MAX).as_secs()]);
+    assert_eq!(free_at(&processor).await, now + Duration::from_secs(900));
+    processor.fakes.clock.advance(again + CLOCK_SKEW_MAX);
+    assert!(!ticket(&processor).await);
+    let turn = now + Duration::from_secs(900);
+    assert_eq!(record(&processor).turn_at, Some(turn));
+}
+
+#[tokio::test]
+async fn a_part_waits_for_one_that_went_to_the_sink_late() {
+    let processor = with_variables(a_processor(), "", Some(1));
+    sealed(&processor).await;
+    let now = processor.fakes.clock.now();
+    let late = async |secs| {
+        let store = &processor.fakes.turn_store;
+        let read = store.read().await.unwrap();
+        let turns = Turns::at_rate(read, 1).begin(secs, now).unwrap();
+        assert!(store.replace(read, turns).await.unwrap());
+    };
+    late(10).await;
+    assert!(!ticket(&processor).await);
+    assert_eq!(delivered(&processor).len(), 1);
+    let waited = now.until(processor.fakes.clock.now());
+    assert!(waited >= Duration::from_secs(10), "{waited:?}");
 }
 
 #[tokio::test]
@@ -119,16 +175,16 @@ async fn an_attempt_that_failed_keeps_its_turn_for_some_minutes() {
     assert!(ticket(&processor).await);
     assert_eq!(record(&processor).turn_at, Some(turn));
     // Others take turns for an hour, which the next attempt need not wait for.
-    let store = &processor.fakes.turn_store;
-    let now = processor.fakes.clock.now();
-    let hour = Duration::from_secs(3_600);
-    let others = store.take(now, hour, 1).await.unwrap();
+    others_take(&processor, 3_600).await;
     assert!(ticket(&processor).await);
     assert_eq!(record(&processor).turn_at, Some(turn));
     // After a longer outage of the sink, it takes one after them.
     processor.fakes.clock.advance(Duration::from_secs(300));
     assert!(!ticket(&processor).await);
-    assert_eq!(record(&processor).turn_at, Some(others + hour));
+    let waits = record(&processor);
+    assert_eq!(waits.turn_at, None);
+    let again = free_at(&processor).await.saturating_sub(TURNS_AHEAD / 2);
+    assert_eq!(waits.due_at, again);
 }
 
 #[tokio::test]
@@ -138,9 +194,8 @@ async fn a_turn_that_passes_outside_the_hours_is_taken_again() {
     let before_the_end = OPENING + Duration::from_secs(3_600 - 30);
     let wait = processor.fakes.clock.now().until(before_the_end);
     processor.fakes.clock.advance(wait);
-    let store = &processor.fakes.turn_store;
     let minute = Duration::from_secs(60);
-    store.take(before_the_end, minute, 1).await.unwrap();
+    others_take(&processor, 60).await;
     assert!(!ticket(&processor).await);
     assert_eq!(record(&processor).turn_at, Some(before_the_end + minute));
     processor.fakes.clock.advance(minute);

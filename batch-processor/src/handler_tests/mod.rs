@@ -191,6 +191,7 @@ fn a_claim(seq: u32) -> Claim {
             source: "arn:q".parse().unwrap(),
             sent_at: START,
             attributes: None,
+            quota: None,
         },
         seat: Seat {
             batch: batch(),
@@ -200,6 +201,7 @@ fn a_claim(seq: u32) -> Claim {
         },
         overflow: None,
         past: PastDeliveries::new(),
+        place: None,
     }
 }
 

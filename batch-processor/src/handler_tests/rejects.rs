@@ -54,7 +54,7 @@ fn check_rejected(processor: &Processor) {
     let redelivered = judged(processor, 1, "m1", "body 1");
     assert_eq!(redelivered, Verdict::Done(Outcome::RedeliveredLate));
     for body in ["corrected", "body 1"] {
-        let Verdict::Replace { past } = judged(processor, 1, "m9", body) else {
+        let Verdict::Replace { past, .. } = judged(processor, 1, "m9", body) else {
             panic!("another message must claim the event");
         };
         assert!(past.contains_key(&"m1".parse().unwrap()), "{past:?}");

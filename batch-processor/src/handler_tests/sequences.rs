@@ -111,6 +111,7 @@ async fn a_part_waits_until_the_one_before_it_is_delivered() {
         (waits.status, &waits.lease),
         (Some(Status::Processing), &None)
     );
+    assert_eq!(waits.parts, [], "nothing was read");
     let tickets = processor.fakes.batch_queue.take();
     assert_eq!(tickets.len(), 1);
     let wait = Duration::from_secs(5) + CLOCK_SKEW_MAX;

@@ -67,7 +67,7 @@ pub async fn run(service: &Service, args: &ForgetArgs, output: Output) -> Result
         let batch = BatchSummary::of(record);
         note(service, &batch, &operator, &format!("forget `{id}`")).await?;
     }
-    if !service.lock_store.remove(&id, item).await? {
+    if !service.lock_items.remove(&id, item).await? {
         return Err(Failure::Refused(format!(
             "event `{id}`: its lock item changed since it was read; look again"
         )));

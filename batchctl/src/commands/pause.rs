@@ -12,7 +12,7 @@ use protocol::text::counted;
 use protocol::time::Timestamp;
 use serde::Serialize;
 use shared::aws::BatchSummary;
-use shared::ports::{Overdue, PauseStore, PortError};
+use shared::ports::{Overdue, PortError};
 use shared::retry::send_tickets;
 use shared::wire::{Ticket, TicketReason};
 
@@ -272,7 +272,7 @@ async fn wake(
         }
         let ticket = |batch: &BatchId| (Ticket::new(*batch, TicketReason::Sweep), service.now());
         let all = Vec::from_iter(batches.iter().map(ticket));
-        for sent in send_tickets(&queue, &all, REQUESTS_MAX, &service.budget()).await {
+        for sent in send_tickets(queue, &all, REQUESTS_MAX, &service.budget()).await {
             sent.map_err(PortError::from)?;
             tickets += 1;
         }

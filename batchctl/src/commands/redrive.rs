@@ -21,8 +21,9 @@ use crate::events::look_up;
 use crate::failure::{Done, Failure};
 use crate::interrupt::Interrupt;
 use crate::outcome::Output;
+use crate::ports::MessageQueue;
 use crate::progress::Progress;
-use crate::receive::{Queue, Received, Sent};
+use crate::receive::{Received, Sent};
 use crate::service::Service;
 use crate::table::{Table, cut};
 
@@ -38,6 +39,8 @@ const LINES_MAX: usize = 200;
 const ARRIVED_MEANWHILE: &str = "left: it arrived after this command began";
 /// What became of a message that was redriven.
 const REDRIVEN: &str = "redriven";
+/// How long a received message is invisible to others: longer than a decision about it takes.
+const DECISION_TIME_MAX: Duration = Duration::from_secs(900);
 /// How often a queue must return nothing before it counts as empty.
 const EMPTY_RECEIVES: u32 = 3;
 
@@ -102,8 +105,8 @@ struct Run<'a> {
     service: &'a Service,
     args: &'a RedriveArgs,
     interrupt: &'a Interrupt,
-    from: Queue,
-    to: Queue,
+    from: Box<dyn MessageQueue>,
+    to: Box<dyn MessageQueue>,
     ids: EventIds,
     input_arn: String,
     /// Events that were redriven in this run.
@@ -117,7 +120,6 @@ pub async fn run(
     interrupt: &Interrupt,
     output: Output,
 ) -> Result<Done, Failure> {
-    let sqs = &service.connection.sqs;
     let (variable, what) = match args.from {
         FromQueue::DeadLetters => (
             "INPUT_DEAD_LETTER_QUEUE_URL",
@@ -125,13 +127,12 @@ pub async fn run(
         ),
         FromQueue::Quarantine => ("QUARANTINE_SQS_URL", "the URL of the quarantine queue"),
     };
-    let input = service.required("INPUT_QUEUE_URL", "the URL of the input queue")?;
     let mut run = Run {
         service,
         args,
         interrupt,
-        from: Queue::new(sqs, service.required(variable, what)?),
-        to: Queue::new(sqs, input),
+        from: service.queue(variable, what)?,
+        to: service.queue("INPUT_QUEUE_URL", "the URL of the input queue")?,
         ids: EventIds::of(&service.settings)?,
         input_arn: service.input_arn().await?,
         redriven: BTreeSet::new(),
@@ -169,7 +170,7 @@ impl Run<'_> {
             if report.stopped {
                 break;
             }
-            let messages = self.from.receive().await?;
+            let messages = self.from.receive(DECISION_TIME_MAX).await?;
             let is_new = |message: &Received| seen.insert(message.message_id.clone());
             let messages: Vec<Received> = messages.into_iter().filter(is_new).collect();
             // Messages that were left come again once their visibility timeout is over. What was redriven may be back at once, as
@@ -230,7 +231,8 @@ impl Run<'_> {
             self.redriven.extend(id.clone());
             return Ok((line(fate.words().to_owned()), false));
         }
-        tokio::time::sleep(Duration::from_secs(1) / self.args.rate).await;
+        let clock = &self.service.clock;
+        clock.sleep(Duration::from_secs(1) / self.args.rate).await;
         let outcome = tokio::select! {
             outcome = self.move_one(message) => outcome,
             () = self.interrupt.given_up() => {

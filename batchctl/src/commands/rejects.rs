@@ -22,8 +22,9 @@ use crate::filter::{Filter, State};
 use crate::interrupt::Interrupt;
 use crate::listing::{list, resolve};
 use crate::outcome::Output;
+use crate::ports::MessageQueue;
 use crate::progress::Progress;
-use crate::receive::{Queue, Sent};
+use crate::receive::Sent;
 use crate::reject_lists::{RejectLine, RejectLists};
 use crate::rejected::{Fate, decide};
 use crate::service::Service;
@@ -101,7 +102,7 @@ struct Rejected {
 struct Redrive<'a> {
     service: &'a Service,
     args: &'a RejectsArgs,
-    to: Queue,
+    to: Box<dyn MessageQueue>,
     ids: EventIds,
     input_arn: String,
     operator: Option<Operator>,
@@ -126,7 +127,7 @@ pub async fn run(
         Some(path) => RejectLists::of_file(path)?,
         None => {
             let value = |name| service.settings.value(name);
-            RejectLists::of(&service.sdk(), value("SINK"), value("SINK_REJECTS"))
+            RejectLists::of(&service.sdk()?, value("SINK"), value("SINK_REJECTS"))
         }
     };
     let mut redrive = match args.redrive {
@@ -263,11 +264,10 @@ impl Redrive<'_> {
         operator: Option<Operator>,
         interrupt: &'a Interrupt,
     ) -> Result<Redrive<'a>, Failure> {
-        let input = service.required("INPUT_QUEUE_URL", "the URL of the input queue")?;
         Ok(Redrive {
             service,
             args,
-            to: Queue::new(&service.connection.sqs, input),
+            to: service.queue("INPUT_QUEUE_URL", "the URL of the input queue")?,
             ids: EventIds::of(&service.settings)?,
             input_arn: service.input_arn().await?,
             operator,
@@ -318,7 +318,8 @@ impl Redrive<'_> {
 
     /// Sends the body of an event to the input queue. Returns what became of it.
     async fn send(&self, reject: &Rejected) -> String {
-        tokio::time::sleep(Duration::from_secs(1) / self.args.rate).await;
+        let clock = &self.service.clock;
+        clock.sleep(Duration::from_secs(1) / self.args.rate).await;
         let body = reject.body.as_deref().unwrap_or_default();
         let sent = tokio::select! {
             sent = self.to.send(body, reject.attributes.clone()) => sent,

@@ -208,7 +208,7 @@ async fn sink(service: &Service, args: &ReplayArgs) -> Result<BuiltInSink, Failu
     let config = config
         .await
         .map_err(|error: ConfigError| Failure::Usage(error.to_string()))?;
-    BuiltInSink::new(&config, &service.sdk()).map_err(Failure::Usage)
+    BuiltInSink::new(&config, &service.sdk()?).map_err(Failure::Usage)
 }
 
 /// Reads a part, compares it with what was delivered, and delivers it. Returns the receipt.

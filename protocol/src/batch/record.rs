@@ -342,6 +342,13 @@ impl BatchRecord {
         seqs
     }
 
+    /// Returns how many events are still to be delivered, as far as the record knows: at least one.
+    pub fn undelivered_count(&self) -> u64 {
+        let frozen = self.frozen_part().map_or(0, |(_, part)| part.count);
+        let claims = self.confirmed + self.uncertain;
+        (frozen + claims.saturating_sub(self.members().len())).max(1)
+    }
+
     /// Returns the seats of the frozen part that are not set aside.
     pub fn undelivered_of_frozen_part(&self) -> SeqSet {
         let frozen = self.frozen_part();

@@ -19,6 +19,8 @@ pub enum SeatFate {
     SetAside { until: Timestamp },
     /// The batch ended without the seat.
     Orphan,
+    /// The record that would say has expired, long after the batch ended. Nothing relies on the claim any more.
+    Expired,
     /// The record that would say is missing, or contradicts the claim.
     Unknown,
 }
@@ -38,8 +40,8 @@ pub fn seat_fate(
         (LockState::Tombstone { .. }, _) => SeatFate::Unknown,
         // The record of a batch outlasts its claims: those with their bodies are released, and those in chunks expire.
         (LockState::Live { .. }, None) if planted(Bug::UnknownFateTakenForAlive) => SeatFate::Alive,
-        (LockState::Live { .. }, None) => SeatFate::Orphan,
-        (LockState::InChunk { expires_at, .. }, None) if expires_at <= now => SeatFate::Orphan,
+        (LockState::Live { .. }, None) => SeatFate::Expired,
+        (LockState::InChunk { expires_at, .. }, None) if expires_at <= now => SeatFate::Expired,
         (LockState::InChunk { .. }, None) => SeatFate::Unknown,
         (LockState::Live { .. }, Some(record)) if record.bodies.in_chunks() => SeatFate::Unknown,
         (LockState::Live { seq, .. }, Some(record)) => by_status(record, seq, dedup_window, now),

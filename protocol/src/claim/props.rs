@@ -63,6 +63,7 @@ fn candidate(message: u8, body: u8) -> Candidate {
         source: "arn:q".parse().unwrap(),
         sent_at: Timestamp::from_ms(NOW),
         attributes: None,
+        quota: None,
     }
 }
 
@@ -120,6 +121,7 @@ fn items() -> impl Strategy<Value = LockItem> {
             state,
             // Only a tombstone is marked as set aside; for a claim, the batch record says so.
             set_aside: aside && matches!(state, LockState::Tombstone { .. }),
+            place: None,
         }
     })
 }
@@ -128,6 +130,7 @@ fn fates() -> impl Strategy<Value = SeatFate> {
     prop_oneof![
         Just(SeatFate::Alive),
         Just(SeatFate::Orphan),
+        Just(SeatFate::Expired),
         Just(SeatFate::Unknown),
         time().prop_map(|until| SeatFate::Delivered { until }),
         time().prop_map(|until| SeatFate::SetAside { until }),

@@ -6,6 +6,7 @@ mod verdicts;
 use super::*;
 use crate::ids::{BatchId, BodyHash, Seq};
 use crate::limits::PAST_DELIVERIES_MAX;
+use crate::quota::{Place, QuotaScope};
 
 const NOW: Timestamp = Timestamp::from_ms(1_000_000);
 const WINDOW: Duration = Duration::from_secs(3_600);
@@ -64,6 +65,7 @@ fn message(id: &str, body: &str) -> Candidate {
         source: "arn:q".parse().unwrap(),
         sent_at: NOW,
         attributes: None,
+        quota: None,
     }
 }
 
@@ -74,6 +76,7 @@ fn item_of(candidate: &Candidate, state: LockState) -> LockItem {
         past: PastDeliveries::new(),
         state,
         set_aside: false,
+        place: None,
     }
 }
 

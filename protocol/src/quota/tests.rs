@@ -125,6 +125,37 @@ fn seats_of_a_batch_without_a_record_take_their_places() {
     assert_eq!((account.taken, account.is_certain()), (4, true));
 }
 
+#[test]
+fn a_place_in_a_lock_item_names_key_and_period() {
+    let account = |key: &str, begins_ms, ends_ms| {
+        let (begins, ends) = (Timestamp::from_ms(begins_ms), Timestamp::from_ms(ends_ms));
+        let key = key.parse().unwrap();
+        QuotaScope { key, begins, ends }.account()
+    };
+    // Only the beginning of a period is part of the name of its account.
+    assert_eq!(account("k", 1, 2), account("k", 1, 9));
+    for other in [account("k", 2, 3), account("l", 1, 2), account("1/k", 1, 2)] {
+        assert_ne!(account("k", 1, 2), other);
+    }
+    for is_taken_over in [false, true] {
+        let place = Place {
+            account: account("k", 1, 2),
+            is_taken_over,
+        };
+        assert_eq!(Place::try_from(place.to_bytes().as_slice()), Ok(place));
+    }
+    let taken_over = Place {
+        account: account("k", 1, 2),
+        is_taken_over: true,
+    };
+    let bytes = taken_over.to_bytes();
+    for wrong in [&bytes[..15], &[&bytes[..], &[1]].concat(), &[0; 17], &[]] {
+        let error = Place::try_from(wrong).unwrap_err().to_string();
+        let got = format!("got `{} bytes`, expected 16 bytes, or 17", wrong.len());
+        assert!(error.contains(&got), "{error}");
+    }
+}
+
 /// What became of a seat that had a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Seated {

@@ -8,9 +8,10 @@ use proptest::prelude::*;
 use protocol::batch::{BatchRecord, Failure, Lease, OperatorNote, PartRecord, PartState, Status};
 use protocol::bodies::{Bodies, S3Prefix};
 use protocol::claim::{Candidate, Claim, LockItem, LockState, Overflow};
-use protocol::ids::{BatchId, BodyHash, ChunkSeat, Seat, Seq};
+use protocol::ids::{BatchId, BodyHash, ChunkSeat, QuotaKey, Seat, Seq};
 use protocol::limits::{FAILURE_BYTES_MAX, NOTES_MAX};
 use protocol::period::Period;
+use protocol::quota::{Place, QuotaScope};
 use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
 
@@ -88,8 +89,8 @@ fn claims_with_bodies() -> impl Strategy<Value = Claim> {
         bytes,
     });
     let overflow = prop::option::of(overflow);
-    (candidate, seat, overflow, past).prop_map(
-        |(candidate, (batch, seq, shards), overflow, past)| {
+    (candidate, seat, overflow, past, places()).prop_map(
+        |(candidate, (batch, seq, shards), overflow, past, place)| {
             let (event_id, sqs_message_id, body, source, sent_at, attributes) = candidate;
             Claim {
                 candidate: Candidate {
@@ -101,6 +102,7 @@ fn claims_with_bodies() -> impl Strategy<Value = Claim> {
                     source,
                     sent_at,
                     attributes: attributes.map(Into::into),
+                    quota: None,
                 }
                 .compressed(compress),
                 seat: Seat {
@@ -111,9 +113,24 @@ fn claims_with_bodies() -> impl Strategy<Value = Claim> {
                 },
                 overflow,
                 past,
+                place,
             }
         },
     )
+}
+
+fn places() -> impl Strategy<Value = Option<Place>> {
+    let place = (id::<QuotaKey>(), time(), any::<bool>());
+    let place = place.prop_map(|(key, begins, is_taken_over)| Place {
+        account: QuotaScope {
+            key,
+            begins,
+            ends: begins,
+        }
+        .account(),
+        is_taken_over,
+    });
+    prop::option::of(place)
 }
 
 fn parts() -> impl Strategy<Value = PartRecord> {
@@ -328,6 +345,7 @@ proptest! {
             past: claim.past.clone(),
             state: state_of(&claim),
             set_aside: false,
+            place: claim.place,
         };
         let read = read_lock_item("t", claim_item(&claim));
         prop_assert_eq!(read.unwrap(), (claim.candidate.event_id.clone(), locked));

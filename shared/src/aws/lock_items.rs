@@ -8,6 +8,7 @@ use protocol::ids::{
     BatchId, BatchShard, BodyHash, EventId, SeatKey, Seq, SourceArn, SqsMessageId,
 };
 use protocol::limits::DYNAMODB_ITEM_BYTES_MAX;
+use protocol::quota::Place;
 use protocol::time::Timestamp;
 
 use super::attributes::{Item, MalformedItem, StoredBody, StoredItem, b, ms, n, s, ttl};
@@ -48,13 +49,15 @@ pub(super) const SET_ASIDE: &str = "setAside";
 /// The seat of the claim that was released, `<batch uuid>/<seq>`; only tombstones have it. It tells people which batch had the
 /// event; no decision depends on it.
 pub(super) const LAST_SEAT: &str = "lastSeat";
+/// The place of the claim in the account of its quota; only claims with a quota have it, and their tombstones.
+pub(super) const QUOTA_PLACE: &str = "quotaPlace";
 /// Message id to epoch ms; absent when empty.
 pub(super) const PAST_DELIVERIES: &str = "pastDeliveries";
 
 /// The attributes that a release removes.
 pub(super) const OF_LIVE_CLAIMS: [&str; 6] = [BATCH_ID, SEQ, MESSAGE, SOURCE, SENT_AT, ATTRIBUTES];
 /// The attributes that [`read_lock_item`] needs. The body is not among them, because it may be large.
-pub(super) const LOCK_ITEM_PROJECTION: &str = "messageId, sqsMessageId, bodyHash, batchId, #batch, seq, chunk, expiresAt, setAside, pastDeliveries, formatVersion";
+pub(super) const LOCK_ITEM_PROJECTION: &str = "messageId, sqsMessageId, bodyHash, batchId, #batch, seq, chunk, expiresAt, setAside, quotaPlace, pastDeliveries, formatVersion";
 /// The placeholders in [`LOCK_ITEM_PROJECTION`], each with its attribute. `batch` is a reserved word.
 pub(super) const LOCK_ITEM_NAMES: [(&str, &str); 1] = [("#batch", BATCH)];
 /// The attributes that [`read_event`] needs. `source` is a reserved word.
@@ -85,8 +88,8 @@ pub(super) const OF_EVERY_CHUNK_CLAIM: [&str; 7] = [
     EXPIRES_AT,
 ];
 
-/// Returns the values of a claim: those of [`OF_EVERY_CLAIM`] or [`OF_EVERY_CHUNK_CLAIM`] in that order, then [`ATTRIBUTES`]
-/// and [`PAST_DELIVERIES`] if the claim has them.
+/// Returns the values of a claim: those of [`OF_EVERY_CLAIM`] or [`OF_EVERY_CHUNK_CLAIM`] in that order, then [`ATTRIBUTES`],
+/// [`QUOTA_PLACE`] and [`PAST_DELIVERIES`] if the claim has them.
 pub(super) fn claim_values(claim: &Claim) -> Vec<AttributeValue> {
     let candidate = &claim.candidate;
     if let Some(chunk) = claim.seat.chunk {
@@ -99,7 +102,7 @@ pub(super) fn claim_values(claim: &Claim) -> Vec<AttributeValue> {
             n(chunk.first),
             ttl(chunk.claim_expires_at),
         ];
-        values.extend((!claim.past.is_empty()).then(|| past_value(&claim.past)));
+        values.extend(more_values(claim));
         return values;
     }
     let body = match (&claim.overflow, &candidate.compressed) {
@@ -118,8 +121,15 @@ pub(super) fn claim_values(claim: &Claim) -> Vec<AttributeValue> {
         ms(candidate.sent_at),
     ];
     values.extend(candidate.attributes.as_deref().map(s));
-    values.extend((!claim.past.is_empty()).then(|| past_value(&claim.past)));
+    values.extend(more_values(claim));
     values
+}
+
+/// Returns the values that a claim may have wherever its body is.
+fn more_values(claim: &Claim) -> impl Iterator<Item = AttributeValue> {
+    let place = claim.place.map(|place| b(place.to_bytes()));
+    let past = (!claim.past.is_empty()).then(|| past_value(&claim.past));
+    place.into_iter().chain(past)
 }
 
 /// Returns the names that go with [`claim_values`].
@@ -132,6 +142,7 @@ pub(super) fn claim_names(form: ClaimForm) -> impl Iterator<Item = &'static str>
         .iter()
         .copied()
         .chain(has_attributes.then_some(ATTRIBUTES))
+        .chain(form.has_place.then_some(QUOTA_PLACE))
         .chain(form.has_past.then_some(PAST_DELIVERIES))
 }
 
@@ -139,6 +150,7 @@ pub(super) fn claim_names(form: ClaimForm) -> impl Iterator<Item = &'static str>
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ClaimForm {
     pub(super) body: BodyForm,
+    pub(super) has_place: bool,
     pub(super) has_past: bool,
 }
 
@@ -149,26 +161,20 @@ pub(super) enum BodyForm {
 }
 
 impl ClaimForm {
-    /// Every form.
-    pub(super) const ALL: [ClaimForm; 6] = {
-        const fn form(body: BodyForm, has_past: bool) -> ClaimForm {
-            ClaimForm { body, has_past }
-        }
-        const PLAIN: BodyForm = BodyForm::InItem {
-            has_attributes: false,
+    /// Returns every form.
+    pub(super) fn all() -> impl Iterator<Item = ClaimForm> {
+        let in_item = |has_attributes| BodyForm::InItem { has_attributes };
+        let bodies = [in_item(false), in_item(true), BodyForm::InChunk];
+        let more = [(false, false), (false, true), (true, false), (true, true)];
+        let forms = move |body| {
+            more.map(|(has_place, has_past)| ClaimForm {
+                body,
+                has_place,
+                has_past,
+            })
         };
-        const WITH_ATTRIBUTES: BodyForm = BodyForm::InItem {
-            has_attributes: true,
-        };
-        [
-            form(PLAIN, false),
-            form(PLAIN, true),
-            form(WITH_ATTRIBUTES, false),
-            form(WITH_ATTRIBUTES, true),
-            form(BodyForm::InChunk, false),
-            form(BodyForm::InChunk, true),
-        ]
-    };
+        bodies.into_iter().flat_map(forms)
+    }
 
     pub(super) fn of(claim: &Claim) -> ClaimForm {
         ClaimForm {
@@ -178,6 +184,7 @@ impl ClaimForm {
                     has_attributes: claim.candidate.attributes.is_some(),
                 },
             },
+            has_place: claim.place.is_some(),
             has_past: !claim.past.is_empty(),
         }
     }
@@ -266,6 +273,7 @@ pub(super) fn read_lock_item(
         past: past_deliveries(&mut item)?,
         state,
         set_aside: item.has(SET_ASIDE),
+        place: place(&mut item)?,
     };
     Ok((id, lock_item))
 }
@@ -409,6 +417,14 @@ fn body_hash(item: &mut StoredItem<'_>) -> Result<BodyHash, MalformedItem> {
     let bytes = item.bytes(BODY_HASH)?;
     let bytes = item.required(BODY_HASH, bytes)?;
     BodyHash::try_from(bytes.as_slice()).map_err(|error| item.malformed(BODY_HASH, error))
+}
+
+fn place(item: &mut StoredItem<'_>) -> Result<Option<Place>, MalformedItem> {
+    let place = item.bytes(QUOTA_PLACE)?;
+    let place = place.map(|bytes| Place::try_from(bytes.as_slice()));
+    place
+        .transpose()
+        .map_err(|error| item.malformed(QUOTA_PLACE, error))
 }
 
 fn past_deliveries(item: &mut StoredItem<'_>) -> Result<PastDeliveries, MalformedItem> {

@@ -70,7 +70,7 @@ impl Statements {
         };
         Statements {
             table: table.to_owned(),
-            insert: ClaimForm::ALL.map(insert).into(),
+            insert: ClaimForm::all().map(insert).collect(),
             tombstone: tombstone(""),
             set_aside: tombstone(&format!(" SET \"{SET_ASIDE}\" = true")),
             delete: format!("DELETE FROM \"{table}\" {mine}"),

@@ -85,6 +85,7 @@ impl Stored {
                         expires_at: chunk.claim_expires_at,
                     },
                     set_aside: false,
+                    place: claim.place,
                 },
                 event: None,
             };
@@ -99,6 +100,7 @@ impl Stored {
                     seq: claim.seat.seq,
                 },
                 set_aside: false,
+                place: claim.place,
             },
             event: Some(StoredEvent {
                 event_id: candidate.event_id.clone(),

@@ -1,15 +1,14 @@
 use std::sync::Mutex;
-use std::time::Duration;
 
 use async_trait::async_trait;
-use protocol::time::Timestamp;
+use protocol::turns::Turns;
 
 use super::locked::locked;
 use crate::ports::{PortError, TurnStore};
 
-/// The turns of deliveries, in memory: the rate, and when the last turn that was taken at it ends.
+/// The turns of deliveries, in memory.
 #[derive(Debug, Default)]
-pub struct MemoryTurnStore(Mutex<Option<(u64, Timestamp)>>);
+pub struct MemoryTurnStore(Mutex<Option<Turns>>);
 
 impl MemoryTurnStore {
     /// Returns a store of which no turn is taken.
@@ -20,18 +19,16 @@ impl MemoryTurnStore {
 
 #[async_trait]
 impl TurnStore for MemoryTurnStore {
-    async fn take(
-        &self,
-        now: Timestamp,
-        length: Duration,
-        rate: u64,
-    ) -> Result<Timestamp, PortError> {
-        let mut last = locked(&self.0);
-        let begins = match *last {
-            Some((of, free_at)) if of >= rate => now.max(free_at),
-            Some(_) | None => now,
-        };
-        *last = Some((rate, begins + length));
-        Ok(begins)
+    async fn read(&self) -> Result<Option<Turns>, PortError> {
+        Ok(*locked(&self.0))
+    }
+
+    async fn replace(&self, from: Option<Turns>, to: Turns) -> Result<bool, PortError> {
+        let mut turns = locked(&self.0);
+        let is_from = *turns == from;
+        if is_from {
+            *turns = Some(to);
+        }
+        Ok(is_from)
     }
 }

@@ -1,12 +1,9 @@
-//! Happenings after everything has drained: an operator redrives dead letters, and days later, when tombstones and
-//! records have expired, messages are sent again.
+//! Happenings days after everything has drained: tombstones and records have expired, and messages are sent again.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use protocol::claim::{LockItem, LockState};
 use protocol::ids::EventId;
-use shared::quarantine_attributes::{of_producer, packed};
 
 use crate::burst;
 use crate::ledger::Sent;
@@ -22,65 +19,6 @@ const RETENTION_DAYS: u64 = 7;
 const GHOSTS_MAX: usize = 4;
 
 impl World {
-    /// Redrives dead letters and what was set aside; returns the positions of the new messages, which the caller sends.
-    ///
-    /// SQS gives them new message ids. With `EVENT_ID=message-id` an operator looks each dead letter up first, as the
-    /// runbook says: a message whose event was claimed or is at the sink is not redriven.
-    pub fn redrive(&mut self) -> Vec<usize> {
-        let dead: Vec<usize> = self
-            .inputs
-            .iter_mut()
-            .flat_map(|queue| std::mem::take(&mut queue.dead_letters))
-            .collect();
-        let mut sent = Vec::new();
-        for index in dead {
-            let letter = self.ledger.messages[index].clone();
-            if self.plan.id_kind == IdKind::MessageId && self.was_processed(&letter) {
-                self.note("dead letter deleted", || letter.sqs_message_id.to_string());
-                continue;
-            }
-            // From now on the promises are checked for the new message instead.
-            self.ledger.messages[index].reported = true;
-            sent.push(self.resend(&letter));
-        }
-        sent.extend(self.redrive_quarantine());
-        sent
-    }
-
-    /// Redrives the messages in the quarantine whose events were set aside, each event once, with the body and the message attributes that
-    /// they have there.
-    fn redrive_quarantine(&mut self) -> Vec<usize> {
-        let mut redriven = BTreeSet::new();
-        let mut sent = Vec::new();
-        for message in std::mem::take(&mut self.quarantined) {
-            let original = self.ledger.message(&message.sqs_message_id).cloned();
-            let Some((original, id)) = original.zip(message.event_id.clone()) else {
-                continue;
-            };
-            let claims = self.ledger.occurrences.get(&id).into_iter().flatten();
-            let mut of_message = claims.filter(|one| one.sqs_message_id == message.sqs_message_id);
-            let is_set_aside = of_message.any(|one| one.set_aside);
-            // What an operator edited, or what has no body any more, is another event.
-            if !is_set_aside || *original.body != *message.body || !redriven.insert(id) {
-                continue;
-            }
-            self.note("redriven", || message.sqs_message_id.to_string());
-            let attributes = of_producer(&packed(&message).attributes);
-            sent.push(self.resend(&original.with_attributes(attributes)));
-        }
-        sent
-    }
-
-    /// Returns whether the event of a dead letter is claimed, remembered, or at the sink.
-    fn was_processed(&self, letter: &Sent) -> bool {
-        let Some(id) = &letter.event_id else {
-            return false;
-        };
-        let item = self.locks.get(id);
-        let is_remembered = item.is_some_and(|item| !self.is_orphan(id, &item));
-        is_remembered || self.ledger.given.contains_key(id)
-    }
-
     /// Returns whether an item is a claim that no batch will deliver: everything has drained.
     fn is_orphan(&self, id: &EventId, item: &LockItem) -> bool {
         match item.state {

@@ -11,7 +11,6 @@ use serde_json::json;
 use shared::memory::noise;
 use shared::message_attributes::{AttributeMap, MESSAGE_GROUP_ID, MessageAttribute};
 
-use crate::clocks::START;
 use crate::ledger::Sent;
 use crate::plan::{IdKind, Plan};
 use crate::sources::source;
@@ -23,6 +22,7 @@ pub fn plan(world: &mut World) {
     let mut burst = Burst {
         plan: &plan,
         rng: &mut world.rng,
+        apart: Rng::with_seed(plan.seed ^ 0xb045_7ab4),
         messages: &mut world.ledger.messages,
         events_count: 0,
         large_left: plan.large,
@@ -42,6 +42,8 @@ pub fn plan(world: &mut World) {
 struct Burst<'w> {
     plan: &'w Plan,
     rng: &'w mut Rng,
+    /// For what was added later: a new draw from `rng` would change every history.
+    apart: Rng,
     messages: &'w mut Vec<Sent>,
     events_count: usize,
     /// How many more bodies may be too large for an item.
@@ -53,12 +55,12 @@ impl Burst<'_> {
         let plan = self.plan;
         let sqs_message_id: SqsMessageId =
             format!("m{index}").parse().expect("a short text is an id");
-        let sent_at_ms = self.rng.u64(0..=plan.burst_ms);
+        let sent_at = plan.start + Duration::from_millis(self.rng.u64(0..=plan.burst_ms));
         let original =
             (index > 0 && self.rng.f64() < plan.duplicates).then(|| self.rng.usize(..index));
         let bad = plan.id_kind != IdKind::MessageId && self.rng.f64() < plan.bad;
         if bad {
-            let message = self.unreadable(index, sqs_message_id, sent_at_ms);
+            let message = self.unreadable(index, sqs_message_id, sent_at);
             self.messages.push(message);
             return;
         }
@@ -66,27 +68,37 @@ impl Burst<'_> {
         let original = original.filter(|original| !self.messages[*original].bad);
         let contradicts = self.rng.f64() < plan.conflicts;
         let message = match original.map(|original| self.messages[original].clone()) {
-            Some(original) if !contradicts => self.duplicate(original, sqs_message_id, sent_at_ms),
-            Some(original) => self.event(index, original.name, sqs_message_id, sent_at_ms),
-            None => self.event(index, None, sqs_message_id, sent_at_ms),
+            Some(original) if !contradicts => self.duplicate(original, sqs_message_id, sent_at),
+            Some(original) => self.event(index, original.name, sqs_message_id, sent_at),
+            None => self.event(index, None, sqs_message_id, sent_at),
         };
         self.messages.push(message);
     }
 
     /// Returns a message without an event id.
-    fn unreadable(&mut self, index: usize, sqs_message_id: SqsMessageId, sent_at_ms: u64) -> Sent {
+    fn unreadable(
+        &mut self,
+        index: usize,
+        sqs_message_id: SqsMessageId,
+        sent_at: Timestamp,
+    ) -> Sent {
         let body = match self.plan.id_kind {
             IdKind::Attribute => json!({ "unread": index, "key": "k0" }).to_string(),
             IdKind::Json | IdKind::MessageId => format!("not JSON {index}"),
         };
         let source = source(self.rng.usize(..self.plan.sources));
-        sent(sqs_message_id, None, None, source, None, body, sent_at_ms)
+        sent(sqs_message_id, None, None, source, None, body, sent_at)
             .with_attributes(attributes(self.plan, index, None))
     }
 
-    fn duplicate(&mut self, mut copy: Sent, sqs_message_id: SqsMessageId, sent_at_ms: u64) -> Sent {
+    fn duplicate(
+        &mut self,
+        mut copy: Sent,
+        sqs_message_id: SqsMessageId,
+        sent_at: Timestamp,
+    ) -> Sent {
         copy.sqs_message_id = sqs_message_id;
-        copy.sent_at_ms = sent_at_ms;
+        copy.sent_at = sent_at;
         if self.plan.crosses_sources && self.rng.bool() {
             copy.source = source(self.rng.usize(..self.plan.sources));
         }
@@ -104,7 +116,7 @@ impl Burst<'_> {
         index: usize,
         name: Option<String>,
         sqs_message_id: SqsMessageId,
-        sent_at_ms: u64,
+        sent_at: Timestamp,
     ) -> Sent {
         let is_first = name.is_none();
         let id = match (name, self.plan.id_kind) {
@@ -125,11 +137,24 @@ impl Burst<'_> {
             self.large_left -= 1;
             body["filler"] = noise(DYNAMODB_ITEM_BYTES_MAX * 3 / 2).into();
         }
-        let at = plan_time(self.plan, index, sent_at_ms);
+        let at = plan_time(self.plan, index, sent_at);
         if let Some(at) = at {
             body["at"] = at.as_ms().into();
         }
+        let is_urgent = self.plan.urgent > 0.0 && self.apart.f64() < self.plan.urgent;
+        if is_urgent {
+            body["urgent"] = true.into();
+        }
+        let account = (self.plan.accounts > 0).then(|| {
+            let number = self.apart.usize(..self.plan.accounts);
+            format!("a{number}")
+        });
+        if let Some(account) = &account {
+            body["account"] = account.as_str().into();
+        }
         let body = body.to_string();
+        let quota_key = account.or_else(|| key.clone());
+        let quota_key = quota_key.map(|key| key.parse().expect("a short text is a key"));
         let batch_key = key.map(|key| key.parse().expect("a short text is a key"));
         let source = source(self.rng.usize(..self.plan.sources));
         let event_id = event_id(self.plan, &source, Some(&id));
@@ -141,8 +166,10 @@ impl Burst<'_> {
             source,
             batch_key,
             body,
-            sent_at_ms,
+            sent_at,
         )
+        .with_urgency(is_urgent)
+        .with_quota_key(quota_key)
         .with_time(at)
         .with_attributes(attributes)
     }
@@ -170,9 +197,8 @@ fn attributes(plan: &Plan, index: usize, name: Option<&str>) -> AttributeMap {
 }
 
 /// Returns when an event happened, if its body says so: mostly shortly before its message was sent, sometimes a period earlier or later.
-fn plan_time(plan: &Plan, index: usize, sent_at_ms: u64) -> Option<Timestamp> {
+fn plan_time(plan: &Plan, index: usize, sent_at: Timestamp) -> Option<Timestamp> {
     let rng = &mut Rng::with_seed(plan.seed ^ 0xe7e2_7000 ^ (index as u64) << 32);
-    let sent_at = START + Duration::from_millis(sent_at_ms);
     let period_ms = u64::from(plan.close_every.unwrap_or(10)) * 60_000;
     plan.event_times.then(|| match rng.u8(..4) {
         0 => sent_at.saturating_sub(Duration::from_millis(rng.u64(..2 * period_ms))),
@@ -191,6 +217,17 @@ pub fn event_id(plan: &Plan, source: &SourceArn, name: Option<&str>) -> Option<E
     Some(id.parse().expect("a short text is an id"))
 }
 
+/// Returns a message with a body that nobody sent before, such as one that was edited by hand.
+pub fn unknown(body: &str) -> Sent {
+    let id = "unknown".parse().expect("a short text is an id");
+    let body = body.to_owned();
+    let message = sent(id, None, None, source(0), None, body, Timestamp::EPOCH);
+    Sent {
+        bad: false,
+        ..message
+    }
+}
+
 /// Returns a message that was not processed yet. Without an event id, it cannot be read.
 fn sent(
     sqs_message_id: SqsMessageId,
@@ -199,7 +236,7 @@ fn sent(
     source: SourceArn,
     batch_key: Option<BatchKey>,
     body: String,
-    sent_at_ms: u64,
+    sent_at: Timestamp,
 ) -> Sent {
     Sent {
         sqs_message_id,
@@ -211,8 +248,10 @@ fn sent(
         body_hash: BodyHash::of(body.as_bytes()),
         body: Arc::from(body),
         attributes: None,
-        sent_at_ms,
+        sent_at,
         happened_at: None,
+        is_urgent: false,
+        quota_key: None,
         acknowledged_at: None,
         reported: false,
     }

@@ -4,9 +4,15 @@
 //! need the state of the whole world, which only a simulation has.
 
 mod calendar;
+mod duplicates;
+mod notices;
 mod numbers;
 mod quarantine;
+mod rates;
+mod reads;
 mod rejects;
+mod seals;
+mod waits;
 
 use std::time::Duration;
 
@@ -15,14 +21,18 @@ use protocol::claim::{LockItem, LockState};
 use protocol::ids::{BatchId, ChunkId, EventId, SqsMessageId};
 use protocol::invariants::{Check, hold};
 use protocol::limits::{BATCH_LIFE_MAX, CLOCK_SKEW_MAX, REMINDED_FOR};
-use protocol::pause::Pause;
 use protocol::time::Timestamp;
-use sinks::Part;
 
 pub use calendar::*;
+pub use duplicates::*;
+pub use notices::*;
 pub use numbers::*;
 pub use quarantine::*;
+pub use rates::*;
+pub use reads::*;
 pub use rejects::*;
+pub use seals::*;
+pub use waits::*;
 
 use crate::ledger::{Delivered, Given, Occurrence, Sent};
 
@@ -242,59 +252,10 @@ pub fn p7_everything_drains(drained: bool, left: impl FnOnce() -> String) -> Che
     hold("P7 everything_drains", drained, left)
 }
 
-/// P7 no stranding: a paused batch waits where it is. Whoever takes its lease after the pause was made delivers nothing of it.
-pub fn p7_no_delivery_begins_in_a_pause(
-    pauses: &[Pause],
-    part: &Part,
-    leased_at: Option<Timestamp>,
-    latest_now: Timestamp,
-) -> Check {
-    let overlooked = pauses.iter().find(|pause| {
-        pause.covers(&part.source, part.batch_key.as_ref())
-            && latest_now < pause.until
-            && leased_at.is_none_or(|at| pause.at < at)
-    });
-    hold(
-        "P7 no_delivery_begins_in_a_pause",
-        overlooked.is_none(),
-        || format!("{}, leased at {leased_at:?}, in {overlooked:?}", part.key()),
-    )
-}
-
 /// P7 no stranding: at the end there is no live claim that an acknowledged message relies on.
 pub fn p7_no_claim_is_left(left: &[String]) -> Check {
     hold("P7 no_claim_is_left", left.is_empty(), || {
         format!("live in the end: {left:?}")
-    })
-}
-
-/// P7 no stranding: at the end, every notice was sent.
-pub fn p7_every_notice_is_sent(unsent: &[String]) -> Check {
-    hold("P7 every_notice_is_sent", unsent.is_empty(), || {
-        format!("never sent: {unsent:?}")
-    })
-}
-
-/// INV-27: a notice is sent only after the write that it is about.
-pub fn inv27_a_notice_is_about_what_happened(id: &str, happened: bool) -> Check {
-    hold("INV-27 a_notice_is_about_what_happened", happened, || {
-        format!("notice {id} is about something that did not happen")
-    })
-}
-
-/// INV-30: the notice of an error is dropped only if as many others wait as a record takes.
-pub fn inv30_a_notice_is_dropped_only_for_others(before: &BatchRecord) -> Check {
-    hold(
-        "INV-30 a_notice_is_dropped_only_for_others",
-        !before.takes_notice(),
-        || format!("batch {} takes a notice", before.batch_id),
-    )
-}
-
-/// INV-28: all messages of a notice are equal.
-pub fn inv28_a_notice_never_changes(id: &str, first: &str, again: &str) -> Check {
-    hold("INV-28 a_notice_never_changes", first == again, || {
-        format!("notice {id}: {first} became {again}")
     })
 }
 

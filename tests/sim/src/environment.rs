@@ -289,8 +289,11 @@ impl BatchStore for Environment {
         let environment = self.number;
         let reply = self.request_record(by_processor, move |world| {
             let reply = world.write(batch, &write)?;
-            if let (BatchWrite::Lease { lease, .. }, BatchReply::Applied(_)) = (&write, &reply) {
-                world.leased(environment, batch, &lease.owner);
+            if let BatchReply::Applied(record) = &reply {
+                world.check_number_awaited(environment, record, &write);
+                if let BatchWrite::Lease { lease, .. } = &write {
+                    world.leased(environment, batch, &lease.owner);
+                }
             }
             Ok(reply)
         });
@@ -313,7 +316,7 @@ impl BatchStore for Environment {
 impl BatchQueue for Environment {
     async fn send(&self, ticket: &Ticket, delay: Duration) -> Result<(), PortError> {
         let ticket = ticket.clone();
-        self.request(move |world| world.ticket(&ticket, delay))
+        self.request(move |world| world.ticket_of_function(&ticket, delay))
             .await
     }
 
@@ -341,6 +344,18 @@ impl QuarantineQueue for Environment {
         let (count, messages) = (messages.len(), messages.to_vec());
         let effect = move |world: &mut World| world.quarantine(&messages);
         self.for_each(count, effect, Err).await
+    }
+}
+
+/// The queue for reports of dropped duplicates, as an environment sends them.
+pub struct DuplicateReports(pub Arc<Environment>);
+
+#[async_trait]
+impl QuarantineQueue for DuplicateReports {
+    async fn send(&self, messages: &[Quarantined]) -> Vec<Result<(), PortError>> {
+        let (count, messages) = (messages.len(), messages.to_vec());
+        let effect = move |world: &mut World| world.duplicates_reported(&messages);
+        self.0.for_each(count, effect, Err).await
     }
 }
 

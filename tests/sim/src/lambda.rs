@@ -5,6 +5,7 @@ mod environments;
 mod invocation;
 mod invocations;
 mod mappings;
+mod operators;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -62,7 +63,10 @@ impl Run {
         let mut world = World::new(plan.clone(), traced);
         burst::plan(&mut world);
         for index in 0..world.ledger.messages.len() {
-            let at_ms = world.ledger.messages[index].sent_at_ms;
+            let at_ms = plan
+                .start
+                .until(world.ledger.messages[index].sent_at)
+                .as_millis() as u64;
             world.at(at_ms, Happening::Act(Act::Send(index)));
         }
         world.at(plan.sweep_every_ms, Happening::Act(Act::Sweep));
@@ -199,9 +203,14 @@ impl Run {
                 world.damage();
                 world.operate();
                 world.after(OPERATOR_EVERY_MS, Happening::Act(Act::Operator));
+                let redrives = self.plan.redrives_early && world.faulty;
+                drop(world);
+                if redrives {
+                    self.redrive_quarantine();
+                }
             }
-            Act::Pause(index) => lock(&self.world).pause(index),
-            Act::Resume(index) => lock(&self.world).resume(index),
+            Act::Pause(index) => self.pause(index),
+            Act::Resume(index) => self.resume_deliveries(index),
             Act::Redeploy(index) => self.redeploy(index),
         }
     }
@@ -248,30 +257,37 @@ impl Run {
 
     /// Continues after everything has drained: messages are redriven, or days pass.
     fn comes(&mut self, coming: Coming) {
-        let sent = {
-            let mut world = lock(&self.world);
-            let world = &mut *world;
-            match coming {
-                Coming::Redrive => world.redrive(),
-                Coming::Days(days) => {
+        let sent = match coming {
+            Coming::Redrive => {
+                self.redrive();
+                Vec::new()
+            }
+            Coming::Days(days) => {
+                let sent = {
+                    let mut world = lock(&self.world);
                     let sent = world.days_pass(days);
-                    self.resume(world);
+                    self.resume(&mut world);
                     sent
-                }
+                };
+                // Lambda keeps no environment warm for days.
+                self.environments.clear();
+                self.poll_all();
+                sent
             }
         };
-        if coming != Coming::Redrive {
-            // Lambda keeps no environment warm for days.
-            self.environments.clear();
-            self.poll_all();
-        }
+        self.send_again(sent);
+        let now_ms = lock(&self.world).now_ms;
+        self.drain_by_ms = now_ms + self.plan.drain_max_ms();
+    }
+
+    /// Sends messages within a minute.
+    fn send_again(&mut self, sent: Vec<usize>) {
         self.unsent += sent.len();
         let mut world = lock(&self.world);
         for index in sent {
-            world.note("comes again", || format!("{index} {coming:?}"));
+            world.note("comes again", || index.to_string());
             let after_ms = world.rng.u64(0..60_000);
             world.after(after_ms, Happening::Act(Act::Send(index)));
         }
-        self.drain_by_ms = world.now_ms + self.plan.drain_max_ms();
     }
 }

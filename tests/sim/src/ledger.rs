@@ -5,14 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::ids::{
-    BatchId, BatchKey, BodyHash, ChunkId, EventId, SeatKey, SourceArn, SqsMessageId,
+    BatchId, BatchKey, BodyHash, ChunkId, EventId, SeatKey, Seq, SourceArn, SqsMessageId,
 };
 use protocol::seqs::SeqSet;
 use protocol::sequence::{PartId, SequenceScope};
 use protocol::time::Timestamp;
 use shared::message_attributes::{AttributeMap, MessageAttributes};
-
-use crate::clocks::START;
 
 /// A message that was sent.
 #[derive(Clone, Debug)]
@@ -28,9 +26,13 @@ pub struct Sent {
     pub body: Arc<str>,
     pub body_hash: BodyHash,
     pub attributes: Option<MessageAttributes>,
-    pub sent_at_ms: u64,
+    pub sent_at: Timestamp,
     /// When its event happened, if the body says so.
     pub happened_at: Option<Timestamp>,
+    /// Whether its event is urgent.
+    pub is_urgent: bool,
+    /// The key of its event's quota, if it has one.
+    pub quota_key: Option<BatchKey>,
     /// Whether the message cannot be read.
     pub bad: bool,
     /// When the queue deleted the message for the first time.
@@ -48,6 +50,16 @@ impl Sent {
         }
     }
 
+    /// Returns the message, urgent or not.
+    pub fn with_urgency(self, is_urgent: bool) -> Sent {
+        Sent { is_urgent, ..self }
+    }
+
+    /// Returns the message with the key of a quota.
+    pub fn with_quota_key(self, quota_key: Option<BatchKey>) -> Sent {
+        Sent { quota_key, ..self }
+    }
+
     /// Returns the message with message attributes.
     pub fn with_attributes(self, attributes: AttributeMap) -> Sent {
         Sent {
@@ -59,15 +71,14 @@ impl Sent {
     /// Returns the quota that the event counts in, if its body has a key and a time.
     pub fn quota(&self) -> Option<Quota> {
         Some(Quota {
-            key: self.batch_key.clone()?,
+            key: self.quota_key.clone()?,
             hour: self.happened_at?.as_ms() / 3_600_000,
         })
     }
 
     /// Returns the time that decides about the period of the event.
     pub fn time(&self) -> Timestamp {
-        let sent_at = START + Duration::from_millis(self.sent_at_ms);
-        self.happened_at.unwrap_or(sent_at)
+        self.happened_at.unwrap_or(self.sent_at)
     }
 }
 
@@ -171,6 +182,18 @@ pub struct Ledger {
     pub rejected: BTreeMap<BatchId, SeqSet>,
     /// The messages with corrected bodies of rejected events.
     pub corrections: BTreeSet<SqsMessageId>,
+    /// The last look of each environment at a sequence, since it took a lease.
+    pub looks: BTreeMap<u64, SequenceLook>,
+    /// The parts that were handed to the sink, if deliveries have a rate, in the order in which they were for the first time.
+    pub handed: Vec<Handed>,
+    /// The bodies that operators sent to an input queue.
+    pub redriven: BTreeSet<Arc<str>>,
+    /// The messages that were reported as dropped duplicates.
+    pub told: BTreeSet<SqsMessageId>,
+    /// How many pieces the chunks of each batch have.
+    pub pieces: BTreeMap<BatchId, u64>,
+    /// How many bodies of each batch were read, and how many pieces of chunks.
+    pub reads: BTreeMap<BatchId, u64>,
     /// The parts for which an operator accepted another sink.
     pub accepted: BTreeSet<String>,
     /// The messages whose claims were edited by hand.
@@ -189,6 +212,22 @@ pub struct Ledger {
     pub notices: BTreeMap<String, String>,
     /// The first ticket of each batch that the queue accepted.
     pub tickets: BTreeMap<BatchId, Vec<Accepted>>,
+}
+
+/// The last look of an environment at a sequence.
+#[derive(Clone, Debug)]
+pub struct SequenceLook {
+    pub scope: SequenceScope,
+    /// The holder of the last number, if it had ended by then.
+    pub ended: Option<PartId>,
+}
+
+/// A part that was handed to the sink.
+#[derive(Clone, Debug)]
+pub struct Handed {
+    pub key: String,
+    pub at: Timestamp,
+    pub events: u64,
 }
 
 /// A delivery of an event to the sink.
@@ -220,6 +259,14 @@ impl Ledger {
     pub fn occurrence(&mut self, event: &EventId, seat: SeatKey) -> Option<&mut Occurrence> {
         let occurrences = self.occurrences.get_mut(event)?;
         occurrences.iter_mut().rev().find(|one| one.has(seat))
+    }
+
+    /// Returns the batch and the seq of the claim of an event that was released last.
+    pub fn last_released(&self, event: &EventId) -> Option<(BatchId, Seq)> {
+        let claims = self.occurrences.get(event)?.iter();
+        let released = claims.filter(|one| one.released_at.is_some());
+        let last = released.max_by_key(|one| one.released_at)?;
+        Some((last.seat.shard.batch, last.seat.seq))
     }
 
     /// Returns whether the sink has the event that was claimed with a seat.

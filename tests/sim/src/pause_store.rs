@@ -9,8 +9,11 @@ use crate::environment::{Environment, lock};
 
 impl Environment {
     /// Checks that a delivery may begin.
-    pub fn check_not_paused(&self, part: &Part) {
-        lock(self.world()).check_not_paused(self.number(), part);
+    pub fn check_begins(&self, part: &Part) {
+        let mut world = lock(self.world());
+        world.check_not_paused(self.number(), part);
+        world.check_hours(part);
+        world.check_rate(part);
     }
 }
 
@@ -24,7 +27,8 @@ impl PauseStore for Environment {
         self.request(|world| world.pauses.stored.clone()).await
     }
 
-    async fn write(&self, _: &Pauses) -> Result<bool, PortError> {
-        unreachable!("only operators write pauses")
+    async fn write(&self, pauses: &Pauses) -> Result<bool, PortError> {
+        let pauses = pauses.clone();
+        self.request(move |world| world.write_pauses(&pauses)).await
     }
 }

@@ -1,10 +1,10 @@
 //! Pauses of deliveries: those of a plan, and those of a running history.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fastrand::Rng;
 use protocol::ids::{BatchId, BatchKey, LeaseOwner, SourceArn};
-use protocol::pause::{Pause, Pauses};
+use protocol::pause::Pauses;
 use protocol::time::Timestamp;
 
 use crate::sources::source;
@@ -50,28 +50,60 @@ impl PlannedPause {
     }
 }
 
+/// A pause as it really was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownPause {
+    /// The number of the source; `None` for all.
+    pub source: Option<usize>,
+    /// The batch key; `None` for any or none.
+    pub key: Option<String>,
+    pub from: Timestamp,
+    /// When it ended or will end.
+    pub until: Timestamp,
+    /// When it was to end, when it was made.
+    pub planned_until: Timestamp,
+    /// Whether another pause of the same source and key took its place.
+    pub is_replaced: bool,
+}
+
+/// What a pause may be about: the number of a source, and a batch key, as messages have them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subject {
+    pub source: usize,
+    pub key: Option<String>,
+}
+
+impl KnownPause {
+    /// Returns whether it keeps this from the sink.
+    pub fn is_about(&self, subject: &Subject) -> bool {
+        let of_source = self.source.is_none_or(|number| number == subject.source);
+        of_source && (self.key.is_none() || self.key == subject.key)
+    }
+}
+
 /// What a history knows about its pauses.
 #[derive(Debug, Default)]
 pub struct PauseTable {
     /// What the functions read.
     pub stored: Pauses,
-    /// Every pause that was made.
-    pub made: Vec<Pause>,
+    /// All pauses of the history, ended ones too.
+    pub known: Vec<KnownPause>,
+    /// The batches that wait for the end of a pause.
+    pub waiting: BTreeSet<BatchId>,
     /// The last owner of a batch's lease in an environment, and when it first had the lease.
     pub leased: BTreeMap<(u64, BatchId), (LeaseOwner, Timestamp)>,
 }
 
 impl PauseTable {
-    /// Returns whether a pause ended at this time before it was resumed or replaced, and none that took its place lasts as long.
+    /// Returns whether a pause that was to end at this time was resumed or replaced before, and none that took its place lasts as long.
     pub fn ended_early(&self, until: Timestamp) -> bool {
-        self.made
-            .iter()
-            .filter(|made| made.until == until)
-            .any(|made| {
-                let scope = (&made.source, &made.batch_key);
-                let mut stored = self.stored.pauses.iter();
-                stored
-                    .all(|pause| (&pause.source, &pause.batch_key) != scope || pause.until < until)
-            })
+        let lasts = |pause: &KnownPause, scope: &KnownPause| {
+            (pause.source, &pause.key) == (scope.source, &scope.key)
+                && pause.until == pause.planned_until
+                && until <= pause.until
+        };
+        let early = |pause: &&KnownPause| pause.planned_until == until && pause.until < until;
+        let mut early = self.known.iter().filter(early);
+        early.any(|pause| !self.known.iter().any(|other| lasts(other, pause)))
     }
 }

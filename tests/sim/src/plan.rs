@@ -8,6 +8,7 @@ use protocol::claim::DuplicateRule;
 use protocol::period::Period;
 use protocol::time::Timestamp;
 
+use crate::calendar::Calendar;
 use crate::clocks::SKEW_MAX_MS;
 use crate::pauses::PlannedPause;
 use crate::redeploy::{BodiesKind, Change, Redeploy};
@@ -109,6 +110,8 @@ pub enum SinkKind {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     pub seed: u64,
+    /// When the history begins.
+    pub start: Timestamp,
     /// Messages of the burst.
     pub messages: usize,
     /// Share of messages that carry an event of an earlier message, 0 to 1.
@@ -205,15 +208,15 @@ pub struct Plan {
     pub prefixes_source: bool,
     /// The deployments during the history.
     pub redeploys: Vec<Redeploy>,
-    /// `DELIVERY_HOURS`, in minutes: how often deliveries begin, when for the first time in a day, and for how long.
-    pub hours: Option<(u32, u32, u32)>,
+    /// `DELIVERY_HOURS`.
+    pub hours: Option<Calendar>,
     /// `CLOSE_AT`, in minutes: how often a period ends; it divides a day.
     pub close_every: Option<u32>,
     /// Whether bodies have the time of their event, which decides about its period (`CLOSE_TIME`).
     pub event_times: bool,
     /// `CLOSE_AFTER_IDLE`, in seconds; 0 is never.
     pub close_after_idle_secs: u64,
-    /// `QUOTA_MAX`, for the batch keys and the hours of the events' own times.
+    /// `QUOTA_MAX`, for the hours of the events' own times.
     pub quota_max: Option<u64>,
     /// `DELIVERY_MAX_PER_SECOND`; 0 is no limit.
     pub events_per_second: u64,
@@ -225,6 +228,8 @@ pub struct Plan {
     pub operates_early: bool,
     /// Whether dead letters are sent back.
     pub redrives: bool,
+    /// Whether what was set aside is sent back while there are faults.
+    pub redrives_early: bool,
     /// Days after which messages are sent again, some of them with new ids.
     pub afterlife_days: Option<u64>,
     /// Days after which the bucket removes chunks.
@@ -237,6 +242,12 @@ pub struct Plan {
     pub standstill_days: Option<u64>,
     /// Time from the end of one outage of all services to the next; 0 for no outage.
     pub outage_every_ms: u64,
+    /// Share of events that are urgent, 0 to 1. If it is not 0, `BYPASS` is set.
+    pub urgent: f64,
+    /// Whether dropped duplicates are reported (`DUPLICATES_SQS_URL`), as long as they are dropped.
+    pub reports_duplicates: bool,
+    /// Number of quota keys that are not the batch keys; 0 if they are.
+    pub accounts: usize,
     /// Whether there are no faults.
     pub calm: bool,
     /// The rate of each fault.
@@ -249,7 +260,7 @@ impl Plan {
     pub fn drain_max_ms(&self) -> u64 {
         let openings_ms = self
             .hours
-            .map_or(0, |(every, ..)| u64::from(every) * 12 * 60_000);
+            .map_or(0, |hours| u64::from(hours.every) * 12 * 60_000);
         6 * 3_600_000 + openings_ms
     }
 
@@ -275,10 +286,11 @@ impl Plan {
 
     /// Returns `DELIVERY_HOURS`.
     pub fn delivery_hours(&self) -> Option<String> {
-        let (every, first, length) = self.hours?;
-        let spans = (first..24 * 60).step_by(every as usize);
-        let spans = spans.map(|opens| format!("{}-{}", clock(opens), clock(opens + length)));
-        Some(format!("{} UTC", Vec::from_iter(spans).join(",")))
+        let hours = self.hours?;
+        let spans = (hours.first..24 * 60).step_by(hours.every as usize);
+        let spans = spans.map(|opens| format!("{}-{}", clock(opens), clock(opens + hours.length)));
+        let zone = hours.zone.name();
+        Some(format!("{} {zone}", Vec::from_iter(spans).join(",")))
     }
 
     /// Returns the period that a time is in, computed without a calendar; `None` without `CLOSE_AT`.
@@ -306,6 +318,12 @@ impl Plan {
         let max = self.quota_max?;
         let most = changed.clone().fold(max, u64::max);
         Some((most, changed.count() > 0))
+    }
+
+    /// Returns whether any configuration of the history has `SEAL_WHEN_DRAINED`.
+    pub fn ever_seals_when_drained(&self) -> bool {
+        let seals = |one: &Redeploy| one.change == Change::SealWhenDrained(true);
+        self.seal_when_drained || self.redeploys.iter().any(seals)
     }
 
     /// Returns `CLOSE_AT`.
@@ -393,7 +411,10 @@ impl Plan {
             }
             "CLOSE_AT" => return self.close_at(),
             "CLOSE_TIME" if self.close_every.is_some() && self.event_times => "at".to_owned(),
-            "QUOTA" if self.quota_max.is_some() => "key".to_owned(),
+            "QUOTA" if self.quota_max.is_some() => match self.accounts {
+                0 => "key".to_owned(),
+                _ => "account".to_owned(),
+            },
             "QUOTA_MAX" => self.quota_max.unwrap_or(0).to_string(),
             "QUOTA_PERIOD" => "hour".to_owned(),
             "QUOTA_TIME" if self.quota_max.is_some() => "at".to_owned(),
@@ -403,6 +424,10 @@ impl Plan {
             "SINK_PATH" if self.sequence => "{batch}/{sequence}".to_owned(),
             "SINK_FORMAT" if self.bodies_alone => "body".to_owned(),
             "BATCH_KEY" if self.keys > 0 => "key".to_owned(),
+            "BYPASS" if self.urgent > 0.0 => "urgent".to_owned(),
+            "DUPLICATES_SQS_URL" if self.reports_duplicates && self.rule == DuplicateRule::Drop => {
+                "https://sqs.eu-west-1.amazonaws.com/1/duplicates".to_owned()
+            }
             "SEAL_WHEN_DRAINED" if self.seal_when_drained => "on".to_owned(),
             "ON_DUPLICATE" => match self.rule {
                 DuplicateRule::Drop => "drop",

@@ -90,9 +90,11 @@ impl<T: Clone> Queue<T> {
             .collect()
     }
 
-    /// Deletes a message.
-    pub fn delete(&mut self, receipt: u64) {
-        self.messages.retain(|message| message.number != receipt);
+    /// Deletes a message; returns it, if it was there.
+    pub fn delete(&mut self, receipt: u64) -> Option<T> {
+        let found = |message: &Waiting<T>| message.number == receipt;
+        let index = self.messages.iter().position(found)?;
+        Some(self.messages.remove(index).body)
     }
 
     /// Makes a message visible at another time.
@@ -131,6 +133,11 @@ impl<T: Clone> Queue<T> {
     pub fn forget(&mut self) -> Vec<T> {
         let messages = std::mem::take(&mut self.messages);
         messages.into_iter().map(|message| message.body).collect()
+    }
+
+    /// Returns every message, visible or not.
+    pub fn all(&self) -> impl Iterator<Item = &T> {
+        self.messages.iter().map(|message| &message.body)
     }
 
     /// Returns whether there is no message, visible or not.

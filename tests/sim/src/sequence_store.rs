@@ -10,8 +10,8 @@ use crate::world::fakes::now;
 #[async_trait]
 impl SequenceStore for Environment {
     async fn read(&self, scope: &SequenceScope) -> Result<Sequence, PortError> {
-        let scope = scope.clone();
-        self.request(move |world| now(world.sequences.read(&scope)))
+        let (scope, environment) = (scope.clone(), self.number());
+        self.request(move |world| world.look_at_sequence(environment, &scope))
             .await?
     }
 
@@ -21,8 +21,10 @@ impl SequenceStore for Environment {
         from: Sequence,
         to: Sequence,
     ) -> Result<bool, PortError> {
-        let scope = scope.clone();
+        let (scope, environment) = (scope.clone(), self.number());
         self.request(move |world| {
+            // Others may write it at the same moment; then the part looks again.
+            world.ledger.looks.remove(&environment);
             let replaced = now(world.sequences.replace(&scope, from, to));
             if matches!(replaced, Ok(true)) {
                 world.number_taken(to);

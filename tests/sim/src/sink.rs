@@ -150,8 +150,7 @@ impl Sink for Environment {
     }
 
     async fn deliver(&self, part: &Part) -> Result<Receipt, SinkError> {
-        self.check_not_paused(part);
-        self.check_hours(part);
+        self.check_begins(part);
         self.check_period(part);
         let brought = self.brought(part);
         let (faults, kind) = {

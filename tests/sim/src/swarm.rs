@@ -6,6 +6,7 @@
 mod focus;
 
 use std::ops::Range;
+use std::time::Duration;
 
 use fastrand::Rng;
 use protocol::bodies::ChunkSizes;
@@ -14,7 +15,8 @@ use protocol::limits::{
     KNOWN_CLAIMS_MAX, PARTS_FOR_STRAGGLERS, PARTS_MAX, PAST_DELIVERIES_MAX, SEATS_MAX,
 };
 
-use crate::clocks::SKEW_MAX_MS;
+use crate::calendar::{CHANGING, Calendar, Zone};
+use crate::clocks::{SKEW_MAX_MS, START};
 use crate::pauses::PlannedPause;
 use crate::plan::{Denial, Faults, IdKind, Plan, SinkKind};
 use crate::redeploy::{BodiesKind, Change, Redeploy};
@@ -33,6 +35,8 @@ const BODIES: [BodiesKind; 3] = [BodiesKind::Table, BodiesKind::S3(0), BodiesKin
 
 /// The lengths of periods to draw from, in minutes.
 const PERIODS: [u32; 2] = [10, 30];
+/// The dedup windows of days to draw from, in seconds.
+const DEDUP_WINDOWS: [u64; 3] = [86_400, 7 * 86_400, 13 * 86_400];
 /// The quotas to draw from.
 const QUOTAS: [u64; 3] = [1, 5, 20];
 /// The rates of deliveries to draw from, in events per second.
@@ -75,6 +79,8 @@ impl Plan {
         // The parts of one history of four have numbers.
         plan.sequence = Rng::with_seed(seed ^ 0x5e90_e9ce).u8(..) < 64;
         plan.draw_rejects(&mut Rng::with_seed(seed ^ 0x4e1e_c7ed));
+        plan.draw_zone(&mut Rng::with_seed(seed ^ 0x2070_ec4a));
+        plan.draw_more(&mut Rng::with_seed(seed ^ 0x3074_ed42));
         plan
     }
 
@@ -90,6 +96,7 @@ impl Plan {
         plan.quota_max = plan.quota_max.or_else(|| Some(pick(rng, &QUOTAS)));
         (plan.event_times, plan.sequence, plan.notices) = (true, true, true);
         plan.rejects = plan.rejects.max(0.1);
+        plan.draw_zone(&mut Rng::with_seed(seed ^ 0x2070_ec4a));
         if !plan.calm && plan.events_per_second == 0 {
             plan.events_per_second = rng.u64(RATES);
         }
@@ -102,6 +109,7 @@ impl Plan {
         let aggregator_timeout_ms = pick(rng, &[10_000, 20_000, 60_000]);
         Plan {
             seed,
+            start: START,
             messages: rng.usize(20..=160),
             duplicates: pick(rng, &[0.0, 0.05, 0.2, 0.5]),
             conflicts: pick(rng, &[0.0, 0.0, 0.2]),
@@ -162,11 +170,15 @@ impl Plan {
             sets_aside: pick(later, &[0.0, 0.2, 0.5]),
             operates_early: later.bool(),
             redrives: later.bool(),
+            redrives_early: false,
             afterlife_days: pick(later, &[None, None, Some(0), Some(1), Some(15), Some(40)]),
             chunk_days: 30,
             chunk_sizes: ChunkSizes::default(),
             denial: None,
             standstill_days: None,
+            urgent: 0.0,
+            reports_duplicates: false,
+            accounts: 0,
             calm,
             faults,
         }
@@ -223,17 +235,32 @@ impl Plan {
         }
     }
 
-    /// Draws hours of delivery: minutes from one opening to the next, the minute of the first, and how many minutes they last. Short ones
+    /// Draws hours of delivery. Short ones
     /// often end while a batch is worked on. Where clocks are too wrong, rare hours are longer than the error: a clock that is always
     /// ahead would miss every opening.
-    fn hours(&self, rng: &mut Rng) -> (u32, u32, u32) {
+    fn hours(&self, rng: &mut Rng) -> Calendar {
         let every = pick(rng, &[6, 120]);
         let (first, open) = (rng.u32(..every), rng.u32(1..every));
         let error = (2 * self.skew_max_ms / 60_000 + 1) as u32;
-        match every > error {
-            true => (every, first, open.max(error)),
-            false => (every, first, open),
+        let length = if every > error { open.max(error) } else { open };
+        Calendar {
+            every,
+            first,
+            length,
+            zone: Zone::Utc,
         }
+    }
+
+    /// Gives the hours of one history of two a time zone whose clock changes while it runs.
+    fn draw_zone(&mut self, rng: &mut Rng) {
+        let Some(hours) = self.hours.as_mut().filter(|_| rng.bool()) else {
+            return;
+        };
+        hours.zone = pick(rng, &CHANGING);
+        let changes = hours.zone.changes_in(rng.i64(2024..2029));
+        let changes = changes.expect("the clock of the zone changes");
+        let before = Duration::from_millis(rng.u64(..self.calm_at_ms + 3_600_000));
+        self.start = pick(rng, &changes).saturating_sub(before);
     }
 
     /// Gives deliveries hours in one history of eight, and a rate in as many.
@@ -266,7 +293,50 @@ impl Plan {
         }
     }
 
-    /// Gives each batch key a quota in every second history that has keys.
+    /// Has urgent events, reports of duplicates, and long dedup windows in one history of eight each; a rate without faults, and quotas of
+    /// other keys than those of batches, in some.
+    fn draw_more(&mut self, rng: &mut Rng) {
+        let may_be_urgent = rng.u8(..) < 32 || self.calm && rng.bool();
+        if may_be_urgent && self.id_kind == IdKind::Json {
+            self.urgent = pick(rng, &[0.02, 0.2]);
+            self.keys = if rng.bool() { 3 } else { self.keys };
+        }
+        self.reports_duplicates = rng.u8(..) < 32;
+        if rng.u8(..) < 32 && self.past_deliveries_max == PAST_DELIVERIES_MAX {
+            self.dedup_window_secs = pick(rng, &DEDUP_WINDOWS);
+        }
+        if rng.u8(..) < 64 && self.id_kind != IdKind::MessageId && self.quarantine {
+            self.accounts = 4;
+            self.quota_max = self
+                .quota_max
+                .or_else(|| rng.bool().then(|| pick(rng, &QUOTAS)));
+            self.event_times |= self.quota_max.is_some();
+        }
+        if rng.bool()
+            && let Some(pause) = self.pauses.first_mut()
+        {
+            // The first pause is about a source and a key, and holds many batches.
+            self.keys = 3;
+            (pause.at_ms, pause.length_ms) = (rng.u64(..self.burst_ms), 900_000);
+            (pause.source, pause.key) = (Some(0), "k0".parse().ok());
+            pause.resumed_after_ms = rng.bool().then_some(600_000);
+        }
+        if self.calm {
+            self.part_bytes = pick(rng, &[512, 2_048, 64 << 20]);
+        }
+        if self.calm && rng.bool() {
+            self.events_per_second = rng.u64(1..5);
+            self.batch_size = pick(rng, &[4, 16, 50]);
+            self.burst_ms = self.burst_ms.min(60_000);
+            if rng.u8(..) < 64 {
+                // More than turns are taken ahead for.
+                (self.messages, self.events_per_second) = (1_500, 1);
+            }
+        }
+    }
+
+    /// Gives each batch key a quota in every second history that has keys. In some of them many events are set aside, and come again
+    /// while there are faults.
     fn draw_quota(&mut self, rng: &mut Rng) {
         if self.keys == 0 || !self.quarantine || rng.bool() {
             return;
@@ -278,6 +348,13 @@ impl Plan {
                 at_ms: rng.u64(0..self.calm_at_ms),
                 change: Change::QuotaMax(rng.u64(1..20)),
             });
+        }
+        self.redrives_early = rng.bool();
+        if !self.calm && rng.u8(..) < 100 {
+            (self.redrives, self.redrives_early) = (true, true);
+            (self.operates_early, self.sets_aside) = (true, 0.9);
+            self.quota_max = Some(pick(rng, &[1, 3]));
+            (self.faults.sink_refuses, self.faults.sink_fails_before) = (0.5, 0.0);
         }
     }
 

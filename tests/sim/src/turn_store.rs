@@ -1,34 +1,20 @@
-//! The turns of deliveries as an environment takes them, and the hours of delivery.
-
-use std::time::Duration;
+//! The turns of deliveries as an environment takes them.
 
 use async_trait::async_trait;
-use protocol::time::Timestamp;
+use protocol::turns::Turns;
 use shared::ports::{PortError, TurnStore};
-use sinks::Part;
 
-use crate::environment::{Environment, lock};
-
-impl Environment {
-    /// Checks that a delivery may begin.
-    pub fn check_hours(&self, part: &Part) {
-        lock(self.world()).check_hours(part);
-    }
-}
+use crate::environment::Environment;
+use crate::world::fakes::now;
 
 #[async_trait]
 impl TurnStore for Environment {
-    async fn take(
-        &self,
-        now: Timestamp,
-        length: Duration,
-        _rate: u64,
-    ) -> Result<Timestamp, PortError> {
-        self.request(move |world| {
-            let begins = now.max(world.turns_free_at);
-            world.turns_free_at = begins + length;
-            begins
-        })
-        .await
+    async fn read(&self) -> Result<Option<Turns>, PortError> {
+        self.request(|world| now(world.turns.read())).await?
+    }
+
+    async fn replace(&self, from: Option<Turns>, to: Turns) -> Result<bool, PortError> {
+        self.request(move |world| now(world.turns.replace(from, to)))
+            .await?
     }
 }

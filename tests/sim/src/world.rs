@@ -5,6 +5,7 @@
 mod batch_table;
 mod chunks;
 mod deliveries;
+mod duplicates;
 pub(crate) mod fakes;
 mod faults;
 mod hours;
@@ -15,7 +16,11 @@ mod pauses;
 mod periods;
 mod queues;
 mod quotas;
+mod rates;
+mod reads;
+mod redriving;
 pub(crate) mod rejects;
+mod seals;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,14 +31,13 @@ use fastrand::Rng;
 use protocol::ids::ChunkId;
 use protocol::invariants::{Broken, Check};
 use protocol::time::Timestamp;
-use shared::delivery_hours::DeliveryHours;
 use shared::memory::{
     MemoryBatchStore, MemoryChunkStore, MemoryLockStore, MemoryQuotaStore, MemorySequenceStore,
+    MemoryTurnStore,
 };
 use shared::ports::Quarantined;
 
 use crate::act::Act;
-use crate::clocks::START;
 use crate::index::LaggingIndex;
 use crate::ledger::Ledger;
 use crate::names::Name;
@@ -47,7 +51,7 @@ pub const REFUSAL: &str = "the simulated sink refuses this part for good";
 
 /// Everything outside the functions.
 pub struct World {
-    /// Milliseconds since [`START`].
+    /// Milliseconds since the start of the history.
     pub now_ms: u64,
     /// The scheduled happenings.
     pub schedule: Schedule<World>,
@@ -70,18 +74,18 @@ pub struct World {
     pub batches: MemoryBatchStore,
     /// The pauses of deliveries.
     pub pauses: PauseTable,
-    /// The hours of delivery.
-    pub hours: Option<DeliveryHours>,
-    /// When the last turn that was taken ends.
-    pub turns_free_at: Timestamp,
+    /// The turns of deliveries.
+    pub turns: MemoryTurnStore,
     /// The numbers of parts.
     pub sequences: MemorySequenceStore,
     /// The places of quotas.
     pub quotas: MemoryQuotaStore,
     /// The input queues: positions in [`Ledger::messages`].
     pub inputs: Vec<Queue<usize>>,
-    /// The messages in the quarantine.
-    pub quarantined: Vec<Quarantined>,
+    /// The dead-letter queue of each source, once an operator looks there.
+    pub dead: Vec<Queue<usize>>,
+    /// The messages in the quarantine, each with the time at which it arrived.
+    pub quarantined: Queue<(u64, Quarantined)>,
     /// The batch queue: bodies of tickets.
     pub tickets: Queue<String>,
     /// When each mapping polls next: one per input queue, and the batch queue's last.
@@ -115,16 +119,14 @@ impl World {
             chunks_expire_at: BTreeMap::new(),
             batches: MemoryBatchStore::new().with_pages_of(plan.page_entries),
             pauses: PauseTable::default(),
-            hours: plan
-                .delivery_hours()
-                .map(|hours| hours.parse().expect("the plan's hours are allowed")),
-            turns_free_at: Timestamp::EPOCH,
+            turns: MemoryTurnStore::new(),
             sequences: MemorySequenceStore::new(),
             quotas: MemoryQuotaStore::new(),
             inputs: (0..plan.sources)
                 .map(|_| Queue::new(plan.receives_max))
                 .collect(),
-            quarantined: Vec::new(),
+            dead: (0..plan.sources).map(|_| Queue::new(u32::MAX)).collect(),
+            quarantined: Queue::new(u32::MAX),
             tickets: Queue::new(plan.receives_max),
             polls: vec![None; plan.sources + 1],
             ledger: Ledger::default(),
@@ -139,7 +141,7 @@ impl World {
 
     /// Returns the time by a correct clock.
     pub fn now(&self) -> Timestamp {
-        START + Duration::from_millis(self.now_ms)
+        self.plan.start + Duration::from_millis(self.now_ms)
     }
 
     /// Returns the time by the clock of an environment.

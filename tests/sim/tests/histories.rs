@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use protocol::planted::Bug;
 use sim::History;
+use sim::calendar::{Calendar, Zone};
+use sim::pauses::PlannedPause;
 use sim::plan::Plan;
 
 const SEEDS: u64 = 240;
@@ -58,7 +60,14 @@ fn deliveries_of_a_day_are_in_their_hours_and_within_a_minute_of_the_opening() {
                 messages: 160,
                 burst_ms: DAY_MS,
                 calm_at_ms: DAY_MS,
-                hours: Some((120, 10, 30)),
+                hours: Some(Calendar {
+                    every: 120,
+                    first: 10,
+                    length: 30,
+                    zone: Zone::Utc,
+                }),
+                events_per_second: 0,
+                pauses: Vec::new(),
                 ..plan
             },
             false,
@@ -69,6 +78,36 @@ fn deliveries_of_a_day_are_in_their_hours_and_within_a_minute_of_the_opening() {
         waited += count("waits for the hours");
     }
     assert!(waited > 100, "{waited}");
+}
+
+/// Sends events for a day at four fifths of the rate, while deliveries have half of every four hours: after each opening more parts wait than
+/// turns are taken for, and until the next one all of them are delivered. The history checks the rate.
+#[test]
+fn a_backlog_is_delivered_at_the_rate() {
+    const HOUR_MS: u64 = 3_600_000;
+    let plan = Plan::of((0..).find(|seed| Plan::of(*seed).calm).expect("some are"));
+    let history = sim::run_plan(
+        Plan {
+            messages: 2_880,
+            burst_ms: 2 * HOUR_MS,
+            calm_at_ms: 2 * HOUR_MS,
+            batch_size: 10,
+            hours: None,
+            events_per_second: 1,
+            sequence: false,
+            pauses: vec![PlannedPause {
+                at_ms: 0,
+                length_ms: HOUR_MS,
+                source: None,
+                key: None,
+                resumed_after_ms: None,
+                sends_tickets: true,
+            }],
+            ..plan
+        },
+        false,
+    );
+    assert_eq!(history.broken, None);
 }
 
 #[test]
@@ -138,6 +177,10 @@ fn no_promise_is_broken_and_every_fault_strikes() {
         "rejected",
         "corrected",
         "correction delivered",
+        "place taken over",
+        "paused",
+        "waits for the hours",
+        "duplicate reported",
     ] {
         let count = counts.get(kind).copied().unwrap_or_default();
         assert!(

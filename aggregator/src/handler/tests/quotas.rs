@@ -28,7 +28,11 @@ fn scope(key: &str) -> QuotaScope {
 
 /// Returns another environment over the same services. It remembers nothing.
 fn another(aggregator: &Aggregator) -> Aggregator {
-    let config = config(&[&QUOTA[..], &[("EVENT_ID", "json:id")]].concat());
+    another_with(aggregator, &[])
+}
+
+fn another_with(aggregator: &Aggregator, more: &[(&str, &str)]) -> Aggregator {
+    let config = config(&[&QUOTA[..], &[("EVENT_ID", "json:id")], more].concat());
     Aggregator {
         handler: Handler::new(
             config.clone(),
@@ -165,4 +169,85 @@ async fn an_event_of_a_quota_long_ago_goes_to_the_quarantine() {
             "`QUOTA_TIME`: got 0 (milliseconds since 1970), expected a time in a period that ended at most 30 days ago"
         ]
     );
+}
+
+/// Sets the event `e1`, which message `m1` claimed in the only batch, aside, and completes the batch.
+async fn set_aside(aggregator: &Aggregator) {
+    let fakes = &aggregator.fakes;
+    let mut record = only_batch(aggregator);
+    let items = fakes.lock_store.items();
+    let (_, item) = items.iter().find(|(id, _)| id.as_str() == "e1").unwrap();
+    let seat = item.state.claimed_seat().unwrap();
+    assert_eq!(seat.batch, record.batch_id);
+    record.set_aside.insert(seat.seq);
+    record.status = None;
+    record.completed_at = Some(START);
+    fakes.batch_store.remove(seat.batch);
+    fakes.batch_store.create(&record).await.unwrap();
+}
+
+/// Returns whether the claim of `e1` took its place over.
+fn is_taken_over(aggregator: &Aggregator) -> bool {
+    let items = aggregator.fakes.lock_store.items();
+    let (_, item) = items.iter().find(|(id, _)| id.as_str() == "e1").unwrap();
+    item.place.unwrap().is_taken_over
+}
+
+/// Has an event set aside in a quota that is full or not, with bodies in lock items or in chunks. Then another message of it takes its
+/// place over, and a third event the last one.
+async fn keeps_its_place(is_full: bool, bodies: &'static str) {
+    let bodies = [("BODIES", bodies)];
+    let aggregator = aggregator_with(&[&QUOTA[..], &bodies].concat());
+    invoke(&aggregator, &[("m1", "e1", "a")]).await;
+    set_aside(&aggregator).await;
+    let other = another_with(&aggregator, &bodies);
+    if is_full {
+        assert!(invoke(&other, &[("m2", "e2", "a")]).await.is_empty());
+    }
+    // It comes beside one that is beyond the quota, if it is full.
+    let both = [("m8", "e8", "b"), ("m9", "e1", "a")];
+    assert!(invoke(&other, &both).await.is_empty());
+    assert!(is_taken_over(&other));
+    let taken = account(&other, "a").await;
+    let expected = if is_full { 2 } else { 1 };
+    assert_eq!((taken.taken, taken.is_certain()), (expected, true));
+    assert!(reasons(&other).is_empty());
+    if !is_full {
+        assert!(invoke(&other, &[("m2", "e2", "a")]).await.is_empty());
+    }
+    assert_eq!(account(&other, "a").await.taken, 2);
+    // Its redelivery and a third message of it find the claim.
+    let again = [("m9", "e1", "a"), ("m7", "e3", "a")];
+    assert!(invoke(&other, &again).await.is_empty());
+    assert!(invoke(&other, &[("m6", "e1", "a")]).await.is_empty());
+    assert_eq!(reasons(&other).len(), 1, "only e3 is beyond the quota");
+}
+
+#[tokio::test]
+async fn repro_an_event_that_was_set_aside_was_beyond_its_quota_when_it_came_again() {
+    for bodies in ["items", "table"] {
+        for is_full in [true, false] {
+            keeps_its_place(is_full, bodies).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_event_that_was_set_aside_needs_a_place_in_another_period() {
+    let aggregator = aggregator_with(&QUOTA);
+    invoke(&aggregator, &[("m1", "e1", "a")]).await;
+    set_aside(&aggregator).await;
+    let day = Duration::from_secs(24 * 3_600);
+    aggregator.fakes.clock.advance(day);
+    let other = another(&aggregator);
+    assert!(invoke(&other, &[("m9", "e1", "a")]).await.is_empty());
+    assert!(!is_taken_over(&other));
+    let next = QuotaScope {
+        begins: Timestamp::EPOCH + day,
+        ends: Timestamp::EPOCH + 2 * day,
+        ..scope("a")
+    };
+    let next = other.fakes.quota_store.read(&next).await.unwrap();
+    assert_eq!(next.taken, 1);
+    assert_eq!(account(&other, "a").await.taken, 1);
 }

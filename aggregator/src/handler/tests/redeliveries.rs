@@ -25,6 +25,7 @@ async fn live_claim(aggregator: &Aggregator, message: &str, event: &str, seq: u3
             source: "arn:q".parse().unwrap(),
             sent_at: START,
             attributes: None,
+            quota: None,
         },
         seat: Seat {
             batch,
@@ -34,6 +35,7 @@ async fn live_claim(aggregator: &Aggregator, message: &str, event: &str, seq: u3
         },
         overflow: None,
         past: PastDeliveries::new(),
+        place: None,
     };
     aggregator.fakes.lock_store.claim(&[claim]).await;
     batch

@@ -75,7 +75,7 @@ impl Life {
             verdict @ (Verdict::Done(_) | Verdict::Replace { .. }) => verdict,
         };
         match verdict {
-            Verdict::Replace { past } => self.claim(candidate, past),
+            Verdict::Replace { past, .. } => self.claim(candidate, past),
             Verdict::Live(_) => Err(TestCaseError::fail("a live claim was not settled")),
             Verdict::Done(outcome) if outcome.response(self.rule) == Response::Success => {
                 self.must_be_safe_to_drop(candidate, &item)
@@ -104,6 +104,7 @@ impl Life {
                 seq: self.next_seq,
             },
             set_aside: false,
+            place: None,
         });
         self.next_seq += 1;
         self.fate = SeatFate::Alive;

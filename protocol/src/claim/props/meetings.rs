@@ -181,7 +181,7 @@ proptest! {
 
     #[test]
     fn a_replacing_claim_remembers_exactly_the_deliveries_within_their_window(case in cases()) {
-        let Verdict::Replace { past } = case.verdict() else {
+        let Verdict::Replace { past, .. } = case.verdict() else {
             return Ok(());
         };
         prop_assert_eq!(&past, &case.to_remember());

@@ -61,7 +61,7 @@ fn a_claim_with_its_body_is_judged_by_the_status_of_its_batch() {
     }
     assert_eq!(with_body(Some(&record), 5), SeatFate::SetAside { until });
     assert_eq!(with_body(Some(&record), 3), SeatFate::Orphan);
-    assert_eq!(with_body(None, 3), SeatFate::Orphan);
+    assert_eq!(with_body(None, 3), SeatFate::Expired);
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn a_seq_whose_part_keeps_no_set_was_delivered_with_the_last_such_part() {
 
 #[test]
 fn a_claim_in_a_chunk_without_a_record_is_free_once_its_ttl_is_past() {
-    assert_eq!(in_chunk(None, 1, NOW), SeatFate::Orphan);
+    assert_eq!(in_chunk(None, 1, NOW), SeatFate::Expired);
     let later = NOW + Duration::from_millis(1);
     assert_eq!(in_chunk(None, 1, later), SeatFate::Unknown);
 }

@@ -4,6 +4,14 @@ use std::collections::BTreeMap;
 
 use super::*;
 
+/// Returns the verdict of a claim without a quota that replaces an item.
+fn replace(past: PastDeliveries) -> Verdict {
+    Verdict::Replace {
+        past,
+        takes_over: false,
+    }
+}
+
 #[test]
 fn an_item_is_in_the_same_state_while_message_and_state_are_the_same() {
     let (m1, m2) = (message("m1", "a"), message("m2", "a"));
@@ -92,11 +100,10 @@ fn what_a_claim_means_depends_on_the_fate_of_its_seat() {
             (&m1, ExistingClaim::Redelivered),
             (&m2, ExistingClaim::Duplicate),
         ] {
-            let orphan = Verdict::Replace {
-                past: PastDeliveries::new(),
-            };
-            let settled = settle(message, existing, SeatFate::Orphan, rule);
-            assert_eq!(settled, orphan);
+            for fate in [SeatFate::Orphan, SeatFate::Expired] {
+                let settled = settle(message, existing, fate, rule);
+                assert_eq!(settled, replace(PastDeliveries::new()));
+            }
             let settled = settle(message, existing, SeatFate::Unknown, rule);
             assert_eq!(settled, Verdict::Done(Outcome::Failed));
         }
@@ -118,7 +125,7 @@ fn what_a_claim_means_depends_on_the_fate_of_its_seat() {
         settle(&m3, ExistingClaim::Conflict, delivered, DuplicateRule::Drop),
         Verdict::Done(Outcome::Conflict)
     );
-    let Verdict::Replace { past } = settle(
+    let Verdict::Replace { past, .. } = settle(
         &m2,
         ExistingClaim::Duplicate,
         delivered,
@@ -140,16 +147,11 @@ fn the_verdict_on_a_tombstone_depends_on_message_hash_and_age() {
     assert_eq!(drop(&m2, &fresh), Verdict::Done(Outcome::Duplicate));
     assert_eq!(drop(&m3, &fresh), Verdict::Done(Outcome::Conflict));
     for candidate in [&m2, &m3] {
-        assert_eq!(
-            drop(candidate, &stale),
-            Verdict::Replace {
-                past: PastDeliveries::new()
-            }
-        );
+        assert_eq!(drop(candidate, &stale), replace(PastDeliveries::new()));
         let verdict = classify(candidate, None, &fresh, DuplicateRule::Requeue, NOW);
         let past =
             PastDeliveries::from([(m1.sqs_message_id.clone(), Timestamp::from_ms(1_000_001))]);
-        assert_eq!(verdict, Verdict::Replace { past });
+        assert_eq!(verdict, replace(past));
     }
 }
 
@@ -241,9 +243,90 @@ fn a_delivery_is_remembered_until_its_window_ends() {
             DuplicateRule::Requeue,
             NOW,
         );
-        let Verdict::Replace { past } = orphan else {
+        let Verdict::Replace { past, .. } = orphan else {
             panic!("an orphan is replaced, not {orphan:?}")
         };
         assert_eq!(past.len(), usize::from(remembered), "until {until_ms}");
+    }
+}
+
+#[test]
+fn only_an_event_that_was_not_delivered_keeps_a_place_that_is_not_given_back() {
+    let scope = |key: &str| QuotaScope {
+        key: key.parse().unwrap(),
+        begins: Timestamp::EPOCH,
+        ends: NOW,
+    };
+    let place = |key, is_taken_over| Place {
+        account: scope(key).account(),
+        is_taken_over,
+    };
+    let former = message("m1", "a");
+    let mut candidate = message("m2", "a");
+    candidate.quota = Some(scope("k"));
+    let takes_over = |candidate: &Candidate, item: LockItem, fate| {
+        let verdict = match classify(candidate, None, &item, DuplicateRule::Requeue, NOW) {
+            Verdict::Live(existing) => settle_live(
+                candidate,
+                &item,
+                existing,
+                fate,
+                DuplicateRule::Requeue,
+                NOW,
+            ),
+            verdict => verdict,
+        };
+        match verdict {
+            Verdict::Replace { takes_over, .. } => takes_over,
+            verdict => panic!("{verdict:?}"),
+        }
+    };
+    let live = |place| LockItem {
+        place,
+        ..live(&former, seat(1, 3))
+    };
+    let ended = |set_aside, expires_ms, place| LockItem {
+        place,
+        set_aside,
+        ..tombstone(&former, expires_ms)
+    };
+    let until = NOW + WINDOW;
+    for is_taken_over in [false, true] {
+        let own = Some(place("k", is_taken_over));
+        let kept = |item, fate| takes_over(&candidate, item, fate);
+        assert!(kept(live(own), SeatFate::SetAside { until }));
+        assert!(kept(live(own), SeatFate::SetAside { until: NOW }));
+        assert!(kept(ended(true, 1_000_001, own), SeatFate::Unknown));
+        assert!(kept(ended(true, 999_999, own), SeatFate::Unknown));
+        // The place of an orphan's seat is given back, unless the claim took it over.
+        assert_eq!(kept(live(own), SeatFate::Orphan), is_taken_over);
+        // It may have been delivered.
+        assert!(!kept(live(own), SeatFate::Expired));
+        assert!(!kept(live(own), SeatFate::Delivered { until }));
+        assert!(!kept(ended(false, 1_000_001, own), SeatFate::Unknown));
+        assert!(!kept(ended(false, 999_999, own), SeatFate::Unknown));
+        for other in [None, Some(place("other", is_taken_over))] {
+            assert!(!kept(live(other), SeatFate::SetAside { until }));
+            assert!(!kept(live(other), SeatFate::Orphan));
+        }
+        let without = message("m2", "a");
+        let aside = SeatFate::SetAside { until };
+        assert!(!takes_over(&without, live(own), aside));
+        assert!(!takes_over(&without, live(None), aside));
+    }
+}
+
+#[test]
+fn a_message_that_was_set_aside_is_remembered_for_the_dedup_window() {
+    let (m1, m2) = (message("m1", "a"), message("m2", "a"));
+    for (expires_at, until) in [
+        (NOW + WINDOW / 2, NOW + WINDOW / 2),
+        (NOW + 10 * WINDOW, NOW + WINDOW),
+    ] {
+        let mut item = tombstone(&m1, expires_at.as_ms());
+        item.set_aside = true;
+        let verdict = classify(&m2, None, &item, DuplicateRule::Drop, NOW);
+        let past = PastDeliveries::from([(m1.sqs_message_id.clone(), until)]);
+        assert_eq!(verdict, replace(past));
     }
 }

@@ -47,6 +47,13 @@ pub fn p9_no_place_is_left_where_an_event_is_beyond(scope: &Quota, used: usize, 
     )
 }
 
+/// P9 quota: an event that was set aside or rejected keeps its place, so another message of it is not beyond the quota.
+pub fn p9_what_was_set_aside_keeps_its_place(scope: &Quota, holds: bool, what: &str) -> Check {
+    hold("P9 what_was_set_aside_keeps_its_place", holds, || {
+        format!("{what} is beyond the quota of {scope:?}")
+    })
+}
+
 /// P10: every event is in exactly one period, and a part has events of one.
 pub fn p10_a_part_is_of_one_period(part: &Part, holds: bool, times: &[Timestamp]) -> Check {
     hold("P10 a_part_is_of_one_period", holds, || {

@@ -17,3 +17,10 @@ pub fn p8_the_quarantine_has_what_was_sent(message: &Quarantined, sent: &Sent) -
         || format!("{message:?} was sent as {sent:?}"),
     )
 }
+
+/// P1 no loss: an operator's command takes a message out of its queue only after it has sent the message to the input queue.
+pub fn p1_what_is_redriven_was_sent(body: &str, was_sent: bool) -> Check {
+    hold("P1 what_is_redriven_was_sent", was_sent, || {
+        format!("deleted, and in no input queue: {body}")
+    })
+}

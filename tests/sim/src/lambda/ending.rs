@@ -59,6 +59,9 @@ impl Run {
         let mut checks = self.messages_ended(&world);
         checks.push(self.no_claim_is_left(&world));
         checks.extend(world.quotas_are_used_up());
+        checks.extend(world.dropped_are_reported());
+        checks.extend(world.reads_are_few());
+        world.check_rate_reached();
         checks.push(checks::p7_every_notice_is_sent(&world.unsent_notices()));
         if self.plan.calm {
             let records = world.batches.records();
@@ -120,7 +123,9 @@ fn report_dead_letters(world: &mut World) {
     let dead: Vec<usize> = world
         .inputs
         .iter()
-        .flat_map(|queue| queue.dead_letters.iter().copied())
+        .flat_map(|queue| queue.dead_letters.iter())
+        .chain(world.dead.iter().flat_map(|queue| queue.all()))
+        .copied()
         .collect();
     for index in dead {
         world.note("dead letter", || index.to_string());

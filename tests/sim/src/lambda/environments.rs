@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use aggregator::shared_allocator::SharedAllocator;
+use shared::ports::QuarantineQueue;
 
 use super::Run;
 use super::invocation::{Execution, Function};
 use crate::act::Act;
-use crate::environment::{Environment, lock};
+use crate::environment::{DuplicateReports, Environment, lock};
 use crate::schedule::Happening;
 
 impl Run {
@@ -44,12 +45,13 @@ impl Run {
         }
         let (number, environment) = self.environment();
         let current = Arc::new(SharedAllocator::new(self.aggregator_config.limits));
-        let handler = aggregator::Handler::new(
-            self.aggregator_config.clone(),
-            environment.ports(),
-            environment,
-            current,
-        );
+        let config = self.aggregator_config.clone();
+        let mut ports = environment.ports();
+        ports.duplicates_queue = config
+            .duplicates_url
+            .is_some()
+            .then(|| Arc::new(DuplicateReports(environment.clone())) as Arc<dyn QuarantineQueue>);
+        let handler = aggregator::Handler::new(config, ports, environment, current);
         let function = Function::Aggregator(Arc::new(handler));
         Some(self.cold_start(number, function, false))
     }

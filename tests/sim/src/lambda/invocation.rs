@@ -13,6 +13,8 @@ use crate::queue::Received;
 pub(super) enum Function {
     Aggregator(Arc<aggregator::Handler>),
     Processor(Arc<batch_processor::Handler>),
+    /// An operator runs commands.
+    Operator,
 }
 
 /// An execution environment.
@@ -32,6 +34,7 @@ pub(super) enum Work {
     Ticket(Received<String>),
     /// The sweep, with the batches that it must send a ticket, and their due times.
     Sweep(Vec<(BatchId, Timestamp)>),
+    Operator,
 }
 
 /// The message ids that an invocation reported as failed; `None` for an error.
@@ -45,7 +48,7 @@ pub(super) struct Task {
     pub deadline_ms: u64,
     pub was_frozen: bool,
     pub timed_out: bool,
-    pub future: Pin<Box<dyn Future<Output = Outcome> + Send>>,
+    pub future: Pin<Box<dyn Future<Output = Outcome>>>,
     pub waker: Waker,
 }
 

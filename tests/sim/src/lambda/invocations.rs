@@ -14,9 +14,9 @@ use shared::message_attributes::MESSAGE_GROUP_ID;
 use super::Run;
 use super::invocation::{Execution, Function, Outcome, Task, TaskWaker, Work};
 use super::mappings::acknowledge;
+use super::operators::OPERATOR;
 use crate::act::Act;
 use crate::checks;
-use crate::clocks::START;
 use crate::environment::lock;
 use crate::queue::Received;
 use crate::schedule::Happening;
@@ -59,7 +59,7 @@ impl Run {
             Some(failures(response.batch_item_failures))
         });
         let work = Work::Input { source, messages };
-        self.start(environment, work, timeout_ms, future);
+        self.start_task(environment, work, timeout_ms, future);
     }
 
     /// Invokes a batch processor with a ticket or for the sweep.
@@ -86,7 +86,7 @@ impl Run {
                 event.records.push(message);
                 Event::Tickets(event)
             }
-            Work::Sweep(_) | Work::Input { .. } => Event::Sweep,
+            Work::Sweep(_) | Work::Input { .. } | Work::Operator => Event::Sweep,
         };
         let timeout_ms = self.plan.processor_timeout_ms;
         let invocation = batch_processor::Invocation {
@@ -100,19 +100,20 @@ impl Run {
                 Response::Swept(swept) => (!swept.cut_short).then(Vec::new),
             }
         });
-        self.start(environment, work, timeout_ms, future);
+        self.start_task(environment, work, timeout_ms, future);
     }
 
     fn deadline_after(&self, timeout_ms: u64, environment: u64) -> Timestamp {
         lock(&self.world).now_in(environment) + Duration::from_millis(timeout_ms)
     }
 
-    fn start(
+    /// Starts an invocation, or an operator's command.
+    pub(super) fn start_task(
         &mut self,
         environment: u64,
         work: Work,
         timeout_ms: u64,
-        future: Pin<Box<dyn Future<Output = Outcome> + Send>>,
+        future: Pin<Box<dyn Future<Output = Outcome>>>,
     ) {
         let number = self.number();
         let waker = Waker::from(Arc::new(TaskWaker {
@@ -134,9 +135,12 @@ impl Run {
                 )
             }
             Work::Sweep(_) => format!("#{number} in environment {environment} to sweep"),
+            Work::Operator => format!("#{number} by an operator"),
         });
-        let deadline_ms = world.now_ms + timeout_ms;
-        world.at(deadline_ms, Happening::Act(Act::Deadline(number)));
+        let deadline_ms = world.now_ms.saturating_add(timeout_ms);
+        if environment != OPERATOR {
+            world.at(deadline_ms, Happening::Act(Act::Deadline(number)));
+        }
         drop(world);
         self.tasks.insert(
             number,
@@ -187,6 +191,9 @@ impl Run {
         {
             Poll::Ready(outcome) => self.completed(number, outcome),
             Poll::Pending => {
+                if environment == OPERATOR {
+                    return;
+                }
                 let (kills, freezes) = {
                     let mut world = lock(&self.world);
                     let faults = world.plan.faults.clone();
@@ -236,7 +243,7 @@ impl Run {
             let lost = world.strikes_as(self.plan.faults.lose_answer, "answer lost");
             let source = match task.work {
                 Work::Input { source, .. } => Some(source),
-                Work::Ticket(_) | Work::Sweep(_) => None,
+                Work::Ticket(_) | Work::Sweep(_) | Work::Operator => None,
             };
             if let (Work::Sweep(left), Some(_)) = (&task.work, &outcome) {
                 world.check_swept(left);
@@ -246,6 +253,10 @@ impl Run {
             }
             if let Some(source) = source {
                 self.check_a_drained_source(&mut world, source);
+                let is_input = |task: &Task| matches!(task.work, Work::Input { .. });
+                if self.plan.calm && self.plan.urgent > 0.0 && !self.tasks.values().any(is_input) {
+                    world.check_urgent();
+                }
             }
         }
         if self
@@ -297,10 +308,9 @@ fn record(world: &World, index: usize) -> SqsMessage {
     message.message_id = Some(sent.sqs_message_id.to_string());
     message.body = Some(sent.body.as_ref().to_owned());
     message.event_source_arn = Some(sent.source.to_string());
-    let sent_at = START + Duration::from_millis(sent.sent_at_ms);
     message
         .attributes
-        .insert("SentTimestamp".to_owned(), sent_at.as_ms().to_string());
+        .insert("SentTimestamp".to_owned(), sent.sent_at.as_ms().to_string());
     let mut attributes = sent
         .attributes
         .as_ref()

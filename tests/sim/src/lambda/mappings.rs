@@ -139,7 +139,9 @@ pub(super) fn acknowledge(world: &mut World, plan: &Plan, work: Work, failures: 
                 }
             }
         }
-        Work::Ticket(ticket) if failures.is_empty() => world.tickets.delete(ticket.receipt),
-        Work::Ticket(_) | Work::Sweep(_) => {}
+        Work::Ticket(ticket) if failures.is_empty() => {
+            world.tickets.delete(ticket.receipt);
+        }
+        Work::Ticket(_) | Work::Sweep(_) | Work::Operator => {}
     }
 }

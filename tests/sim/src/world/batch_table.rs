@@ -8,7 +8,9 @@ use protocol::ids::BatchId;
 use protocol::invariants::{Broken, step_is_sound};
 use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
-use shared::ports::{BatchReply, BatchStore, ListPage, ListPosition, ListShard, PortError};
+use shared::ports::{
+    BatchReply, BatchStore, ListPage, ListPosition, ListShard, Overdue, PortError,
+};
 
 use super::fakes::now;
 use super::{REFUSAL, World};
@@ -59,6 +61,20 @@ impl World {
             page.batches.retain(|_| self.rng.u8(..) > 60);
         }
         page
+    }
+
+    /// Returns all entries of a list, as an operator reads them.
+    pub fn listed(&mut self, list: ListShard, due_before: Timestamp) -> Vec<Overdue> {
+        let mut found = Vec::new();
+        let mut after = None;
+        loop {
+            let page = self.overdue(list, due_before, after.as_ref());
+            found.extend(page.batches);
+            match page.next {
+                Some(next) => after = Some(next),
+                None => return found,
+            }
+        }
     }
 
     /// Returns the batches that a sweep which begins now must send a ticket, with their due times: those that are overdue by every
@@ -121,14 +137,17 @@ impl World {
                 write, before, now,
             ));
         }
-        if let BatchWrite::Seal { at, .. } = write {
+        if let BatchWrite::Seal { at, counts, .. } = write {
+            self.check_seal(before, counts);
             self.check(checks::p6_a_sealed_batch_is_due_soon(after, *at));
         }
         if let BatchWrite::Complete { .. } = write {
             self.check_numbers_given_up(after);
         }
         self.note_notice(before, write);
+        self.check_removed(before, write, after);
         self.note_waiting(batch, write);
+        self.note_paused(before, write);
         self.check_written(before, write, after);
         // The sink must have every part that the record marks as delivered.
         for (index, part) in after.parts.iter().enumerate() {

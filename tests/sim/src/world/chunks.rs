@@ -13,7 +13,6 @@ use shared::ports::{ChunkReply, ChunkStore, Piece, PortError};
 use super::World;
 use super::fakes::now;
 use crate::checks;
-use crate::clocks::START;
 use crate::fate::denied;
 
 /// How long after the faults stopped somebody repairs the permission to read chunks.
@@ -29,6 +28,9 @@ impl World {
     ) -> Result<ChunkReply, PortError> {
         let reply = now(self.chunks.put(place, id, piece, expires_at))?;
         self.note("chunk put", || format!("{id} {reply:?}"));
+        if reply == ChunkReply::Stored {
+            *self.ledger.pieces.entry(id.chunk.batch).or_default() += 1;
+        }
         let expires_at = match place {
             ChunkPlace::Table => expires_at,
             ChunkPlace::S3(_) => self.now() + Duration::from_secs(self.plan.chunk_days * 86_400),
@@ -48,13 +50,14 @@ impl World {
             self.note("chunk denied", || id.to_string());
             return Err(denied());
         }
+        *self.ledger.reads.entry(id.chunk.batch).or_default() += 1;
         now(self.chunks.get(place, id))
     }
 
     fn is_denied(&self, prefix: &str, id: PieceId) -> bool {
         self.plan.denial.is_some_and(|denial| {
             // A prefix that is never repaired is left: later batches can be read.
-            let calm_at = START + Duration::from_millis(self.plan.calm_at_ms + REPAIR_MS);
+            let calm_at = self.plan.start + Duration::from_millis(self.plan.calm_at_ms + REPAIR_MS);
             let has_ended = match denial.ends {
                 true => calm_at <= self.now(),
                 false => calm_at <= id.chunk.batch.opened_at(),

@@ -74,6 +74,9 @@ impl World {
         self.note("claimed", || {
             format!("{id} by {message} at {}/{}", seat.shard, seat.seq)
         });
+        if claim.place.is_some_and(|place| place.is_taken_over) {
+            self.note("place taken over", || id.to_string());
+        }
         if let Some(LockItem {
             state: LockState::Live { shard, seq },
             ..
@@ -259,9 +262,13 @@ impl World {
     }
 
     /// Returns the live claims among `ids`.
-    pub fn stored(&self, ids: &[EventId]) -> Vec<StoredEvent> {
+    pub fn stored(&mut self, ids: &[EventId]) -> Vec<StoredEvent> {
         let read = now(self.locks.read_events(ids));
-        read.map(|(events, _)| events).unwrap_or_default()
+        let events = read.map(|(events, _)| events).unwrap_or_default();
+        for event in &events {
+            *self.ledger.reads.entry(event.shard.batch).or_default() += 1;
+        }
+        events
     }
 
     /// The table's TTL removes some of the expired items.

@@ -1,6 +1,11 @@
 //! Notices that batches are complete, or went into error.
 
+use std::collections::BTreeSet;
+
 use protocol::batch::{BatchRecord, BatchWrite};
+use protocol::ids::BatchId;
+use protocol::seqs::SeqSet;
+use serde_json::Value;
 use shared::ports::NoticeMessage;
 
 use super::World;
@@ -17,6 +22,9 @@ impl World {
             "notice repeated"
         };
         self.note(kind, || id.clone());
+        if notice.kind == "complete" {
+            self.check_counts_of(notice);
+        }
         let happened = self.ledger.may_be_noticed.contains(id);
         self.check(checks::inv27_a_notice_is_about_what_happened(id, happened));
         match first {
@@ -53,6 +61,45 @@ impl World {
             }
             _ => {}
         }
+    }
+
+    /// Checks that the numbers in the notice of a complete batch are those of the sink.
+    fn check_counts_of(&mut self, notice: &NoticeMessage) {
+        let manifest: Value = serde_json::from_str(&notice.manifest).unwrap_or_default();
+        let batch = manifest["batchId"].as_str();
+        let Some(batch) = batch.and_then(|id| id.parse::<BatchId>().ok()) else {
+            return;
+        };
+        // The sink may have got a part before it was set aside.
+        if self.ledger.aside.iter().any(|(other, _)| *other == batch) {
+            return;
+        }
+        let parts = (0..).map_while(|index| self.ledger.parts.get(&format!("{batch}/{index}")));
+        let given: usize = parts.map(|part| part.count).sum();
+        let rejected = self.ledger.rejected.get(&batch).map_or(0, SeqSet::len);
+        let count = |name: &str| manifest["counts"][name].as_u64();
+        let check = checks::p8_a_notice_counts_what_the_sink_has(
+            &notice.id,
+            [count("delivered"), count("rejected")],
+            [given as u64 - rejected, rejected],
+        );
+        self.check(check);
+    }
+
+    /// Checks that the notices which a write removes were sent.
+    pub fn check_removed(&mut self, before: &BatchRecord, write: &BatchWrite, after: &BatchRecord) {
+        let batch = before.batch_id;
+        // Nobody is to be told where `COMPLETION` is not set.
+        let drops = matches!(write, BatchWrite::Complete { notice: None, .. });
+        if drops && !self.plan.always_notices() {
+            return;
+        }
+        let kept: BTreeSet<String> = after.notices.iter().map(|one| one.id(batch)).collect();
+        let removed = before.notices.iter().map(|one| one.id(batch));
+        let unsent: Vec<String> = removed
+            .filter(|id| !kept.contains(id) && !self.ledger.notices.contains_key(id))
+            .collect();
+        self.check(checks::inv33_what_is_removed_was_sent(batch, &unsent));
     }
 
     fn note_due(&mut self, id: String) {

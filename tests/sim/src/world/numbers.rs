@@ -1,14 +1,71 @@
 //! The numbers of parts.
 
-use protocol::batch::{BatchRecord, PartState};
+use protocol::batch::{BatchRecord, BatchWrite, PartState};
 use protocol::sequence::{PartId, Sequence, SequenceScope};
-use shared::ports::SequenceStore;
+use shared::ports::{PortError, SequenceStore};
 
 use super::World;
 use super::fakes::now;
 use crate::checks;
+use crate::ledger::SequenceLook;
 
 impl World {
+    /// An environment reads a sequence.
+    pub fn look_at_sequence(
+        &mut self,
+        environment: u64,
+        scope: &SequenceScope,
+    ) -> Result<Sequence, PortError> {
+        let sequence = now(self.sequences.read(scope))?;
+        let ended = sequence.holder.filter(|holder| {
+            let record = self.batches.get(holder.batch);
+            record.is_none_or(|record| {
+                let part = record.parts.get(holder.part);
+                let has_ended = part.is_some_and(|part| part.state != PartState::Frozen);
+                has_ended || record.status.is_none()
+            })
+        });
+        let look = SequenceLook {
+            scope: scope.clone(),
+            ended,
+        };
+        self.ledger.looks.insert(environment, look);
+        Ok(sequence)
+    }
+
+    /// Checks that a part which is put back does not wait for the number of a part that had ended when it looked.
+    pub fn check_number_awaited(
+        &mut self,
+        environment: u64,
+        record: &BatchRecord,
+        write: &BatchWrite,
+    ) {
+        let put_back = matches!(
+            write,
+            BatchWrite::GiveUp {
+                failure: None,
+                verify_at: None,
+                ..
+            }
+        );
+        let plan = &self.plan;
+        // A write that is applied late belongs to an earlier look.
+        let only_numbers = plan.sequence
+            && plan.hours.is_none()
+            && plan.pauses.is_empty()
+            && plan.events_per_second == 0
+            && plan.faults.apply_late == 0.0;
+        let part = record.frozen_part().map(|(_, part)| part);
+        let has_none = part.is_none_or(|part| part.sequence.is_none());
+        let look = self.ledger.looks.get(&environment);
+        let look = look.filter(|look| look.scope == SequenceScope::of(record));
+        if let Some(look) = look.filter(|_| put_back && only_numbers && has_none) {
+            let check =
+                checks::p7_no_part_waits_for_one_that_has_ended(record.batch_id, look.ended);
+            self.check(check);
+        }
+    }
+
     /// Notes that a part took a number after it had ended: by a processor that had lost its lease, or by a write that came late.
     pub fn number_taken(&mut self, taken: Sequence) {
         let Some(part) = taken.holder else {

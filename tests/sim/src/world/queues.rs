@@ -14,7 +14,22 @@ use crate::fate::{throttled, unanswered};
 use crate::ledger::Accepted;
 use crate::sources::source_index;
 
+/// How old a batch gets before the sweep has it set aside.
+const BATCH_LIFE: Duration = Duration::from_secs(10 * 86_400);
+
 impl World {
+    /// A function sends a ticket.
+    pub fn ticket_of_function(&mut self, ticket: &Ticket, delay: Duration) {
+        if ticket.reason == Some(TicketReason::Quarantine) {
+            let skew = Duration::from_millis(self.plan.skew_max_ms as u64);
+            let opened_at = ticket.batch_id.opened_at();
+            let is_old = opened_at + BATCH_LIFE <= self.now() + 2 * skew;
+            let check = checks::p8_no_young_batch_is_set_aside(ticket.batch_id, is_old);
+            self.check(check);
+        }
+        self.ticket(ticket, delay);
+    }
+
     /// A ticket arrives at the batch queue.
     pub fn ticket(&mut self, ticket: &Ticket, delay: Duration) {
         let (batch, now) = (ticket.batch_id, self.now());
@@ -143,15 +158,13 @@ impl World {
                     self.chunk_reported_lost(chunk, &message.body);
                 }
                 if message.reason.starts_with("`QUOTA`: beyond") {
-                    let sent = self.ledger.message(&message.sqs_message_id);
-                    let quota = sent.and_then(|sent| sent.quota());
-                    self.ledger.beyond.extend(quota);
-                    self.note("beyond a quota", || message.sqs_message_id.to_string());
+                    self.beyond_quota(message);
                 }
                 if let Some(sent) = self.ledger.message(&message.sqs_message_id).cloned() {
                     self.check(checks::p8_the_quarantine_has_what_was_sent(message, &sent));
-                    self.quarantined.push(message.clone());
                 }
+                let now_ms = self.now_ms;
+                self.quarantined.send((now_ms, message.clone()), now_ms);
                 let edited = self.ledger.edited.contains(&message.sqs_message_id);
                 if let Some(sent) = self.ledger.message(&message.sqs_message_id)
                     && (*sent.body == *message.body || edited)

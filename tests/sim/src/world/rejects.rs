@@ -1,6 +1,7 @@
 //! Events that the sink rejects because of their bodies, and the corrected bodies that producers send then.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use aggregator::records::CONFLICT;
 use protocol::batch::BatchRecord;
@@ -51,7 +52,7 @@ impl World {
         corrected.sqs_message_id = format!("m{index}").parse().expect("a short text is an id");
         corrected.body_hash = BodyHash::of(body.as_bytes());
         corrected.body = Arc::from(body);
-        corrected.sent_at_ms = at_ms;
+        corrected.sent_at = self.plan.start + Duration::from_millis(at_ms);
         (corrected.acknowledged_at, corrected.reported) = (None, false);
         self.note("corrected", || format!("{id} by m{index} at {at_ms}"));
         let source = source_index(&corrected.source);

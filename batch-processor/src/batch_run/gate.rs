@@ -1,0 +1,241 @@
+//! Keeps a batch from the sink until it may go on: asks [`gate`], takes turns and numbers, and puts the batch back.
+
+use std::time::Duration;
+
+use protocol::gate::{Conditions, Gate, Wait, Why, gate, goes_to_the_sink};
+use protocol::limits::{
+    CLOCK_SKEW_MAX, DUE_GRACE, SQS_DELAY_MAX, TICKETS_IN_CHAIN_MAX, TURNS_AHEAD,
+};
+use protocol::planted::{Bug, planted};
+use protocol::retry::RetryPolicy;
+use protocol::sequence::PartId;
+use protocol::time::Timestamp;
+use protocol::turns::{Turn, kept_turn};
+use shared::retry::Budget;
+use shared::wire::TicketReason;
+use tracing::info;
+
+use super::BatchRun;
+use crate::sequences::{Numbered, look_again_at};
+use crate::ticket_end::TicketEnd;
+
+/// How long an invocation waits for a turn. A ticket and another invocation would cost more than a short wait, and the turns of others,
+/// which are used some seconds late, would pass unused.
+const TURN_WAIT_MAX: Duration = Duration::from_secs(15);
+
+impl BatchRun<'_> {
+    /// Returns once the batch may go on. A batch that must wait costs the reads of the pauses, of the numbers with the record of the part that
+    /// has the last one, and of the turns: none of them grows with the batch.
+    pub(super) async fn pass_gate_before_reading(&mut self) -> Result<(), TicketEnd> {
+        // The pauses are read for every ticket and with strong consistency, so that no ticket that comes after a pause was made
+        // overlooks it.
+        let pauses = || self.components.pause_store.read();
+        let pauses = self.budgets.work.call(RetryPolicy::CONTROL, pauses).await?;
+        self.pauses = pauses.pauses;
+        let behind = match self.ask(Conditions::default()) {
+            Gate::Deliver => self.behind().await?,
+            Gate::Wait(_) => None,
+        };
+        self.pass_gate(behind).await
+    }
+
+    /// Returns once the batch may go on, unless its number keeps it: `behind` is the part that does.
+    pub(super) async fn pass_gate(&mut self, behind: Option<PartId>) -> Result<(), TicketEnd> {
+        let components = self.components;
+        let mut conditions = Conditions {
+            behind: behind.map(|part| (part, self.number_at())),
+            ..Conditions::default()
+        };
+        loop {
+            if let Gate::Wait(wait) = self.ask(conditions) {
+                self.wait(wait).await?;
+                continue;
+            }
+            let record = self.batch.record();
+            let now = self.budgets.work.clock.now();
+            let rate = match &components.rate {
+                Some(rate) if goes_to_the_sink(record, now) => rate,
+                Some(_) | None => return Ok(()),
+            };
+            if kept_turn(record, now).is_some() {
+                return Ok(());
+            }
+            let ahead = match self.may_send_ticket() {
+                true => TURNS_AHEAD,
+                false => TURN_WAIT_MAX,
+            };
+            match rate.take_turn(record, ahead, &self.budgets.work).await? {
+                Turn::Taken { at, .. } => self.batch.keep_turn(Some(at)),
+                Turn::Full { until } => {
+                    self.batch.keep_turn(None);
+                    conditions.turns_full_until = Some(until);
+                }
+            }
+        }
+    }
+
+    /// Lets a part of `events_count` events go to the sink, if deliveries have a rate. Returns the turn of the next part then.
+    pub(super) async fn begin(
+        &mut self,
+        events_count: usize,
+    ) -> Result<Option<Timestamp>, TicketEnd> {
+        let components = self.components;
+        let is_later = self.batch.record().parts.len() > 1 && planted(Bug::TurnOnlyOnce);
+        let Some(rate) = components.rate.as_ref().filter(|_| !is_later) else {
+            return Ok(None);
+        };
+        loop {
+            match rate.begin(events_count as u64, &self.budgets.work).await? {
+                Ok(next_turn_at) => return Ok(Some(next_turn_at)),
+                // Another part began late. If it takes long, this one goes after those that have turns.
+                Err(until) => {
+                    if !self.sleep_until(until).await {
+                        self.batch.keep_turn(None);
+                    }
+                    self.pass_gate(None).await?;
+                }
+            }
+        }
+    }
+
+    /// Takes the number of a frozen part and writes it to the record.
+    pub(super) async fn take_number(&mut self, index: usize) -> Result<u64, TicketEnd> {
+        let sequences = &self.components.sequences;
+        let record = self.batch.record();
+        match sequences.take(record, index, &self.budgets.work).await? {
+            Numbered::Number(number) => {
+                let part = self.batch.record().parts.get(index);
+                if part.and_then(|part| part.sequence) != Some(number) {
+                    self.batch.number(index, number).await?;
+                }
+                Ok(number)
+            }
+            Numbered::Held(holder) => {
+                let until = self.number_at();
+                let why = Why::Number(holder);
+                Err(self.put_back(Wait { until, why }).await)
+            }
+        }
+    }
+
+    /// Gives up the number of a part that was delivered or set aside, if it may have one.
+    pub(super) async fn give_number_up(
+        &self,
+        index: usize,
+        budget: &Budget<'_>,
+    ) -> Result<(), TicketEnd> {
+        let record = self.batch.record();
+        let numbered = record.parts.get(index).and_then(|part| part.sequence);
+        if numbered.is_none() && !self.components.delivery.needs_sequence() {
+            return Ok(());
+        }
+        let sequences = &self.components.sequences;
+        Ok(sequences.give_up(record, index, budget).await?)
+    }
+
+    /// Returns a budget for the attempts at a part: none begins outside the hours of delivery.
+    pub(super) fn in_hours(&self) -> Budget<'_> {
+        let work = self.budgets.work;
+        let Some(hours) = &self.components.hours else {
+            return work;
+        };
+        let now = work.clock.now();
+        // The hours may have ended since the gate was asked.
+        let ended_at = (!planted(Bug::HoursOverlooked)).then_some(now);
+        let closes_at = hours.open_until(now).or(ended_at);
+        Budget {
+            stop_at: closes_at.map_or(work.stop_at, |at| at.min(work.stop_at)),
+            ..work
+        }
+    }
+
+    /// Asks the gate, with the pauses and the hours too.
+    fn ask(&self, conditions: Conditions<'_>) -> Gate {
+        let now = self.budgets.work.clock.now();
+        let hours = self.components.hours.as_ref();
+        let conditions = Conditions {
+            pauses: &self.pauses,
+            closed_until: hours.and_then(|hours| hours.closed_until(now)),
+            ..conditions
+        };
+        gate(self.batch.record(), &conditions, now)
+    }
+
+    /// Returns the part that must be delivered or set aside before the next part gets its number.
+    async fn behind(&self) -> Result<Option<PartId>, TicketEnd> {
+        let record = self.batch.record();
+        let frozen = record.frozen_part();
+        let has_number = frozen.is_some_and(|(_, part)| part.sequence.is_some());
+        let goes_on = !goes_to_the_sink(record, self.budgets.work.clock.now());
+        if !self.components.delivery.needs_sequence() || has_number || goes_on {
+            return Ok(None);
+        }
+        let sequences = &self.components.sequences;
+        Ok(sequences.behind(record, &self.budgets.work).await?)
+    }
+
+    /// Returns when a part that waits for its number is looked at again. It may have one since its batch closed or, if that is later,
+    /// since the hours of delivery began.
+    fn number_at(&self) -> Timestamp {
+        let now = self.budgets.work.clock.now();
+        let hours = self.components.hours.as_ref();
+        let opened_at = hours.and_then(|hours| hours.open_since(now));
+        let closed_at = self.batch.record().closed_at();
+        look_again_at(opened_at.map_or(closed_at, |at| at.max(closed_at)), now)
+    }
+
+    /// Waits for a turn that comes soon; puts the batch back otherwise.
+    async fn wait(&mut self, wait: Wait) -> Result<(), TicketEnd> {
+        if wait.why == Why::Turn && self.sleep_until(wait.until).await {
+            return Ok(());
+        }
+        Err(self.put_back(wait).await)
+    }
+
+    /// Waits until `until`, if that is soon; returns whether it did.
+    async fn sleep_until(&self, until: Timestamp) -> bool {
+        let work = &self.budgets.work;
+        let time = work.clock.now().until(until);
+        let is_soon = time <= TURN_WAIT_MAX && work.clock.now() + time < work.stop_at;
+        if is_soon {
+            work.clock.sleep(time).await;
+        }
+        is_soon
+    }
+
+    /// Puts the batch back, and returns how the ticket ends. If it need not wait for long, a ticket is sent; otherwise the sweep sends one.
+    async fn put_back(&mut self, wait: Wait) -> TicketEnd {
+        let Wait { until, why } = wait;
+        info!(batch_id = %self.id(), %until, ?why, "batch must wait");
+        let at = until + CLOCK_SKEW_MAX;
+        // A pause may end before, and then the sweep must find the batch by the end that the pause had.
+        let may_send = self.may_send_ticket() && why != Why::Pause;
+        let is_soon = may_send && self.budgets.work.clock.now().until(at) < SQS_DELAY_MAX;
+        let due_at = match is_soon {
+            true => at + DUE_GRACE,
+            false => until,
+        };
+        if let Err(end) = self.batch.put_back(due_at, why).await {
+            return end;
+        }
+        let completion = &self.components.completion;
+        if is_soon
+            && let Err(end) = completion
+                .send_ticket(self.id(), at, TicketReason::Sweep, self.budgets)
+                .await
+        {
+            return end;
+        }
+        TicketEnd::Done("waiting")
+    }
+
+    /// Returns whether this invocation may send the next ticket of the batch. Lambda stops a chain of tickets that each come from the
+    /// invocation before. A ticket of the sweep begins another chain.
+    fn may_send_ticket(&self) -> bool {
+        !self
+            .batch
+            .record()
+            .attempts
+            .is_multiple_of(TICKETS_IN_CHAIN_MAX)
+    }
+}

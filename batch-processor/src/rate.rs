@@ -1,0 +1,91 @@
+//! The rate of deliveries: takes turns, and lets one part after the other begin.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use protocol::batch::BatchRecord;
+use protocol::retry::RetryPolicy;
+use protocol::time::Timestamp;
+use protocol::turns::{Turn, Turns};
+use shared::ports::{PortError, TurnStore};
+use shared::retry::Budget;
+
+/// The rate of deliveries.
+pub(crate) struct Rate {
+    pub(crate) events_per_second: u64,
+    pub(crate) turn_store: Arc<dyn TurnStore>,
+}
+
+impl Rate {
+    /// Takes a turn for everything that is left of a batch, unless it is farther away than `ahead`.
+    pub(crate) async fn take_turn(
+        &self,
+        record: &BatchRecord,
+        ahead: Duration,
+        budget: &Budget<'_>,
+    ) -> Result<Turn, PortError> {
+        let events_count = record.undelivered_count();
+        let mut attempt = 0;
+        loop {
+            let (read, turns) = self.read(budget).await?;
+            let turn = turns.take(events_count, ahead, budget.clock.now());
+            match turn {
+                Turn::Full { .. } => return Ok(turn),
+                Turn::Taken { turns, .. } if self.replace(read, turns, budget).await? => {
+                    return Ok(turn);
+                }
+                Turn::Taken { .. } => self.pause(&mut attempt, budget).await?,
+            }
+        }
+    }
+
+    /// Lets a part of `events_count` events go to the sink. Returns when the next part may go.
+    ///
+    /// # Errors
+    /// `Err` within: the part may not go before that time.
+    pub(crate) async fn begin(
+        &self,
+        events_count: u64,
+        budget: &Budget<'_>,
+    ) -> Result<Result<Timestamp, Timestamp>, PortError> {
+        let mut attempt = 0;
+        loop {
+            let (read, turns) = self.read(budget).await?;
+            match turns.begin(events_count, budget.clock.now()) {
+                Err(until) => return Ok(Err(until)),
+                Ok(turns) if self.replace(read, turns, budget).await? => {
+                    return Ok(Ok(turns.next_at));
+                }
+                Ok(_) => self.pause(&mut attempt, budget).await?,
+            }
+        }
+    }
+
+    /// Returns the turns as they were read, and those of them that count.
+    async fn read(&self, budget: &Budget<'_>) -> Result<(Option<Turns>, Turns), PortError> {
+        let read = || self.turn_store.read();
+        let read = budget.call(RetryPolicy::CONTROL, read).await?;
+        Ok((read, Turns::at_rate(read, self.events_per_second)))
+    }
+
+    /// After a lost reply, the write is sent again and refused. Then a turn was taken that nobody uses, or a part begins that waits for
+    /// its own time.
+    async fn replace(
+        &self,
+        from: Option<Turns>,
+        to: Turns,
+        budget: &Budget<'_>,
+    ) -> Result<bool, PortError> {
+        let replace = || self.turn_store.replace(from, to);
+        budget.call(RetryPolicy::CONTROL, replace).await
+    }
+
+    /// Others take turns at this moment.
+    async fn pause(&self, attempt: &mut u32, budget: &Budget<'_>) -> Result<(), PortError> {
+        *attempt += 1;
+        match budget.pause(RetryPolicy::CONTROL, *attempt).await {
+            true => Ok(()),
+            false => Err(PortError::DeadlineReached),
+        }
+    }
+}

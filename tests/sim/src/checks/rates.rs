@@ -1,0 +1,85 @@
+//! The checks of the rate of deliveries.
+
+use std::time::Duration;
+
+use protocol::invariants::{Check, hold};
+use protocol::time::Timestamp;
+
+use crate::ledger::Handed;
+
+/// The share of the rate that is reached while parts wait, in percent.
+const REACHED_PERCENT: u64 = 95;
+
+/// P12 rate: in no time that ends now, more events began than the rate allows and one part has. `late_max` is the longest time for which
+/// a part that was let through takes to the sink, with the difference of two clocks.
+pub fn p12_the_rate_is_not_exceeded(handed: &[Handed], rate: u64, late_max: Duration) -> Check {
+    let Some(last) = handed.last() else {
+        return Ok(());
+    };
+    let (mut events, mut largest) = (0, 0);
+    let mut excess = None;
+    for one in handed.iter().rev() {
+        events += one.events;
+        largest = largest.max(one.events);
+        let time_ms = (one.at.until(last.at) + late_max).as_millis() as u64;
+        if events.saturating_sub(largest) * 1_000 > rate * time_ms {
+            excess.get_or_insert((events, one.at));
+        }
+    }
+    hold("P12 the_rate_is_not_exceeded", excess.is_none(), || {
+        format!(
+            "{excess:?}: that many events since then at {}, and the rate is {rate}",
+            last.at
+        )
+    })
+}
+
+/// P12 rate: from a time on at which parts wait, as many events begin as the rate allows, but for 5 %.
+pub fn p12_the_rate_is_reached(handed: &[Handed], from: Timestamp, rate: u64) -> Check {
+    let later = || handed.iter().filter(|one| one.at >= from);
+    let until = later().map(|one| one.at).max().unwrap_or(from);
+    let (events, largest) = later().fold((0, 0), |(events, largest), one| {
+        (events + one.events, u64::max(largest, one.events))
+    });
+    let time_ms = from.until(until).as_millis() as u64;
+    let wanted = rate * time_ms * REACHED_PERCENT / 100_000;
+    hold(
+        "P12 the_rate_is_reached",
+        events + largest >= wanted,
+        || format!("{events} events from {from} to {until}, expected {wanted}"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn handed(parts: &[(u64, u64)]) -> Vec<Handed> {
+        let part = |(secs, events): &(u64, u64)| Handed {
+            key: String::new(),
+            at: Timestamp::from_ms(secs * 1_000),
+            events: *events,
+        };
+        parts.iter().map(part).collect()
+    }
+
+    #[test]
+    fn more_than_the_rate_and_one_part_is_too_much() {
+        let exceeds = |parts: &[(u64, u64)]| {
+            p12_the_rate_is_not_exceeded(&handed(parts), 2, Duration::ZERO).is_err()
+        };
+        assert!(!exceeds(&[(0, 10), (5, 10), (10, 10)]));
+        assert!(exceeds(&[(0, 10), (4, 10)]));
+        assert!(exceeds(&[(0, 1), (0, 4), (100, 3), (100, 2)]));
+        assert!(!exceeds(&[(0, 100)]));
+    }
+
+    #[test]
+    fn a_gap_in_which_parts_wait_is_too_long() {
+        let reached = |parts: &[(u64, u64)]| {
+            p12_the_rate_is_reached(&handed(parts), Timestamp::EPOCH, 2).is_ok()
+        };
+        assert!(reached(&[(0, 10), (5, 10), (10, 10)]));
+        assert!(!reached(&[(0, 10), (5, 10), (100, 10)]));
+    }
+}

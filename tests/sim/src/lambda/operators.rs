@@ -1,0 +1,129 @@
+//! Operators, who run `batchctl`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use batchctl::cli::run_on;
+use batchctl::failure::{Done, Failure};
+use shared::ports::Clock;
+
+use super::Run;
+use super::invocation::{Execution, Function, Work};
+use crate::environment::{Environment, lock};
+use crate::pauses::PlannedPause;
+use crate::sources::source;
+use crate::stack::service;
+
+/// The environment in which operators run their commands. Its clock is right.
+pub(super) const OPERATOR: u64 = 0;
+/// How often a command is run again that failed, and how long after that.
+const ATTEMPTS_MAX: usize = 20;
+const AGAIN_AFTER: Duration = Duration::from_secs(5);
+
+impl Run {
+    /// An operator makes a pause of the plan.
+    pub(super) fn pause(&mut self, index: usize) {
+        let pause = self.plan.pauses[index].clone();
+        let mut words = vec!["pause".to_owned(), "--for".to_owned()];
+        words.push(format!("{}s", pause.length_ms / 1_000));
+        self.operate(0, vec![with_reason(with_scope(words, &pause))]);
+    }
+
+    /// An operator ends a pause of the plan. Some commands die before they send tickets.
+    pub(super) fn resume_deliveries(&mut self, index: usize) {
+        let pause = self.plan.pauses[index].clone();
+        if !pause.sends_tickets {
+            let mut world = lock(&self.world);
+            let (scope, now) = (pause.scope(), world.now());
+            let mut pauses = world.pauses.stored.clone();
+            pauses.resume(&scope.0, &scope.1, now);
+            world.write_pauses(&pauses);
+            return;
+        }
+        let words = vec!["resume".to_owned()];
+        self.operate(0, vec![with_reason(with_scope(words, &pause))]);
+    }
+
+    /// An operator redrives the dead letters of every source, and then what is in the quarantine.
+    pub(super) fn redrive(&mut self) {
+        lock(&self.world).collect_dead_letters();
+        for number in 0..self.plan.sources {
+            let dead_letters = words(&["redrive", "--from", "dead-letters", "--all", "--yes"]);
+            let mut commands = vec![dead_letters];
+            commands.extend(self.redrive_from_quarantine(number));
+            self.operate(number, commands);
+        }
+    }
+
+    /// An operator redrives what is in the quarantine.
+    pub(super) fn redrive_quarantine(&mut self) {
+        for number in 0..self.plan.sources {
+            let command = self.redrive_from_quarantine(number);
+            self.operate(number, Vec::from_iter(command));
+        }
+    }
+
+    fn redrive_from_quarantine(&self, number: usize) -> Option<Vec<String>> {
+        let of_source = format!("attributes.source == '{}'", source(number));
+        let from = [
+            "redrive",
+            "--from",
+            "quarantine",
+            "--yes",
+            "--where",
+            &of_source,
+        ];
+        self.deployed.quarantine.then(|| words(&from))
+    }
+
+    /// Runs commands on the stack of a source, one after the other. One that fails is run again.
+    fn operate(&mut self, number: usize, commands: Vec<Vec<String>>) {
+        let seed = lock(&self.world).rng.u64(..);
+        let config = &self.processor_config;
+        let environment = Environment::new(self.world.clone(), OPERATOR, config, seed);
+        let environment = Arc::new(environment);
+        self.environments.entry(OPERATOR).or_insert(Execution {
+            function: Function::Operator,
+            frozen_until_ms: 0,
+            last: false,
+        });
+        lock(&self.world).note("operator", || format!("{commands:?}"));
+        let service = service(&environment, &self.deployed, number);
+        let future = Box::pin(async move {
+            for words in commands {
+                for _ in 0..ATTEMPTS_MAX {
+                    match run_on(&service, &words).await {
+                        Ok(Done::Yes | Done::NotFound) | Err(Failure::NotFound(_)) => break,
+                        Ok(Done::OnlyShown | Done::Stopped(_)) | Err(_) => {
+                            environment.sleep(AGAIN_AFTER).await;
+                        }
+                    }
+                }
+            }
+            Some(Vec::new())
+        });
+        self.start_task(OPERATOR, Work::Operator, u64::MAX, future);
+    }
+}
+
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+fn with_scope(mut words: Vec<String>, pause: &PlannedPause) -> Vec<String> {
+    if let Some(number) = pause.source {
+        words.extend(["--source".to_owned(), source(number).to_string()]);
+    }
+    if let Some(key) = &pause.key {
+        words.extend(["--key".to_owned(), key.to_string()]);
+    }
+    if pause.source.is_none() && pause.key.is_none() {
+        words.push("--all".to_owned());
+    }
+    words
+}
+
+fn with_reason(mut words: Vec<String>) -> Vec<String> {
+    words.extend(["--yes", "--why", "simulated", "--by", "operator"].map(str::to_owned));
+    words
+}

@@ -1,0 +1,56 @@
+//! The rate of deliveries, by what was handed to the sink.
+
+use std::time::Duration;
+
+use sinks::Part;
+
+use super::World;
+use crate::checks;
+use crate::ledger::Handed;
+
+/// Longest time for which an environment is frozen.
+const FROZEN_MAX: Duration = Duration::from_secs(150);
+/// How long after it was let through a part is at the sink, without faults.
+const HAND_OVER_MAX: Duration = Duration::from_secs(2);
+
+impl World {
+    /// Checks that the rate holds when a part is handed to the sink for the first time.
+    pub fn check_rate(&mut self, part: &Part) {
+        let rate = self.plan.events_per_second;
+        let (key, now) = (part.key(), self.now());
+        if rate == 0 || self.ledger.handed.iter().any(|one| one.key == key) {
+            return;
+        }
+        self.ledger.handed.push(Handed {
+            key,
+            at: now,
+            events: part.items.len() as u64,
+        });
+        let late_max = match self.plan.calm {
+            true => HAND_OVER_MAX,
+            false => FROZEN_MAX + Duration::from_millis(self.plan.processor_timeout_ms),
+        };
+        let skew = Duration::from_millis(2 * self.plan.skew_max_ms as u64);
+        let handed = &self.ledger.handed;
+        let check = checks::p12_the_rate_is_not_exceeded(handed, rate, late_max + skew);
+        self.check(check);
+    }
+
+    /// Checks that the rate was reached from the time on at which the last batch had closed, in a history in which nothing else keeps
+    /// parts from the sink.
+    pub fn check_rate_reached(&mut self) {
+        let plan = &self.plan;
+        let alone = plan.hours.is_none() && plan.pauses.is_empty() && !plan.sequence;
+        let records = self.batches.records();
+        let closed_at = records.iter().map(|record| record.closed_at()).max();
+        if let Some(from) = closed_at
+            && plan.events_per_second > 0
+            && plan.calm
+            && alone
+        {
+            let rate = plan.events_per_second;
+            let check = checks::p12_the_rate_is_reached(&self.ledger.handed, from, rate);
+            self.check(check);
+        }
+    }
+}
