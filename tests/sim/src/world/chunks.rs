@@ -50,8 +50,11 @@ impl World {
             self.note("chunk denied", || id.to_string());
             return Err(denied());
         }
-        *self.ledger.reads.entry(id.chunk.batch).or_default() += 1;
-        now(self.chunks.get(place, id))
+        let piece = now(self.chunks.get(place, id))?;
+        // A small chunk may be in the table or in the bucket, and is looked for in both.
+        let count = u64::from(piece.is_some());
+        *self.ledger.reads.entry(id.chunk.batch).or_default() += count;
+        Ok(piece)
     }
 
     fn is_denied(&self, prefix: &str, id: PieceId) -> bool {
