@@ -237,7 +237,10 @@ mod tests {
 
     #[test]
     fn every_key_and_every_variable_can_be_explained() {
-        let output = Output { json: true };
+        let output = Output {
+            json: true,
+            quiet: false,
+        };
         for name in shared::config::keys().chain(shared::config::variable_names()) {
             assert_eq!(explain(name, output).unwrap(), Done::Yes);
         }
