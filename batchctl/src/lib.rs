@@ -19,7 +19,7 @@ mod listing;
 pub mod outcome;
 pub mod ports;
 mod progress;
-pub mod receive;
+mod receive;
 mod reject_lists;
 mod rejected;
 mod replayed;

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use aws_sdk_sqs::Client;
 use protocol::batch::Listing;
 use protocol::claim::LockItem;
 use protocol::ids::{BatchId, EventId, Seq};
@@ -13,7 +12,6 @@ use shared::message_attributes::AttributeMap;
 use shared::ports::{Overdue, PortError};
 
 use crate::failure::Failure;
-use crate::receive::{Received, Sent};
 
 /// The lock items, as an operator looks at them and has them forgotten.
 #[async_trait]
@@ -42,6 +40,33 @@ pub trait BatchCatalogue: Send + Sync {
 
     /// Returns every complete batch that was opened at or after `since`.
     async fn complete(&self, since: Timestamp) -> Result<Summaries, PortError>;
+}
+
+/// A message that was received.
+#[derive(Clone, Debug)]
+pub struct Received {
+    pub message_id: String,
+    pub receipt: String,
+    pub body: String,
+    pub attributes: AttributeMap,
+    /// When it was first received, in epoch milliseconds.
+    pub first_received_at: Option<u64>,
+    pub sent_at: Option<u64>,
+}
+
+impl Received {
+    /// Returns the text of a message attribute.
+    pub fn attribute(&self, name: &str) -> Option<&str> {
+        self.attributes.get(name)?.string_value.as_deref()
+    }
+}
+
+/// What became of a message that was sent.
+#[derive(Debug)]
+pub enum Sent {
+    Yes,
+    /// There was no reply: the message may be in the queue.
+    Unknown(String),
 }
 
 /// A queue of messages.
@@ -95,11 +120,5 @@ impl BatchCatalogue for DynamoBatchCatalogue {
 
     async fn complete(&self, since: Timestamp) -> Result<Summaries, PortError> {
         DynamoBatchCatalogue::complete(self, since).await
-    }
-}
-
-impl MessageQueues for Client {
-    fn queue(&self, url: String) -> Box<dyn MessageQueue> {
-        Box::new(crate::receive::SqsQueue::new(self, url))
     }
 }

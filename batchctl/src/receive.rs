@@ -12,62 +12,20 @@ use shared::aws::{from_sqs, to_sqs};
 use shared::message_attributes::AttributeMap;
 
 use crate::failure::Failure;
-use crate::ports::MessageQueue;
+use crate::ports::{MessageQueue, MessageQueues, Received, Sent};
 
 /// How long a receive waits for messages.
 const WAIT_SECS: i32 = 1;
 
-/// A message that was received.
-#[derive(Clone, Debug)]
-pub struct Received {
-    pub message_id: String,
-    pub receipt: String,
-    pub body: String,
-    pub attributes: AttributeMap,
-    /// When it was first received, in epoch milliseconds.
-    pub first_received_at: Option<u64>,
-    pub sent_at: Option<u64>,
-}
-
-impl Received {
-    /// Returns the text of a message attribute.
-    pub fn attribute(&self, name: &str) -> Option<&str> {
-        self.attributes.get(name)?.string_value.as_deref()
-    }
-
-    fn of(message: Message) -> Received {
-        let number = |name: MessageSystemAttributeName| {
-            let all = message.attributes()?;
-            all.get(&name)?.parse().ok()
-        };
-        Received {
-            first_received_at: number(MessageSystemAttributeName::ApproximateFirstReceiveTimestamp),
-            sent_at: number(MessageSystemAttributeName::SentTimestamp),
-            attributes: from_sqs(&message),
-            message_id: message.message_id.unwrap_or_default(),
-            receipt: message.receipt_handle.unwrap_or_default(),
-            body: message.body.unwrap_or_default(),
-        }
-    }
-}
-
 /// A queue, by its URL.
 #[derive(Clone, Debug)]
-pub struct SqsQueue {
+struct SqsQueue {
     client: Client,
     url: String,
 }
 
-/// What became of a message that was sent.
-#[derive(Debug)]
-pub enum Sent {
-    Yes,
-    /// There was no reply: the message may be in the queue.
-    Unknown(String),
-}
-
 impl SqsQueue {
-    pub fn new(client: &Client, url: String) -> SqsQueue {
+    fn new(client: &Client, url: String) -> SqsQueue {
         SqsQueue {
             client: client.clone(),
             url,
@@ -79,6 +37,12 @@ impl SqsQueue {
             queue: self.url.clone(),
             message: message.to_string(),
         }
+    }
+}
+
+impl MessageQueues for Client {
+    fn queue(&self, url: String) -> Box<dyn MessageQueue> {
+        Box::new(SqsQueue::new(self, url))
     }
 }
 
@@ -103,7 +67,7 @@ impl MessageQueue for SqsQueue {
             .await;
         let reply = sent.map_err(|error| self.failure(DisplayErrorContext(&error)))?;
         let messages = reply.messages.unwrap_or_default().into_iter();
-        Ok(messages.map(Received::of).collect())
+        Ok(messages.map(received).collect())
     }
 
     async fn send(&self, body: &str, attributes: AttributeMap) -> Result<Sent, Failure> {
@@ -146,6 +110,22 @@ impl MessageQueue for SqsQueue {
         let call = self.client.change_message_visibility();
         let call = call.queue_url(&self.url).receipt_handle(receipt);
         let _ = call.visibility_timeout(0).send().await;
+    }
+}
+
+/// Returns a message as it was received.
+fn received(message: Message) -> Received {
+    let number = |name: MessageSystemAttributeName| {
+        let all = message.attributes()?;
+        all.get(&name)?.parse().ok()
+    };
+    Received {
+        first_received_at: number(MessageSystemAttributeName::ApproximateFirstReceiveTimestamp),
+        sent_at: number(MessageSystemAttributeName::SentTimestamp),
+        attributes: from_sqs(&message),
+        message_id: message.message_id.unwrap_or_default(),
+        receipt: message.receipt_handle.unwrap_or_default(),
+        body: message.body.unwrap_or_default(),
     }
 }
 

@@ -21,9 +21,8 @@ use crate::events::look_up;
 use crate::failure::{Done, Failure};
 use crate::interrupt::Interrupt;
 use crate::outcome::Output;
-use crate::ports::MessageQueue;
+use crate::ports::{MessageQueue, Received, Sent};
 use crate::progress::Progress;
-use crate::receive::{Received, Sent};
 use crate::service::Service;
 use crate::table::{Table, cut};
 

@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use batchctl::failure::Failure;
-use batchctl::ports::{BatchCatalogue, LockItems, MessageQueue, MessageQueues};
-use batchctl::receive::{Received, Sent};
+use batchctl::ports::{BatchCatalogue, LockItems, MessageQueue, MessageQueues, Received, Sent};
 use batchctl::service::{REQUESTS_MAX, Service};
 use protocol::batch::Listing;
 use protocol::claim::LockItem;

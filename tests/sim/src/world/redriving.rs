@@ -14,7 +14,7 @@ use crate::checks;
 use crate::operator_queue::OperatorQueue;
 use crate::plan::IdKind;
 use crate::sources::source;
-use batchctl::receive::Received;
+use batchctl::ports::Received;
 
 /// How often the reply to a message that an operator sends is lost, of 256 times.
 const REPLIES_LOST: u8 = 16;
