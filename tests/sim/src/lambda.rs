@@ -199,7 +199,11 @@ impl Run {
                     false => Vec::new(),
                 };
                 drop(world);
-                self.send_again(sent);
+                // At once: days that pass would take them off the schedule.
+                self.unsent += sent.len();
+                for index in sent {
+                    self.send(index);
+                }
             }
             Act::Pause(index) => lock(&self.world).pause(index),
             Act::Resume(index) => lock(&self.world).resume(index),
@@ -266,19 +270,13 @@ impl Run {
             self.environments.clear();
             self.poll_all();
         }
-        self.send_again(sent);
-        let now_ms = lock(&self.world).now_ms;
-        self.drain_by_ms = now_ms + self.plan.drain_max_ms();
-    }
-
-    /// Sends messages within a minute.
-    fn send_again(&mut self, sent: Vec<usize>) {
         self.unsent += sent.len();
         let mut world = lock(&self.world);
         for index in sent {
-            world.note("comes again", || index.to_string());
+            world.note("comes again", || format!("{index} {coming:?}"));
             let after_ms = world.rng.u64(0..60_000);
             world.after(after_ms, Happening::Act(Act::Send(index)));
         }
+        self.drain_by_ms = world.now_ms + self.plan.drain_max_ms();
     }
 }
