@@ -275,19 +275,13 @@ impl Run {
                 sent
             }
         };
-        self.send_again(sent);
-        let now_ms = lock(&self.world).now_ms;
-        self.drain_by_ms = now_ms + self.plan.drain_max_ms();
-    }
-
-    /// Sends messages within a minute.
-    fn send_again(&mut self, sent: Vec<usize>) {
         self.unsent += sent.len();
         let mut world = lock(&self.world);
         for index in sent {
-            world.note("comes again", || index.to_string());
+            world.note("comes again", || format!("{index} {coming:?}"));
             let after_ms = world.rng.u64(0..60_000);
             world.after(after_ms, Happening::Act(Act::Send(index)));
         }
+        self.drain_by_ms = world.now_ms + self.plan.drain_max_ms();
     }
 }
