@@ -126,7 +126,7 @@ mod tests {
             format!(
                 r#"{{"level":"WARN","message":"ticket given back","reason":"batch {BATCH}: `/out`: Not a directory (os error 20)"}}"#
             ),
-            " INFO ticket done outcome=Complete reason=none".to_owned(),
+            " INFO ticket done outcome=complete reason=none".to_owned(),
             " WARN ticket given back".to_owned(),
         ] {
             tickets.read_log_line(&line);

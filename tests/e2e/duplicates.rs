@@ -107,7 +107,7 @@ async fn a_batch_of_duplicates_only_completes_and_delivers_no_file() {
     rig.until_drained().await;
     rig.until_metric("BatchesCompleted", 2).await;
     rig.until("it was looked at twice", async || {
-        rig.has_logged("outcome=Verifying")
+        rig.has_logged("to be verified")
     })
     .await;
     assert_eq!(rig.delivered_ids(), sorted(ids));

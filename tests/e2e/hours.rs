@@ -54,7 +54,7 @@ async fn nothing_is_delivered_outside_the_hours_and_everything_once_they_are_ope
         rig.all_taken() && batches.len() >= 8 && batches.iter().all(is_due)
     })
     .await;
-    assert!(rig.has_logged("part must wait"));
+    assert!(rig.has_logged("why=Hours"));
     assert!(!rig.has_parts());
     rig.until("a batch is shown to wait for the hours", async || {
         let listed = batchctl.json(0, &["list"]).await;

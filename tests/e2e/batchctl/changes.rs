@@ -234,10 +234,8 @@ async fn with_a_paused_batch() -> (Rig, [String; 2]) {
         .await;
     assert_eq!(paused["pauses"][0]["why"], "a test", "{paused}");
     IDS.iter().for_each(|id| rig.send(body(id)));
-    rig.until("the batch waits", async || {
-        rig.has_logged("deliveries are paused")
-    })
-    .await;
+    rig.until("the batch waits", async || rig.has_logged("why=Pause"))
+        .await;
     rig.until_depth(local::stack::BATCH_QUEUE, 0).await;
     assert!(!rig.has_parts());
     let listed = batchctl.json(0, &["list", "--status", "overdue"]).await;

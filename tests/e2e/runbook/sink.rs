@@ -46,8 +46,8 @@ async fn a_sink_that_is_down_is_found_paused_and_resumed() {
     assert!(batches.iter().any(failed), "{listed}");
     let paused = page.changes("pause").await;
     assert_eq!(paused["pauses"][0]["by"], "on-call", "{paused}");
-    rig.until("deliveries are paused", async || {
-        rig.has_logged("deliveries are paused")
+    rig.until("a batch waits for the pause", async || {
+        rig.has_logged("why=Pause")
     })
     .await;
 
