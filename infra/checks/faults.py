@@ -356,7 +356,6 @@ CDK_OTHER_FAULTS = [
     ("a batch processor outside its network", "aggregator", "vpc: props.vpc,", "vpc: undefined,"),
     ("a role that cannot use a network", "aggregator", "if (props.vpc) {", "if (false) {"),
     ("a role without its boundary", "aggregator", "permissionsBoundary: this.props.permissionsBoundary,", ""),
-    ("an aggregator that cannot read a parameter", "aggregator", "...(parameterLayer && { layers: [parameterLayer] }),", ""),
 ]
 CDK_FAULTS += CDK_OTHER_FAULTS
 # As `ONE_A_CHECK`.

@@ -53,12 +53,13 @@ pub fn path_with_tools_of(python: &Path) -> anyhow::Result<OsString> {
 
 /// Runs a tool; fails if the tool does.
 pub fn status(command: &mut Command) -> anyhow::Result<()> {
-    eprintln!("> {command:?}");
+    let line = format!("{command:?}");
+    eprintln!("> {line}");
     hide_xtask(command);
     let status = command
         .status()
         .with_context(|| format!("run {:?}", command.get_program()))?;
-    ensure!(status.success(), "{command:?} failed: {status}");
+    ensure!(status.success(), "{line} failed: {status}");
     Ok(())
 }
 
