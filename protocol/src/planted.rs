@@ -172,8 +172,6 @@ pub enum Bug {
     NoticesMarkedFirst,
     /// A batch takes a turn however far it is away.
     TurnsWithoutEnd,
-    /// A part goes to the sink when its turn came, also if the part before it was late.
-    RateByTurnsAlone,
     /// Another attempt at a part takes another number.
     SequenceTakenAgain,
     /// A part takes the next number whatever became of the part that has the last one.
@@ -333,8 +331,6 @@ impl Bug {
         Bug::NoticeBeforeCompletion,
         Bug::NoticeSentOnlyOnce,
         Bug::NoticesMarkedFirst,
-        Bug::TurnsWithoutEnd,
-        Bug::RateByTurnsAlone,
         Bug::SequenceTakenAgain,
         Bug::SequenceHolderIgnored,
         Bug::NumberKept,

@@ -77,7 +77,7 @@ impl Turns {
     /// # Errors
     /// When it may go, if that is later.
     pub fn begin(self, events_count: u64, now: Timestamp) -> Result<Turns, Timestamp> {
-        if now < self.next_at && !planted(Bug::RateByTurnsAlone) {
+        if now < self.next_at {
             return Err(self.next_at);
         }
         let next_at = now + self.length(events_count);

@@ -6,10 +6,9 @@ use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use protocol::planted::Bug;
+use protocol::planted::{Bug, plant};
 use sim::History;
 use sim::calendar::{Calendar, Zone};
-use sim::pauses::PlannedPause;
 use sim::plan::Plan;
 
 const SEEDS: u64 = 240;
@@ -80,34 +79,29 @@ fn deliveries_of_a_day_are_in_their_hours_and_within_a_minute_of_the_opening() {
     assert!(waited > 100, "{waited}");
 }
 
-/// Sends events for a day at four fifths of the rate, while deliveries have half of every four hours: after each opening more parts wait than
-/// turns are taken for, and until the next one all of them are delivered. The history checks the rate.
+/// Sends within a minute what takes 48 minutes at the rate: more than turns are taken for. The history checks that the rate is reached, and not
+/// exceeded.
 #[test]
 fn a_backlog_is_delivered_at_the_rate() {
-    const HOUR_MS: u64 = 3_600_000;
-    let plan = Plan::of((0..).find(|seed| Plan::of(*seed).calm).expect("some are"));
-    let history = sim::run_plan(
-        Plan {
-            messages: 2_880,
-            burst_ms: 2 * HOUR_MS,
-            calm_at_ms: 2 * HOUR_MS,
-            batch_size: 10,
-            hours: None,
-            events_per_second: 1,
-            sequence: false,
-            pauses: vec![PlannedPause {
-                at_ms: 0,
-                length_ms: HOUR_MS,
-                source: None,
-                key: None,
-                resumed_after_ms: None,
-                sends_tickets: true,
-            }],
-            ..plan
-        },
-        false,
+    let of_seed = (0..).find(|seed| Plan::of(*seed).calm);
+    let plan = Plan {
+        messages: 2_880,
+        burst_ms: 60_000,
+        batch_size: 10,
+        hours: None,
+        events_per_second: 1,
+        sequence: false,
+        pauses: Vec::new(),
+        ..Plan::of(of_seed.expect("some histories have no faults"))
+    };
+    assert_eq!(sim::run_plan(plan.clone(), false).broken, None);
+    plant(Some(Bug::TurnsWithoutEnd));
+    let broken = sim::run_plan(plan, false).broken;
+    plant(None);
+    assert!(
+        broken.is_some(),
+        "turns that no ticket waits for pass unused"
     );
-    assert_eq!(history.broken, None);
 }
 
 #[test]
