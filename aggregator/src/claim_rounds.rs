@@ -388,7 +388,7 @@ impl<'a> Candidates<'a> {
         let mut retired = false;
         for one in &self.settled {
             let leader = self.leaders[one.leader];
-            if !leader.is_urgent || retired && planted(Bug::UrgentOnlyOnce) {
+            if !leader.is_urgent {
                 continue;
             }
             // The reply to the claim of an earlier delivery may have been lost, and nobody has retired its batch.

@@ -73,10 +73,6 @@ impl ChunkReader {
         limits: ReadLimits,
         budget: &Budget<'_>,
     ) -> ReadEvents {
-        if planted(Bug::ReadAheadForgotten) {
-            let ahead = unread.read_ahead.drain(..).map(|event| event.seq);
-            unread.seqs.extend(ahead);
-        }
         let mut read = ReadEvents::default();
         let mut chunks = match record.chunks_of(&unread.seqs) {
             Ok(chunks) => chunks.into_iter(),

@@ -256,10 +256,7 @@ impl Allocator {
     /// Notes that the environment claimed into a batch at `now`.
     pub fn used(&mut self, batch: BatchId, now: Timestamp) {
         if let Some(batch) = self.batches.get_mut(&batch) {
-            let is_first = batch.used_at == Timestamp::EPOCH;
-            if is_first || !planted(Bug::IdleFromFirstClaim) {
-                batch.used_at = batch.used_at.max(now);
-            }
+            batch.used_at = batch.used_at.max(now);
         }
     }
 

@@ -230,10 +230,6 @@ pub enum Bug {
     RejectedToldDelivered,
     /// A batch whose source is drained is sealed although its period goes on.
     PeriodDrained,
-    /// A batch is idle so long after its first events, whatever comes after them.
-    IdleFromFirstClaim,
-    /// Of the urgent events of an invocation, only the first starts its batch.
-    UrgentOnlyOnce,
     /// A duplicate is dropped without a report if it is not known who claimed its event.
     DuplicateUnreported,
     /// Quotas are those of the batch keys.
@@ -244,8 +240,6 @@ pub enum Bug {
     LongWindowCut,
     /// The sweep has batches in error set aside at once.
     SetAsideTooEarly,
-    /// The events of a chunk that do not fit a part are read again for the next one.
-    ReadAheadForgotten,
 }
 
 impl Bug {
@@ -360,14 +354,11 @@ impl Bug {
         Bug::UnsentNoticesRemoved,
         Bug::RejectedToldDelivered,
         Bug::PeriodDrained,
-        Bug::IdleFromFirstClaim,
-        Bug::UrgentOnlyOnce,
         Bug::DuplicateUnreported,
         Bug::QuotaOfBatchKey,
         Bug::QuotaOfArrival,
         Bug::LongWindowCut,
         Bug::SetAsideTooEarly,
-        Bug::ReadAheadForgotten,
     ];
 }
 
