@@ -10,6 +10,7 @@ mod commands;
 mod configuration;
 mod metrics;
 mod profiles;
+mod promises;
 mod runbook;
 mod security;
 
