@@ -50,7 +50,7 @@ impl From<PortError> for TicketEnd {
 pub(crate) fn not_taken(error: &SinkError) -> TicketEnd {
     let after = match error {
         SinkError::Busy { retry_after, .. } => *retry_after,
-        _ => Duration::ZERO,
+        SinkError::Retryable { .. } | SinkError::Permanent { .. } => Duration::ZERO,
     };
     let why = error.to_string();
     TicketEnd::Retry { after, why }

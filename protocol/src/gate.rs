@@ -112,21 +112,7 @@ mod tests {
     use super::*;
     use crate::ids::BatchId;
     use crate::limits::TICKET_BACKOFF_MAX;
-
-    fn at(secs: u64) -> Timestamp {
-        Timestamp::from_ms(secs * 1_000)
-    }
-
-    fn pause(source: Option<&str>, key: Option<&str>, until: u64) -> Pause {
-        Pause {
-            source: source.map(|text| text.parse().unwrap()),
-            batch_key: key.map(|text| text.parse().unwrap()),
-            until: at(until),
-            at: at(1),
-            by: "me".to_owned(),
-            why: "sink is down".to_owned(),
-        }
-    }
+    use crate::pause::tests::{at, pause};
 
     /// A batch that closed after 30 s, with one event.
     fn record(key: Option<&str>) -> BatchRecord {

@@ -103,14 +103,14 @@ impl Pauses {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn at(secs: u64) -> Timestamp {
+    pub(crate) fn at(secs: u64) -> Timestamp {
         Timestamp::from_ms(secs * 1_000)
     }
 
-    fn pause(source: Option<&str>, key: Option<&str>, until: u64) -> Pause {
+    pub(crate) fn pause(source: Option<&str>, key: Option<&str>, until: u64) -> Pause {
         Pause {
             source: source.map(|text| text.parse().unwrap()),
             batch_key: key.map(|text| text.parse().unwrap()),

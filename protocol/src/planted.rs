@@ -170,7 +170,7 @@ pub enum Bug {
     NoticeSentOnlyOnce,
     /// Notices are removed from the record before they were sent.
     NoticesMarkedFirst,
-    /// A batch takes a turn however far it is away.
+    /// A batch takes a turn however far it is away. Too few histories have so much to deliver, so a test of its own plants it.
     TurnsWithoutEnd,
     /// Another attempt at a part takes another number.
     SequenceTakenAgain,
@@ -243,6 +243,7 @@ pub enum Bug {
 }
 
 impl Bug {
+    /// The bugs that the seeds of the simulation must catch.
     pub const ALL: &[Bug] = &[
         Bug::CacheBeforeTicket,
         Bug::TicketAfterFirstClaim,
