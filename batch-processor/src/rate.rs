@@ -42,7 +42,7 @@ impl Rate {
     /// Lets a part of `events_count` events go to the sink. Returns when the next part may go.
     ///
     /// # Errors
-    /// `Err` within: the part may not go before that time.
+    /// [`PortError`] when the turns cannot be read or written. The inner error is the time before which the part may not go.
     pub(crate) async fn begin(
         &self,
         events_count: u64,

@@ -19,13 +19,13 @@ use super::BatchRun;
 use crate::sequences::{Numbered, look_again_at};
 use crate::ticket_end::TicketEnd;
 
-/// How long an invocation waits for a turn. A ticket and another invocation would cost more than a short wait, and the turns of others,
-/// which are used some seconds late, would pass unused.
+/// How long an invocation waits for a turn. A ticket and another invocation would cost more than a short wait, and a part that comes a
+/// few seconds before a late one is through would have to take another turn.
 const TURN_WAIT_MAX: Duration = Duration::from_secs(15);
 
 impl BatchRun<'_> {
-    /// Returns once the batch may go on. A batch that must wait costs the reads of the pauses, of the numbers with the record of the part that
-    /// has the last one, and of the turns: none of them grows with the batch.
+    /// Returns once the batch may go on. To find that it must wait, nothing of the batch is read, but the pauses, the numbers with the record
+    /// of the batch that has the last one, and the turns.
     pub(super) async fn pass_gate_before_reading(&mut self) -> Result<(), TicketEnd> {
         // The pauses are read for every ticket and with strong consistency, so that no ticket that comes after a pause was made
         // overlooks it.
