@@ -109,7 +109,7 @@ impl World {
             if self.strikes(faults.throttle_member) {
                 return Err(throttled());
             }
-            self.ticket(ticket, *delay);
+            self.ticket_of_function(ticket, *delay);
             match self.strikes(faults.unknown_member) {
                 true => Err(unanswered()),
                 false => Ok(()),
