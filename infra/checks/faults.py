@@ -301,7 +301,7 @@ CDK_FAULTS = [
     ("the default is not the cheaper architecture", "aggregator", "?? lambda.Architecture.ARM_64", "?? lambda.Architecture.X86_64"),
     ("the aggregator starts with other concurrency", "aggregator", "aggregatorConcurrency ?? 4", "aggregatorConcurrency ?? 50"),
     ("little memory by default", "aggregator", "?? 1_769", "?? 512"),
-    ("a configuration file that may not be read", "aggregator", "config.startsWith('s3://'))\n            return { uri: config, grants: read(", "config.startsWith('s3://'))\n            return { uri: config, grants: [] && read("),
+    ("a configuration file that may not be read", "aggregator", "config.startsWith('s3://'))\n            return { uri: config, grants: read(", "config.startsWith('s3://'))\n            return { uri: config, grants: [] ?? read("),
     ("objects beside the configuration file may be read", "aggregator", "config.slice('s3://'.length)}`", "config.slice('s3://'.length)}*`"),
     ("no concurrency for the sweep", "aggregator", "this.processors + 1", "this.processors"),
     ("concurrency that is never reserved", "aggregator", "props.reserveConcurrency ? this.aggregators", "false ? this.aggregators"),
@@ -353,7 +353,7 @@ CDK_OTHER_FAULTS = [
     ("another sink that is not checked", "aggregator", "config, SINK, SINK_SECRET]", "config, SINK_SECRET]"),
     ("an index that is not scaled", "aggregator", "`${table}/index/${BATCH_INDEX}`, 'index', 'Write'", "table, 'index', 'Write'"),
     ("an index without a cap", "aggregator", "projectionType: dynamodb.ProjectionType.KEYS_ONLY,\n            ...throughputOf(this.capacity),", "projectionType: dynamodb.ProjectionType.KEYS_ONLY,"),
-    ("a batch processor outside its network", "aggregator", "vpc: props.vpc,", "vpc: undefined,"),
+    ("a batch processor outside its network", "aggregator", "vpc: props.vpc,\n            vpcSubnets: props.vpcSubnets,\n            securityGroups: props.securityGroups,", ""),
     ("a role that cannot use a network", "aggregator", "if (props.vpc) {", "if (false) {"),
     ("a role without its boundary", "aggregator", "permissionsBoundary: this.props.permissionsBoundary,", ""),
 ]
