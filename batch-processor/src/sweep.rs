@@ -18,7 +18,7 @@ use protocol::batch::{BatchWrite, Listing, Status};
 use protocol::ids::BatchId;
 use protocol::limits::{
     CLOCK_SKEW_MAX, NOTICE_TICKETS_MAX, REMINDED_FOR, SQS_BATCH_ENTRIES_MAX, SQS_DELAY_MAX,
-    SWEEP_TICKETS_MIN,
+    STATUS_SHARDS, SWEEP_TICKETS_MIN,
 };
 use protocol::planted::{Bug, planted};
 use protocol::retry::RetryPolicy;
@@ -107,7 +107,8 @@ impl Sweep {
     /// Sends a ticket for each overdue batch, and for each old one in error, the oldest first, until the time is over.
     ///
     /// # Errors
-    /// [`PortError`] when the batch table could not be read in time; the next sweep reads it again.
+    /// [`PortError`] when the batch table could not be read in time. The batches that were found have their tickets then; the next sweep
+    /// reads it again.
     pub(crate) async fn run(
         &self,
         invocation: &Invocation,
@@ -115,7 +116,7 @@ impl Sweep {
     ) -> Result<Swept, PortError> {
         let budget = &budgets.work;
         let rules = self.rules(budget).await;
-        let (mut swept, mut reminders) = self.find(&rules, budget).await?;
+        let (mut swept, mut reminders, unread) = self.find(&rules, budget).await;
         if planted(Bug::SweepBlind) {
             reminders.clear();
         }
@@ -133,6 +134,9 @@ impl Sweep {
             oldest_error_age_ms = swept.oldest_error_age_ms,
             "sweep done"
         );
+        if let Some(error) = unread {
+            return Err(error);
+        }
         self.write_metrics(&swept, invocation, rules.now);
         Ok(swept)
     }
@@ -159,17 +163,19 @@ impl Sweep {
         (now.until(opens + CLOCK_SKEW_MAX) < SQS_DELAY_MAX).then_some(opens)
     }
 
-    /// Counts the batches, and returns those that get a ticket, the oldest first.
+    /// Counts the batches, and returns those that get a ticket, the oldest first, with the error of a list that was not read.
     async fn find(
         &self,
         rules: &SweepRules,
         budget: &Budget<'_>,
-    ) -> Result<(Swept, Vec<Reminder>), PortError> {
+    ) -> (Swept, Vec<Reminder>, Option<PortError>) {
         let mut swept = Swept::default();
+        let mut unread = None;
         let (mut reminders, mut notices) = (Vec::new(), Vec::new());
         // At most half of the time, so that there is time for tickets.
         let budget = &budget.half();
-        let lists = read_lists(&*self.batch_store, rules.lists(), self.concurrency, budget);
+        let concurrency = self.concurrency.max(STATUS_SHARDS.into());
+        let lists = read_lists(&*self.batch_store, rules.lists(), concurrency, budget);
         for (listing, list) in lists.await {
             let list = match list {
                 // Deliveries come first: overdue batches get their tickets all the same.
@@ -177,7 +183,11 @@ impl Sweep {
                     error!(%error, "batches whose notices wait are not found; the next sweep looks again");
                     continue;
                 }
-                list => list?,
+                Err(error) => {
+                    unread = Some(error);
+                    continue;
+                }
+                Ok(list) => list,
             };
             swept.cut_short |= list.is_cut;
             swept.count(listing, &list.batches, rules.now);
@@ -202,7 +212,7 @@ impl Sweep {
         }
         reminders.append(&mut notices);
         reminders.sort_unstable_by_key(Reminder::age);
-        Ok((swept, reminders))
+        (swept, reminders, unread)
     }
 
     /// Leaves out the newest, as many as there are tickets in the queue. Batches that have their ticket there need no other, and the queue

@@ -203,6 +203,8 @@ fn record_of(number: u64, status: Option<Status>, due_at: Timestamp) -> BatchRec
 struct Slow {
     fakes: Fakes,
     request: Duration,
+    /// A list that cannot be read.
+    unread: Option<ListShard>,
     passed: Mutex<Passed>,
 }
 
@@ -220,6 +222,7 @@ impl Slow {
         Arc::new(Slow {
             fakes: fakes.clone(),
             request,
+            unread: None,
             passed: Mutex::default(),
         })
     }
@@ -261,16 +264,23 @@ impl Slow {
 
     /// Runs one sweep with a timeout of the function.
     fn sweep(self: &Arc<Slow>, timeout: Duration) -> crate::sweep::Swept {
+        match self.try_sweep(timeout).unwrap() {
+            Response::Swept(swept) => swept,
+            Response::Tickets(_) => panic!("not a sweep"),
+        }
+    }
+
+    fn try_sweep(
+        self: &Arc<Slow>,
+        timeout: Duration,
+    ) -> Result<Response, crate::handler::HandlerError> {
         let handler = Handler::new(config(), self.ports(), Arc::new(TestSink::default()));
         let invocation = Invocation {
             function: "batch-processor".to_owned(),
             request_id: "sweep".to_owned(),
             deadline: self.now() + timeout,
         };
-        match self.run(handler.handle(Event::Sweep, &invocation)).unwrap() {
-            Response::Swept(swept) => swept,
-            Response::Tickets(_) => panic!("not a sweep"),
-        }
+        self.run(handler.handle(Event::Sweep, &invocation))
     }
 }
 
@@ -317,6 +327,9 @@ impl BatchStore for Slow {
         after: Option<&ListPosition>,
     ) -> Result<ListPage, PortError> {
         self.request().await;
+        if self.unread == Some(list) {
+            return Err(PortError::DeadlineReached);
+        }
         let store = &self.fakes.batch_store;
         store.overdue(list, due_before, after).await
     }
@@ -400,6 +413,26 @@ fn a_sweep_that_comes_to_its_deadline_says_so_and_has_woken_the_oldest() {
     let sent: BTreeSet<BatchId> = sent.iter().map(|(ticket, _)| ticket.batch_id).collect();
     let oldest = (0..count).rev().map(batch_of).take(swept.tickets_sent);
     assert_eq!(sent, oldest.collect());
+}
+
+#[test]
+fn a_list_that_is_not_read_keeps_no_batch_of_another_from_its_ticket() {
+    let fakes = Fakes::at(START);
+    overdue_batches(&fakes, 100);
+    let whole = Slow::over(&fakes, Duration::ZERO);
+    let unread = ListShard {
+        listing: Listing::Status(Status::Sealed),
+        shard: 0,
+    };
+    let hidden = whole.run(whole.overdue(unread, Timestamp::FAR_FUTURE, None));
+    let hidden = hidden.unwrap().batches.len();
+    assert!(hidden > 0);
+    let slow = Arc::new(Slow {
+        unread: Some(unread),
+        ..Arc::into_inner(whole).unwrap()
+    });
+    slow.try_sweep(Duration::from_secs(60)).unwrap_err();
+    assert_eq!(fakes.batch_queue.take().len(), 100 - hidden);
 }
 
 #[tokio::test]
