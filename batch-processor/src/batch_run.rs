@@ -14,6 +14,7 @@ use protocol::pause::Pause;
 use protocol::planted::{Bug, planted};
 use protocol::retry::RetryPolicy;
 use protocol::seqs::SeqSet;
+use protocol::time::Timestamp;
 use shared::delivery_hours::DeliveryHours;
 use shared::ports::{PauseStore, StoredEvent};
 use shared::traces::Span;
@@ -61,6 +62,8 @@ pub(crate) struct BatchRun<'a> {
     released: SeqSet,
     /// The pauses as they were after the lease was taken.
     pauses: Vec<Pause>,
+    /// When half of the time for this run is over.
+    half_at: Timestamp,
     /// How often the table did not confirm every claim that must exist.
     lags: u32,
     metrics: &'a mut BatchProcessorMetrics,
@@ -79,6 +82,7 @@ impl<'a> BatchRun<'a> {
             batch,
             released: SeqSet::new(),
             pauses: Vec::new(),
+            half_at: budgets.work.half().stop_at,
             lags: 0,
             metrics,
         }
@@ -123,6 +127,7 @@ impl<'a> BatchRun<'a> {
             return Err(self.batch.fail(error).await);
         }
         self.pass_gate_before_reading().await?;
+        self.take_number_before_reading().await?;
         // A former run may have died after the last part ended, before it gave the number up.
         let record = self.batch.record();
         if let Some(last) = record.parts.len().checked_sub(1)
@@ -294,7 +299,7 @@ impl<'a> BatchRun<'a> {
 
     /// Delivers a frozen part, writes the receipt to the record, and releases its claims.
     async fn deliver(&mut self, index: usize, events: Vec<StoredEvent>) -> Result<(), TicketEnd> {
-        self.pass_gate(None).await?;
+        self.pass_gate(false).await?;
         let batch = self.id();
         let delivery = &self.components.delivery;
         let mut part = self.batch.part(index, events);

@@ -16,26 +16,34 @@ pub(crate) struct Rate {
     pub(crate) turn_store: Arc<dyn TurnStore>,
 }
 
+/// The turns as they are stored, and those of them that count.
+#[derive(Clone, Copy)]
+pub(crate) struct ReadTurns {
+    stored: Option<Turns>,
+    pub(crate) turns: Turns,
+}
+
 impl Rate {
     /// Takes a turn for everything that is left of a batch, unless it is farther away than `ahead`.
     pub(crate) async fn take_turn(
         &self,
         record: &BatchRecord,
         ahead: Duration,
+        mut read: ReadTurns,
         budget: &Budget<'_>,
     ) -> Result<Turn, PortError> {
         let events_count = record.undelivered_count();
         let mut attempt = 0;
         loop {
-            let (read, turns) = self.read(budget).await?;
-            let turn = turns.take(events_count, ahead, budget.clock.now());
+            let turn = read.turns.take(events_count, ahead, budget.clock.now());
             match turn {
                 Turn::Full { .. } => return Ok(turn),
-                Turn::Taken { turns, .. } if self.replace(read, turns, budget).await? => {
+                Turn::Taken { turns, .. } if self.replace(read.stored, turns, budget).await? => {
                     return Ok(turn);
                 }
                 Turn::Taken { .. } => self.pause(&mut attempt, budget).await?,
             }
+            read = self.read(budget).await?;
         }
     }
 
@@ -50,10 +58,10 @@ impl Rate {
     ) -> Result<Result<Timestamp, Timestamp>, PortError> {
         let mut attempt = 0;
         loop {
-            let (read, turns) = self.read(budget).await?;
+            let ReadTurns { stored, turns } = self.read(budget).await?;
             match turns.begin(events_count, budget.clock.now()) {
                 Err(until) => return Ok(Err(until)),
-                Ok(turns) if self.replace(read, turns, budget).await? => {
+                Ok(turns) if self.replace(stored, turns, budget).await? => {
                     return Ok(Ok(turns.next_at));
                 }
                 Ok(_) => self.pause(&mut attempt, budget).await?,
@@ -61,11 +69,12 @@ impl Rate {
         }
     }
 
-    /// Returns the turns as they were read, and those of them that count.
-    async fn read(&self, budget: &Budget<'_>) -> Result<(Option<Turns>, Turns), PortError> {
+    /// Reads the turns.
+    pub(crate) async fn read(&self, budget: &Budget<'_>) -> Result<ReadTurns, PortError> {
         let read = || self.turn_store.read();
-        let read = budget.call(RetryPolicy::CONTROL, read).await?;
-        Ok((read, Turns::at_rate(read, self.events_per_second)))
+        let stored = budget.call(RetryPolicy::CONTROL, read).await?;
+        let turns = Turns::at_rate(stored, self.events_per_second, budget.clock.now());
+        Ok(ReadTurns { stored, turns })
     }
 
     /// After a lost reply, the write is sent again and refused. Then a turn was taken that nobody uses, or a part begins that waits for

@@ -4,11 +4,11 @@ use std::fmt;
 
 use protocol::batch::{BatchRecord, Status};
 use protocol::gate::{Conditions, Gate, Wait, Why, gate};
-use protocol::limits::{DUE_GRACE, TURNS_AHEAD};
+use protocol::limits::DUE_GRACE;
 use protocol::pause::Pause;
 use protocol::sequence::{HolderFate, PartId, SequenceScope, holder_fate};
 use protocol::time::Timestamp;
-use protocol::turns::{Turn, Turns};
+use protocol::turns::Turns;
 use serde::{Serialize, Serializer};
 use shared::delivery_hours::DeliveryHours;
 use shared::ports::PortError;
@@ -103,8 +103,12 @@ impl Waits {
         // A wrong value stops the functions at their cold start. This command must tell what it can all the same.
         let hours = service.settings.value("DELIVERY_HOURS");
         let rate = service.settings.value("DELIVERY_MAX_PER_SECOND");
-        let turns = match rate.and_then(|text| text.parse().ok()) {
-            Some(rate) => Some(Turns::at_rate(service.turn_store.read().await?, rate)),
+        let rate = rate.and_then(|text| text.parse().ok());
+        let turns = match rate.filter(|rate| *rate > 0) {
+            Some(rate) => {
+                let read = service.turn_store.read().await?;
+                Some(Turns::at_rate(read, rate, service.now()))
+            }
             None => None,
         };
         Ok(Waits {
@@ -127,17 +131,13 @@ impl Waits {
         };
         // The ticket comes back before the sweep would send one.
         let ticket_at = record.due_at.saturating_sub(DUE_GRACE).max(now);
-        let full = |turns: Turns| match turns.take(1, TURNS_AHEAD, now) {
-            Turn::Full { until } => Some(until),
-            Turn::Taken { .. } => None,
-        };
         let conditions = Conditions {
             pauses: &self.pauses,
             closed_until: self
                 .hours
                 .as_ref()
                 .and_then(|hours| hours.closed_until(now)),
-            turns_full_until: self.turns.and_then(full),
+            turns: self.turns,
             behind: behind.map(|part| (part, ticket_at)),
         };
         Ok(waiting(record, &conditions, now))
@@ -146,10 +146,7 @@ impl Waits {
 
 /// Returns whether a batch may have been put back because its next part has no number.
 fn may_wait_for_number(record: &BatchRecord) -> bool {
-    let numbered = record
-        .frozen_part()
-        .is_some_and(|(_, part)| part.sequence.is_some());
-    record.status == Some(Status::Processing) && record.lease.is_none() && !numbered
+    record.status == Some(Status::Processing) && record.lease.is_none() && !record.has_number()
 }
 
 /// Returns the part of another batch that has the last number and must be delivered or set aside first.

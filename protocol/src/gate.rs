@@ -2,12 +2,12 @@
 //! `batchctl` asks to show what a batch waits for.
 
 use crate::batch::{BatchRecord, Status, nothing_to_deliver};
-use crate::limits::BATCH_LIFE_MAX;
+use crate::limits::{BATCH_LIFE_MAX, TURNS_AHEAD};
 use crate::pause::Pause;
 use crate::planted::{Bug, planted};
 use crate::sequence::PartId;
 use crate::time::Timestamp;
-use crate::turns::kept_turn;
+use crate::turns::{Turn, Turns, kept_turn};
 
 /// What decides whether batches may go on, besides their records.
 #[derive(Clone, Copy, Debug, Default)]
@@ -15,8 +15,8 @@ pub struct Conditions<'a> {
     pub pauses: &'a [Pause],
     /// When the hours of delivery begin; `None` in them, and without any.
     pub closed_until: Option<Timestamp>,
-    /// When a batch without a turn can take one, if deliveries have a rate and so many turns are taken that it cannot now.
-    pub turns_full_until: Option<Timestamp>,
+    /// The turns, if deliveries have a rate and they were read.
+    pub turns: Option<Turns>,
     /// The part that has the last number of the batch's source and key, if it must be delivered or set aside before the next part of the batch
     /// gets one, and when to look again.
     pub behind: Option<(PartId, Timestamp)>,
@@ -99,10 +99,15 @@ fn closed_until(record: &BatchRecord, conditions: &Conditions<'_>) -> Option<Tim
 }
 
 fn turn_at(record: &BatchRecord, conditions: &Conditions<'_>, now: Timestamp) -> Option<Timestamp> {
-    match kept_turn(record, now) {
-        Some(turn_at) => (now < turn_at).then_some(turn_at),
-        None => conditions.turns_full_until,
-    }
+    let next_at = conditions.turns.map(|turns| turns.next_at);
+    let until = match kept_turn(record, now) {
+        Some(turn_at) => next_at.map_or(turn_at, |next_at| next_at.max(turn_at)),
+        None => match conditions.turns?.take(1, TURNS_AHEAD, now) {
+            Turn::Full { until } => until,
+            Turn::Taken { .. } => return None,
+        },
+    };
+    (now < until).then_some(until)
 }
 
 #[cfg(test)]
@@ -186,7 +191,11 @@ mod tests {
         let mut conditions = Conditions {
             pauses: &pauses,
             closed_until: Some(at(60)),
-            turns_full_until: Some(at(80)),
+            turns: Some(Turns {
+                rate: 1,
+                free_at: at(2_000),
+                next_at: at(76),
+            }),
             behind: Some((part, at(70))),
         };
         let waits = |record: &BatchRecord, conditions: &Conditions<'_>, now| match gate(
@@ -206,14 +215,20 @@ mod tests {
             Some((Why::Number(part), 70))
         );
         conditions.behind = None;
+        let room_again = 2_000 - TURNS_AHEAD.as_secs() / 2;
+        assert_eq!(
+            waits(&record, &conditions, 70),
+            Some((Why::Turn, room_again))
+        );
+        record.turn_at = Some(at(80));
         assert_eq!(waits(&record, &conditions, 70), Some((Why::Turn, 80)));
         record.turn_at = Some(at(75));
-        assert_eq!(waits(&record, &conditions, 70), Some((Why::Turn, 75)));
-        assert_eq!(waits(&record, &conditions, 75), None);
+        assert_eq!(waits(&record, &conditions, 75), Some((Why::Turn, 76)));
+        assert_eq!(waits(&record, &conditions, 76), None);
         let kept = TICKET_BACKOFF_MAX + Duration::from_secs(76);
         assert_eq!(
             waits(&record, &conditions, kept.as_secs()),
-            Some((Why::Turn, 80)),
+            Some((Why::Turn, room_again)),
             "the turn passed long ago"
         );
     }

@@ -240,6 +240,8 @@ pub enum Bug {
     LongWindowCut,
     /// The sweep has batches in error set aside at once.
     SetAsideTooEarly,
+    /// A part that comes too early for its turn takes another one after all others.
+    TurnTakenAgain,
 }
 
 impl Bug {

@@ -37,16 +37,22 @@ pub enum Turn {
 }
 
 impl Turns {
-    /// Returns the turns that count at `rate`, of those that were read. Those that were taken at a lower rate do not: otherwise a rate
-    /// that was raised would have no effect for hours.
-    pub fn at_rate(read: Option<Turns>, rate: u64) -> Turns {
-        match read {
-            Some(turns) if turns.rate >= rate => Turns { rate, ..turns },
-            Some(_) | None => Turns {
-                rate,
-                free_at: Timestamp::EPOCH,
-                next_at: Timestamp::EPOCH,
-            },
+    /// Returns the turns that count at `rate`, of those that were read. Those that were taken at a lower rate do not, and the part that went last
+    /// needs less time: otherwise a rate that was raised would have no effect for hours.
+    pub fn at_rate(read: Option<Turns>, rate: u64, now: Timestamp) -> Turns {
+        let (free_at, next_at) = match read {
+            Some(turns) if turns.rate >= rate => (turns.free_at, turns.next_at),
+            Some(turns) => {
+                let left_ms = now.until(turns.next_at).as_millis();
+                let left_ms = (left_ms * u128::from(turns.rate) / u128::from(rate)) as u64;
+                (Timestamp::EPOCH, now + Duration::from_millis(left_ms))
+            }
+            None => (Timestamp::EPOCH, Timestamp::EPOCH),
+        };
+        Turns {
+            rate,
+            free_at,
+            next_at,
         }
     }
 
@@ -150,16 +156,18 @@ mod tests {
     #[test]
     fn turns_at_a_lower_rate_do_not_count() {
         let read = Some(turns(100, 50));
-        assert_eq!(Turns::at_rate(read, 10), turns(100, 50));
+        assert_eq!(Turns::at_rate(read, 10, at(0)), turns(100, 50));
         let slower = Turns {
             rate: 5,
             ..turns(100, 50)
         };
-        assert_eq!(Turns::at_rate(read, 5), slower);
-        let raised = Turns::at_rate(read, 20);
+        assert_eq!(Turns::at_rate(read, 5, at(0)), slower);
+        let raised = Turns::at_rate(read, 20, at(10));
+        let half_of_the_time = at(30);
         assert!(
-            matches!(raised.take(1, TURNS_AHEAD, at(0)), Turn::Taken { at: begins, .. } if begins == at(0))
+            matches!(raised.take(1, TURNS_AHEAD, at(10)), Turn::Taken { at, .. } if at == half_of_the_time)
         );
-        assert!(raised.begin(1, at(0)).is_ok());
+        assert_eq!(raised.begin(1, at(10)), Err(half_of_the_time));
+        assert!(Turns::at_rate(read, 20, at(60)).begin(1, at(60)).is_ok());
     }
 }

@@ -16,60 +16,80 @@ use shared::wire::TicketReason;
 use tracing::info;
 
 use super::BatchRun;
+use crate::part_rules::frozen_for_another_sink;
 use crate::sequences::{Numbered, look_again_at};
 use crate::ticket_end::TicketEnd;
 
 /// How long an invocation waits for a turn. A ticket and another invocation would cost more than a short wait, and a part that comes a
 /// few seconds before a late one is through would have to take another turn.
 const TURN_WAIT_MAX: Duration = Duration::from_secs(15);
+/// A ticket comes so much later than it should, at most: delays have whole seconds.
+const TICKET_ROUNDING_MAX: Duration = Duration::from_secs(1);
 
 impl BatchRun<'_> {
-    /// Returns once the batch may go on. To find that it must wait, nothing of the batch is read, but the pauses, the numbers with the record
-    /// of the batch that has the last one, and the turns.
+    /// Reads the pauses, and returns once the batch may go on. To find that it must wait, nothing of the batch is read, but the pauses, the numbers
+    /// with the record of the batch that has the last one, and the turns.
     pub(super) async fn pass_gate_before_reading(&mut self) -> Result<(), TicketEnd> {
         // The pauses are read for every ticket and with strong consistency, so that no ticket that comes after a pause was made
         // overlooks it.
         let pauses = || self.components.pause_store.read();
         let pauses = self.budgets.work.call(RetryPolicy::CONTROL, pauses).await?;
         self.pauses = pauses.pauses;
-        let behind = match self.ask(Conditions::default()) {
-            Gate::Deliver => self.behind().await?,
-            Gate::Wait(_) => None,
-        };
-        self.pass_gate(behind).await
+        self.pass_gate(true).await
     }
 
-    /// Returns once the batch may go on, unless its number keeps it: `behind` is the part that does.
-    pub(super) async fn pass_gate(&mut self, behind: Option<PartId>) -> Result<(), TicketEnd> {
-        let components = self.components;
-        let mut conditions = Conditions {
-            behind: behind.map(|part| (part, self.number_at())),
-            ..Conditions::default()
-        };
+    /// Returns once the batch may go on. What was read already is not kept by the number of another part, unless it takes that number.
+    pub(super) async fn pass_gate(&mut self, waits_for_number: bool) -> Result<(), TicketEnd> {
         loop {
-            if let Gate::Wait(wait) = self.ask(conditions) {
-                self.wait(wait).await?;
-                continue;
-            }
-            let record = self.batch.record();
-            let now = self.budgets.work.clock.now();
-            let rate = match &components.rate {
-                Some(rate) if goes_to_the_sink(record, now) => rate,
-                Some(_) | None => return Ok(()),
+            let behind = match self.ask(None) {
+                Gate::Deliver if waits_for_number => self.behind().await?,
+                Gate::Deliver | Gate::Wait(_) => None,
             };
-            if kept_turn(record, now).is_some() {
+            if let Gate::Wait(wait) = self.ask(behind) {
+                self.wait(wait).await?;
+            } else if self.has_turn().await? {
                 return Ok(());
             }
-            let ahead = match self.may_send_ticket() {
-                true => TURNS_AHEAD,
-                false => TURN_WAIT_MAX,
-            };
-            match rate.take_turn(record, ahead, &self.budgets.work).await? {
-                Turn::Taken { at, .. } => self.batch.keep_turn(Some(at)),
-                Turn::Full { until } => {
-                    self.batch.keep_turn(None);
-                    conditions.turns_full_until = Some(until);
-                }
+        }
+    }
+
+    /// Returns whether the turn of the batch has come, if it needs one; takes one if it has none.
+    async fn has_turn(&mut self) -> Result<bool, TicketEnd> {
+        let (components, work) = (self.components, &self.budgets.work);
+        let record = self.batch.record();
+        let now = work.clock.now();
+        let rate = match &components.rate {
+            Some(rate) if goes_to_the_sink(record, now) => rate,
+            Some(_) | None => return Ok(true),
+        };
+        let read = rate.read(work).await?;
+        let (next_at, why) = (read.turns.next_at, Why::Turn);
+        if let Some(turn_at) = kept_turn(record, now) {
+            if next_at <= now {
+                return Ok(true);
+            }
+            // A part before it was late. By more than a turn of its own, and the batch takes another one, so that the next one can go. But it
+            // keeps the turn of a part that has a number: others of its source and key wait for that.
+            let length = read.turns.length(record.undelivered_count());
+            let is_late = turn_at.until(next_at) > length && !record.has_number();
+            if !is_late && !planted(Bug::TurnTakenAgain) {
+                let until = next_at;
+                self.wait(Wait { until, why }).await?;
+                return Ok(false);
+            }
+        }
+        let ahead = match self.may_send_ticket() {
+            true => TURNS_AHEAD,
+            false => TURN_WAIT_MAX,
+        };
+        match rate.take_turn(record, ahead, read, work).await? {
+            Turn::Taken { at, .. } => {
+                self.batch.keep_turn(Some(at));
+                Ok(at <= work.clock.now())
+            }
+            Turn::Full { until } => {
+                self.batch.keep_turn(None);
+                Err(self.put_back(Wait { until, why }).await)
             }
         }
     }
@@ -87,15 +107,26 @@ impl BatchRun<'_> {
         loop {
             match rate.begin(events_count as u64, &self.budgets.work).await? {
                 Ok(next_turn_at) => return Ok(Some(next_turn_at)),
-                // Another part began late. If it takes long, this one goes after those that have turns.
-                Err(until) => {
-                    if !self.sleep_until(until).await {
-                        self.batch.keep_turn(None);
-                    }
-                    self.pass_gate(None).await?;
-                }
+                // Another part went late, or this one went before, and its attempt failed.
+                Err(_) => self.pass_gate(false).await?,
             }
         }
+    }
+
+    /// Takes the number of a frozen part that goes to the sink. Otherwise other parts could take it while this one is read, again and again.
+    pub(super) async fn take_number_before_reading(&mut self) -> Result<(), TicketEnd> {
+        let (delivery, record) = (&self.components.delivery, self.batch.record());
+        let Some((index, _)) = record.frozen_part() else {
+            return Ok(());
+        };
+        let sink = delivery.fingerprint();
+        if delivery.needs_sequence()
+            && record.quarantine.is_none()
+            && frozen_for_another_sink(record, index, &sink).is_none()
+        {
+            self.take_number(index).await?;
+        }
+        Ok(())
     }
 
     /// Takes the number of a frozen part and writes it to the record.
@@ -149,14 +180,15 @@ impl BatchRun<'_> {
         }
     }
 
-    /// Asks the gate, with the pauses and the hours too.
-    fn ask(&self, conditions: Conditions<'_>) -> Gate {
+    /// Asks the gate, without the turns: they are read when one is taken.
+    fn ask(&self, behind: Option<PartId>) -> Gate {
         let now = self.budgets.work.clock.now();
         let hours = self.components.hours.as_ref();
         let conditions = Conditions {
             pauses: &self.pauses,
             closed_until: hours.and_then(|hours| hours.closed_until(now)),
-            ..conditions
+            turns: None,
+            behind: behind.map(|part| (part, self.number_at())),
         };
         gate(self.batch.record(), &conditions, now)
     }
@@ -164,10 +196,8 @@ impl BatchRun<'_> {
     /// Returns the part that must be delivered or set aside before the next part gets its number.
     async fn behind(&self) -> Result<Option<PartId>, TicketEnd> {
         let record = self.batch.record();
-        let frozen = record.frozen_part();
-        let has_number = frozen.is_some_and(|(_, part)| part.sequence.is_some());
         let goes_on = !goes_to_the_sink(record, self.budgets.work.clock.now());
-        if !self.components.delivery.needs_sequence() || has_number || goes_on {
+        if !self.components.delivery.needs_sequence() || record.has_number() || goes_on {
             return Ok(None);
         }
         let sequences = &self.components.sequences;
@@ -186,28 +216,29 @@ impl BatchRun<'_> {
 
     /// Waits for a turn that comes soon; puts the batch back otherwise.
     async fn wait(&mut self, wait: Wait) -> Result<(), TicketEnd> {
-        if wait.why == Why::Turn && self.sleep_until(wait.until).await {
+        if wait.why == Why::Turn && wait.until <= self.wait_max() {
+            let clock = self.budgets.work.clock;
+            clock.sleep(clock.now().until(wait.until)).await;
             return Ok(());
         }
         Err(self.put_back(wait).await)
     }
 
-    /// Waits until `until`, if that is soon; returns whether it did.
-    async fn sleep_until(&self, until: Timestamp) -> bool {
-        let work = &self.budgets.work;
-        let time = work.clock.now().until(until);
-        let is_soon = time <= TURN_WAIT_MAX && work.clock.now() + time < work.stop_at;
-        if is_soon {
-            work.clock.sleep(time).await;
-        }
-        is_soon
+    /// Returns until when this run waits for a turn: in the first half of its time only, so that there is time for the part.
+    fn wait_max(&self) -> Timestamp {
+        let soon = self.budgets.work.clock.now() + TURN_WAIT_MAX;
+        self.half_at.min(soon)
     }
 
     /// Puts the batch back, and returns how the ticket ends. If it need not wait for long, a ticket is sent; otherwise the sweep sends one.
     async fn put_back(&mut self, wait: Wait) -> TicketEnd {
         let Wait { until, why } = wait;
         info!(batch_id = %self.id(), %until, ?why, "batch must wait");
-        let at = until + CLOCK_SKEW_MAX;
+        let at = match why {
+            // What is left then is waited for. A part that comes late for its turn makes the sink wait.
+            Why::Turn => until.saturating_sub(TICKET_ROUNDING_MAX),
+            _ => until + CLOCK_SKEW_MAX,
+        };
         // A pause may end before, and then the sweep must find the batch by the end that the pause had.
         let may_send = self.may_send_ticket() && why != Why::Pause;
         let is_soon = may_send && self.budgets.work.clock.now().until(at) < SQS_DELAY_MAX;

@@ -1,6 +1,6 @@
 //! Hours and rate of deliveries.
 
-use protocol::limits::{CLOCK_SKEW_MAX, TURNS_AHEAD};
+use protocol::limits::{CLOCK_SKEW_MAX, TICKETS_IN_CHAIN_MAX, TURNS_AHEAD};
 use protocol::turns::{Turn, Turns};
 use shared::ports::TurnStore;
 
@@ -85,7 +85,8 @@ async fn a_batch_that_waits_for_a_near_opening_gets_its_ticket_at_once() {
 async fn others_take(processor: &Processor, secs: u64) -> Timestamp {
     let store = &processor.fakes.turn_store;
     let read = store.read().await.unwrap();
-    let turn = Turns::at_rate(read, 1).take(secs, TURNS_AHEAD, processor.fakes.clock.now());
+    let now = processor.fakes.clock.now();
+    let turn = Turns::at_rate(read, 1, now).take(secs, TURNS_AHEAD, now);
     let Turn::Taken { at, turns } = turn else {
         panic!("got {turn:?}, expected a turn");
     };
@@ -115,7 +116,7 @@ async fn with_a_rate_a_batch_takes_its_turn_once() {
     let waits = record(&processor);
     assert_eq!(waits.turn_at, Some(turn));
     assert_eq!(waits.parts, [], "nothing was read");
-    assert_eq!(delays(&processor), [60 + CLOCK_SKEW_MAX.as_secs()]);
+    assert_eq!(delays(&processor), [59]);
     assert!(!ticket(&processor).await, "too early");
     assert_eq!(
         record(&processor).turn_at,
@@ -140,12 +141,32 @@ async fn a_batch_whose_turn_would_be_far_away_takes_none() {
     let waits = record(&processor);
     assert_eq!(waits.turn_at, None);
     let again = Duration::from_secs(900) - TURNS_AHEAD / 2;
-    assert_eq!(delays(&processor), [(again + CLOCK_SKEW_MAX).as_secs()]);
+    assert_eq!(delays(&processor), [again.as_secs() - 1]);
     assert_eq!(free_at(&processor).await, now + Duration::from_secs(900));
-    processor.fakes.clock.advance(again + CLOCK_SKEW_MAX);
+    processor.fakes.clock.advance(again);
     assert!(!ticket(&processor).await);
     let turn = now + Duration::from_secs(900);
     assert_eq!(record(&processor).turn_at, Some(turn));
+}
+
+#[tokio::test]
+async fn a_batch_that_may_send_no_ticket_does_not_wait_for_a_turn_in_its_invocation() {
+    let processor = with_variables(a_processor(), "", Some(1));
+    sealed(&processor).await;
+    others_take(&processor, 900).await;
+    for _ in 1..TICKETS_IN_CHAIN_MAX {
+        assert!(!ticket(&processor).await);
+    }
+    assert_eq!(record(&processor).attempts + 1, TICKETS_IN_CHAIN_MAX);
+    delays(&processor);
+    // There is a turn 5 minutes ahead: too far to wait for.
+    processor.fakes.clock.advance(Duration::from_secs(600));
+    let now = processor.fakes.clock.now();
+    assert!(!ticket(&processor).await);
+    assert_eq!(processor.fakes.clock.now(), now);
+    let waits = record(&processor);
+    assert_eq!((waits.turn_at, waits.due_at), (None, now));
+    assert_eq!(delays(&processor), [0; 0], "the sweep sends the next one");
 }
 
 #[tokio::test]
@@ -156,7 +177,7 @@ async fn a_part_waits_for_one_that_went_to_the_sink_late() {
     let late = async |secs| {
         let store = &processor.fakes.turn_store;
         let read = store.read().await.unwrap();
-        let turns = Turns::at_rate(read, 1).begin(secs, now).unwrap();
+        let turns = Turns::at_rate(read, 1, now).begin(secs, now).unwrap();
         assert!(store.replace(read, turns).await.unwrap());
     };
     late(10).await;

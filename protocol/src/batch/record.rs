@@ -475,6 +475,12 @@ impl BatchRecord {
         (part.state == PartState::Frozen).then_some((index, part))
     }
 
+    /// Returns whether the frozen part has a number, for which the next part of the same source and key waits.
+    pub fn has_number(&self) -> bool {
+        let part = self.frozen_part().map(|(_, part)| part);
+        part.is_some_and(|part| part.sequence.is_some())
+    }
+
     pub(super) fn is_frozen(&self, index: usize) -> bool {
         let part = self.parts.get(index);
         part.is_some_and(|part| part.state == PartState::Frozen)

@@ -89,6 +89,11 @@ impl Environment {
         &self.fingerprint
     }
 
+    /// Records that items, pages or objects are read.
+    pub fn note_reads(&self, count: usize) {
+        lock(&self.world).note_reads(self.number, count as u64);
+    }
+
     /// Sends a request that changes or reads the world when it arrives.
     pub async fn request<T: Send + 'static>(
         &self,
@@ -217,6 +222,7 @@ impl LockStore for Environment {
     }
 
     async fn read(&self, ids: &[EventId]) -> Result<Vec<Option<LockItem>>, PortError> {
+        self.note_reads(ids.len());
         let ids = ids.to_vec();
         self.request(move |world| {
             let read = some_of(world, ids.len());
@@ -229,6 +235,7 @@ impl LockStore for Environment {
         &self,
         ids: &[EventId],
     ) -> Result<(Vec<StoredEvent>, Vec<EventId>), PortError> {
+        self.note_reads(ids.len());
         let mut ids = ids.to_vec();
         self.request(move |world| {
             let unread = ids.split_off(some_of(world, ids.len()));
@@ -248,6 +255,7 @@ impl LockStore for Environment {
         shard: BatchShard,
         after: Option<&IndexEntry>,
     ) -> Result<IndexPage, PortError> {
+        self.note_reads(1);
         let after = after.cloned();
         self.request(move |world| {
             let replica = world.rng.usize(..REPLICAS);
@@ -277,6 +285,7 @@ impl BatchStore for Environment {
     }
 
     async fn read(&self, batch: BatchId) -> Result<Option<BatchRecord>, PortError> {
+        self.note_reads(1);
         self.request(move |world| world.batches.get(batch)).await
     }
 
@@ -291,6 +300,7 @@ impl BatchStore for Environment {
             let reply = world.write(batch, &write)?;
             if let BatchReply::Applied(record) = &reply {
                 world.check_number_awaited(environment, record, &write);
+                world.check_look(environment, record, &write);
                 if let BatchWrite::Lease { lease, .. } = &write {
                     world.leased(environment, batch, &lease.owner);
                 }
@@ -411,6 +421,7 @@ impl ChunkStore for Environment {
     }
 
     async fn get(&self, place: &ChunkPlace, id: PieceId) -> Result<Option<Piece>, PortError> {
+        self.note_reads(1);
         let place = place.clone();
         self.request(move |world| world.get_piece(&place, id))
             .await?
@@ -431,6 +442,7 @@ impl Clock for Environment {
             let sleep_ms = (duration.as_millis() as u64).max(1);
             let at_ms = *wake_at_ms.get_or_insert(world.now_ms + sleep_ms);
             if world.now_ms >= at_ms {
+                world.looks_again(self.number);
                 return Poll::Ready(());
             }
             world.wake_at(at_ms, context.waker().clone());

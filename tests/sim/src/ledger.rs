@@ -194,6 +194,8 @@ pub struct Ledger {
     pub pieces: BTreeMap<BatchId, u64>,
     /// How many bodies of each batch were read, and how many pieces of chunks.
     pub reads: BTreeMap<BatchId, u64>,
+    /// What each environment has read since it took the lease of a batch of which it has frozen nothing, or waited for the turn of one.
+    pub look_reads: BTreeMap<u64, u64>,
     /// The parts for which an operator accepted another sink.
     pub accepted: BTreeSet<String>,
     /// The messages whose claims were edited by hand.
@@ -223,7 +225,7 @@ pub struct SequenceLook {
 }
 
 /// A part that was handed to the sink.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Handed {
     pub key: String,
     pub at: Timestamp,

@@ -43,6 +43,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use protocol::invariants::{ASSERTED, Broken};
 
 use crate::lambda::Run;
+use crate::ledger::Handed;
 use crate::plan::Plan;
 
 /// The result of one seed.
@@ -53,6 +54,8 @@ pub struct History {
     pub steps: u64,
     /// Number of claims that reached the sink.
     pub delivered: usize,
+    /// The parts that were handed to the sink, if deliveries have a rate.
+    pub handed: Vec<Handed>,
     /// How often each kind of occurrence was noted.
     pub counts: BTreeMap<&'static str, u64>,
     /// The first broken promise or invariant.
@@ -81,6 +84,7 @@ pub fn run_plan(plan: Plan, traced: bool) -> History {
         seed,
         steps: ran.unwrap_or_default(),
         delivered: world.ledger.delivered_count(),
+        handed: std::mem::take(&mut world.ledger.handed),
         counts: std::mem::take(&mut world.counts),
         broken,
         trace: world.trace.take().unwrap_or_default(),

@@ -20,6 +20,7 @@ impl Environment {
 #[async_trait]
 impl PauseStore for Environment {
     async fn read(&self) -> Result<Pauses, PortError> {
+        self.note_reads(1);
         // A history without pauses takes the same course as before there were pauses.
         if lock(self.world()).plan.pauses.is_empty() {
             return Ok(Pauses::default());

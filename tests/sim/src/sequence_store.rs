@@ -10,6 +10,7 @@ use crate::world::fakes::now;
 #[async_trait]
 impl SequenceStore for Environment {
     async fn read(&self, scope: &SequenceScope) -> Result<Sequence, PortError> {
+        self.note_reads(1);
         let (scope, environment) = (scope.clone(), self.number());
         self.request(move |world| world.look_at_sequence(environment, &scope))
             .await?
@@ -26,8 +27,11 @@ impl SequenceStore for Environment {
             // Others may write it at the same moment; then the part looks again.
             world.ledger.looks.remove(&environment);
             let replaced = now(world.sequences.replace(&scope, from, to));
-            if matches!(replaced, Ok(true)) {
-                world.number_taken(to);
+            match replaced {
+                Ok(true) => world.number_taken(to),
+                // With the record of the part that has the last number.
+                Ok(false) => world.note_read_again(environment, 2),
+                Err(_) => {}
             }
             replaced
         })

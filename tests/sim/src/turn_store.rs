@@ -10,11 +10,19 @@ use crate::world::fakes::now;
 #[async_trait]
 impl TurnStore for Environment {
     async fn read(&self) -> Result<Option<Turns>, PortError> {
+        self.note_reads(1);
         self.request(|world| now(world.turns.read())).await?
     }
 
     async fn replace(&self, from: Option<Turns>, to: Turns) -> Result<bool, PortError> {
-        self.request(move |world| now(world.turns.replace(from, to)))
-            .await?
+        let environment = self.number();
+        self.request(move |world| {
+            let replaced = now(world.turns.replace(from, to));
+            if matches!(replaced, Ok(false)) {
+                world.note_read_again(environment, 1);
+            }
+            replaced
+        })
+        .await?
     }
 }

@@ -5,10 +5,13 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use protocol::planted::{Bug, plant};
+use protocol::time::Timestamp;
 use sim::History;
 use sim::calendar::{Calendar, Zone};
+use sim::pauses::PlannedPause;
 use sim::plan::Plan;
 
 const SEEDS: u64 = 240;
@@ -79,29 +82,113 @@ fn deliveries_of_a_day_are_in_their_hours_and_within_a_minute_of_the_opening() {
     assert!(waited > 100, "{waited}");
 }
 
-/// Sends within a minute what takes 48 minutes at the rate: more than turns are taken for. The history checks that the rate is reached, and not
-/// exceeded.
+/// Sends within a minute what takes 48 minutes at the rate: more than turns are taken for. The history checks that the rate is not
+/// exceeded. It must be reached, by a sink that needs numbers too.
 #[test]
 fn a_backlog_is_delivered_at_the_rate() {
     let of_seed = (0..).find(|seed| Plan::of(*seed).calm);
-    let plan = Plan {
+    let backlog = |sequence| Plan {
         messages: 2_880,
         burst_ms: 60_000,
         batch_size: 10,
+        sweep_every_ms: 300_000,
+        processors: 8,
+        processor_timeout_ms: 60_000,
         hours: None,
         events_per_second: 1,
-        sequence: false,
+        sequence,
         pauses: Vec::new(),
         ..Plan::of(of_seed.expect("some histories have no faults"))
     };
-    assert_eq!(sim::run_plan(plan.clone(), false).broken, None);
+    for sequence in [false, true] {
+        let history = sim::run_plan(backlog(sequence), false);
+        assert_eq!(history.broken, None);
+        let [handed @ .., last] = &*history.handed else {
+            panic!("nothing was handed to the sink");
+        };
+        let events: u64 = handed.iter().map(|one| one.events).sum();
+        let time = handed[0].at.until(last.at);
+        let reached = events * 100_000 / time.as_millis() as u64;
+        assert!(reached >= 95, "{reached} % of the rate");
+    }
     plant(Some(Bug::TurnsWithoutEnd));
-    let broken = sim::run_plan(plan, false).broken;
+    let broken = sim::run_plan(backlog(false), false).broken;
     plant(None);
     assert!(
         broken.is_some(),
         "turns that no ticket waits for pass unused"
     );
+}
+
+/// Sends events for a week to a sink that needs numbers. Deliveries have half an hour a day, of which the events of a day need half
+/// at the rate, and a pause lasts from the third day to the fifth. The history checks that every batch is delivered or set aside, that
+/// the rate is not exceeded, and what it costs to find that a batch must wait. In the half hour after the pause, the rate must be reached:
+/// with much time for an invocation, in which it can wait, and with little.
+#[test]
+fn a_week_of_hours_numbers_pauses_and_a_rate_drains() {
+    let reached = |plan| {
+        let history = sim::run_plan(plan, false);
+        assert_eq!(history.broken, None);
+        let pause_ends = week().start + 4 * DAY;
+        let handed = history.handed.iter();
+        let after_pause =
+            handed.filter(|one| pause_ends <= one.at && one.at < pause_ends + DAY / 2);
+        after_pause.map(|one| one.events).sum::<u64>() * 100 / 1_800
+    };
+    let hurried = Plan {
+        processors: 1,
+        processor_timeout_ms: 10_000,
+        ..week()
+    };
+    for plan in [week(), hurried.clone()] {
+        let reached = reached(plan);
+        assert!(reached >= 95, "{reached} % of the rate");
+    }
+    plant(Some(Bug::TurnTakenAgain));
+    let reached = reached(hurried);
+    plant(None);
+    assert!(
+        reached < 95,
+        "{reached} % of the rate, although a part that came early queues again, and all wait for its number"
+    );
+}
+
+const DAY: Duration = Duration::from_hours(24);
+
+fn week() -> Plan {
+    let of_seed = (0..).find(|seed| Plan::of(*seed).calm);
+    let day_ms = DAY.as_millis() as u64;
+    Plan {
+        start: Timestamp::from_ms(1_700_000_000_000),
+        messages: 7 * 900,
+        burst_ms: 7 * day_ms,
+        calm_at_ms: 7 * day_ms,
+        sources: 1,
+        keys: 0,
+        batch_size: 50,
+        sweep_every_ms: 300_000,
+        processors: 8,
+        processor_timeout_ms: 60_000,
+        page_entries: 100,
+        batching_window_secs: 900,
+        hours: Some(Calendar {
+            every: 1_440,
+            first: 600,
+            length: 30,
+            zone: Zone::Berlin,
+        }),
+        events_per_second: 1,
+        sequence: true,
+        pauses: vec![PlannedPause {
+            at_ms: 2 * day_ms,
+            length_ms: 2 * day_ms,
+            source: None,
+            key: None,
+            resumed_after_ms: None,
+            sends_tickets: true,
+        }],
+        ..Plan::of(of_seed.expect("some histories have no faults"))
+    }
 }
 
 #[test]

@@ -2,12 +2,55 @@
 
 use std::collections::BTreeMap;
 
+use protocol::batch::{BatchRecord, BatchWrite};
 use protocol::invariants::Check;
 
 use super::World;
 use crate::checks;
 
 impl World {
+    /// Records that an environment reads items, pages or objects.
+    pub fn note_reads(&mut self, environment: u64, count: u64) {
+        if let Some(read) = self.ledger.look_reads.get_mut(&environment) {
+            *read += count;
+        }
+    }
+
+    /// Records that an environment reads items again because others wrote them at the same time.
+    pub fn note_read_again(&mut self, environment: u64, count: u64) {
+        if let Some(read) = self.ledger.look_reads.get_mut(&environment) {
+            *read = read.saturating_sub(count);
+        }
+    }
+
+    /// Records that an environment waited for a turn, after which it looks again.
+    pub fn looks_again(&mut self, environment: u64) {
+        if let Some(read) = self.ledger.look_reads.get_mut(&environment) {
+            *read = 0;
+        }
+    }
+
+    /// Checks, in a history without faults, that few items were read to find that a batch must wait.
+    pub fn check_look(&mut self, environment: u64, record: &BatchRecord, write: &BatchWrite) {
+        let (batch, is_frozen) = (record.batch_id, record.frozen_part().is_some());
+        let look_reads = &mut self.ledger.look_reads;
+        match write {
+            BatchWrite::Lease { .. } => drop(look_reads.insert(environment, 0)),
+            BatchWrite::Freeze { .. } => drop(look_reads.remove(&environment)),
+            BatchWrite::GiveUp {
+                failure: None,
+                verify_at: None,
+                ..
+            } if self.plan.calm => {
+                if let Some(read) = look_reads.remove(&environment) {
+                    self.note("look", || format!("{batch} {read}"));
+                    self.check(checks::p13_a_look_reads_four_items(batch, is_frozen, read));
+                }
+            }
+            _ => {}
+        }
+    }
+
     /// Checks, in a history without faults, that bodies are read about once.
     pub fn reads_are_few(&self) -> Vec<Check> {
         let plan = &self.plan;
