@@ -25,7 +25,7 @@ const EXPIRE_EVERY_MS: u64 = 60_000;
 /// Time between two visits of the operator.
 const OPERATOR_EVERY_MS: u64 = 120_000;
 /// A limit on steps that no history reaches.
-const STEPS_MAX: u64 = 40_000_000;
+const STEPS_MAX: u64 = 4_000_000;
 
 /// A running history.
 pub struct Run {
