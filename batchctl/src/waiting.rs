@@ -1,6 +1,7 @@
 //! Why nothing of a batch goes to the sink at present.
 
 use std::fmt;
+use std::num::NonZeroU64;
 
 use protocol::batch::{BatchRecord, Status};
 use protocol::gate::{Conditions, Gate, Wait, Why, gate};
@@ -103,11 +104,11 @@ impl Waits {
         // A wrong value stops the functions at their cold start. This command must tell what it can all the same.
         let hours = service.settings.value("DELIVERY_HOURS");
         let rate = service.settings.value("DELIVERY_MAX_PER_SECOND");
-        let rate = rate.and_then(|text| text.parse().ok());
-        let turns = match rate.filter(|rate| *rate > 0) {
+        // 0 is no rate.
+        let turns = match rate.and_then(|text| text.parse::<NonZeroU64>().ok()) {
             Some(rate) => {
                 let read = service.turn_store.read().await?;
-                Some(Turns::at_rate(read, rate, service.now()))
+                Some(Turns::at_rate(read, rate.get(), service.now()))
             }
             None => None,
         };

@@ -20,10 +20,9 @@ use crate::part_rules::frozen_for_another_sink;
 use crate::sequences::{Numbered, look_again_at};
 use crate::ticket_end::TicketEnd;
 
-/// How long an invocation waits for a turn. A ticket and another invocation would cost more than a short wait, and a part that comes a
-/// few seconds before a late one is through would have to take another turn.
+/// How long an invocation waits for a turn. A ticket and another invocation would cost more than a short wait.
 const TURN_WAIT_MAX: Duration = Duration::from_secs(15);
-/// A ticket comes so much later than it should, at most: delays have whole seconds.
+/// How late a ticket may come because delays are whole seconds.
 const TICKET_ROUNDING_MAX: Duration = Duration::from_secs(1);
 
 impl BatchRun<'_> {
@@ -38,7 +37,8 @@ impl BatchRun<'_> {
         self.pass_gate(true).await
     }
 
-    /// Returns once the batch may go on. What was read already is not kept by the number of another part, unless it takes that number.
+    /// Returns once the batch may go on. With `waits_for_number`, it also waits for the part of another batch that has the last number. A
+    /// batch that was read already does not: it asks for its number right after that.
     pub(super) async fn pass_gate(&mut self, waits_for_number: bool) -> Result<(), TicketEnd> {
         loop {
             let behind = match self.ask(None) {
@@ -63,16 +63,17 @@ impl BatchRun<'_> {
             Some(_) | None => return Ok(true),
         };
         let read = rate.read(work).await?;
-        let (next_at, why) = (read.turns.next_at, Why::Turn);
+        let next_at = read.turns.next_at;
+        let why = Why::Turn;
         if let Some(turn_at) = kept_turn(record, now) {
             if next_at <= now {
                 return Ok(true);
             }
-            // A part before it was late. By more than a turn of its own, and the batch takes another one, so that the next one can go. But it
-            // keeps the turn of a part that has a number: others of its source and key wait for that.
+            // The part before was late. If the delay is longer than this batch's own turn, the batch takes another one, and the next batch can
+            // go at its turn. A part with a number keeps its turn, because others of its source and key wait for that number.
             let length = read.turns.length(record.undelivered_count());
-            let is_late = turn_at.until(next_at) > length && !record.has_number();
-            if !is_late && !planted(Bug::TurnTakenAgain) {
+            let takes_another = turn_at.until(next_at) > length && !record.has_number();
+            if !takes_another && !planted(Bug::TurnTakenAgain) {
                 let until = next_at;
                 self.wait(Wait { until, why }).await?;
                 return Ok(false);
@@ -107,13 +108,13 @@ impl BatchRun<'_> {
         loop {
             match rate.begin(events_count as u64, &self.budgets.work).await? {
                 Ok(next_turn_at) => return Ok(Some(next_turn_at)),
-                // Another part went late, or this one went before, and its attempt failed.
+                // Another part was late, or an earlier attempt at this part failed.
                 Err(_) => self.pass_gate(false).await?,
             }
         }
     }
 
-    /// Takes the number of a frozen part that goes to the sink. Otherwise other parts could take it while this one is read, again and again.
+    /// Takes the number of a frozen part that goes to the sink. If it were taken after reading, another part could take it first each time.
     pub(super) async fn take_number_before_reading(&mut self) -> Result<(), TicketEnd> {
         let (delivery, record) = (&self.components.delivery, self.batch.record());
         let Some((index, _)) = record.frozen_part() else {
@@ -180,7 +181,7 @@ impl BatchRun<'_> {
         }
     }
 
-    /// Asks the gate, without the turns: they are read when one is taken.
+    /// Asks the gate about everything but the turns, which `has_turn` reads.
     fn ask(&self, behind: Option<PartId>) -> Gate {
         let now = self.budgets.work.clock.now();
         let hours = self.components.hours.as_ref();
@@ -235,7 +236,7 @@ impl BatchRun<'_> {
         let Wait { until, why } = wait;
         info!(batch_id = %self.id(), %until, ?why, "batch must wait");
         let at = match why {
-            // What is left then is waited for. A part that comes late for its turn makes the sink wait.
+            // The invocation waits for the rest. A part that is late for its turn makes the sink wait.
             Why::Turn => until.saturating_sub(TICKET_ROUNDING_MAX),
             _ => until + CLOCK_SKEW_MAX,
         };

@@ -194,6 +194,10 @@ pub struct Ledger {
     pub pieces: BTreeMap<BatchId, u64>,
     /// How many bodies of each batch were read, and how many pieces of chunks.
     pub reads: BTreeMap<BatchId, u64>,
+    /// How many replies operators missed.
+    pub replies_lost: u32,
+    /// How many events of each batch were read and then had to wait, because another part was late for its turn.
+    pub read_in_vain: BTreeMap<BatchId, u64>,
     /// What each environment has read since it took the lease of a batch of which it has frozen nothing, or waited for the turn of one.
     pub look_reads: BTreeMap<u64, u64>,
     /// The parts for which an operator accepted another sink.

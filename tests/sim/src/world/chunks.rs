@@ -108,11 +108,17 @@ impl World {
         let Some(record) = self.batches.get(chunk.batch) else {
             return;
         };
-        let (_, seats) = notice.split_once("in the seats ").unwrap_or_default();
-        let seats: SeqSet = seats
+        let (_, text) = notice.split_once("in the seats ").unwrap_or_default();
+        let mut seats: SeqSet = text
             .split(", ")
             .filter_map(|seat| seat.parse::<Seq>().ok())
             .collect();
+        if let (true, Some(last)) = (text.ends_with('…'), seats.iter().max()) {
+            // The text names only the first ones.
+            let of_chunk = |seq: &Seq| record.chunk_of(*seq) == Some(chunk);
+            let later = record.claimed.iter().filter(|seq| *seq > last);
+            seats.extend_from(&later.filter(of_chunk).collect());
+        }
         let bytes = self.chunks.bytes(&record.bodies, chunk);
         let readable = bytes.map(|bytes| decode(chunk, &bytes, &seats).events.len());
         self.check(checks::p8_a_lost_event_is_lost(

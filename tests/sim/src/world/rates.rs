@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use protocol::limits::CLOCK_SKEW_MAX;
 use sinks::Part;
 
 use super::World;
@@ -36,19 +37,20 @@ impl World {
         self.check(check);
     }
 
-    /// Checks that the rate was reached from the time on at which the last batch had closed, in a history in which nothing else keeps
-    /// parts from the sink.
+    /// Checks that the rate was reached from the time on at which the last batch had closed and could have begun, in a history in which
+    /// nothing else keeps parts from the sink.
     pub fn check_rate_reached(&mut self) {
         let plan = &self.plan;
         let alone = plan.hours.is_none() && plan.pauses.is_empty() && !plan.sequence;
         let records = self.batches.records();
         let closed_at = records.iter().map(|record| record.closed_at()).max();
-        if let Some(from) = closed_at
+        if let Some(closed_at) = closed_at
             && plan.events_per_second > 0
             && plan.calm
             && alone
         {
             let rate = plan.events_per_second;
+            let from = closed_at + CLOCK_SKEW_MAX + HAND_OVER_MAX;
             let check = checks::p12_the_rate_is_reached(&self.ledger.handed, from, rate);
             self.check(check);
         }
