@@ -36,6 +36,27 @@ pub fn p12_the_rate_is_not_exceeded(handed: &[Handed], rate: u64, late_max: Dura
     })
 }
 
+/// P12 rate: a part that goes to the sink at `at` has the next one wait for as long as its events take. `late_max` is the longest time
+/// for which a part that was let through takes to the sink, with the error of its clock.
+pub fn p12_the_next_part_waits(
+    next_at: Timestamp,
+    at: Timestamp,
+    events: u64,
+    rate: u64,
+    late_max: Duration,
+) -> Check {
+    let length = Duration::from_millis(events * 1_000 / rate);
+    hold(
+        "P12 the_next_part_waits",
+        at + length <= next_at + late_max,
+        || {
+            format!(
+                "{events} events go at {at}, and the next part from {next_at}, at a rate of {rate}"
+            )
+        },
+    )
+}
+
 /// P12 rate: from a time on at which parts wait, as many events begin as the rate allows, but for 5 % and what each part may be late.
 pub fn p12_the_rate_is_reached(handed: &[Handed], from: Timestamp, rate: u64) -> Check {
     let later = || handed.iter().filter(|one| one.at >= from);
@@ -75,6 +96,17 @@ mod tests {
         assert!(exceeds(&[(0, 10), (4, 10)]));
         assert!(exceeds(&[(0, 1), (0, 4), (100, 3), (100, 2)]));
         assert!(!exceeds(&[(0, 100)]));
+    }
+
+    #[test]
+    fn the_next_part_waits_for_as_long_as_the_events_take() {
+        let (next_at, late_max) = (Timestamp::from_ms(5_000), Duration::from_secs(1));
+        let waits = |at_ms| {
+            let at = Timestamp::from_ms(at_ms);
+            p12_the_next_part_waits(next_at, at, 10, 2, late_max).is_ok()
+        };
+        assert!(waits(1_000));
+        assert!(!waits(1_001));
     }
 
     #[test]

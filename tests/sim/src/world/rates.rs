@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use protocol::limits::CLOCK_SKEW_MAX;
+use protocol::time::Timestamp;
+use shared::ports::TurnStore;
 use sinks::Part;
 
-use super::World;
+use super::{World, fakes};
 use crate::checks;
 use crate::ledger::Handed;
 
@@ -32,6 +34,14 @@ impl World {
             false => FROZEN_MAX + Duration::from_millis(self.plan.processor_timeout_ms),
         };
         let skew = Duration::from_millis(2 * self.plan.skew_max_ms as u64);
+        if self.plan.calm {
+            let turns = fakes::now(self.turns.read()).ok().flatten();
+            let next_at = turns.map_or(Timestamp::EPOCH, |turns| turns.next_at);
+            let events = part.items.len() as u64;
+            let late_max = late_max + skew / 2;
+            let check = checks::p12_the_next_part_waits(next_at, now, events, rate, late_max);
+            self.check(check);
+        }
         let handed = &self.ledger.handed;
         let check = checks::p12_the_rate_is_not_exceeded(handed, rate, late_max + skew);
         self.check(check);
