@@ -237,9 +237,14 @@ impl LockStore for Environment {
     ) -> Result<(Vec<StoredEvent>, Vec<EventId>), PortError> {
         self.note_reads(ids.len());
         let mut ids = ids.to_vec();
+        let environment = self.number;
         self.request(move |world| {
             let unread = ids.split_off(some_of(world, ids.len()));
-            (world.stored(&ids), unread)
+            let events = world.stored(&ids);
+            if let Some(event) = events.first() {
+                world.reads_bodies(environment, event.shard.batch);
+            }
+            (events, unread)
         })
         .await
     }
@@ -423,8 +428,12 @@ impl ChunkStore for Environment {
     async fn get(&self, place: &ChunkPlace, id: PieceId) -> Result<Option<Piece>, PortError> {
         self.note_reads(1);
         let place = place.clone();
-        self.request(move |world| world.get_piece(&place, id))
-            .await?
+        let environment = self.number;
+        self.request(move |world| {
+            world.reads_bodies(environment, id.chunk.batch);
+            world.get_piece(&place, id)
+        })
+        .await?
     }
 }
 

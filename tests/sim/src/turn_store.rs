@@ -11,7 +11,15 @@ use crate::world::fakes::now;
 impl TurnStore for Environment {
     async fn read(&self) -> Result<Option<Turns>, PortError> {
         self.note_reads(1);
-        self.request(|world| now(world.turns.read())).await?
+        let environment = self.number();
+        self.request(move |world| {
+            let read = now(world.turns.read());
+            if let Ok(turns) = read {
+                world.note_turns(environment, turns);
+            }
+            read
+        })
+        .await?
     }
 
     async fn replace(&self, from: Option<Turns>, to: Turns) -> Result<bool, PortError> {

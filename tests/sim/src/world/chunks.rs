@@ -113,18 +113,21 @@ impl World {
             .split(", ")
             .filter_map(|seat| seat.parse::<Seq>().ok())
             .collect();
+        let bytes = self.chunks.bytes(&record.bodies, chunk);
+        let decoded = |seats: &SeqSet| {
+            let decoded = bytes.as_ref().map(|bytes| decode(chunk, bytes, seats));
+            decoded.unwrap_or_default().events
+        };
+        let readable = decoded(&seats).len();
+        self.check(checks::p8_a_lost_event_is_lost(readable, chunk));
         if let (true, Some(last)) = (text.ends_with('…'), seats.iter().max()) {
             // The text names only the first ones.
-            let of_chunk = |seq: &Seq| record.chunk_of(*seq) == Some(chunk);
-            let later = record.claimed.iter().filter(|seq| *seq > last);
-            seats.extend_from(&later.filter(of_chunk).collect());
+            let of_chunks = record.chunks_of(&record.claimed).unwrap_or_default();
+            let later = of_chunks.get(&chunk).into_iter().flat_map(SeqSet::iter);
+            let later: SeqSet = later.filter(|seq| *seq > last).collect();
+            let readable: SeqSet = decoded(&later).iter().map(|event| event.seq).collect();
+            seats.extend(later.iter().filter(|seq| !readable.contains(*seq)));
         }
-        let bytes = self.chunks.bytes(&record.bodies, chunk);
-        let readable = bytes.map(|bytes| decode(chunk, &bytes, &seats).events.len());
-        self.check(checks::p8_a_lost_event_is_lost(
-            readable.unwrap_or(0),
-            chunk,
-        ));
         let claims = self.ledger.occurrences.values().flatten();
         let of_seats = claims
             .filter(|one| one.seat.shard.batch == chunk.batch && seats.contains(one.seat.seq));

@@ -54,7 +54,8 @@ impl World {
             && plan.hours.is_none()
             && plan.pauses.is_empty()
             && plan.events_per_second == 0
-            && plan.faults.apply_late + plan.faults.late_record == 0.0;
+            && plan.faults.apply_late == 0.0
+            && plan.faults.late_record == 0.0;
         let part = record.frozen_part().map(|(_, part)| part);
         let has_none = part.is_none_or(|part| part.sequence.is_none());
         let look = self.ledger.looks.get(&environment);

@@ -33,17 +33,17 @@ impl World {
             true => HAND_OVER_MAX,
             false => FROZEN_MAX + Duration::from_millis(self.plan.processor_timeout_ms),
         };
-        let skew = Duration::from_millis(2 * self.plan.skew_max_ms as u64);
+        let skew = Duration::from_millis(self.plan.skew_max_ms as u64);
         if self.plan.calm {
             let turns = fakes::now(self.turns.read()).ok().flatten();
             let next_at = turns.map_or(Timestamp::EPOCH, |turns| turns.next_at);
             let events = part.items.len() as u64;
-            let late_max = late_max + skew / 2;
+            let late_max = late_max + skew;
             let check = checks::p12_the_next_part_waits(next_at, now, events, rate, late_max);
             self.check(check);
         }
         let handed = &self.ledger.handed;
-        let check = checks::p12_the_rate_is_not_exceeded(handed, rate, late_max + skew);
+        let check = checks::p12_the_rate_is_not_exceeded(handed, rate, late_max + 2 * skew);
         self.check(check);
     }
 

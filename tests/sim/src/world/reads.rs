@@ -1,9 +1,12 @@
 //! How often the bodies of batches are read.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use protocol::batch::{BatchRecord, BatchWrite};
+use protocol::ids::BatchId;
 use protocol::invariants::Check;
+use protocol::turns::Turns;
 
 use super::World;
 use crate::checks;
@@ -30,26 +33,54 @@ impl World {
         }
     }
 
-    /// Checks, in a history without faults, that few items were read to find that a batch without a frozen part must wait.
+    /// Records whether an environment found that the next part must wait.
+    pub fn note_turns(&mut self, environment: u64, turns: Option<Turns>) {
+        // By every clock.
+        let latest = self.now() + Duration::from_millis(self.plan.skew_max_ms as u64);
+        if turns.is_some_and(|turns| latest < turns.next_at) {
+            self.ledger.early.insert(environment);
+        } else {
+            self.ledger.early.remove(&environment);
+        }
+    }
+
+    /// An environment reads bodies of a batch. What it reads of a frozen part is not counted as a look.
+    pub fn reads_bodies(&mut self, environment: u64, batch: BatchId) {
+        if self.plan.calm {
+            let is_early = self.ledger.early.contains(&environment);
+            self.check(checks::p13_no_body_is_read_early(batch, is_early));
+        }
+        let record = self.batches.get(batch);
+        if record.is_some_and(|record| record.frozen_part().is_some()) {
+            self.ledger.look_reads.remove(&environment);
+        }
+    }
+
+    /// Checks, in a history without faults, that few items were read to find that a batch must wait.
     pub fn check_look(&mut self, environment: u64, record: &BatchRecord, write: &BatchWrite) {
         let batch = record.batch_id;
+        let frozen = record.frozen_part().map(|(_, part)| part);
         let look_reads = &mut self.ledger.look_reads;
         match write {
-            BatchWrite::Lease { .. } => drop(look_reads.insert(environment, 0)),
+            BatchWrite::Lease { .. } => {
+                look_reads.insert(environment, 0);
+                self.ledger.early.remove(&environment);
+            }
             BatchWrite::Freeze { .. } => drop(look_reads.remove(&environment)),
             BatchWrite::GiveUp {
                 failure: None,
                 verify_at: None,
                 ..
             } if self.plan.calm => {
-                let look_read = look_reads.remove(&environment);
-                if let Some((_, part)) = record.frozen_part() {
-                    if self.plan.events_per_second > 0 {
-                        *self.ledger.read_in_vain.entry(batch).or_default() += part.count;
-                    }
-                } else if let Some(read) = look_read {
+                if let Some(read) = look_reads.remove(&environment) {
                     self.note("look", || format!("{batch} {read}"));
-                    self.check(checks::p13_a_look_reads_four_items(batch, read));
+                    let is_frozen = frozen.is_some();
+                    self.check(checks::p13_a_look_reads_four_items(batch, is_frozen, read));
+                } else if let Some(part) = frozen
+                    && self.plan.events_per_second > 0
+                    && (!self.plan.sequence || part.sequence.is_some())
+                {
+                    *self.ledger.read_in_vain.entry(batch).or_default() += part.count;
                 }
             }
             _ => {}

@@ -116,14 +116,14 @@ impl World {
         again.sqs_message_id = format!("m{index}").parse().expect("a short text is an id");
         again.source = source(number);
         again.attributes = MessageAttributes::of(attributes.clone());
-        if self.plan.id_kind == IdKind::MessageId {
-            again.name = Some(again.sqs_message_id.to_string());
-        } else if self.plan.id_kind == IdKind::Attribute || same.is_none() {
-            // Bodies that were edited by hand are equal.
-            let name = attributes
-                .get("id")
-                .filter(|_| self.plan.id_kind == IdKind::Attribute);
-            again.name = name.and_then(|name| name.string_value.clone());
+        match self.plan.id_kind {
+            // The body says it, and so does the message that was found by it.
+            IdKind::Json => {}
+            IdKind::Attribute => {
+                let id = attributes.get("id");
+                again.name = id.and_then(|id| id.string_value.clone());
+            }
+            IdKind::MessageId => again.name = Some(again.sqs_message_id.to_string()),
         }
         again.event_id = burst::event_id(&self.plan, &again.source, again.name.as_deref());
         again.sent_at = self.now();
