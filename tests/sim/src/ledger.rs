@@ -196,8 +196,8 @@ pub struct Ledger {
     pub reads: BTreeMap<BatchId, u64>,
     /// How many replies operators missed.
     pub replies_lost: u32,
-    /// The environments that found that the next part must wait, since they took a lease.
-    pub early: BTreeSet<u64>,
+    /// The environments that found, since they took a lease, that the next part may go.
+    pub on_turn: BTreeSet<u64>,
     /// How many events of each batch were read and then had to wait, because another part was late for its turn.
     pub read_in_vain: BTreeMap<BatchId, u64>,
     /// What each environment has read since it took the lease of a batch of which it has frozen nothing, or waited for the turn of one.

@@ -33,21 +33,20 @@ impl World {
         }
     }
 
-    /// Records whether an environment found that the next part must wait.
+    /// Records whether an environment found that the next part may go, by any clock.
     pub fn note_turns(&mut self, environment: u64, turns: Option<Turns>) {
-        // By every clock.
         let latest = self.now() + Duration::from_millis(self.plan.skew_max_ms as u64);
-        if turns.is_some_and(|turns| latest < turns.next_at) {
-            self.ledger.early.insert(environment);
+        if turns.is_none_or(|turns| turns.next_at <= latest) {
+            self.ledger.on_turn.insert(environment);
         } else {
-            self.ledger.early.remove(&environment);
+            self.ledger.on_turn.remove(&environment);
         }
     }
 
     /// An environment reads bodies of a batch. What it reads of a frozen part is not counted as a look.
     pub fn reads_bodies(&mut self, environment: u64, batch: BatchId) {
-        if self.plan.calm {
-            let is_early = self.ledger.early.contains(&environment);
+        if self.plan.calm && self.plan.events_per_second > 0 {
+            let is_early = !self.ledger.on_turn.contains(&environment);
             self.check(checks::p13_no_body_is_read_early(batch, is_early));
         }
         let record = self.batches.get(batch);
@@ -64,7 +63,7 @@ impl World {
         match write {
             BatchWrite::Lease { .. } => {
                 look_reads.insert(environment, 0);
-                self.ledger.early.remove(&environment);
+                self.ledger.on_turn.remove(&environment);
             }
             BatchWrite::Freeze { .. } => drop(look_reads.remove(&environment)),
             BatchWrite::GiveUp {
