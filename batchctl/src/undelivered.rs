@@ -99,13 +99,21 @@ async fn save_items(
             }
         }
     }
-    match lag(record, &seqs) {
-        None => Ok(saved),
-        Some(lag) => Err(Failure::Refused(format!(
-            "batch `{}`: the index does not show every claim yet: got {} of {} counted ones, {} witnessed ones are missing; try again",
-            record.batch_id, lag.found, lag.confirmed, lag.witnessed_missing
-        ))),
+    let frozen = record.undelivered_of_frozen_part().difference_len(&seqs);
+    let (counted, witnessed) = lag(record, &seqs).map_or((0, 0), |lag| {
+        (
+            lag.confirmed.saturating_sub(lag.found),
+            lag.witnessed_missing,
+        )
+    });
+    if frozen + counted + witnessed > 0 {
+        return Err(Failure::Refused(format!(
+            "batch `{}`: the index does not show every claim yet: missing are {frozen} of the frozen part, {counted} counted and {witnessed} \
+             witnessed ones; try again",
+            record.batch_id
+        )));
     }
+    Ok(saved)
 }
 
 async fn save_chunks(

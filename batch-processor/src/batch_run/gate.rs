@@ -41,11 +41,12 @@ impl BatchRun<'_> {
     /// batch that was read already does not: it asks for its number right after that.
     pub(super) async fn pass_gate(&mut self, waits_for_number: bool) -> Result<(), TicketEnd> {
         loop {
-            let behind = match self.ask(None) {
-                Gate::Deliver if waits_for_number => self.behind().await?,
-                Gate::Deliver | Gate::Wait(_) => None,
-            };
-            if let Gate::Wait(wait) = self.ask(behind) {
+            let mut gate = self.ask(None);
+            if gate == Gate::Deliver && waits_for_number {
+                let behind = self.behind().await?;
+                gate = behind.map_or(gate, |part| self.ask(Some(part)));
+            }
+            if let Gate::Wait(wait) = gate {
                 self.wait(wait).await?;
             } else if self.has_turn().await? {
                 return Ok(());

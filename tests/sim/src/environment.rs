@@ -23,6 +23,7 @@ use sinks::Rendering;
 
 use crate::fate::{Fate, refused, throttled, unanswered};
 use crate::index::REPLICAS;
+use crate::operator::OPERATOR;
 use crate::world::World;
 
 /// The world, which environments share. There is one thread, so no lock ever blocks.
@@ -330,9 +331,12 @@ impl BatchStore for Environment {
 #[async_trait]
 impl BatchQueue for Environment {
     async fn send(&self, ticket: &Ticket, delay: Duration) -> Result<(), PortError> {
-        let ticket = ticket.clone();
-        self.request(move |world| world.ticket_of_function(&ticket, delay))
-            .await
+        let (ticket, is_operator) = (ticket.clone(), self.number == OPERATOR);
+        self.request(move |world| match is_operator {
+            true => world.ticket_of_operator(&ticket),
+            false => world.ticket_of_function(&ticket, delay),
+        })
+        .await
     }
 
     async fn send_all(&self, tickets: &[(Ticket, Duration)]) -> Vec<Result<(), PortError>> {

@@ -201,10 +201,10 @@ impl Run {
                 let mut world = lock(&self.world);
                 world.edit();
                 world.damage();
-                world.operate();
                 world.after(OPERATOR_EVERY_MS, Happening::Act(Act::Operator));
                 let redrives = self.plan.redrives_early && world.faulty;
                 drop(world);
+                self.look_at_errors();
                 if redrives {
                     self.redrive_quarantine();
                 }

@@ -1,35 +1,41 @@
 //! The operator, who visits batches in error now and then and follows the runbook.
 
-use std::time::Duration;
+use std::collections::BTreeMap;
 
 use protocol::batch::{BatchRecord, PartState, Status};
-use shared::wire::{Accepted, Ticket, TicketReason};
+use protocol::ids::BatchId;
 
 use crate::world::World;
 
+/// The environment in which operators run their commands. Its clock is right.
+pub const OPERATOR: u64 = 0;
+
+/// What an operator does about a batch in error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Decision {
+    Retry,
+    RetryWithNewSink,
+    Discard,
+}
+
 impl World {
-    /// Sends one ticket for every batch in error.
-    pub fn operate(&mut self) {
-        let in_error: Vec<BatchRecord> = self
-            .batches
-            .records()
-            .into_iter()
-            .filter(|record| record.status == Some(Status::Error))
-            .collect();
-        for record in in_error {
-            let ticket = self.decide_about(&record);
-            self.ticket(&ticket, Duration::ZERO);
+    /// Decides about every batch in error.
+    pub fn decisions(&mut self) -> BTreeMap<Decision, Vec<BatchId>> {
+        let mut decisions: BTreeMap<Decision, Vec<BatchId>> = BTreeMap::new();
+        for record in self.batches.records() {
+            if record.status == Some(Status::Error) {
+                let decision = self.decide_about(&record);
+                decisions.entry(decision).or_default().push(record.batch_id);
+            }
         }
+        decisions
     }
 
-    fn decide_about(&mut self, record: &BatchRecord) -> Ticket {
-        let batch = record.batch_id;
+    fn decide_about(&mut self, record: &BatchRecord) -> Decision {
         let error = record.error.as_deref().unwrap_or_default();
-        let quarantine = Ticket::new(batch, TicketReason::Quarantine);
-        let retry = Ticket::new(batch, TicketReason::Operator);
-        // A retry of a batch that is too old fails again, and puts off the day on which the sweep sets the batch aside.
-        let is_old = error.contains("days after it was opened") && self.plan.quarantine;
-        let tired = record.attempts > 40 && self.plan.quarantine;
+        // `batchctl retry` leaves a batch out that is too old.
+        let is_old = error.contains("days after it was opened");
+        let is_tired = record.attempts > 40;
         let is_edited = [
             "is not what was frozen",
             "is not what was claimed",
@@ -38,18 +44,14 @@ impl World {
         .iter()
         .any(|words| error.contains(words));
         // If the original content is lost, the batch can only be set aside.
-        if is_edited || is_old || tired {
-            return quarantine;
-        }
-        if self.rng.f64() < self.plan.sets_aside {
-            return quarantine;
+        if self.plan.quarantine
+            && (is_edited || is_old || is_tired || self.rng.f64() < self.plan.sets_aside)
+        {
+            return Decision::Discard;
         }
         match error.contains("frozen for another sink") {
-            true => Ticket {
-                accept: Some(Accepted::NewSink),
-                ..retry
-            },
-            false => retry,
+            true => Decision::RetryWithNewSink,
+            false => Decision::Retry,
         }
     }
 

@@ -5,6 +5,7 @@
 mod batch_table;
 mod chunks;
 mod deliveries;
+mod discards;
 mod duplicates;
 pub(crate) mod fakes;
 mod faults;
@@ -36,6 +37,7 @@ use shared::memory::{
     MemoryTurnStore,
 };
 use shared::ports::Quarantined;
+use tempfile::TempDir;
 
 use crate::act::Act;
 use crate::index::LaggingIndex;
@@ -96,6 +98,8 @@ pub struct World {
     pub skews_ms: BTreeMap<u64, i64>,
     /// The names that the sink keeps, with [`SinkKind::Names`](crate::plan::SinkKind).
     pub names: BTreeMap<String, Name>,
+    /// Where operators keep the events of batches that they discard.
+    pub discards: Option<TempDir>,
     /// The first broken promise.
     pub broken: Option<Broken>,
     /// What happened, in words, if a trace was asked for.
@@ -132,6 +136,7 @@ impl World {
             ledger: Ledger::default(),
             skews_ms: BTreeMap::new(),
             names: BTreeMap::new(),
+            discards: None,
             broken: None,
             trace: traced.then(Vec::new),
             counts: BTreeMap::new(),

@@ -2,7 +2,7 @@
 
 use protocol::invariants::{Check, hold};
 use shared::message_attributes::MessageAttributes;
-use shared::ports::Quarantined;
+use shared::ports::{Quarantined, StoredEvent};
 use shared::quarantine_attributes::{of_producer, packed};
 
 use crate::ledger::Sent;
@@ -22,5 +22,12 @@ pub fn p8_the_quarantine_has_what_was_sent(message: &Quarantined, sent: &Sent) -
 pub fn p1_what_is_redriven_was_sent(body: &str, was_sent: bool) -> Check {
     hold("P1 what_is_redriven_was_sent", was_sent, || {
         format!("deleted, and in no input queue: {body}")
+    })
+}
+
+/// P8 honest limits: an operator's command has a batch set aside only after it has written the events of the batch to a file.
+pub fn p8_a_discarded_event_is_saved(event: &StoredEvent, is_saved: bool) -> Check {
+    hold("P8 a_discarded_event_is_saved", is_saved, || {
+        format!("in no file: {event:?}")
     })
 }

@@ -5,22 +5,38 @@ use std::time::Duration;
 
 use batchctl::cli::run_on;
 use batchctl::failure::{Done, Failure};
+use protocol::ids::BatchId;
 use shared::ports::Clock;
 
 use super::Run;
 use super::invocation::{Execution, Function, Work};
 use crate::environment::{Environment, lock};
+use crate::operator::{Decision, OPERATOR};
 use crate::pauses::PlannedPause;
 use crate::sources::source;
 use crate::stack::service;
 
-/// The environment in which operators run their commands. Its clock is right.
-pub(super) const OPERATOR: u64 = 0;
 /// How often a command is run again that failed, and how long after that.
 const ATTEMPTS_MAX: usize = 20;
 const AGAIN_AFTER: Duration = Duration::from_secs(5);
 
 impl Run {
+    /// An operator looks at the batches in error, and has each of them tried again or set aside.
+    pub(super) fn look_at_errors(&mut self) {
+        let decisions = lock(&self.world).decisions().into_iter();
+        let command = |(decision, batches): (Decision, Vec<BatchId>)| {
+            let mut command = match decision {
+                Decision::Retry => words(&["retry"]),
+                Decision::RetryWithNewSink => words(&["retry", "--accept-new-sink"]),
+                Decision::Discard => words(&["discard"]),
+            };
+            command.extend(batches.iter().map(ToString::to_string));
+            with_reason(command)
+        };
+        let commands = decisions.map(command).collect();
+        self.operate(0, commands);
+    }
+
     /// An operator makes a pause of the plan.
     pub(super) fn pause(&mut self, index: usize) {
         let pause = self.plan.pauses[index].clone();
@@ -76,8 +92,12 @@ impl Run {
         self.deployed.quarantine.then(|| words(&from))
     }
 
-    /// Runs commands on the stack of a source, one after the other. One that fails is run again.
-    fn operate(&mut self, number: usize, commands: Vec<Vec<String>>) {
+    /// Runs commands on the stack of a source, one after the other. One that fails is run again, but if it is about batches in error: those
+    /// are looked at again later.
+    fn operate(&mut self, number: usize, mut commands: Vec<Vec<String>>) {
+        if commands.is_empty() {
+            return;
+        }
         let seed = lock(&self.world).rng.u64(..);
         let config = &self.processor_config;
         let environment = Environment::new(self.world.clone(), OPERATOR, config, seed);
@@ -88,10 +108,17 @@ impl Run {
             last: false,
         });
         lock(&self.world).note("operator", || format!("{commands:?}"));
+        // Not in the trace: the name of the directory is another one each time.
+        for discard in commands.iter_mut().filter(|words| words[0] == "discard") {
+            let directory = lock(&self.world).discards().display().to_string();
+            discard.extend(["--dir".to_owned(), directory]);
+        }
         let service = service(&environment, &self.deployed, number);
         let future = Box::pin(async move {
             for words in commands {
-                for _ in 0..ATTEMPTS_MAX {
+                let is_about_errors = ["retry", "discard"].contains(&words[0].as_str());
+                let attempts_max = if is_about_errors { 1 } else { ATTEMPTS_MAX };
+                for _ in 0..attempts_max {
                     match run_on(&service, &words).await {
                         Ok(Done::Yes | Done::NotFound) | Err(Failure::NotFound(_)) => break,
                         Ok(Done::OnlyShown | Done::Stopped(_)) | Err(_) => {

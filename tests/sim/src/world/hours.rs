@@ -7,6 +7,7 @@ use protocol::ids::BatchId;
 use sinks::Part;
 
 use super::World;
+use crate::calendar::Hours;
 use crate::checks;
 use crate::clocks::SKEW_MAX_MS;
 
@@ -16,10 +17,17 @@ const OPENING_TIME_MAX: Duration = Duration::from_secs(60);
 impl World {
     /// Records that a batch waits for the hours, if it was put back for them.
     pub fn note_waiting(&mut self, batch: BatchId, write: &BatchWrite) {
-        let hours = self.plan.hours;
-        let opening = hours.and_then(|hours| hours.opening(self.now()));
-        if let (BatchWrite::GiveUp { .. }, Some(opening)) = (write, opening) {
-            self.note("waits for the hours", || format!("{batch}, {opening}"));
+        let Some(hours) = self.plan.hours else {
+            return;
+        };
+        if !matches!(write, BatchWrite::GiveUp { .. }) || hours.at(self.now()) != Hours::Closed {
+            return;
+        }
+        self.note("waits for the hours", || batch.to_string());
+        // Only without faults must deliveries begin soon after an opening, which takes long to find.
+        if self.plan.calm
+            && let Some(opening) = hours.opening(self.now())
+        {
             self.ledger.openings.insert(batch, opening);
         }
     }
