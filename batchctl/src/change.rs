@@ -137,10 +137,7 @@ impl Selection {
         let mut batches = Vec::new();
         for text in &self.batches {
             let id = resolve(service, text).await?;
-            let record = service.record(id).await?;
-            let record =
-                record.ok_or_else(|| Failure::NotFound(format!("batch `{id}`: not found")))?;
-            batches.push(BatchSummary::of(record));
+            batches.push(BatchSummary::of(service.known_record(id).await?));
         }
         Ok(batches)
     }
@@ -167,7 +164,7 @@ pub async fn note(
     let id = batch.batch_id;
     match budget.write(&*service.batch_store, id, &write).await? {
         Written::Applied(_) => Ok(note),
-        Written::Refused(None) => Err(Failure::NotFound(format!("batch `{id}`: not found"))),
+        Written::Refused(None) => Err(Failure::no_batch(id)),
         Written::Refused(Some(record)) => {
             let (was, is) = (status_word(batch.status), status_word(record.status));
             let message = format!(
@@ -192,8 +189,7 @@ pub async fn note_outcome(
     began: &OperatorNote,
     action: &str,
 ) -> Result<(), Failure> {
-    let gone = || Failure::NotFound(format!("batch `{id}`: not found"));
-    let mut record = service.record(id).await?.ok_or_else(gone)?;
+    let mut record = service.known_record(id).await?;
     for _ in 0..NOTE_ATTEMPTS_MAX {
         let outcome = OperatorNote::new(service.now(), &began.by, action, &began.why);
         record.notes.retain(|note| note != began);
@@ -206,7 +202,7 @@ pub async fn note_outcome(
         let budget = service.budget();
         match budget.write(&*service.batch_store, id, &write).await? {
             Written::Applied(_) => return Ok(()),
-            Written::Refused(changed) => record = *changed.ok_or_else(gone)?,
+            Written::Refused(changed) => record = *changed.ok_or_else(|| Failure::no_batch(id))?,
         }
     }
     Err(Failure::Refused(format!(

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use protocol::batch::BatchRecord;
-use protocol::ids::IdError;
+use protocol::ids::{BatchId, IdError};
 use shared::ports::PortError;
 use stack::{OpenError, SettingsError};
 
@@ -91,6 +91,11 @@ const ONLY_SHOWN: u8 = 4;
 const REFUSED: u8 = 5;
 
 impl Failure {
+    /// Returns the failure to find a batch.
+    pub fn no_batch(id: BatchId) -> Failure {
+        Failure::NotFound(format!("batch `{id}`: not found"))
+    }
+
     fn code(&self) -> u8 {
         match self {
             Failure::Service(_)

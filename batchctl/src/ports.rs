@@ -3,44 +3,9 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use protocol::batch::Listing;
-use protocol::claim::LockItem;
-use protocol::ids::{BatchId, EventId, Seq};
-use protocol::time::Timestamp;
-use shared::aws::{DynamoBatchCatalogue, DynamoLockStore, Summaries};
 use shared::message_attributes::AttributeMap;
-use shared::ports::{Overdue, PortError};
 
 use crate::failure::Failure;
-
-/// The lock items, as an operator looks at them and has them forgotten.
-#[async_trait]
-pub trait LockItems: Send + Sync {
-    /// Returns the batch and the seq of the claim that became the tombstone of an event; `None` if there is no tombstone, or it does
-    /// not say.
-    async fn last_seat(&self, id: &EventId) -> Result<Option<(BatchId, Seq)>, PortError>;
-
-    /// Deletes an item, if it still has the message and the state of `expected`. Returns whether it was deleted. After
-    /// [`PortError::Unknown`], it may be deleted.
-    async fn remove(&self, id: &EventId, expected: &LockItem) -> Result<bool, PortError>;
-}
-
-/// Many records of the batch table.
-#[async_trait]
-pub trait BatchCatalogue: Send + Sync {
-    /// Returns every batch in this list whose `dueAt` is before `due_before`, if that is given. Eventually consistent.
-    async fn listed(
-        &self,
-        listing: Listing,
-        due_before: Option<Timestamp>,
-    ) -> Result<Vec<Overdue>, PortError>;
-
-    /// Returns the batches with these ids. Those without a record are left out.
-    async fn summaries(&self, ids: &[BatchId]) -> Result<Summaries, PortError>;
-
-    /// Returns every complete batch that was opened at or after `since`.
-    async fn complete(&self, since: Timestamp) -> Result<Summaries, PortError>;
-}
 
 /// A message that was received.
 #[derive(Clone, Debug)]
@@ -91,34 +56,4 @@ pub trait MessageQueue: Send + Sync {
 /// The queues of a stack, by URL.
 pub trait MessageQueues: Send + Sync {
     fn queue(&self, url: String) -> Box<dyn MessageQueue>;
-}
-
-#[async_trait]
-impl LockItems for DynamoLockStore {
-    async fn last_seat(&self, id: &EventId) -> Result<Option<(BatchId, Seq)>, PortError> {
-        DynamoLockStore::last_seat(self, id).await
-    }
-
-    async fn remove(&self, id: &EventId, expected: &LockItem) -> Result<bool, PortError> {
-        DynamoLockStore::remove(self, id, expected).await
-    }
-}
-
-#[async_trait]
-impl BatchCatalogue for DynamoBatchCatalogue {
-    async fn listed(
-        &self,
-        listing: Listing,
-        due_before: Option<Timestamp>,
-    ) -> Result<Vec<Overdue>, PortError> {
-        DynamoBatchCatalogue::listed(self, listing, due_before).await
-    }
-
-    async fn summaries(&self, ids: &[BatchId]) -> Result<Summaries, PortError> {
-        DynamoBatchCatalogue::summaries(self, ids).await
-    }
-
-    async fn complete(&self, since: Timestamp) -> Result<Summaries, PortError> {
-        DynamoBatchCatalogue::complete(self, since).await
-    }
 }

@@ -11,21 +11,21 @@ use protocol::pause::Pauses;
 use protocol::retry::RetryPolicy;
 use protocol::time::Timestamp;
 use shared::aws::{
-    AwsOverflowStore, DynamoBatchCatalogue, DynamoBatchStore, DynamoChunkStore, DynamoLockStore,
-    DynamoPauseStore, DynamoSequenceStore, DynamoTurnStore, S3ChunkStore, Sdk, SqsBatchQueue,
-    SystemClock, SystemEntropy,
+    AwsOverflowStore, BatchCatalogue, DynamoBatchCatalogue, DynamoBatchStore, DynamoChunkStore,
+    DynamoLockStore, DynamoPauseStore, DynamoSequenceStore, DynamoTurnStore, S3ChunkStore, Sdk,
+    SqsBatchQueue, SystemClock, SystemEntropy,
 };
 use shared::config::WriteMode;
 use shared::ports::{
-    BatchQueue, BatchStore, ChunkStore, Clock, Entropy, LockStore, OverflowStore, PauseStore,
-    PortError, SequenceStore, TurnStore,
+    BatchQueue, BatchStore, ChunkStore, Clock, Entropy, LockItems, LockStore, OverflowStore,
+    PauseStore, PortError, SequenceStore, TurnStore,
 };
 use shared::retry::{Budget, RequestPermits};
 use stack::{Connection, Settings, StackArgs};
 
 use crate::config_file;
 use crate::failure::Failure;
-use crate::ports::{BatchCatalogue, LockItems, MessageQueue, MessageQueues};
+use crate::ports::{MessageQueue, MessageQueues};
 
 /// `DDB_BATCH_INDEX`, if it is not set.
 const INDEX: &str = "batchId-index";
@@ -183,6 +183,15 @@ impl Service {
     /// Returns the record of a batch; `None` if there is none.
     pub async fn record(&self, batch: BatchId) -> Result<Option<BatchRecord>, PortError> {
         self.batch_store.read(batch).await
+    }
+
+    /// Returns the record of a batch.
+    ///
+    /// # Errors
+    /// Also [`Failure::NotFound`].
+    pub async fn known_record(&self, batch: BatchId) -> Result<BatchRecord, Failure> {
+        let record = self.record(batch).await?;
+        record.ok_or_else(|| Failure::no_batch(batch))
     }
 
     /// Returns the lock item of an event; `None` if there is none.

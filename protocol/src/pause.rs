@@ -7,17 +7,22 @@
 //! wakes the batches that are due at this former end. So it also wakes a batch that was leased before the pause was resumed, and put back
 //! after it.
 
+use serde::Serialize;
+
 use crate::ids::{BatchId, BatchKey, SourceArn};
 use crate::limits::{BATCH_LIFE_MAX, FORMER_PAUSES_MAX};
 use crate::planted::{Bug, planted};
 use crate::time::Timestamp;
 
 /// A pause of deliveries.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Pause {
     /// Batches of this source; of all sources, if it is absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<SourceArn>,
     /// Batches with this key; with any key or none, if it is absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub batch_key: Option<BatchKey>,
     /// When deliveries go on.
     pub until: Timestamp,

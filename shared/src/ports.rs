@@ -141,6 +141,20 @@ impl StoredEvent {
     }
 }
 
+/// The items of the lock table, as operators look at them and have them forgotten. The functions do not use it.
+#[async_trait]
+pub trait LockItems: Send + Sync {
+    /// Returns the batch and the seq of the claim that became the tombstone of an event; `None` if there is no tombstone, or it does
+    /// not say.
+    async fn last_seat(&self, id: &EventId) -> Result<Option<(BatchId, Seq)>, PortError>;
+
+    /// Deletes an item, if it still has the message and the state of `expected`. Returns whether it was deleted.
+    ///
+    /// # Errors
+    /// After [`PortError::Unknown`], the item may be deleted.
+    async fn remove(&self, id: &EventId, expected: &LockItem) -> Result<bool, PortError>;
+}
+
 /// The lock table.
 #[async_trait]
 pub trait LockStore: Send + Sync {

@@ -101,8 +101,7 @@ async fn save_to(
     written: &dyn Fn(),
 ) -> Result<Before, Failure> {
     let id = batch.batch_id;
-    let record = service.record(id).await?;
-    let record = record.ok_or_else(|| Failure::NotFound(format!("batch `{id}`: not found")))?;
+    let record = service.known_record(id).await?;
     // Never the name of an earlier file: that one may have events that are in the quarantine since.
     let path = directory.join(format!("{id}-{}.jsonl", service.now()));
     let failed = {

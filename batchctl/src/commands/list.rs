@@ -11,7 +11,7 @@ use serde::Serialize;
 use shared::aws::BatchSummary;
 use shared::ports::PortError;
 
-use super::views::{BatchView, FailureView};
+use super::views::{BatchView, last_failure};
 use crate::failure::{Done, Failure};
 use crate::filter::Filter;
 use crate::listing::{Listed, list};
@@ -65,7 +65,7 @@ struct BatchState {
     #[serde(skip_serializing_if = "Option::is_none")]
     waits: Option<Waiting>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    last_failure: Option<FailureView>,
+    last_failure: Option<protocol::batch::Failure>,
 }
 
 /// Prints the selected batches.
@@ -118,7 +118,7 @@ async fn batch_state(
     };
     Ok(BatchState {
         waits: waits.waiting(service, &record).await?,
-        last_failure: FailureView::of(&record),
+        last_failure: last_failure(&record),
     })
 }
 
@@ -174,9 +174,7 @@ impl ListedBatch {
             error.map(|error| format!("error: {error}")),
             reason.map(|reason| format!("being set aside: {reason}")),
             waits.map(|waits| format!("waits {}: {waits}", short(now.until(waits.until)))),
-            failure.map(|FailureView { at, text }| {
-                format!("failed {} ago: {text}", short(at.until(now)))
-            }),
+            failure.map(|last| format!("failed {} ago: {}", short(last.at.until(now)), last.text)),
         ];
         lines.into_iter().flatten().collect()
     }
@@ -249,7 +247,7 @@ mod tests {
                 until: NOW + Duration::from_secs(12),
                 behind: None,
             }),
-            last_failure: Some(FailureView {
+            last_failure: Some(protocol::batch::Failure {
                 at: Timestamp::from_ms(65_000),
                 text: format!("HTTP 503\n{}", "x".repeat(200)),
             }),

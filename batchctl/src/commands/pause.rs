@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args};
-use protocol::batch::{Listing, OperatorNote, Status};
+use protocol::batch::{Lease, Listing, OperatorNote, Status};
 use protocol::ids::{BatchId, BatchKey, SourceArn};
 use protocol::limits::{PAUSE_TIME_MAX, PAUSES_MAX, SQS_BATCH_ENTRIES_MAX};
 use protocol::pause::{Pause, Pauses};
@@ -16,7 +16,6 @@ use shared::ports::{Overdue, PortError};
 use shared::retry::send_tickets;
 use shared::wire::{Ticket, TicketReason};
 
-use super::views::LeaseView;
 use crate::change::ChangeArgs;
 use crate::failure::{Done, Failure};
 use crate::interrupt::Interrupt;
@@ -65,7 +64,7 @@ pub struct ResumeArgs {
 struct Report {
     done: bool,
     /// The pauses, after the change if it was done, or as it would be.
-    pauses: Vec<PauseView>,
+    pauses: Vec<Pause>,
     /// Deliveries that began before a pause and may still go on.
     under_way: Vec<Delivery>,
     /// Tickets that were sent to batches whose pause was ended or shortened.
@@ -82,22 +81,9 @@ struct Report {
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct PauseView {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    source: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    batch_key: Option<String>,
-    until: Timestamp,
-    at: Timestamp,
-    by: String,
-    why: String,
-}
-
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
 struct Delivery {
     batch_id: String,
-    lease: LeaseView,
+    lease: Lease,
 }
 
 /// Pauses deliveries. One that is shorter than a pause before has the batches looked at that wait for the former end.
@@ -178,7 +164,7 @@ async fn replace(
     let report = Report {
         done,
         under_way: under_way(service, &pauses.pauses).await?,
-        pauses: pauses.pauses.iter().map(PauseView::of).collect(),
+        pauses: pauses.pauses.clone(),
         tickets: Some(tickets),
         not_reached: Some(not_reached).filter(|count| *count > 0),
         now: service.now(),
@@ -204,7 +190,7 @@ pub async fn list(service: &Service, output: Output) -> Result<Done, Failure> {
     let report = Report {
         done: true,
         under_way: under_way(service, &current).await?,
-        pauses: current.iter().map(PauseView::of).collect(),
+        pauses: current,
         tickets: None,
         not_reached: None,
         now,
@@ -235,7 +221,7 @@ async fn under_way(service: &Service, pauses: &[Pause]) -> Result<Vec<Delivery>,
             let lease = batch.lease.filter(|lease| lease.until > now)?;
             Some(Delivery {
                 batch_id: batch.batch_id.to_string(),
-                lease: LeaseView::of(&lease),
+                lease,
             })
         })
         .collect())
@@ -280,30 +266,17 @@ async fn wake(
     Ok(tickets)
 }
 
-impl PauseView {
-    fn of(pause: &Pause) -> PauseView {
-        PauseView {
-            source: pause.source.as_ref().map(ToString::to_string),
-            batch_key: pause.batch_key.as_ref().map(ToString::to_string),
-            until: pause.until,
-            at: pause.at,
-            by: pause.by.clone(),
-            why: pause.why.clone(),
-        }
-    }
-}
-
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.pauses.is_empty() {
             writeln!(f, "no pauses")?;
         } else {
             let mut table = Table::new(&["SOURCE", "KEY", "UNTIL", "WHO", "WHY"]);
-            let any = |text: &Option<String>| text.clone().unwrap_or_else(|| "any".to_owned());
+            let any = |text: Option<&str>| text.unwrap_or("any").to_owned();
             for pause in &self.pauses {
                 table.row(vec![
-                    any(&pause.source),
-                    any(&pause.batch_key),
+                    any(pause.source.as_ref().map(SourceArn::as_str)),
+                    any(pause.batch_key.as_ref().map(BatchKey::as_str)),
                     with_distance(pause.until, self.now),
                     pause.by.clone(),
                     pause.why.clone(),

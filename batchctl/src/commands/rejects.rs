@@ -178,8 +178,7 @@ async fn records(service: &Service, args: &RejectsArgs) -> Result<Vec<BatchRecor
     }
     let mut records = Vec::new();
     for id in ids {
-        let record = service.record(id).await?;
-        records.push(record.ok_or_else(|| Failure::NotFound(format!("batch `{id}`: not found")))?);
+        records.push(service.known_record(id).await?);
     }
     Ok(records)
 }

@@ -85,8 +85,7 @@ pub async fn run(
 ) -> Result<Done, Failure> {
     let operator = args.change.operator()?;
     let id = resolve(service, &args.batch).await?;
-    let record = service.record(id).await?;
-    let record = record.ok_or_else(|| Failure::NotFound(format!("batch `{id}`: not found")))?;
+    let record = service.known_record(id).await?;
     let sink = sink(service, args).await?;
     let parts = delivered_parts(&record);
     if let Some(reason) = refusal(&record, &parts, &sink) {

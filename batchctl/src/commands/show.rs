@@ -10,7 +10,7 @@ use protocol::time::Timestamp;
 use serde::Serialize;
 use shared::aws::BatchSummary;
 
-use super::views::{BatchView, FailureView};
+use super::views::{BatchView, last_failure};
 use crate::failure::{Done, Failure};
 use crate::listing::resolve;
 use crate::outcome::Output;
@@ -41,7 +41,7 @@ struct Shown {
     #[serde(skip_serializing_if = "Option::is_none")]
     waits: Option<Waiting>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    last_failure: Option<FailureView>,
+    last_failure: Option<protocol::batch::Failure>,
     counts: Counts,
     part_list: Vec<PartView>,
     #[serde(skip)]
@@ -112,7 +112,7 @@ impl Shown {
             verify_at: record.verify_at,
             expires_at: record.expires_at,
             waits,
-            last_failure: FailureView::of(&record),
+            last_failure: last_failure(&record),
             counts: Counts {
                 confirmed: record.confirmed,
                 uncertain: record.uncertain,
@@ -229,8 +229,9 @@ impl Shown {
             let until = with_distance(waiting.until, now);
             writeln!(f, "waits for  {waiting}: {until}")?;
         }
-        if let Some(FailureView { at, text }) = &self.last_failure {
-            writeln!(f, "failed     {}: {text}", with_distance(*at, now))?;
+        if let Some(last) = &self.last_failure {
+            let at = with_distance(last.at, now);
+            writeln!(f, "failed     {at}: {}", last.text)?;
         }
         write!(f, "lease      ")?;
         match &batch.lease {

@@ -1,6 +1,6 @@
 //! Batches as JSON. Times are epoch milliseconds.
 
-use protocol::batch::{BatchRecord, Lease, Notice, OperatorNote, Status};
+use protocol::batch::{BatchRecord, Failure, Lease, Notice, OperatorNote, Status};
 use protocol::ids::BatchId;
 use protocol::period::Period;
 use protocol::time::Timestamp;
@@ -36,7 +36,7 @@ pub struct BatchView {
     pub parts: usize,
     pub attempts: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub lease: Option<LeaseView>,
+    pub lease: Option<Lease>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// Why the batch is set aside.
@@ -44,24 +44,10 @@ pub struct BatchView {
     pub quarantine: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<Timestamp>,
-    pub notes: Vec<NoteView>,
+    pub notes: Vec<OperatorNote>,
     /// Notices that may not have been sent.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<NoticeView>,
-}
-
-/// Why the last attempt at a batch failed.
-#[derive(Clone, Debug, Serialize)]
-pub struct FailureView {
-    pub at: Timestamp,
-    pub text: String,
-}
-
-/// A lease.
-#[derive(Clone, Debug, Serialize)]
-pub struct LeaseView {
-    pub owner: String,
-    pub until: Timestamp,
 }
 
 /// A notice that may not have been sent.
@@ -70,15 +56,6 @@ pub struct NoticeView {
     pub id: String,
     /// When the batch was completed or went into error.
     pub at: Timestamp,
-}
-
-/// A note about an operator.
-#[derive(Clone, Debug, Serialize)]
-pub struct NoteView {
-    pub at: Timestamp,
-    pub by: String,
-    pub action: String,
-    pub why: String,
 }
 
 impl BatchView {
@@ -101,37 +78,16 @@ impl BatchView {
             rejected: batch.rejected,
             parts: batch.parts,
             attempts: batch.attempts,
-            lease: batch.lease.as_ref().map(LeaseView::of),
+            lease: batch.lease.clone(),
             error: batch.error.clone(),
             quarantine: batch.quarantine.clone(),
             completed_at: batch.completed_at,
-            notes: batch.notes.iter().map(NoteView::of).collect(),
+            notes: batch.notes.clone(),
             notices: batch
                 .notices
                 .iter()
                 .map(|notice| NoticeView::of(notice, batch.batch_id))
                 .collect(),
-        }
-    }
-}
-
-impl FailureView {
-    /// Returns the last failure of a batch that is tried again.
-    pub fn of(record: &BatchRecord) -> Option<FailureView> {
-        let retried = matches!(record.status, Some(status) if status != Status::Error);
-        let failure = record.last_failure.as_ref().filter(|_| retried)?;
-        Some(FailureView {
-            at: failure.at,
-            text: failure.text.clone(),
-        })
-    }
-}
-
-impl LeaseView {
-    pub fn of(lease: &Lease) -> LeaseView {
-        LeaseView {
-            owner: lease.owner.to_string(),
-            until: lease.until,
         }
     }
 }
@@ -145,15 +101,10 @@ impl NoticeView {
     }
 }
 
-impl NoteView {
-    fn of(note: &OperatorNote) -> NoteView {
-        NoteView {
-            at: note.at,
-            by: note.by.clone(),
-            action: note.action.clone(),
-            why: note.why.clone(),
-        }
-    }
+/// Returns the last failure of a batch that is tried again.
+pub fn last_failure(record: &BatchRecord) -> Option<Failure> {
+    let retried = matches!(record.status, Some(status) if status != Status::Error);
+    record.last_failure.clone().filter(|_| retried)
 }
 
 /// Returns the word for a status.

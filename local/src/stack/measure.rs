@@ -9,6 +9,7 @@ use protocol::batch::{BatchRecord, Listing, Status};
 use protocol::ids::BatchId;
 use protocol::limits::{CLOCK_SKEW_MAX, DUE_GRACE};
 use protocol::time::Timestamp;
+use shared::aws::BatchCatalogue;
 use shared::ports::BatchStore;
 use sinks::directory_of;
 

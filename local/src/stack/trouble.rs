@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use protocol::batch::{Listing, Status};
+use shared::aws::BatchCatalogue;
 use shared::ports::BatchStore;
 
 use super::{QUARANTINE_QUEUE, Stack};

@@ -1,12 +1,14 @@
 //! Notes in a batch record: what operators did to the batch.
 
+use serde::Serialize;
+
 use crate::limits::{
     NOTE_ACTION_BYTES_MAX, NOTE_BY_BYTES_MAX, NOTE_OVERHEAD_BYTES, NOTE_WHY_BYTES_MAX, NOTES_MAX,
 };
 use crate::time::Timestamp;
 
 /// What an operator did to a batch. No decision depends on it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct OperatorNote {
     pub at: Timestamp,
     /// Who did it.

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use serde::Serialize;
+
 use super::closing::Closing;
 use super::note::OperatorNote;
 use super::notice::Notice;
@@ -133,7 +135,7 @@ impl PartRecord {
 }
 
 /// The right of one invocation to work on the batch.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Lease {
     pub owner: LeaseOwner,
     /// The deadline of the owner.
@@ -141,7 +143,7 @@ pub struct Lease {
 }
 
 /// Why an attempt at a batch ended, and will be made again.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Failure {
     pub at: Timestamp,
     pub text: String,

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use async_trait::async_trait;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::KeysAndAttributes;
 use futures::StreamExt;
@@ -148,7 +149,24 @@ pub struct Summaries {
     pub malformed: Vec<String>,
 }
 
-/// Many records of the batch table.
+/// Many records of the batch table, as operators look at them.
+#[async_trait]
+pub trait BatchCatalogue: Send + Sync {
+    /// Returns every batch in this list whose `dueAt` is before `due_before`, if that is given. Eventually consistent.
+    async fn listed(
+        &self,
+        listing: Listing,
+        due_before: Option<Timestamp>,
+    ) -> Result<Vec<Overdue>, PortError>;
+
+    /// Returns the batches with these ids. Those without a record are left out.
+    async fn summaries(&self, ids: &[BatchId]) -> Result<Summaries, PortError>;
+
+    /// Returns every complete batch that was opened at or after `since`. Reads the whole table.
+    async fn complete(&self, since: Timestamp) -> Result<Summaries, PortError>;
+}
+
+/// The batch table in DynamoDB.
 #[derive(Clone, Debug)]
 pub struct DynamoBatchCatalogue {
     client: Client,
@@ -161,17 +179,6 @@ impl DynamoBatchCatalogue {
             client,
             table: table.into(),
         }
-    }
-
-    /// Returns every batch in this list whose `dueAt` is before `due_before`, if that is given. Eventually consistent.
-    pub async fn listed(
-        &self,
-        listing: Listing,
-        due_before: Option<Timestamp>,
-    ) -> Result<Vec<Overdue>, PortError> {
-        let shards = (0..STATUS_SHARDS).map(|shard| self.of_shard(listing, shard, due_before));
-        let found = try_join_all(shards).await?;
-        Ok(found.into_iter().flatten().collect())
     }
 
     async fn of_shard(
@@ -200,15 +207,6 @@ impl DynamoBatchCatalogue {
             .into_iter()
             .map(|item| read_overdue(&self.table, item));
         Ok(read.collect::<Result<_, _>>()?)
-    }
-
-    /// Returns the batches with these ids. Those without a record are left out.
-    pub async fn summaries(&self, ids: &[BatchId]) -> Result<Summaries, PortError> {
-        let requests = ids.chunks(BATCH_GET_KEYS_MAX).map(|ids| self.get(ids));
-        let replies = stream::iter(requests.collect::<Vec<_>>()).buffer_unordered(REQUESTS_MAX);
-        let replies: Vec<Result<Vec<Item>, PortError>> = replies.collect().await;
-        let items = replies.into_iter().collect::<Result<Vec<_>, _>>()?;
-        Ok(self.read(items.into_iter().flatten()))
     }
 
     /// Reads items by key, with strong consistency.
@@ -243,8 +241,39 @@ impl DynamoBatchCatalogue {
         })
     }
 
-    /// Returns every complete batch that was opened at or after `since`. Reads the whole table.
-    pub async fn complete(&self, since: Timestamp) -> Result<Summaries, PortError> {
+    fn read(&self, items: impl IntoIterator<Item = Item>) -> Summaries {
+        let mut read = Summaries::default();
+        for item in items {
+            match read_record(&self.table, item) {
+                Ok(record) => read.summaries.push(BatchSummary::of(record)),
+                Err(error) => read.malformed.push(error.to_string()),
+            }
+        }
+        read
+    }
+}
+
+#[async_trait]
+impl BatchCatalogue for DynamoBatchCatalogue {
+    async fn listed(
+        &self,
+        listing: Listing,
+        due_before: Option<Timestamp>,
+    ) -> Result<Vec<Overdue>, PortError> {
+        let shards = (0..STATUS_SHARDS).map(|shard| self.of_shard(listing, shard, due_before));
+        let found = try_join_all(shards).await?;
+        Ok(found.into_iter().flatten().collect())
+    }
+
+    async fn summaries(&self, ids: &[BatchId]) -> Result<Summaries, PortError> {
+        let requests = ids.chunks(BATCH_GET_KEYS_MAX).map(|ids| self.get(ids));
+        let replies = stream::iter(requests.collect::<Vec<_>>()).buffer_unordered(REQUESTS_MAX);
+        let replies: Vec<Result<Vec<Item>, PortError>> = replies.collect().await;
+        let items = replies.into_iter().collect::<Result<Vec<_>, _>>()?;
+        Ok(self.read(items.into_iter().flatten()))
+    }
+
+    async fn complete(&self, since: Timestamp) -> Result<Summaries, PortError> {
         let (projection, names) = projection();
         let scan = self
             .client
@@ -258,16 +287,5 @@ impl DynamoBatchCatalogue {
         let items = items.collect::<Result<Vec<Item>, _>>().await;
         let items = items.map_err(|error| port_error(DYNAMODB, &self.table, &error))?;
         Ok(self.read(items))
-    }
-
-    fn read(&self, items: impl IntoIterator<Item = Item>) -> Summaries {
-        let mut read = Summaries::default();
-        for item in items {
-            match read_record(&self.table, item) {
-                Ok(record) => read.summaries.push(BatchSummary::of(record)),
-                Err(error) => read.malformed.push(error.to_string()),
-            }
-        }
-        read
     }
 }

@@ -20,7 +20,8 @@ use super::partiql::{self, PartiqlRefused, Statements};
 use super::single_writes;
 use crate::config::WriteMode;
 use crate::ports::{
-    ClaimReply, IndexEntry, IndexPage, LockStore, PortError, Release, ReleaseReply, StoredEvent,
+    ClaimReply, IndexEntry, IndexPage, LockItems, LockStore, PortError, Release, ReleaseReply,
+    StoredEvent,
 };
 
 /// The attributes that [`read_last_seat`] needs.
@@ -106,32 +107,6 @@ impl DynamoLockStore {
         replies
     }
 
-    /// Deletes an item, if it still has the message and the state of `expected`. Returns whether it was deleted. The
-    /// service itself never does this: operators do, to have an event forgotten.
-    ///
-    /// # Errors
-    /// After [`PortError::Unknown`], the item may be deleted.
-    pub async fn remove(&self, id: &EventId, expected: &LockItem) -> Result<bool, PortError> {
-        single_writes::remove(&self.client, &self.table, id, expected).await
-    }
-
-    /// Returns the batch and the seq of the claim that became the tombstone of an event; `None` if there is no tombstone, or it
-    /// does not say. For people only.
-    pub async fn last_seat(&self, id: &EventId) -> Result<Option<(BatchId, Seq)>, PortError> {
-        let sent = self
-            .client
-            .get_item()
-            .table_name(&self.table)
-            .set_key(Some(key(id)))
-            .projection_expression(LAST_SEAT_PROJECTION)
-            .consistent_read(true)
-            .send()
-            .await;
-        let output = sent.map_err(|error| port_error(DYNAMODB, &self.table, &error))?;
-        let seat = output.item.map(|item| read_last_seat(&self.table, item));
-        Ok(seat.transpose()?.flatten())
-    }
-
     /// Reads items by key with strong consistency; `names` are the placeholders of the projection. An id that is in
     /// `ids` twice is requested once, because DynamoDB refuses requests that name a key twice. The keys are sent in
     /// order, so that DynamoDB reads the first ones when it stops at 16 MB.
@@ -195,6 +170,28 @@ impl DynamoLockStore {
             items: items.flatten().collect(),
             unread,
         })
+    }
+}
+
+#[async_trait]
+impl LockItems for DynamoLockStore {
+    async fn last_seat(&self, id: &EventId) -> Result<Option<(BatchId, Seq)>, PortError> {
+        let sent = self
+            .client
+            .get_item()
+            .table_name(&self.table)
+            .set_key(Some(key(id)))
+            .projection_expression(LAST_SEAT_PROJECTION)
+            .consistent_read(true)
+            .send()
+            .await;
+        let output = sent.map_err(|error| port_error(DYNAMODB, &self.table, &error))?;
+        let seat = output.item.map(|item| read_last_seat(&self.table, item));
+        Ok(seat.transpose()?.flatten())
+    }
+
+    async fn remove(&self, id: &EventId, expected: &LockItem) -> Result<bool, PortError> {
+        single_writes::remove(&self.client, &self.table, id, expected).await
     }
 }
 

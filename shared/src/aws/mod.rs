@@ -57,7 +57,7 @@ mod traces;
 mod update;
 
 pub use documents::{read_document, read_with};
-pub use dynamo_batch_catalogue::{BatchSummary, DynamoBatchCatalogue, Summaries};
+pub use dynamo_batch_catalogue::{BatchCatalogue, BatchSummary, DynamoBatchCatalogue, Summaries};
 pub use dynamo_batch_store::{DynamoBatchStore, STATUS_INDEX};
 pub use dynamo_chunk_store::DynamoChunkStore;
 pub use dynamo_lock_store::DynamoLockStore;

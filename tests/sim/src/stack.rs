@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use batchctl::failure::Failure;
-use batchctl::ports::{BatchCatalogue, LockItems, MessageQueue, MessageQueues, Received, Sent};
+use batchctl::ports::{MessageQueue, MessageQueues, Received, Sent};
 use batchctl::service::{REQUESTS_MAX, Service};
 use protocol::batch::Listing;
 use protocol::claim::LockItem;
 use protocol::ids::{BatchId, EventId, Seq};
 use protocol::limits::STATUS_SHARDS;
 use protocol::time::Timestamp;
-use shared::aws::Summaries;
+use shared::aws::{BatchCatalogue, Summaries};
 use shared::message_attributes::AttributeMap;
-use shared::ports::{ListShard, Overdue, PortError};
+use shared::ports::{ListShard, LockItems, Overdue, PortError};
 use shared::retry::RequestPermits;
 use stack::Settings;
 
