@@ -22,14 +22,14 @@ use shared::traces::names::{BATCH_ID, ITEMS_COUNT, PART};
 use sinks::{Part, Receipt, SinkError, content_hash};
 use tracing::{debug, error, info};
 
-use crate::body_source::{BodySource, Look, Snapshot, Unread};
+use crate::body_source::{BodySource, Unread};
 use crate::completion::Completion;
 use crate::delivery::{Delivery, report_delivered};
-use crate::index_snapshot::{missing, seqs};
+use crate::index_snapshot::{Snapshot, missing, seqs};
 use crate::invocation::Budgets;
 use crate::lease::LeasedBatch;
 use crate::metrics::BatchProcessorMetrics;
-use crate::notices::{AskedBy, Notices};
+use crate::notices::Notices;
 use crate::part_rules::{PartRules, frozen_for_another_sink};
 use crate::quarantine::Quarantine;
 use crate::rate::Rate;
@@ -88,39 +88,41 @@ impl<'a> BatchRun<'a> {
         }
     }
 
-    /// Goes on with the batch, and returns how the ticket ends; gives up the lease if the ticket comes back. `asked_by` is who wants the
-    /// notices that wait.
-    pub(crate) async fn run(mut self, asked_by: AskedBy) -> TicketEnd {
-        let end = match self.run_to_end(asked_by).await {
+    /// Goes on with the batch, and returns how the ticket ends; gives up the lease if the ticket comes back.
+    pub(crate) async fn run(mut self, by_operator: bool) -> TicketEnd {
+        let end = match self.run_to_end(by_operator).await {
             Ok(end) | Err(end) => end,
         };
         self.batch.give_up(&end).await;
         self.metrics
             .notices_dropped
             .add(self.batch.notices_dropped());
-        self.send_notices(AskedBy::Service).await;
+        self.send_notices(false).await;
         end
     }
 
     /// Sends the notices that wait in the record.
-    async fn send_notices(&mut self, asked_by: AskedBy) {
+    async fn send_notices(&mut self, by_operator: bool) {
         let record = self.batch.record();
         let notices = &self.components.notices;
-        let sent = notices.send_waiting(record, asked_by, self.budgets, self.metrics);
+        let sent = notices.send_waiting(record, by_operator, self.budgets, self.metrics);
         if sent.await {
             self.batch.forget_notices();
         }
     }
 
     /// Looks for events and delivers them, until the batch is complete or must wait.
-    async fn run_to_end(&mut self, asked_by: AskedBy) -> Result<TicketEnd, TicketEnd> {
+    async fn run_to_end(&mut self, by_operator: bool) -> Result<TicketEnd, TicketEnd> {
         // First of all: the decision holds for this ticket alone, and is kept once it is in the record.
-        if self.batch.operator() == Some(OperatorDecision::AcceptSink) {
-            self.accept_sink().await?;
+        if self.batch.operator() == Some(OperatorDecision::AcceptSink)
+            && let Some((index, _)) = self.batch.record().frozen_part()
+        {
+            let sink = self.components.delivery.fingerprint();
+            self.batch.accept_sink(index, sink).await?;
         }
         // Before the delivery, so that there is room for a notice of it.
         if !planted(Bug::NoticeSentOnlyOnce) {
-            self.send_notices(asked_by).await;
+            self.send_notices(by_operator).await;
         }
         if let Some(error) = self.too_old() {
             error!(batch_id = %self.id(), error, "batch is too old to be delivered");
@@ -154,8 +156,8 @@ impl<'a> BatchRun<'a> {
             let record = self.batch.record();
             let look = source.look(record, &self.released, &self.budgets.work);
             let found = match look.await? {
-                Look::Complete(snapshot) => self.deliver_snapshot(snapshot).await?,
-                Look::Lagging { missing } => self.wait_for_index(missing).await?,
+                Ok(snapshot) => self.deliver_snapshot(snapshot).await?,
+                Err(missing) => self.wait_for_index(missing).await?,
             };
             if !found {
                 let completion = &self.components.completion;
@@ -173,15 +175,6 @@ impl<'a> BatchRun<'a> {
             true => Ok(()),
             false => Err(TicketEnd::retry("deadline reached")),
         }
-    }
-
-    /// Lets the frozen part, if there is one, go to the present sink, as an operator decided.
-    async fn accept_sink(&mut self) -> Result<(), TicketEnd> {
-        let Some((index, _)) = self.batch.record().frozen_part() else {
-            return Ok(());
-        };
-        let sink = self.components.delivery.fingerprint();
-        self.batch.accept_sink(index, sink).await
     }
 
     /// Returns the error of a batch that is older than its batch life and is not being set aside. Its claims and chunks are
@@ -203,7 +196,7 @@ impl<'a> BatchRun<'a> {
 
     /// Releases the leftovers, and delivers or quarantines the other entries, as the batch record demands. Returns whether the batch
     /// must be looked at again: there was an event to deliver, or one is missing.
-    async fn deliver_snapshot(&mut self, snapshot: Snapshot) -> Result<bool, TicketEnd> {
+    async fn deliver_snapshot(&mut self, snapshot: Snapshot<Unread>) -> Result<bool, TicketEnd> {
         let Snapshot {
             new,
             frozen,

@@ -9,33 +9,13 @@ use shared::traces::{self, span};
 
 use crate::chunk_reader::{ChunkReader, UnreadChunks};
 use crate::collector::Collector;
-use crate::index_snapshot::{IndexEntries, IndexRead};
+use crate::index_snapshot::{IndexEntries, Snapshot};
 use crate::reading::{HandOverError, ReadEvents, ReadLimits};
 
 /// Finds and reads the events of batches.
 pub(crate) struct BodySource {
     pub(crate) collector: Collector,
     pub(crate) chunk_reader: ChunkReader,
-}
-
-/// The result of looking for the events of a batch.
-pub(crate) enum Look {
-    Complete(Snapshot),
-    /// The index does not show every claim that must exist yet.
-    Lagging {
-        /// The missing claims, described for the log.
-        missing: String,
-    },
-}
-
-/// Events that must still be read, grouped by the role of their seats.
-pub(crate) struct Snapshot {
-    /// Events in no part yet.
-    pub(crate) new: Unread,
-    /// Events in the frozen part.
-    pub(crate) frozen: Unread,
-    /// Events in a delivered part, or set aside. Their claims may not be released yet.
-    pub(crate) leftovers: Unread,
 }
 
 /// Events that must still be read.
@@ -62,14 +42,17 @@ impl Unread {
 
 impl BodySource {
     /// Looks for the events of a batch. Leaves out index entries of the seqs in `released`, which the index may still show.
+    ///
+    /// # Errors
+    /// [`PortError`] when the index cannot be read. The inner error is about the claims that it does not show yet.
     pub(crate) async fn look(
         &self,
         record: &BatchRecord,
         released: &SeqSet,
         budget: &Budget<'_>,
-    ) -> Result<Look, PortError> {
+    ) -> Result<Result<Snapshot<Unread>, String>, PortError> {
         if record.bodies.in_chunks() {
-            return Ok(Look::Complete(Snapshot {
+            return Ok(Ok(Snapshot {
                 new: Unread::Chunks(UnreadChunks::of(record.undelivered())),
                 frozen: Unread::Chunks(UnreadChunks::of(record.undelivered_of_frozen_part())),
                 leftovers: Unread::Chunks(UnreadChunks::default()),
@@ -78,14 +61,7 @@ impl BodySource {
         let read = self.collector.read_index(record, released, budget);
         let look = span("look").text(BATCH_ID, record.batch_id);
         let read = look.run(read).await?;
-        Ok(match read {
-            IndexRead::Complete(index) => Look::Complete(Snapshot {
-                new: Unread::Index(index.new),
-                frozen: Unread::Index(index.frozen),
-                leftovers: Unread::Index(index.leftovers),
-            }),
-            IndexRead::Lagging { missing } => Look::Lagging { missing },
-        })
+        Ok(read.map(|index| index.map(Unread::Index)))
     }
 
     /// Reads the next events of `unread`, in seq order.

@@ -48,13 +48,6 @@ pub(crate) struct ChunkReader {
     permits: Arc<RequestPermits>,
 }
 
-/// What is known of one chunk after reading it.
-enum ChunkRead {
-    Events(Vec<StoredEvent>, Option<LostChunk>),
-    /// Another attempt may succeed.
-    Failed(HandOverError),
-}
-
 impl ChunkReader {
     pub(crate) fn new(ports: &Ports, permits: Arc<RequestPermits>) -> ChunkReader {
         ChunkReader {
@@ -108,14 +101,14 @@ impl ChunkReader {
                 .collect();
             for (wanted, result) in bounded(reads, CHUNK_CALLS_MAX).await {
                 match result {
-                    ChunkRead::Events(events, lost) => {
+                    Ok((events, lost)) => {
                         chunks_count += 1;
                         chunk_bytes += events.iter().map(memory_bytes).sum::<u64>();
                         unread.seqs.remove_from(wanted);
                         unread.read_ahead.extend(events);
                         read.lost.extend(lost);
                     }
-                    ChunkRead::Failed(error) => read.failed = Some(error),
+                    Err(error) => read.failed = Some(error),
                 }
             }
             // Chunks arrive in any order.
@@ -124,20 +117,23 @@ impl ChunkReader {
         }
     }
 
-    /// Returns what could be read of a chunk, with `wanted`.
+    /// Returns what could be read of a chunk and what is lost, with `wanted`; the error, if another attempt may succeed.
     async fn read_chunk<'a>(
         &self,
         record: &BatchRecord,
         chunk: ChunkId,
         wanted: &'a SeqSet,
         budget: &Budget<'_>,
-    ) -> (&'a SeqSet, ChunkRead) {
+    ) -> (
+        &'a SeqSet,
+        Result<(Vec<StoredEvent>, Option<LostChunk>), HandOverError>,
+    ) {
         let lost = |seqs: SeqSet, problem: String| LostChunk {
             chunk,
             seqs,
             problem,
         };
-        let nothing = |problem| ChunkRead::Events(Vec::new(), Some(lost(wanted.clone(), problem)));
+        let nothing = |problem| Ok((Vec::new(), Some(lost(wanted.clone(), problem))));
         let store = &*self.chunk_store;
         let bytes = read_chunk(store, &record.bodies, chunk, &self.permits, budget);
         let read = match bytes.await {
@@ -148,9 +144,9 @@ impl ChunkReader {
                 missing.remove_from(&found);
                 let problem = decoded.problem.map(|problem| problem.to_string());
                 let problem = problem.map(|problem| lost(missing, problem));
-                ChunkRead::Events(decoded.events, problem)
+                Ok((decoded.events, problem))
             }
-            Ok(None) if planted(Bug::MissingChunkSkipped) => ChunkRead::Events(Vec::new(), None),
+            Ok(None) if planted(Bug::MissingChunkSkipped) => Ok((Vec::new(), None)),
             Ok(None) => nothing(format!("chunk `{chunk}`: missing in `{}`", record.bodies)),
             // The service may have removed it by now, and only says that it must not be read.
             Err(error @ PortError::Refused { .. })
@@ -159,9 +155,9 @@ impl ChunkReader {
                 nothing(format!("chunk `{chunk}`: {error}"))
             }
             Err(error @ PortError::Refused { .. }) => {
-                ChunkRead::Failed(HandOverError::Permanent(error.to_string()))
+                Err(HandOverError::Permanent(error.to_string()))
             }
-            Err(error) => ChunkRead::Failed(HandOverError::Service(error)),
+            Err(error) => Err(HandOverError::Service(error)),
         };
         (wanted, read)
     }

@@ -12,7 +12,7 @@ use protocol::seqs::SeqSet;
 use shared::ports::{IndexEntry, LockStore, PortError, Ports, StoredEvent};
 use shared::retry::{Budget, RequestPermits, bounded, joined, read_events};
 
-use crate::index_snapshot::{IndexEntries, IndexRead, Piece, UnsortedEntries};
+use crate::index_snapshot::{IndexEntries, Piece, Snapshot, UnsortedEntries};
 use crate::reading::{ReadLimits, memory_bytes};
 
 /// Requests for bodies in flight. Each returns up to [`PIECE_BYTES`], and an environment has 625 Mbit/s.
@@ -49,7 +49,7 @@ impl Collector {
         record: &BatchRecord,
         released: &SeqSet,
         budget: &Budget<'_>,
-    ) -> Result<IndexRead, PortError> {
+    ) -> Result<Result<Snapshot<IndexEntries>, String>, PortError> {
         let entries = Mutex::new(UnsortedEntries::default());
         let shards = (0..record.shards).map(|shard| BatchShard {
             batch: record.batch_id,

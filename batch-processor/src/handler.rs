@@ -158,7 +158,16 @@ impl Handler {
         report: &mut Report,
     ) -> bool {
         let budgets = self.budgets(invocation, receive_count(message));
-        let end = self.ticket(ticket, id, invocation, &budgets, report).await;
+        // The message id tells two tickets of one invocation apart, in case they name the same batch.
+        let owner = format!("{}/{}/{id}", invocation.function, invocation.request_id);
+        let end = match (ticket, LeaseOwner::try_from(owner)) {
+            (Ok(ticket), Ok(owner)) => {
+                let tickets = &self.tickets;
+                tickets.process(&ticket, owner, &budgets, report).await
+            }
+            (Err(error), _) => malformed(&error),
+            (_, Err(error)) => malformed(&error),
+        };
         match &end {
             TicketEnd::Done(outcome) => info!(sqs_message_id = id, outcome, "ticket done"),
             TicketEnd::Retry { why, .. } => {
@@ -171,26 +180,6 @@ impl Handler {
             self.retry_after(id, receipt, away_for, &budgets).await;
         }
         away_for.is_none()
-    }
-
-    async fn ticket(
-        &self,
-        ticket: Result<Ticket, TicketError>,
-        message_id: &str,
-        invocation: &Invocation,
-        budgets: &Budgets<'_>,
-        report: &mut Report,
-    ) -> TicketEnd {
-        // The message id tells two tickets of one invocation apart, in case they name the same batch.
-        let owner = format!(
-            "{}/{}/{message_id}",
-            invocation.function, invocation.request_id
-        );
-        match (ticket, LeaseOwner::try_from(owner)) {
-            (Ok(ticket), Ok(owner)) => self.tickets.process(&ticket, owner, budgets, report).await,
-            (Err(error), _) => malformed(&error),
-            (_, Err(error)) => malformed(&error),
-        }
     }
 
     /// Makes a ticket come back after `away_for` instead of after the queue's visibility timeout, which is longer than

@@ -8,27 +8,25 @@ use protocol::planted::{Bug, planted};
 use protocol::seqs::SeqSet;
 use shared::ports::StoredEvent;
 
-/// The result of one reading of the index.
+/// Events that must still be read, grouped by the role of their seats.
 #[derive(Debug)]
-pub(crate) enum IndexRead {
-    /// The index shows every claim that must exist.
-    Complete(IndexSnapshot),
-    /// The index does not show every claim that must exist yet.
-    Lagging {
-        /// The missing claims, described for the log.
-        missing: String,
-    },
+pub(crate) struct Snapshot<T> {
+    /// Events in no part yet.
+    pub(crate) new: T,
+    /// Events in the frozen part.
+    pub(crate) frozen: T,
+    /// Events in a delivered part, or set aside. Their claims may not be released yet.
+    pub(crate) leftovers: T,
 }
 
-/// The entries of the index, grouped by the role of their seqs.
-#[derive(Debug, Default)]
-pub(crate) struct IndexSnapshot {
-    /// Entries in no part yet.
-    pub(crate) new: IndexEntries,
-    /// Entries in the frozen part.
-    pub(crate) frozen: IndexEntries,
-    /// Entries in a delivered part, or set aside. Their claims may not be released yet.
-    pub(crate) leftovers: IndexEntries,
+impl<T> Snapshot<T> {
+    pub(crate) fn map<U>(self, f: impl Fn(T) -> U) -> Snapshot<U> {
+        Snapshot {
+            new: f(self.new),
+            frozen: f(self.frozen),
+            leftovers: f(self.leftovers),
+        }
+    }
 }
 
 /// Index entries that must still be read from the table, in seq order.
@@ -76,14 +74,17 @@ impl UnsortedEntries {
     }
 
     /// Groups the entries by their role in `record`.
-    pub(crate) fn sorted(self, record: &BatchRecord) -> IndexRead {
+    ///
+    /// # Errors
+    /// The claims that must exist and that the index does not show yet, described for the log.
+    pub(crate) fn sorted(self, record: &BatchRecord) -> Result<Snapshot<IndexEntries>, String> {
         let UnsortedEntries { mut list, ids } = self;
         list.sort_unstable_by_key(|entry| (entry.seq, entry.start));
         // The table is read only for entries of the index. If a claim is missing in the index, do not read the table
         // yet.
         let shown = list.iter().map(|entry| entry.seq).collect();
         if let Some(missing) = missing(record, &shown) {
-            return IndexRead::Lagging { missing };
+            return Err(missing);
         }
         // As a rule all entries are new, so they stay in `list`.
         let mut extract = |wanted: Role| -> Vec<Entry> {
@@ -101,7 +102,7 @@ impl UnsortedEntries {
             ids: Arc::clone(&ids),
             taken: 0,
         };
-        IndexRead::Complete(IndexSnapshot {
+        Ok(Snapshot {
             new: entries(list),
             frozen: entries(frozen),
             leftovers: entries(leftovers),

@@ -346,26 +346,30 @@ impl LeasedBatch<'_> {
             Why::Window | Why::Hours | Why::Number(_) | Why::Turn => planted(Bug::NeverOpened),
         };
         let keeps_turn = matches!(why, Why::Number(_) | Why::Turn);
-        let write = BatchWrite::GiveUp {
-            owner: self.owner.clone(),
-            due_at: match forgotten {
-                true => due_at + BATCH_LIFE_MAX,
-                false => due_at,
-            },
-            verify_at: None,
-            turn_at: self.record.turn_at.filter(|_| keeps_turn),
-            failure: None,
+        let due_at = match forgotten {
+            true => due_at + BATCH_LIFE_MAX,
+            false => due_at,
         };
-        self.write(&write, self.budgets.wrap_up).await
+        let turn_at = self.record.turn_at.filter(|_| keeps_turn);
+        self.give_up_until(due_at, None, turn_at).await
     }
 
     /// Gives the lease up until the batch is verified at `at`.
     pub(crate) async fn verify_at(&mut self, at: Timestamp) -> Result<(), TicketEnd> {
+        self.give_up_until(at + DUE_GRACE, Some(at), None).await
+    }
+
+    async fn give_up_until(
+        &mut self,
+        due_at: Timestamp,
+        verify_at: Option<Timestamp>,
+        turn_at: Option<Timestamp>,
+    ) -> Result<(), TicketEnd> {
         let write = BatchWrite::GiveUp {
             owner: self.owner.clone(),
-            due_at: at + DUE_GRACE,
-            verify_at: Some(at),
-            turn_at: None,
+            due_at,
+            verify_at,
+            turn_at,
             failure: None,
         };
         self.write(&write, self.budgets.wrap_up).await

@@ -23,14 +23,6 @@ use tracing::{error, info, warn};
 use crate::invocation::Budgets;
 use crate::metrics::BatchProcessorMetrics;
 
-/// Who wants notices to be sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AskedBy {
-    /// An operator, who sees what comes of it.
-    Operator,
-    Service,
-}
-
 /// Sends the notices of batches, if `COMPLETION` is set.
 pub(crate) struct Notices {
     target: Option<Arc<dyn NoticeTarget>>,
@@ -53,12 +45,12 @@ impl Notices {
         self.target.is_some()
     }
 
-    /// Sends the notices that wait in the record, and removes them from it. What fails is left to the sweep. Returns whether none
-    /// waits any more.
+    /// Sends the notices that wait in the record, and removes them from it. What fails is left to the sweep. In a pause after a failure, they
+    /// are sent only if an operator wants them. Returns whether none waits any more.
     pub(crate) async fn send_waiting(
         &self,
         record: &BatchRecord,
-        asked_by: AskedBy,
+        by_operator: bool,
         budgets: &Budgets<'_>,
         metrics: &mut BatchProcessorMetrics,
     ) -> bool {
@@ -71,7 +63,7 @@ impl Notices {
         }
         let budget = budgets.wrap_up.within(NOTICE_TIME_MAX);
         let paused_until = Timestamp::from_ms(self.paused_until_ms.load(Ordering::Relaxed));
-        if asked_by == AskedBy::Service && budget.clock.now() < paused_until {
+        if !by_operator && budget.clock.now() < paused_until {
             return record.notices.is_empty();
         }
         if planted(Bug::NoticesMarkedFirst) {

@@ -41,7 +41,7 @@ impl Rate {
                 Turn::Taken { turns, .. } if self.replace(read.stored, turns, budget).await? => {
                     return Ok(turn);
                 }
-                Turn::Taken { .. } => self.pause(&mut attempt, budget).await?,
+                Turn::Taken { .. } => budget.next_attempt(&mut attempt).await?,
             }
             read = self.read(budget).await?;
         }
@@ -64,7 +64,7 @@ impl Rate {
                 Ok(turns) if self.replace(stored, turns, budget).await? => {
                     return Ok(Ok(turns.next_at));
                 }
-                Ok(_) => self.pause(&mut attempt, budget).await?,
+                Ok(_) => budget.next_attempt(&mut attempt).await?,
             }
         }
     }
@@ -87,14 +87,5 @@ impl Rate {
     ) -> Result<bool, PortError> {
         let replace = || self.turn_store.replace(from, to);
         budget.call(RetryPolicy::CONTROL, replace).await
-    }
-
-    /// Others take turns at this moment.
-    async fn pause(&self, attempt: &mut u32, budget: &Budget<'_>) -> Result<(), PortError> {
-        *attempt += 1;
-        match budget.pause(RetryPolicy::CONTROL, *attempt).await {
-            true => Ok(()),
-            false => Err(PortError::DeadlineReached),
-        }
     }
 }

@@ -27,14 +27,6 @@ pub(crate) struct Sequences {
     batch_store: Arc<dyn BatchStore>,
 }
 
-/// The result of asking for a number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Numbered {
-    Number(u64),
-    /// Another part must be delivered or set aside first.
-    Held(PartId),
-}
-
 impl Sequences {
     pub(crate) fn new(ports: &Ports) -> Sequences {
         Sequences {
@@ -44,17 +36,20 @@ impl Sequences {
     }
 
     /// Returns the number of part `index`: the one in its record, or the next one.
+    ///
+    /// # Errors
+    /// [`PortError`] when the number cannot be read or written. The inner error is the part that must be delivered or set aside first.
     pub(crate) async fn take(
         &self,
         record: &BatchRecord,
         index: usize,
         budget: &Budget<'_>,
-    ) -> Result<Numbered, PortError> {
+    ) -> Result<Result<u64, PartId>, PortError> {
         let written = record.parts.get(index).and_then(|part| part.sequence);
         if let Some(number) = written
             && !planted(Bug::SequenceTakenAgain)
         {
-            return Ok(Numbered::Number(number));
+            return Ok(Ok(number));
         }
         let scope = SequenceScope::of(record);
         let part = PartId {
@@ -68,17 +63,17 @@ impl Sequences {
                 Some(_) | None => HolderFate::Waiting,
             };
             let next = match next_number(sequence, part, fate) {
-                NextNumber::Taken(number) => return Ok(Numbered::Number(number)),
-                NextNumber::Wait(holder) => return Ok(Numbered::Held(holder)),
+                NextNumber::Taken(number) => return Ok(Ok(number)),
+                NextNumber::Wait(holder) => return Ok(Err(holder)),
                 NextNumber::Take(next) => next,
             };
             if self.replace(&scope, sequence, next, budget).await? {
                 info!(part_key = %part, number = next.last, "number taken");
-                return Ok(Numbered::Number(next.last));
+                return Ok(Ok(next.last));
             }
         }
         // Others take numbers at this moment. The part waits behind whoever has the last one.
-        Ok(Numbered::Held(part))
+        Ok(Err(part))
     }
 
     /// Returns the part of another batch that must be delivered or set aside before the next part of this batch gets a number. Reads
@@ -138,10 +133,7 @@ impl Sequences {
             if self.replace(&scope, sequence, next, budget).await? {
                 return Ok(());
             }
-            attempt += 1;
-            if !budget.pause(RetryPolicy::CONTROL, attempt).await {
-                return Err(PortError::DeadlineReached);
-            }
+            budget.next_attempt(&mut attempt).await?;
         }
     }
 

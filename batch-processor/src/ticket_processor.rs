@@ -22,7 +22,7 @@ use crate::config::Config;
 use crate::delivery::Delivery;
 use crate::invocation::{Budgets, Report};
 use crate::lease::{NotLeased, lease};
-use crate::notices::{AskedBy, Notices};
+use crate::notices::Notices;
 use crate::overflow_bodies::OverflowBodies;
 use crate::part_rules::PartRules;
 use crate::quarantine::Quarantine;
@@ -85,10 +85,7 @@ impl TicketProcessor {
     ) -> TicketEnd {
         let batch = ticket.batch_id;
         let operator = ticket.operator();
-        let asked_by = match operator {
-            Some(_) => AskedBy::Operator,
-            None => AskedBy::Service,
-        };
+        let by_operator = operator.is_some();
         let Components {
             quarantine,
             notices,
@@ -109,7 +106,7 @@ impl TicketProcessor {
                 {
                     let metrics = report.metrics_of(&record.source);
                     notices
-                        .send_waiting(&record, asked_by, budgets, metrics)
+                        .send_waiting(&record, by_operator, budgets, metrics)
                         .await;
                 }
                 return end;
@@ -125,6 +122,6 @@ impl TicketProcessor {
             metrics.flushed_window.add(1);
         }
         let run = BatchRun::new(&self.components, budgets, leased, metrics);
-        run.run(asked_by).await
+        run.run(by_operator).await
     }
 }

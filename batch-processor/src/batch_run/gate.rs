@@ -17,7 +17,7 @@ use tracing::info;
 
 use super::BatchRun;
 use crate::part_rules::frozen_for_another_sink;
-use crate::sequences::{Numbered, look_again_at};
+use crate::sequences::look_again_at;
 use crate::ticket_end::TicketEnd;
 
 /// How long an invocation waits for a turn. A ticket and another invocation would cost more than a short wait.
@@ -136,14 +136,14 @@ impl BatchRun<'_> {
         let sequences = &self.components.sequences;
         let record = self.batch.record();
         match sequences.take(record, index, &self.budgets.work).await? {
-            Numbered::Number(number) => {
+            Ok(number) => {
                 let part = self.batch.record().parts.get(index);
                 if part.and_then(|part| part.sequence) != Some(number) {
                     self.batch.number(index, number).await?;
                 }
                 Ok(number)
             }
-            Numbered::Held(holder) => {
+            Err(holder) => {
                 let until = self.number_at();
                 let why = Why::Number(holder);
                 Err(self.put_back(Wait { until, why }).await)
@@ -218,18 +218,14 @@ impl BatchRun<'_> {
 
     /// Waits for a turn that comes soon; puts the batch back otherwise.
     async fn wait(&mut self, wait: Wait) -> Result<(), TicketEnd> {
-        if wait.why == Why::Turn && wait.until <= self.wait_max() {
-            let clock = self.budgets.work.clock;
+        let clock = self.budgets.work.clock;
+        // In the first half of the time only, so that there is time for the part.
+        let wait_max = self.half_at.min(clock.now() + TURN_WAIT_MAX);
+        if wait.why == Why::Turn && wait.until <= wait_max {
             clock.sleep(clock.now().until(wait.until)).await;
             return Ok(());
         }
         Err(self.put_back(wait).await)
-    }
-
-    /// Returns until when this run waits for a turn: in the first half of its time only, so that there is time for the part.
-    fn wait_max(&self) -> Timestamp {
-        let soon = self.budgets.work.clock.now() + TURN_WAIT_MAX;
-        self.half_at.min(soon)
     }
 
     /// Puts the batch back, and returns how the ticket ends. If it need not wait for long, a ticket is sent; otherwise the sweep sends one.

@@ -5,6 +5,7 @@ use std::fmt;
 use clap::Args;
 use futures::{StreamExt, TryStreamExt, stream};
 use protocol::batch::Status;
+use protocol::ids::BatchKey;
 use protocol::text::counted;
 use protocol::time::Timestamp;
 use serde::Serialize;
@@ -89,7 +90,7 @@ impl Batches {
     fn of(listing: &Listed, states: Vec<BatchState>, now: Timestamp) -> Batches {
         let batches = listing.batches.iter().zip(states);
         let batches = batches.map(|(batch, state)| ListedBatch {
-            batch: BatchView::of(batch, now),
+            batch: BatchView::of(batch.clone(), now),
             state,
         });
         Batches {
@@ -164,11 +165,12 @@ impl fmt::Display for Batches {
 impl ListedBatch {
     /// Returns the lines below the row: why the batch makes no progress.
     fn lines(&self, now: Timestamp) -> Vec<String> {
-        let error = self.batch.error.as_ref();
-        let reason = self.batch.quarantine.as_ref();
+        let summary = &self.batch.summary;
+        let error = summary.error.as_ref();
+        let reason = summary.quarantine.as_ref();
         let waits = self.state.waits.as_ref();
         let failure = self.state.last_failure.as_ref();
-        let rejected = Some(self.batch.rejected).filter(|count| *count > 0);
+        let rejected = Some(summary.rejected).filter(|count| *count > 0);
         let lines = [
             rejected.map(|count| format!("rejected {}", counted(count, "event"))),
             error.map(|error| format!("error: {error}")),
@@ -181,21 +183,25 @@ impl ListedBatch {
 }
 
 fn row(batch: &BatchView, now: Timestamp) -> Vec<String> {
-    let due = match batch.status {
+    let BatchView {
+        summary, status, ..
+    } = batch;
+    let due = match *status {
         "error" | "complete" => "-".to_owned(),
-        _ if batch.due_at < now => format!("{} ago", brief(batch.due_at.until(now))),
-        _ => format!("in {}", brief(now.until(batch.due_at))),
+        _ if summary.due_at < now => format!("{} ago", brief(summary.due_at.until(now))),
+        _ => format!("in {}", brief(now.until(summary.due_at))),
     };
-    let source = batch.source.rsplit(':').next().unwrap_or_default();
+    let source = summary.source.as_str().rsplit(':').next();
+    let key = summary.batch_key.as_ref().map_or("-", BatchKey::as_str);
     vec![
-        batch.batch_id.clone(),
-        batch.status.to_owned(),
-        brief(batch.created_at.until(now)),
+        summary.batch_id.to_string(),
+        (*status).to_owned(),
+        brief(summary.created_at.until(now)),
         due,
-        cut(source, SOURCE_CHARS_MAX),
-        cut(batch.batch_key.as_deref().unwrap_or("-"), KEY_CHARS_MAX),
-        format!("{} of {}", batch.delivered, batch.confirmed),
-        batch.attempts.to_string(),
+        cut(source.unwrap_or_default(), SOURCE_CHARS_MAX),
+        cut(key, KEY_CHARS_MAX),
+        format!("{} of {}", summary.delivered, summary.confirmed),
+        summary.attempts.to_string(),
     ]
 }
 

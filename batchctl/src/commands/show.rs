@@ -123,7 +123,7 @@ impl Shown {
                 chunks: record.chunks.len(),
             },
             part_list: parts(&record),
-            batch: BatchView::of(&BatchSummary::of(record), now),
+            batch: BatchView::of(BatchSummary::of(record), now),
             now,
         }
     }
@@ -170,22 +170,22 @@ impl fmt::Display for Shown {
         write!(
             f,
             "events     {confirmed} claimed, {in_parts} in parts, {} delivered, {} rejected, {set_aside} set aside, {missing} in no part",
-            self.batch.delivered, self.batch.rejected
+            self.batch.summary.delivered, self.batch.summary.rejected
         )?;
         writeln!(f, "; {uncertain} uncertain, {witnessed} witnessed")?;
         match chunks {
-            0 => writeln!(f, "bodies     {}", self.batch.bodies)?,
+            0 => writeln!(f, "bodies     {}", self.batch.summary.bodies)?,
             count => writeln!(
                 f,
                 "bodies     {}, {}",
-                self.batch.bodies,
+                self.batch.summary.bodies,
                 counted(count, "chunk")
             )?,
         }
-        if let Some(error) = &self.batch.error {
+        if let Some(error) = &self.batch.summary.error {
             writeln!(f, "error      {error}")?;
         }
-        if let Some(reason) = &self.batch.quarantine {
+        if let Some(reason) = &self.batch.summary.quarantine {
             writeln!(f, "set aside  {reason}")?;
         }
         for notice in &self.batch.notices {
@@ -198,10 +198,10 @@ impl fmt::Display for Shown {
 
 impl Shown {
     fn life(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (batch, now) = (&self.batch, self.now);
-        let overdue = if batch.overdue { ", overdue" } else { "" };
+        let (view, batch, now) = (&self.batch, &self.batch.summary, self.now);
+        let overdue = if view.overdue { ", overdue" } else { "" };
         writeln!(f, "batch      {}", batch.batch_id)?;
-        writeln!(f, "status     {}{overdue}", batch.status)?;
+        writeln!(f, "status     {}{overdue}", view.status)?;
         writeln!(f, "source     {}", batch.source)?;
         if let Some(key) = &batch.batch_key {
             writeln!(f, "key        {key}")?;
@@ -222,7 +222,7 @@ impl Shown {
                 writeln!(f, "{name} {}", with_distance(time, now))?;
             }
         }
-        if batch.completed_at.is_none() && batch.status != "error" {
+        if batch.completed_at.is_none() && view.status != "error" {
             writeln!(f, "due        {}", with_distance(batch.due_at, now))?;
         }
         if let Some(waiting) = &self.waits {
@@ -276,9 +276,9 @@ impl Shown {
             }
             write!(f, "\n{table}")?;
         }
-        if !self.batch.notes.is_empty() {
+        if !self.batch.summary.notes.is_empty() {
             let mut table = Table::new(&["WHEN", "WHO", "DID", "WHY"]);
-            for note in &self.batch.notes {
+            for note in &self.batch.summary.notes {
                 table.row(vec![
                     utc(note.at),
                     note.by.clone(),

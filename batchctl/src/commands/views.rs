@@ -1,8 +1,7 @@
 //! Batches as JSON. Times are epoch milliseconds.
 
-use protocol::batch::{BatchRecord, Failure, Lease, Notice, OperatorNote, Status};
+use protocol::batch::{BatchRecord, Failure, Notice, Status};
 use protocol::ids::BatchId;
-use protocol::period::Period;
 use protocol::time::Timestamp;
 use serde::Serialize;
 use shared::aws::BatchSummary;
@@ -11,40 +10,12 @@ use crate::filter::is_overdue;
 
 /// What a list says about a batch.
 #[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
 pub struct BatchView {
-    pub batch_id: String,
+    #[serde(flatten)]
+    pub summary: BatchSummary,
     /// `open`, `sealed`, `processing`, `error` or `complete`.
     pub status: &'static str,
     pub overdue: bool,
-    pub source: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub batch_key: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub period: Option<Period>,
-    pub created_at: Timestamp,
-    pub closes_at: Timestamp,
-    pub due_at: Timestamp,
-    /// `items`, `table` or `s3://…`.
-    pub bodies: String,
-    /// Claims that were counted.
-    pub confirmed: u64,
-    /// Events of delivered parts that the sink has.
-    pub delivered: u64,
-    /// Events of delivered parts that are only in a reject list.
-    pub rejected: u64,
-    pub parts: usize,
-    pub attempts: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub lease: Option<Lease>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
-    /// Why the batch is set aside.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub quarantine: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub completed_at: Option<Timestamp>,
-    pub notes: Vec<OperatorNote>,
     /// Notices that may not have been sent.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<NoticeView>,
@@ -59,35 +30,14 @@ pub struct NoticeView {
 }
 
 impl BatchView {
-    pub fn of(batch: &BatchSummary, now: Timestamp) -> BatchView {
+    pub fn of(summary: BatchSummary, now: Timestamp) -> BatchView {
+        let (id, status) = (summary.batch_id, summary.status);
+        let notices = summary.notices.iter();
         BatchView {
-            batch_id: batch.batch_id.to_string(),
-            status: status_word(batch.status),
-            overdue: batch
-                .status
-                .is_some_and(|status| is_overdue(status, batch.due_at, now)),
-            source: batch.source.to_string(),
-            batch_key: batch.batch_key.as_ref().map(ToString::to_string),
-            period: batch.period,
-            created_at: batch.created_at,
-            closes_at: batch.closes_at,
-            due_at: batch.due_at,
-            bodies: batch.bodies.to_string(),
-            confirmed: batch.confirmed,
-            delivered: batch.delivered,
-            rejected: batch.rejected,
-            parts: batch.parts,
-            attempts: batch.attempts,
-            lease: batch.lease.clone(),
-            error: batch.error.clone(),
-            quarantine: batch.quarantine.clone(),
-            completed_at: batch.completed_at,
-            notes: batch.notes.clone(),
-            notices: batch
-                .notices
-                .iter()
-                .map(|notice| NoticeView::of(notice, batch.batch_id))
-                .collect(),
+            status: status_word(status),
+            overdue: status.is_some_and(|status| is_overdue(status, summary.due_at, now)),
+            notices: notices.map(|notice| NoticeView::of(notice, id)).collect(),
+            summary,
         }
     }
 }

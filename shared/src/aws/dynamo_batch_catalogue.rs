@@ -17,6 +17,7 @@ use protocol::ids::{BatchId, BatchKey, SourceArn};
 use protocol::limits::{BATCH_GET_KEYS_MAX, STATUS_SHARDS};
 use protocol::period::Period;
 use protocol::time::Timestamp;
+use serde::{Serialize, Serializer};
 
 use super::attributes::{Item, ms, s};
 use super::batch_items::{BATCH_ID, listing_shard_key, read_overdue, read_record};
@@ -80,17 +81,22 @@ fn projection() -> (String, HashMap<String, String>) {
 }
 
 /// What the record of a batch says, without its sets of seqs.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct BatchSummary {
     pub batch_id: BatchId,
     /// `None` once the batch is complete.
+    #[serde(skip)]
     pub status: Option<Status>,
     pub due_at: Timestamp,
     pub source: SourceArn,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub batch_key: Option<BatchKey>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub period: Option<Period>,
     pub created_at: Timestamp,
     pub closes_at: Timestamp,
+    #[serde(serialize_with = "as_text")]
     pub bodies: Bodies,
     /// Claims that were counted.
     pub confirmed: u64,
@@ -99,15 +105,26 @@ pub struct BatchSummary {
     /// Events of delivered parts that are only in a reject list.
     pub rejected: u64,
     pub parts: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub lease: Option<Lease>,
     pub attempts: u64,
+    /// Why the batch is set aside.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub quarantine: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<Timestamp>,
     pub notes: Vec<OperatorNote>,
+    #[serde(skip)]
     pub notes_count: u64,
     /// Notices that may not have been sent.
+    #[serde(skip)]
     pub notices: Vec<Notice>,
+}
+
+fn as_text<S: Serializer>(bodies: &Bodies, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(bodies)
 }
 
 impl BatchSummary {

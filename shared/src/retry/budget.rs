@@ -99,6 +99,18 @@ impl<'a> Budget<'a> {
         self.has_time()
     }
 
+    /// Waits before another attempt at what others do at this moment too, and counts it.
+    ///
+    /// # Errors
+    /// [`PortError::DeadlineReached`] when there is no time left for it.
+    pub async fn next_attempt(&self, attempt: &mut u32) -> Result<(), PortError> {
+        *attempt += 1;
+        match self.pause(RetryPolicy::CONTROL, *attempt).await {
+            true => Ok(()),
+            false => Err(PortError::DeadlineReached),
+        }
+    }
+
     /// Calls `call`, and again while it is throttled or has no reply, as long as there is time.
     ///
     /// # Errors
