@@ -89,30 +89,33 @@ impl<'a> BatchRun<'a> {
     }
 
     /// Goes on with the batch, and returns how the ticket ends; gives up the lease if the ticket comes back.
-    pub(crate) async fn run(mut self, by_operator: bool) -> TicketEnd {
-        let end = match self.run_to_end(by_operator).await {
+    pub(crate) async fn run(mut self, operator: Option<OperatorDecision>) -> TicketEnd {
+        let end = match self.run_to_end(operator).await {
             Ok(end) | Err(end) => end,
         };
         self.batch.give_up(&end).await;
         self.metrics
             .notices_dropped
             .add(self.batch.notices_dropped());
-        self.send_notices(false).await;
+        self.send_notices(None).await;
         end
     }
 
     /// Sends the notices that wait in the record.
-    async fn send_notices(&mut self, by_operator: bool) {
+    async fn send_notices(&mut self, operator: Option<OperatorDecision>) {
         let record = self.batch.record();
         let notices = &self.components.notices;
-        let sent = notices.send_waiting(record, by_operator, self.budgets, self.metrics);
+        let sent = notices.send_waiting(record, operator, self.budgets, self.metrics);
         if sent.await {
             self.batch.forget_notices();
         }
     }
 
     /// Looks for events and delivers them, until the batch is complete or must wait.
-    async fn run_to_end(&mut self, by_operator: bool) -> Result<TicketEnd, TicketEnd> {
+    async fn run_to_end(
+        &mut self,
+        operator: Option<OperatorDecision>,
+    ) -> Result<TicketEnd, TicketEnd> {
         // First of all: the decision holds for this ticket alone, and is kept once it is in the record.
         if self.batch.operator() == Some(OperatorDecision::AcceptSink)
             && let Some((index, _)) = self.batch.record().frozen_part()
@@ -122,7 +125,7 @@ impl<'a> BatchRun<'a> {
         }
         // Before the delivery, so that there is room for a notice of it.
         if !planted(Bug::NoticeSentOnlyOnce) {
-            self.send_notices(by_operator).await;
+            self.send_notices(operator).await;
         }
         if let Some(error) = self.too_old() {
             error!(batch_id = %self.id(), error, "batch is too old to be delivered");

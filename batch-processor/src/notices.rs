@@ -10,7 +10,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use protocol::batch::{BatchRecord, BatchWrite, Notice, Status};
+use protocol::batch::{BatchRecord, BatchWrite, Notice, OperatorDecision, Status};
 use protocol::limits::{NOTICE_PAUSE, NOTICE_TIME_MAX};
 use protocol::planted::{Bug, planted};
 use protocol::retry::RetryPolicy;
@@ -45,12 +45,12 @@ impl Notices {
         self.target.is_some()
     }
 
-    /// Sends the notices that wait in the record, and removes them from it. What fails is left to the sweep. In a pause after a failure, they
-    /// are sent only if an operator wants them. Returns whether none waits any more.
+    /// Sends the notices that wait in the record, and removes them from it. What fails is left to the sweep. Shortly after a
+    /// failure, they are sent only for the ticket of an operator. Returns whether none waits any more.
     pub(crate) async fn send_waiting(
         &self,
         record: &BatchRecord,
-        by_operator: bool,
+        operator: Option<OperatorDecision>,
         budgets: &Budgets<'_>,
         metrics: &mut BatchProcessorMetrics,
     ) -> bool {
@@ -63,7 +63,7 @@ impl Notices {
         }
         let budget = budgets.wrap_up.within(NOTICE_TIME_MAX);
         let paused_until = Timestamp::from_ms(self.paused_until_ms.load(Ordering::Relaxed));
-        if !by_operator && budget.clock.now() < paused_until {
+        if operator.is_none() && budget.clock.now() < paused_until {
             return record.notices.is_empty();
         }
         if planted(Bug::NoticesMarkedFirst) {

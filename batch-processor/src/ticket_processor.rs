@@ -85,7 +85,6 @@ impl TicketProcessor {
     ) -> TicketEnd {
         let batch = ticket.batch_id;
         let operator = ticket.operator();
-        let by_operator = operator.is_some();
         let Components {
             quarantine,
             notices,
@@ -106,7 +105,7 @@ impl TicketProcessor {
                 {
                     let metrics = report.metrics_of(&record.source);
                     notices
-                        .send_waiting(&record, by_operator, budgets, metrics)
+                        .send_waiting(&record, operator, budgets, metrics)
                         .await;
                 }
                 return end;
@@ -122,6 +121,6 @@ impl TicketProcessor {
             metrics.flushed_window.add(1);
         }
         let run = BatchRun::new(&self.components, budgets, leased, metrics);
-        run.run(by_operator).await
+        run.run(operator).await
     }
 }

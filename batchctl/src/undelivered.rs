@@ -100,12 +100,9 @@ async fn save_items(
         }
     }
     let frozen = record.undelivered_of_frozen_part().difference_len(&seqs);
-    let (counted, witnessed) = lag(record, &seqs).map_or((0, 0), |lag| {
-        (
-            lag.confirmed.saturating_sub(lag.found),
-            lag.witnessed_missing,
-        )
-    });
+    let lag = lag(record, &seqs);
+    let counted = lag.map_or(0, |lag| lag.confirmed.saturating_sub(lag.found));
+    let witnessed = lag.map_or(0, |lag| lag.witnessed_missing);
     if frozen + counted + witnessed > 0 {
         return Err(Failure::Refused(format!(
             "batch `{}`: the index does not show every claim yet: missing are {frozen} of the frozen part, {counted} counted and {witnessed} \

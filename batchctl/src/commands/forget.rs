@@ -86,7 +86,13 @@ fn refusal(state: EventState, although_unclear: bool) -> Option<&'static str> {
         EventState::Unclear if !although_unclear => Some(
             "unclear: nobody knows whether it was delivered. Look for it at the sink; if it is not there, add `--although-unclear`",
         ),
-        _ => None,
+        EventState::Unclear
+        | EventState::Delivered
+        | EventState::Forgotten
+        | EventState::Rejected
+        | EventState::SetAside
+        | EventState::Orphan
+        | EventState::Unknown => None,
     }
 }
 

@@ -34,7 +34,8 @@ impl Run {
             with_reason(command)
         };
         let commands = decisions.map(command).collect();
-        self.operate(0, commands);
+        // Those that fail are looked at again at the next visit.
+        self.operate(0, 1, commands);
     }
 
     /// An operator makes a pause of the plan.
@@ -42,7 +43,11 @@ impl Run {
         let pause = self.plan.pauses[index].clone();
         let mut words = vec!["pause".to_owned(), "--for".to_owned()];
         words.push(format!("{}s", pause.length_ms / 1_000));
-        self.operate(0, vec![with_reason(with_scope(words, &pause))]);
+        self.operate(
+            0,
+            ATTEMPTS_MAX,
+            vec![with_reason(with_scope(words, &pause))],
+        );
     }
 
     /// An operator ends a pause of the plan. Some commands die before they send tickets.
@@ -57,7 +62,11 @@ impl Run {
             return;
         }
         let words = vec!["resume".to_owned()];
-        self.operate(0, vec![with_reason(with_scope(words, &pause))]);
+        self.operate(
+            0,
+            ATTEMPTS_MAX,
+            vec![with_reason(with_scope(words, &pause))],
+        );
     }
 
     /// An operator redrives the dead letters of every source, and then what is in the quarantine.
@@ -67,7 +76,7 @@ impl Run {
             let dead_letters = words(&["redrive", "--from", "dead-letters", "--all", "--yes"]);
             let mut commands = vec![dead_letters];
             commands.extend(self.redrive_from_quarantine(number));
-            self.operate(number, commands);
+            self.operate(number, ATTEMPTS_MAX, commands);
         }
     }
 
@@ -75,7 +84,7 @@ impl Run {
     pub(super) fn redrive_quarantine(&mut self) {
         for number in 0..self.plan.sources {
             let command = self.redrive_from_quarantine(number);
-            self.operate(number, Vec::from_iter(command));
+            self.operate(number, ATTEMPTS_MAX, Vec::from_iter(command));
         }
     }
 
@@ -92,9 +101,8 @@ impl Run {
         self.deployed.quarantine.then(|| words(&from))
     }
 
-    /// Runs commands on the stack of a source, one after the other. One that fails is run again, but if it is about batches in error: those
-    /// are looked at again later.
-    fn operate(&mut self, number: usize, mut commands: Vec<Vec<String>>) {
+    /// Runs commands on the stack of a source, one after the other, each of them up to `attempts_max` times if it fails.
+    fn operate(&mut self, number: usize, attempts_max: usize, mut commands: Vec<Vec<String>>) {
         if commands.is_empty() {
             return;
         }
@@ -116,8 +124,6 @@ impl Run {
         let service = service(&environment, &self.deployed, number);
         let future = Box::pin(async move {
             for words in commands {
-                let is_about_errors = ["retry", "discard"].contains(&words[0].as_str());
-                let attempts_max = if is_about_errors { 1 } else { ATTEMPTS_MAX };
                 for _ in 0..attempts_max {
                     match run_on(&service, &words).await {
                         Ok(Done::Yes | Done::NotFound) | Err(Failure::NotFound(_)) => break,
