@@ -257,14 +257,19 @@ pub struct Plan {
 impl Plan {
     /// Returns how long after the faults stopped everything must have drained: six hours and, with hours of delivery, some openings. A
     /// batch may miss one if a clock is wrong, and a duplicate may wait for the delivery of another one. What nobody can read is set aside
-    /// by the sweep, a day after it failed.
+    /// by the sweep, a day after it failed. Where duplicates go back to the queue, a corrected event is received as often as the
+    /// queue allows.
     pub fn drain_max_ms(&self) -> u64 {
         let openings_ms = self
             .hours
             .map_or(0, |hours| u64::from(hours.every) * 12 * 60_000);
         let stays_denied = self.denial.is_some_and(|denial| !denial.ends);
         let unreadable_ms = if stays_denied { 25 * 3_600_000 } else { 0 };
-        6 * 3_600_000 + openings_ms + unreadable_ms
+        let requeued_ms = match self.ever(DuplicateRule::Requeue) {
+            true => u64::from(self.receives_max) * self.input_visibility_ms(),
+            false => 0,
+        };
+        6 * 3_600_000 + openings_ms + unreadable_ms + requeued_ms
     }
 
     /// Returns by how much two clocks may differ beyond the difference that the protocol allows for.

@@ -6,7 +6,7 @@ use protocol::batch::{BatchRecord, BatchWrite, PartState, Status};
 use protocol::claim::{LockItem, LockState};
 use protocol::ids::BatchId;
 use protocol::invariants::{Broken, step_is_sound};
-use protocol::limits::SWEEP_TICKETS_MIN;
+use protocol::limits::{NOTICE_TICKETS_MAX, SWEEP_TICKETS_MIN};
 use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
 use shared::ports::{
@@ -80,7 +80,7 @@ impl World {
 
     /// Returns the batches that a sweep which begins now must send a ticket, with their due times: those that are overdue by every
     /// clock, and those that wait for a pause which ended early. Of more than [`SWEEP_TICKETS_MIN`], together with
-    /// those in error, only the oldest: the others may have tickets in the queue.
+    /// those in error and those with notices, only the oldest: the others may have tickets in the queue.
     pub fn left_to_the_sweep(&self) -> Vec<(BatchId, Timestamp)> {
         let now = self.now();
         let late = now.saturating_sub(Duration::from_millis(self.plan.skew_max_ms as u64));
@@ -95,12 +95,19 @@ impl World {
         let records = self.batches.records();
         let is_error = |record: &&BatchRecord| record.status == Some(Status::Error);
         let errors_count = records.iter().filter(is_error).count();
+        let is_notice =
+            |record: &&BatchRecord| record.status.is_none() && !record.notices.is_empty();
+        let notices_count = records
+            .iter()
+            .filter(is_notice)
+            .count()
+            .min(NOTICE_TICKETS_MAX);
         let waiting = records.into_iter().filter(waits);
         let mut left: Vec<_> = waiting
             .map(|record| (record.batch_id, record.due_at))
             .collect();
         left.sort_unstable_by_key(|(batch, due_at)| (*due_at, *batch));
-        left.truncate(SWEEP_TICKETS_MIN.saturating_sub(errors_count));
+        left.truncate(SWEEP_TICKETS_MIN.saturating_sub(errors_count + notices_count));
         left
     }
 
