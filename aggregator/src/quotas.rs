@@ -15,7 +15,8 @@ use protocol::planted::{Bug, planted};
 use protocol::quota::{QuotaAccount, QuotaScope};
 use protocol::retry::RetryPolicy;
 use protocol::seqs::SeqSet;
-use shared::ports::{BatchStore, Ports, QuotaStore};
+use shared::named_items::Versioned;
+use shared::ports::{BatchStore, NamedItems, Ports};
 use shared::retry::{Budget, bounded};
 use tracing::warn;
 
@@ -28,7 +29,7 @@ use crate::shared_allocator::Seated;
 /// The places of this environment's seats.
 pub struct Quotas {
     rule: Option<QuotaRule>,
-    quota_store: Arc<dyn QuotaStore>,
+    named_items: Arc<dyn NamedItems>,
     batch_store: Arc<dyn BatchStore>,
     concurrency: usize,
     /// What is not in the accounts yet.
@@ -56,7 +57,7 @@ impl Quotas {
     pub fn new(config: &Config, ports: &Ports) -> Quotas {
         Quotas {
             rule: config.quota.clone(),
-            quota_store: ports.quota_store.clone(),
+            named_items: ports.named_items.clone(),
             batch_store: ports.batch_store.clone(),
             concurrency: config.common.write_concurrency,
             unwritten: Mutex::default(),
@@ -228,12 +229,12 @@ impl Quotas {
         let mut ended: Option<Vec<(BatchId, Option<BatchRecord>)>> = None;
         let mut round = 0;
         loop {
-            let read = || self.quota_store.read(scope);
+            let read = || self.named_items.get(scope);
             let read = budget.call(RetryPolicy::CONTROL, read).await;
-            let found = read
+            let found: Versioned<QuotaAccount> = read
                 .inspect_err(|error| warn!(%error, "account of a quota not read"))
                 .ok()?;
-            let mut account = found.clone();
+            let mut account = found.value.clone();
             for (batch, seats) in &settled {
                 account.settle(*batch, &seats.claimed, &seats.free);
             }
@@ -247,11 +248,10 @@ impl Quotas {
                 }
             }
             change(&mut account);
-            let written = match account == found {
+            let written = match account == found.value {
                 true => Ok(true),
                 false => {
-                    account.version = found.version + 1;
-                    let write = || self.quota_store.replace(scope, found.version, &account);
+                    let write = || self.named_items.replace(scope, &found, &account);
                     budget.call(RetryPolicy::CONTROL, write).await
                 }
             };

@@ -16,7 +16,7 @@ use protocol::retry::RetryPolicy;
 use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
 use shared::delivery_hours::DeliveryHours;
-use shared::ports::{PauseStore, StoredEvent};
+use shared::ports::{NamedItems, StoredEvent};
 use shared::traces::Span;
 use shared::traces::names::{BATCH_ID, ITEMS_COUNT, PART};
 use sinks::{Part, Receipt, SinkError, content_hash};
@@ -47,7 +47,7 @@ pub(crate) struct Components {
     pub(crate) completion: Completion,
     pub(crate) part_rules: PartRules,
     pub(crate) notices: Notices,
-    pub(crate) pause_store: Arc<dyn PauseStore>,
+    pub(crate) named_items: Arc<dyn NamedItems>,
     pub(crate) sequences: Sequences,
     pub(crate) hours: Option<DeliveryHours>,
     pub(crate) rate: Option<Rate>,

@@ -7,19 +7,20 @@ use protocol::batch::BatchRecord;
 use protocol::retry::RetryPolicy;
 use protocol::time::Timestamp;
 use protocol::turns::{Turn, Turns};
-use shared::ports::{PortError, TurnStore};
+use shared::named_items::Versioned;
+use shared::ports::{NamedItems, PortError};
 use shared::retry::Budget;
 
 /// The rate of deliveries.
 pub(crate) struct Rate {
     pub(crate) events_per_second: u64,
-    pub(crate) turn_store: Arc<dyn TurnStore>,
+    pub(crate) named_items: Arc<dyn NamedItems>,
 }
 
 /// The turns as they are stored, and those of them that count.
 #[derive(Clone, Copy)]
 pub(crate) struct ReadTurns {
-    stored: Option<Turns>,
+    stored: Versioned<Turns>,
     pub(crate) turns: Turns,
 }
 
@@ -71,9 +72,9 @@ impl Rate {
 
     /// Reads the turns.
     pub(crate) async fn read(&self, budget: &Budget<'_>) -> Result<ReadTurns, PortError> {
-        let read = || self.turn_store.read();
-        let stored = budget.call(RetryPolicy::CONTROL, read).await?;
-        let turns = Turns::at_rate(stored, self.events_per_second, budget.clock.now());
+        let read = || self.named_items.get(&());
+        let stored: Versioned<Turns> = budget.call(RetryPolicy::CONTROL, read).await?;
+        let turns = Turns::at_rate(stored.value, self.events_per_second, budget.clock.now());
         Ok(ReadTurns { stored, turns })
     }
 
@@ -81,11 +82,11 @@ impl Rate {
     /// its own time.
     async fn replace(
         &self,
-        from: Option<Turns>,
+        from: Versioned<Turns>,
         to: Turns,
         budget: &Budget<'_>,
     ) -> Result<bool, PortError> {
-        let replace = || self.turn_store.replace(from, to);
+        let replace = || self.named_items.replace(&(), &from, &to);
         budget.call(RetryPolicy::CONTROL, replace).await
     }
 }

@@ -11,7 +11,8 @@ use protocol::sequence::{
     without_holder,
 };
 use protocol::time::Timestamp;
-use shared::ports::{BatchStore, PortError, Ports, SequenceStore};
+use shared::named_items::Versioned;
+use shared::ports::{BatchStore, NamedItems, PortError, Ports};
 use shared::retry::Budget;
 use tracing::{info, warn};
 
@@ -23,14 +24,14 @@ const WAIT_MAX: Duration = Duration::from_secs(300);
 
 /// Takes numbers for parts.
 pub(crate) struct Sequences {
-    sequence_store: Arc<dyn SequenceStore>,
+    named_items: Arc<dyn NamedItems>,
     batch_store: Arc<dyn BatchStore>,
 }
 
 impl Sequences {
     pub(crate) fn new(ports: &Ports) -> Sequences {
         Sequences {
-            sequence_store: ports.sequence_store.clone(),
+            named_items: ports.named_items.clone(),
             batch_store: ports.batch_store.clone(),
         }
     }
@@ -57,7 +58,8 @@ impl Sequences {
             part: index,
         };
         for _ in 0..ATTEMPTS_MAX {
-            let sequence = self.read(&scope, budget).await?;
+            let read = self.read(&scope, budget).await?;
+            let sequence = read.value;
             let fate = match sequence.holder {
                 Some(holder) if holder != part => self.fate(holder, sequence.last, budget).await?,
                 Some(_) | None => HolderFate::Waiting,
@@ -67,7 +69,7 @@ impl Sequences {
                 NextNumber::Wait(holder) => return Ok(Err(holder)),
                 NextNumber::Take(next) => next,
             };
-            if self.replace(&scope, sequence, next, budget).await? {
+            if self.replace(&scope, read, next, budget).await? {
                 info!(part_key = %part, number = next.last, "number taken");
                 return Ok(Ok(next.last));
             }
@@ -83,7 +85,8 @@ impl Sequences {
         record: &BatchRecord,
         budget: &Budget<'_>,
     ) -> Result<Option<PartId>, PortError> {
-        let sequence = self.read(&SequenceScope::of(record), budget).await?;
+        let read = self.read(&SequenceScope::of(record), budget).await?;
+        let sequence = read.value;
         match sequence.holder {
             Some(holder) if holder.batch != record.batch_id => {
                 let fate = self.fate(holder, sequence.last, budget).await?;
@@ -125,12 +128,12 @@ impl Sequences {
         };
         let mut attempt = 0;
         loop {
-            let sequence = self.read(&scope, budget).await?;
-            let Some(next) = without_holder(sequence, part, record) else {
+            let read = self.read(&scope, budget).await?;
+            let Some(next) = without_holder(read.value, part, record) else {
                 return Ok(());
             };
             // Otherwise the next part wrote the sequence, or an attempt without a reply did.
-            if self.replace(&scope, sequence, next, budget).await? {
+            if self.replace(&scope, read, next, budget).await? {
                 return Ok(());
             }
             budget.next_attempt(&mut attempt).await?;
@@ -141,8 +144,8 @@ impl Sequences {
         &self,
         scope: &SequenceScope,
         budget: &Budget<'_>,
-    ) -> Result<Sequence, PortError> {
-        let read = || self.sequence_store.read(scope);
+    ) -> Result<Versioned<Sequence>, PortError> {
+        let read = || self.named_items.get(scope);
         budget.call(RetryPolicy::CONTROL, read).await
     }
 
@@ -150,11 +153,11 @@ impl Sequences {
     async fn replace(
         &self,
         scope: &SequenceScope,
-        from: Sequence,
+        from: Versioned<Sequence>,
         to: Sequence,
         budget: &Budget<'_>,
     ) -> Result<bool, PortError> {
-        let replace = || self.sequence_store.replace(scope, from, to);
+        let replace = || self.named_items.replace(scope, &from, &to);
         budget.call(RetryPolicy::CONTROL, replace).await
     }
 }

@@ -20,6 +20,7 @@ use protocol::limits::{
     CLOCK_SKEW_MAX, NOTICE_TICKETS_MAX, REMINDED_FOR, SQS_BATCH_ENTRIES_MAX, SQS_DELAY_MAX,
     STATUS_SHARDS, SWEEP_TICKETS_MIN,
 };
+use protocol::pause::Pauses;
 use protocol::planted::{Bug, planted};
 use protocol::retry::RetryPolicy;
 use protocol::sweep::{SweepRules, Wake};
@@ -27,7 +28,7 @@ use protocol::time::Timestamp;
 use serde::Serialize;
 use shared::delivery_hours::DeliveryHours;
 use shared::metrics::{About, Level, OldestAge, write_line};
-use shared::ports::{BatchQueue, BatchStore, MetricLog, Overdue, PauseStore, PortError, Ports};
+use shared::ports::{BatchQueue, BatchStore, MetricLog, NamedItems, Overdue, PortError, Ports};
 use shared::retry::{Budget, Unsent, bounded, read_lists, send_tickets};
 use shared::traces::Links;
 use shared::wire::{Ticket, TicketReason};
@@ -72,7 +73,7 @@ pub struct Swept {
 pub(crate) struct Sweep {
     batch_store: Arc<dyn BatchStore>,
     batch_queue: Arc<dyn BatchQueue>,
-    pause_store: Arc<dyn PauseStore>,
+    named_items: Arc<dyn NamedItems>,
     metric_log: Arc<dyn MetricLog>,
     hours: Option<DeliveryHours>,
     /// Whether notices are sent.
@@ -98,7 +99,7 @@ impl Sweep {
             has_notices: ports.notice_target.is_some(),
             batch_store: ports.batch_store.clone(),
             batch_queue: ports.batch_queue.clone(),
-            pause_store: ports.pause_store.clone(),
+            named_items: ports.named_items.clone(),
             metric_log: ports.metric_log.clone(),
             concurrency: config.common.write_concurrency,
         }
@@ -143,7 +144,7 @@ impl Sweep {
 
     /// Reads what decides about all batches. If the pauses cannot be read, the batches that wait for a pause are left to the next sweep.
     async fn rules(&self, budget: &Budget<'_>) -> SweepRules {
-        let read = || self.pause_store.read();
+        let read = || self.named_items.get::<Pauses>(&());
         let pauses = budget.call(RetryPolicy::CONTROL, read).await;
         let now = budget.clock.now();
         SweepRules {
@@ -151,7 +152,8 @@ impl Sweep {
             opening: self.next_opening(now),
             pauses: pauses
                 .inspect_err(|error| warn!(%error, "pauses not read"))
-                .unwrap_or_default(),
+                .unwrap_or_default()
+                .value,
             has_quarantine_queue: self.has_quarantine_queue,
             has_notices: self.has_notices,
         }

@@ -65,11 +65,11 @@ impl TicketProcessor {
                 },
                 notices: Notices::new(ports),
                 sequences: Sequences::new(ports),
-                pause_store: ports.pause_store.clone(),
+                named_items: ports.named_items.clone(),
                 hours: config.delivery_hours.clone(),
                 rate: config.events_per_second.map(|events_per_second| Rate {
                     events_per_second,
-                    turn_store: ports.turn_store.clone(),
+                    named_items: ports.named_items.clone(),
                 }),
             },
         }

@@ -12,13 +12,14 @@ use protocol::retry::RetryPolicy;
 use protocol::time::Timestamp;
 use shared::aws::{
     AwsOverflowStore, BatchCatalogue, DynamoBatchCatalogue, DynamoBatchStore, DynamoChunkStore,
-    DynamoLockStore, DynamoPauseStore, DynamoSequenceStore, DynamoTurnStore, S3ChunkStore, Sdk,
-    SqsBatchQueue, SystemClock, SystemEntropy,
+    DynamoLockStore, DynamoNamedItems, S3ChunkStore, Sdk, SqsBatchQueue, SystemClock,
+    SystemEntropy,
 };
 use shared::config::WriteMode;
+use shared::named_items::Versioned;
 use shared::ports::{
-    BatchQueue, BatchStore, ChunkStore, Clock, Entropy, LockItems, LockStore, OverflowStore,
-    PauseStore, PortError, SequenceStore, TurnStore,
+    BatchQueue, BatchStore, ChunkStore, Clock, Entropy, LockItems, LockStore, NamedItems,
+    OverflowStore, PortError,
 };
 use shared::retry::{Budget, RequestPermits};
 use stack::{Connection, Settings, StackArgs};
@@ -48,9 +49,7 @@ pub struct Service {
     pub batch_store: Arc<dyn BatchStore>,
     pub catalogue: Arc<dyn BatchCatalogue>,
     pub chunk_store: Arc<dyn ChunkStore>,
-    pub pause_store: Arc<dyn PauseStore>,
-    pub sequence_store: Arc<dyn SequenceStore>,
-    pub turn_store: Arc<dyn TurnStore>,
+    pub named_items: Arc<dyn NamedItems>,
     pub overflow_store: Arc<dyn OverflowStore>,
     /// Absent if the stack does not say where it is.
     pub batch_queue: Option<Arc<dyn BatchQueue>>,
@@ -97,9 +96,7 @@ impl Service {
             lock_items: locks,
             batch_store: Arc::new(DynamoBatchStore::new(dynamodb.clone(), &batch_table)),
             catalogue: Arc::new(DynamoBatchCatalogue::new(dynamodb.clone(), &batch_table)),
-            pause_store: Arc::new(DynamoPauseStore::new(dynamodb.clone(), &batch_table)),
-            sequence_store: Arc::new(DynamoSequenceStore::new(dynamodb.clone(), &batch_table)),
-            turn_store: Arc::new(DynamoTurnStore::new(dynamodb.clone(), &batch_table)),
+            named_items: Arc::new(DynamoNamedItems::new(dynamodb.clone(), &batch_table)),
             chunk_store: Arc::new(S3ChunkStore::of(connection.s3.clone(), chunk_table)),
             overflow_store: Arc::new(AwsOverflowStore::of(connection.s3.clone())),
             batch_queue,
@@ -175,8 +172,8 @@ impl Service {
     }
 
     /// Returns the pauses, ended ones too.
-    pub async fn pauses(&self) -> Result<Pauses, PortError> {
-        let read = || self.pause_store.read();
+    pub async fn pauses(&self) -> Result<Versioned<Pauses>, PortError> {
+        let read = || self.named_items.get(&());
         self.budget().call(RetryPolicy::CONTROL, read).await
     }
 

@@ -7,10 +7,10 @@ use protocol::batch::{BatchRecord, Status};
 use protocol::gate::{Conditions, Gate, Wait, Why, gate};
 use protocol::limits::DUE_GRACE;
 use protocol::pause::Pause;
-use protocol::sequence::{HolderFate, PartId, SequenceScope, holder_fate};
+use protocol::sequence::{HolderFate, PartId, Sequence, SequenceScope, holder_fate};
 use protocol::time::Timestamp;
 use protocol::turns::Turns;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use shared::delivery_hours::DeliveryHours;
 use shared::ports::PortError;
 
@@ -23,12 +23,8 @@ pub struct Waiting {
     pub reason: Reason,
     pub until: Timestamp,
     /// The part that must be delivered or set aside first, if a number is waited for.
-    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_text")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub behind: Option<PartId>,
-}
-
-fn as_text<S: Serializer>(part: &Option<PartId>, serializer: S) -> Result<S::Ok, S::Error> {
-    part.map(|part| part.to_string()).serialize(serializer)
 }
 
 /// What a batch waits for.
@@ -107,13 +103,13 @@ impl Waits {
         // 0 is no rate.
         let turns = match rate.and_then(|text| text.parse::<NonZeroU64>().ok()) {
             Some(rate) => {
-                let read = service.turn_store.read().await?;
-                Some(Turns::at_rate(read, rate.get(), service.now()))
+                let read = service.named_items.get::<Turns>(&()).await?;
+                Some(Turns::at_rate(read.value, rate.get(), service.now()))
             }
             None => None,
         };
         Ok(Waits {
-            pauses: service.pauses().await?.pauses,
+            pauses: service.pauses().await?.value.pauses,
             hours: hours.and_then(|text| text.parse().ok()),
             turns,
         })
@@ -152,10 +148,8 @@ fn may_wait_for_number(record: &BatchRecord) -> bool {
 
 /// Returns the part of another batch that has the last number and must be delivered or set aside first.
 async fn behind(service: &Service, record: &BatchRecord) -> Result<Option<PartId>, PortError> {
-    let sequence = service
-        .sequence_store
-        .read(&SequenceScope::of(record))
-        .await?;
+    let scope = SequenceScope::of(record);
+    let sequence = service.named_items.get::<Sequence>(&scope).await?.value;
     let Some(holder) = sequence
         .holder
         .filter(|holder| holder.batch != record.batch_id)

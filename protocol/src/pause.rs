@@ -7,7 +7,7 @@
 //! wakes the batches that are due at this former end. So it also wakes a batch that was leased before the pause was resumed, and put back
 //! after it.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::ids::{BatchId, BatchKey, SourceArn};
 use crate::limits::{BATCH_LIFE_MAX, FORMER_PAUSES_MAX};
@@ -15,7 +15,7 @@ use crate::planted::{Bug, planted};
 use crate::time::Timestamp;
 
 /// A pause of deliveries.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Pause {
     /// Batches of this source; of all sources, if it is absent.
@@ -52,14 +52,13 @@ impl Pause {
 }
 
 /// All pauses of deliveries.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Pauses {
     /// The pauses, ended ones too.
     pub pauses: Vec<Pause>,
     /// Pauses that were resumed or replaced, until their ends have passed. Batches may be put back until then.
     pub former: Vec<Pause>,
-    /// How often they were written; 0 if there never was a pause.
-    pub version: u64,
 }
 
 impl Pauses {
@@ -135,13 +134,11 @@ pub(crate) mod tests {
                 pause(None, None, 70),
             ],
             former: vec![pause(None, None, 60), pause(None, None, 95)],
-            version: 4,
         };
         pauses.pause(pause(Some("arn:a"), None, 200), at(60));
         let expected = Pauses {
             pauses: vec![pause(None, None, 70), pause(Some("arn:a"), None, 200)],
             former: vec![pause(Some("arn:a"), None, 90), pause(None, None, 95)],
-            version: 4,
         };
         assert_eq!(pauses, expected);
     }

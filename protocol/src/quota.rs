@@ -16,6 +16,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use crate::batch::BatchRecord;
 use crate::ids::{BatchId, IdError, QuotaKey, Seq};
 use crate::planted::{Bug, planted};
@@ -84,14 +86,12 @@ impl TryFrom<&[u8]> for Place {
 }
 
 /// The places of one scope.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct QuotaAccount {
     /// How many places are taken for good: those of claims that certainly were made, or that may have been.
     pub taken: u64,
     /// The seats that have a place while it is not known whether their claims were made. No batch has an empty set.
     pub reserved: BTreeMap<BatchId, SeqSet>,
-    /// How often the account was written.
-    pub version: u64,
 }
 
 impl QuotaAccount {

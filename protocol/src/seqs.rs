@@ -3,6 +3,8 @@
 use std::fmt;
 
 use roaring::RoaringBitmap;
+use serde::{Deserialize, Serialize};
+use serde_bytes::ByteBuf;
 
 use crate::ids::Seq;
 
@@ -17,7 +19,8 @@ pub struct SeqSetError {
 }
 
 /// A set of seqs. Consecutive seqs take almost no bytes; 50,000 arbitrary seqs take at most 8 KB.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "ByteBuf", into = "ByteBuf")]
 pub struct SeqSet(RoaringBitmap);
 
 impl SeqSet {
@@ -93,6 +96,20 @@ impl SeqSet {
             .serialize_into(&mut bytes)
             .expect("writing to a vector cannot fail");
         bytes
+    }
+}
+
+impl From<SeqSet> for ByteBuf {
+    fn from(set: SeqSet) -> ByteBuf {
+        ByteBuf::from(set.to_bytes())
+    }
+}
+
+impl TryFrom<ByteBuf> for SeqSet {
+    type Error = SeqSetError;
+
+    fn try_from(bytes: ByteBuf) -> Result<SeqSet, SeqSetError> {
+        SeqSet::try_from(bytes.as_slice())
     }
 }
 

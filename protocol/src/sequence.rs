@@ -11,6 +11,8 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::batch::{BatchRecord, PartState};
 use crate::ids::{BatchId, BatchKey, SourceArn};
 use crate::planted::{Bug, planted};
@@ -33,7 +35,8 @@ impl SequenceScope {
 }
 
 /// A part of a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct PartId {
     pub batch: BatchId,
     pub part: usize,
@@ -50,10 +53,16 @@ impl fmt::Display for PartId {
 #[error("part: got `{0}`, expected `<batch id>/<number>`")]
 pub struct MalformedPartId(String);
 
-impl TryFrom<&str> for PartId {
+impl From<PartId> for String {
+    fn from(part: PartId) -> String {
+        part.to_string()
+    }
+}
+
+impl TryFrom<String> for PartId {
     type Error = MalformedPartId;
 
-    fn try_from(text: &str) -> Result<PartId, MalformedPartId> {
+    fn try_from(text: String) -> Result<PartId, MalformedPartId> {
         let read = || {
             let (batch, part) = text.split_once('/')?;
             Some(PartId {
@@ -61,16 +70,17 @@ impl TryFrom<&str> for PartId {
                 part: part.parse().ok()?,
             })
         };
-        read().ok_or_else(|| MalformedPartId(text.to_owned()))
+        read().ok_or(MalformedPartId(text))
     }
 }
 
 /// The numbers of one scope.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sequence {
     /// The last number that a part got; 0 if there was none.
     pub last: u64,
     /// The part that got it, until the part is known to be delivered or set aside.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder: Option<PartId>,
 }
 
@@ -264,9 +274,9 @@ mod tests {
             part: 12,
             ..part(1)
         };
-        assert_eq!(PartId::try_from(id.to_string().as_str()), Ok(id));
+        assert_eq!(PartId::try_from(id.to_string()), Ok(id));
         for wrong in ["", "a/0", &format!("{}/x", id.batch), &id.batch.to_string()] {
-            PartId::try_from(wrong).unwrap_err();
+            PartId::try_from(wrong.to_owned()).unwrap_err();
         }
     }
 }

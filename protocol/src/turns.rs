@@ -11,15 +11,18 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::batch::BatchRecord;
 use crate::limits::{TICKET_BACKOFF_MAX, TURNS_AHEAD};
 use crate::planted::{Bug, planted};
 use crate::time::Timestamp;
 
 /// The turns of all batches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Turns {
-    /// The rate for which they were taken, in events a second.
+    /// The rate for which they were taken, in events a second; 0 if none was ever taken.
     pub rate: u64,
     /// When the last turn that was taken ends.
     pub free_at: Timestamp,
@@ -39,20 +42,16 @@ pub enum Turn {
 impl Turns {
     /// Returns the turns that count at `rate`, of those that were read. Those that were taken at a lower rate do not, and the part that went last
     /// needs less time: otherwise a rate that was raised would have no effect for hours.
-    pub fn at_rate(read: Option<Turns>, rate: u64, now: Timestamp) -> Turns {
-        let (free_at, next_at) = match read {
-            Some(turns) if turns.rate >= rate => (turns.free_at, turns.next_at),
-            Some(turns) => {
-                let left_ms = now.until(turns.next_at).as_millis();
-                let left_ms = (left_ms * u128::from(turns.rate) / u128::from(rate)) as u64;
-                (Timestamp::EPOCH, now + Duration::from_millis(left_ms))
-            }
-            None => (Timestamp::EPOCH, Timestamp::EPOCH),
-        };
+    pub fn at_rate(read: Turns, rate: u64, now: Timestamp) -> Turns {
+        if read.rate >= rate {
+            return Turns { rate, ..read };
+        }
+        let left_ms = now.until(read.next_at).as_millis();
+        let left_ms = (left_ms * u128::from(read.rate) / u128::from(rate)) as u64;
         Turns {
             rate,
-            free_at,
-            next_at,
+            free_at: Timestamp::EPOCH,
+            next_at: now + Duration::from_millis(left_ms),
         }
     }
 
@@ -155,7 +154,7 @@ mod tests {
 
     #[test]
     fn turns_at_a_lower_rate_do_not_count() {
-        let read = Some(turns(100, 50));
+        let read = turns(100, 50);
         assert_eq!(Turns::at_rate(read, 10, at(0)), turns(100, 50));
         let slower = Turns {
             rate: 5,

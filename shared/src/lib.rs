@@ -19,6 +19,7 @@ pub mod expression;
 pub mod message_attributes;
 #[cfg(feature = "metrics")]
 pub mod metrics;
+pub mod named_items;
 pub mod notice;
 pub mod ports;
 pub mod quarantine_attributes;

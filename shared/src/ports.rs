@@ -4,6 +4,7 @@
 //! and the meaning of a lost reply, and the simulation runs the same code. A refused condition is an outcome, not an
 //! error.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,11 +15,7 @@ use protocol::claim::{Claim, LockItem, Overflow};
 use protocol::ids::{
     BatchId, BatchShard, BodyHash, EventId, PieceId, SeatKey, Seq, SourceArn, SqsMessageId,
 };
-use protocol::pause::Pauses;
-use protocol::quota::{QuotaAccount, QuotaScope};
-use protocol::sequence::{Sequence, SequenceScope};
 use protocol::time::Timestamp;
-use protocol::turns::Turns;
 
 use crate::message_attributes::MessageAttributes;
 use crate::wire::Ticket;
@@ -395,58 +392,34 @@ pub trait ChunkStore: Send + Sync {
     async fn get(&self, place: &ChunkPlace, id: PieceId) -> Result<Option<Piece>, PortError>;
 }
 
-/// The pauses of deliveries. Operators write them, and the batch-processor reads them.
-#[async_trait]
-pub trait PauseStore: Send + Sync {
-    /// Reads the pauses with strong consistency.
-    async fn read(&self) -> Result<Pauses, PortError>;
+/// The attributes of an item by name.
+pub type Attributes = BTreeMap<String, serde_dynamo::AttributeValue>;
 
-    /// Writes `pauses` in place of those with the same version. Returns `false` if they were written since. After a lost
-    /// reply, the write may have been applied; written again, it is refused.
-    async fn write(&self, pauses: &Pauses) -> Result<bool, PortError>;
+/// An item with a name, apart from the name.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Document {
+    /// How often the item was written; 0 if there is no item.
+    pub version: u64,
+    pub attributes: Attributes,
 }
 
-/// The turns of deliveries, if they have a rate: of all environments together.
-#[async_trait]
-pub trait TurnStore: Send + Sync {
-    /// Reads the turns with strong consistency; `None` if none was ever taken.
-    async fn read(&self) -> Result<Option<Turns>, PortError>;
-
-    /// Writes `to` in place of `from`. Returns `false` if the turns are not `from`. After a lost reply, the write may have been
-    /// applied; sent again, it is refused.
-    async fn replace(&self, from: Option<Turns>, to: Turns) -> Result<bool, PortError>;
+/// A change of an item. Attributes that it does not name stay as they are.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Change {
+    pub set: Attributes,
+    pub remove: BTreeSet<String>,
 }
 
-/// The numbers of parts.
+/// The items of the batch table that have a name where others have a batch id: see [`named_items`](crate::named_items), whose `get` and
+/// `replace` take and return values in place of documents.
 #[async_trait]
-pub trait SequenceStore: Send + Sync {
-    /// Reads the sequence of a scope with strong consistency. One that was never written has the last number 0.
-    async fn read(&self, scope: &SequenceScope) -> Result<Sequence, PortError>;
+pub trait NamedItems: Send + Sync {
+    /// Reads an item with strong consistency.
+    async fn read(&self, name: &str) -> Result<Document, PortError>;
 
-    /// Writes `to` in place of `from`. Returns `false` if the sequence is not `from`. After a lost reply, the write may have
+    /// Changes the item, if its version is `from`. Returns `false` if it has another version. After a lost reply, the change may have
     /// been applied; sent again, it is refused.
-    async fn replace(
-        &self,
-        scope: &SequenceScope,
-        from: Sequence,
-        to: Sequence,
-    ) -> Result<bool, PortError>;
-}
-
-/// The places of quotas.
-#[async_trait]
-pub trait QuotaStore: Send + Sync {
-    /// Reads the account of a scope with strong consistency. One that was never written has no places taken, and version 0.
-    async fn read(&self, scope: &QuotaScope) -> Result<QuotaAccount, PortError>;
-
-    /// Writes `to` in place of the account with the version `from_version`. The version of `to` must be the next one. Returns
-    /// `false` if the account was written since. After a lost reply, the write may have been applied; sent again, it is refused.
-    async fn replace(
-        &self,
-        scope: &QuotaScope,
-        from_version: u64,
-        to: &QuotaAccount,
-    ) -> Result<bool, PortError>;
+    async fn write(&self, name: &str, from: u64, change: &Change) -> Result<bool, PortError>;
 }
 
 /// The time, and waiting.
@@ -488,10 +461,7 @@ pub struct Ports {
     pub notice_target: Option<Arc<dyn NoticeTarget>>,
     pub overflow_store: Arc<dyn OverflowStore>,
     pub chunk_store: Arc<dyn ChunkStore>,
-    pub pause_store: Arc<dyn PauseStore>,
-    pub sequence_store: Arc<dyn SequenceStore>,
-    pub quota_store: Arc<dyn QuotaStore>,
-    pub turn_store: Arc<dyn TurnStore>,
+    pub named_items: Arc<dyn NamedItems>,
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
     pub metric_log: Arc<dyn MetricLog>,

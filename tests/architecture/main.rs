@@ -85,7 +85,14 @@ const MAY_IMPORT: [(&str, &[&str]); 14] = [
 ];
 
 /// Crates with which `protocol` could do more than decide: runtimes, SDKs, clocks, compression, logs.
-const PROTOCOL_DEPENDS_ON: [&str; 5] = ["blake3", "roaring", "serde", "thiserror", "uuid"];
+const PROTOCOL_DEPENDS_ON: [&str; 6] = [
+    "blake3",
+    "roaring",
+    "serde",
+    "serde_bytes",
+    "thiserror",
+    "uuid",
+];
 
 /// The manifests of the workspace.
 struct Manifests(Value);

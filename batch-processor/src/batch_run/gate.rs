@@ -6,6 +6,7 @@ use protocol::gate::{Conditions, Gate, Wait, Why, gate, goes_to_the_sink};
 use protocol::limits::{
     CLOCK_SKEW_MAX, DUE_GRACE, SQS_DELAY_MAX, TICKETS_IN_CHAIN_MAX, TURNS_AHEAD,
 };
+use protocol::pause::Pauses;
 use protocol::planted::{Bug, planted};
 use protocol::retry::RetryPolicy;
 use protocol::sequence::PartId;
@@ -31,9 +32,9 @@ impl BatchRun<'_> {
     pub(super) async fn pass_gate_before_reading(&mut self) -> Result<(), TicketEnd> {
         // The pauses are read for every ticket and with strong consistency, so that no ticket that comes after a pause was made
         // overlooks it.
-        let pauses = || self.components.pause_store.read();
+        let pauses = || self.components.named_items.get::<Pauses>(&());
         let pauses = self.budgets.work.call(RetryPolicy::CONTROL, pauses).await?;
-        self.pauses = pauses.pauses;
+        self.pauses = pauses.value.pauses;
         self.pass_gate(true).await
     }
 

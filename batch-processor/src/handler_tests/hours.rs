@@ -2,7 +2,6 @@
 
 use protocol::limits::{CLOCK_SKEW_MAX, TICKETS_IN_CHAIN_MAX, TURNS_AHEAD};
 use protocol::turns::{Turn, Turns};
-use shared::ports::TurnStore;
 
 use super::sweep::sweep;
 use super::*;
@@ -83,26 +82,20 @@ async fn a_batch_that_waits_for_a_near_opening_gets_its_ticket_at_once() {
 
 /// Takes a turn of `secs` seconds for others, at one event a second; returns when it begins.
 async fn others_take(processor: &Processor, secs: u64) -> Timestamp {
-    let store = &processor.fakes.turn_store;
-    let read = store.read().await.unwrap();
+    let store = &processor.fakes.named_items;
+    let read = store.get::<Turns>(&()).await.unwrap();
     let now = processor.fakes.clock.now();
-    let turn = Turns::at_rate(read, 1, now).take(secs, TURNS_AHEAD, now);
+    let turn = Turns::at_rate(read.value, 1, now).take(secs, TURNS_AHEAD, now);
     let Turn::Taken { at, turns } = turn else {
         panic!("got {turn:?}, expected a turn");
     };
-    assert!(store.replace(read, turns).await.unwrap());
+    assert!(store.replace(&(), &read, &turns).await.unwrap());
     at
 }
 
 async fn free_at(processor: &Processor) -> Timestamp {
-    processor
-        .fakes
-        .turn_store
-        .read()
-        .await
-        .unwrap()
-        .unwrap()
-        .free_at
+    let read = processor.fakes.named_items.get::<Turns>(&()).await;
+    read.unwrap().value.free_at
 }
 
 #[tokio::test]
@@ -175,10 +168,11 @@ async fn a_part_waits_for_one_that_went_to_the_sink_late() {
     sealed(&processor).await;
     let now = processor.fakes.clock.now();
     let late = async |secs| {
-        let store = &processor.fakes.turn_store;
-        let read = store.read().await.unwrap();
-        let turns = Turns::at_rate(read, 1, now).begin(secs, now).unwrap();
-        assert!(store.replace(read, turns).await.unwrap());
+        let store = &processor.fakes.named_items;
+        let read = store.get::<Turns>(&()).await.unwrap();
+        let turns = Turns::at_rate(read.value, 1, now);
+        let turns = turns.begin(secs, now).unwrap();
+        assert!(store.replace(&(), &read, &turns).await.unwrap());
     };
     late(10).await;
     assert!(!ticket(&processor).await);

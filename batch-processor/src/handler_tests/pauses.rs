@@ -1,5 +1,4 @@
 use protocol::pause::{Pause, Pauses};
-use shared::ports::PauseStore;
 
 use super::sweep::sweep;
 use super::*;
@@ -34,10 +33,11 @@ async fn resume(processor: &Processor, source: &str) {
 }
 
 async fn change(processor: &Processor, change: impl FnOnce(&mut Pauses)) {
-    let store = &processor.fakes.pause_store;
-    let mut pauses = store.read().await.unwrap();
+    let store = &processor.fakes.named_items;
+    let read = store.get::<Pauses>(&()).await.unwrap();
+    let mut pauses = read.value.clone();
     change(&mut pauses);
-    assert!(store.write(&pauses).await.unwrap());
+    assert!(store.replace(&(), &read, &pauses).await.unwrap());
 }
 
 /// Has the next sweep wake the batch, which is delivered with its ticket.

@@ -2,7 +2,7 @@
 
 use protocol::limits::CLOCK_SKEW_MAX;
 use protocol::sequence::{PartId, Sequence, SequenceScope};
-use shared::ports::SequenceStore;
+use shared::named_items::Versioned;
 
 use super::*;
 
@@ -28,8 +28,9 @@ fn held(last: u64, batch: BatchId) -> Sequence {
 async fn numbering(sequence: Sequence) -> Processor {
     let processor = a_processor();
     *processor.sink.needs_sequence.lock().unwrap() = true;
-    let store = &processor.fakes.sequence_store;
-    let replaced = store.replace(&scope(), Sequence::default(), sequence).await;
+    let store = &processor.fakes.named_items;
+    let none = Versioned::default();
+    let replaced = store.replace(&scope(), &none, &sequence).await;
     assert!(replaced.unwrap());
     opened(&processor, &[0], 0).await;
     seal(&processor, 1).await;
@@ -53,8 +54,8 @@ fn numbers(processor: &Processor) -> Vec<Option<u64>> {
 }
 
 async fn stored(processor: &Processor) -> Sequence {
-    let read = processor.fakes.sequence_store.read(&scope()).await;
-    read.unwrap()
+    let read = processor.fakes.named_items.get(&scope()).await;
+    read.unwrap().value
 }
 
 fn delivered_with_receipt() -> PartState {

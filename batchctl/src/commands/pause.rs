@@ -12,6 +12,7 @@ use protocol::text::counted;
 use protocol::time::Timestamp;
 use serde::Serialize;
 use shared::aws::BatchSummary;
+use shared::named_items::Versioned;
 use shared::ports::{Overdue, PortError};
 use shared::retry::send_tickets;
 use shared::wire::{Ticket, TicketReason};
@@ -101,7 +102,8 @@ pub async fn pause(
         )));
     }
     let now = service.now();
-    let mut pauses = service.pauses().await?;
+    let read = service.pauses().await?;
+    let mut pauses = read.value.clone();
     let (by, why) = operator
         .as_ref()
         .map_or(("", ""), |operator| (&operator.by, &operator.why));
@@ -122,7 +124,7 @@ pub async fn pause(
             "pauses: too many: got {count}, expected at most {PAUSES_MAX}; resume others first"
         )));
     }
-    replace(service, &pauses, &args.change, interrupt, output).await
+    replace(service, (&read, &pauses), &args.change, interrupt, output).await
 }
 
 /// Ends a pause, and has the batches delivered that waited for its end.
@@ -132,25 +134,26 @@ pub async fn resume(
     interrupt: &Interrupt,
     output: Output,
 ) -> Result<Done, Failure> {
-    let mut pauses = service.pauses().await?;
+    let read = service.pauses().await?;
+    let mut pauses = read.value.clone();
     if !pauses.resume(&args.scope.source, &args.scope.key, service.now()) {
         return Err(Failure::NotFound(
             "pause: not found: expected the source and key of one; `pauses` lists them".to_owned(),
         ));
     }
-    replace(service, &pauses, &args.change, interrupt, output).await
+    replace(service, (&read, &pauses), &args.change, interrupt, output).await
 }
 
-/// Writes the pauses, and sends a ticket to each batch that waits for a pause which is not among them any more; or shows what it would do.
+/// Writes the pauses in place of those that were read, and sends a ticket to each batch that waits for a pause which is not among them any more; or shows what it would do.
 async fn replace(
     service: &Service,
-    pauses: &Pauses,
+    (read, pauses): (&Versioned<Pauses>, &Pauses),
     change: &ChangeArgs,
     interrupt: &Interrupt,
     output: Output,
 ) -> Result<Done, Failure> {
     let done = change.operator()?.is_some();
-    if done && !service.pause_store.write(pauses).await? {
+    if done && !service.named_items.replace(&(), read, pauses).await? {
         return Err(Failure::Refused(
             "pauses: changed since they were read; look again".to_owned(),
         ));
@@ -181,9 +184,8 @@ async fn replace(
 /// Prints the pauses.
 pub async fn list(service: &Service, output: Output) -> Result<Done, Failure> {
     let now = service.now();
-    let pauses = service.pauses().await?;
+    let pauses = service.pauses().await?.value.pauses;
     let current: Vec<Pause> = pauses
-        .pauses
         .into_iter()
         .filter(|pause| pause.until > now)
         .collect();

@@ -12,7 +12,7 @@ use protocol::time::Timestamp;
 
 use super::errors::DYNAMODB;
 use crate::compression::decompress;
-use crate::ports::PortError;
+use crate::ports::{Attributes, PortError};
 
 /// One item, or one map within an item.
 pub(super) type Item = HashMap<String, AttributeValue>;
@@ -150,6 +150,14 @@ impl<'a> StoredItem<'a> {
             attribute: attribute.to_owned(),
             problem: problem.to_string(),
         }
+    }
+
+    /// Returns the attributes that were not read yet.
+    pub(super) fn into_attributes(self) -> Attributes {
+        let attributes = self.item.into_iter();
+        attributes
+            .map(|(name, value)| (name, value.into()))
+            .collect()
     }
 
     /// Returns whether the item has an attribute that was not read yet.

@@ -16,10 +16,7 @@ mod dynamo_batch_catalogue;
 mod dynamo_batch_store;
 mod dynamo_chunk_store;
 mod dynamo_lock_store;
-mod dynamo_pause_store;
-mod dynamo_quota_store;
-mod dynamo_sequence_store;
-mod dynamo_turn_store;
+mod dynamo_named_items;
 mod errors;
 #[cfg(feature = "full")]
 mod event_bus;
@@ -28,7 +25,6 @@ mod init_error;
 mod items_props;
 mod lock_items;
 mod logs;
-mod named_items;
 #[cfg(not(feature = "full"))]
 mod no_overflow_store;
 mod notice_items;
@@ -61,10 +57,7 @@ pub use dynamo_batch_catalogue::{BatchCatalogue, BatchSummary, DynamoBatchCatalo
 pub use dynamo_batch_store::{DynamoBatchStore, STATUS_INDEX};
 pub use dynamo_chunk_store::DynamoChunkStore;
 pub use dynamo_lock_store::DynamoLockStore;
-pub use dynamo_pause_store::DynamoPauseStore;
-pub use dynamo_quota_store::DynamoQuotaStore;
-pub use dynamo_sequence_store::DynamoSequenceStore;
-pub use dynamo_turn_store::DynamoTurnStore;
+pub use dynamo_named_items::DynamoNamedItems;
 pub use errors::chain;
 pub use init_error::{CONFIGURATION_ERROR, started};
 #[cfg(not(feature = "full"))]

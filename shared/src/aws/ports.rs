@@ -4,10 +4,7 @@ use super::AwsOverflowStore;
 use super::dynamo_batch_store::DynamoBatchStore;
 use super::dynamo_chunk_store::DynamoChunkStore;
 use super::dynamo_lock_store::DynamoLockStore;
-use super::dynamo_pause_store::DynamoPauseStore;
-use super::dynamo_quota_store::DynamoQuotaStore;
-use super::dynamo_sequence_store::DynamoSequenceStore;
-use super::dynamo_turn_store::DynamoTurnStore;
+use super::dynamo_named_items::DynamoNamedItems;
 use super::sdk::Sdk;
 use super::sqs_batch_queue::SqsBatchQueue;
 use super::sqs_notice_queue::SqsNoticeQueue;
@@ -26,10 +23,7 @@ pub fn aws_ports(sdk: &Sdk, common: &Common, index: &str, quarantine_url: Option
     let attempt = attempt_timeout(common.deadline_margin);
     let (dynamodb, sqs) = (sdk.dynamodb(attempt), sdk.sqs(attempt));
     let batch_store = DynamoBatchStore::new(dynamodb.clone(), &common.batch_table);
-    let pause_store = DynamoPauseStore::new(dynamodb.clone(), &common.batch_table);
-    let sequence_store = DynamoSequenceStore::new(dynamodb.clone(), &common.batch_table);
-    let quota_store = DynamoQuotaStore::new(dynamodb.clone(), &common.batch_table);
-    let turn_store = DynamoTurnStore::new(dynamodb.clone(), &common.batch_table);
+    let named_items = DynamoNamedItems::new(dynamodb.clone(), &common.batch_table);
     let chunk_store = DynamoChunkStore::new(dynamodb.clone(), &common.batch_table);
     // Without the cargo feature `full`, a chunk in S3 is refused with the reason.
     #[cfg(feature = "full")]
@@ -46,10 +40,7 @@ pub fn aws_ports(sdk: &Sdk, common: &Common, index: &str, quarantine_url: Option
         notice_target: None,
         overflow_store: Arc::new(AwsOverflowStore::new(sdk, attempt)),
         chunk_store: Arc::new(chunk_store),
-        pause_store: Arc::new(pause_store),
-        sequence_store: Arc::new(sequence_store),
-        quota_store: Arc::new(quota_store),
-        turn_store: Arc::new(turn_store),
+        named_items: Arc::new(named_items),
         clock: Arc::new(SystemClock),
         entropy: Arc::new(SystemEntropy),
         metric_log: Arc::new(StdoutMetricLog),

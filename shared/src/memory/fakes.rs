@@ -7,13 +7,10 @@ use super::chunk_store::MemoryChunkStore;
 use super::clock::{ManualClock, SeededEntropy};
 use super::lock_store::MemoryLockStore;
 use super::locked::locked;
+use super::named_items::MemoryNamedItems;
 use super::overflow_store::MemoryOverflowStore;
-use super::pause_store::MemoryPauseStore;
 use super::queues::{MemoryBatchQueue, MemoryQuarantineQueue};
-use super::quota_store::MemoryQuotaStore;
-use super::sequence_store::MemorySequenceStore;
-use super::turn_store::MemoryTurnStore;
-use crate::ports::{MetricLog, Ports};
+use crate::ports::{MetricLog, NamedItems, Ports};
 
 #[derive(Debug, Default)]
 pub struct MemoryMetricLog(Mutex<Vec<String>>);
@@ -32,7 +29,7 @@ impl MetricLog for MemoryMetricLog {
 }
 
 /// All ports of a handler, in memory.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Fakes {
     pub lock_store: Arc<MemoryLockStore>,
     pub batch_store: Arc<MemoryBatchStore>,
@@ -42,10 +39,7 @@ pub struct Fakes {
     pub duplicates_queue: Arc<MemoryQuarantineQueue>,
     pub overflow_store: Arc<MemoryOverflowStore>,
     pub chunk_store: Arc<MemoryChunkStore>,
-    pub pause_store: Arc<MemoryPauseStore>,
-    pub sequence_store: Arc<MemorySequenceStore>,
-    pub quota_store: Arc<MemoryQuotaStore>,
-    pub turn_store: Arc<MemoryTurnStore>,
+    pub named_items: Arc<dyn NamedItems>,
     pub clock: Arc<ManualClock>,
     pub entropy: Arc<SeededEntropy>,
     pub metric_log: Arc<MemoryMetricLog>,
@@ -62,10 +56,7 @@ impl Fakes {
             duplicates_queue: Arc::new(MemoryQuarantineQueue::new()),
             overflow_store: Arc::new(MemoryOverflowStore::new()),
             chunk_store: Arc::new(MemoryChunkStore::new()),
-            pause_store: Arc::new(MemoryPauseStore::new()),
-            sequence_store: Arc::new(MemorySequenceStore::new()),
-            quota_store: Arc::new(MemoryQuotaStore::new()),
-            turn_store: Arc::new(MemoryTurnStore::new()),
+            named_items: Arc::new(MemoryNamedItems::new()),
             clock: Arc::new(ManualClock::at(now)),
             entropy: Arc::new(SeededEntropy::new(7)),
             metric_log: Arc::new(MemoryMetricLog::default()),
@@ -82,10 +73,7 @@ impl Fakes {
             notice_target: None,
             overflow_store: self.overflow_store.clone(),
             chunk_store: self.chunk_store.clone(),
-            pause_store: self.pause_store.clone(),
-            sequence_store: self.sequence_store.clone(),
-            quota_store: self.quota_store.clone(),
-            turn_store: self.turn_store.clone(),
+            named_items: self.named_items.clone(),
             clock: self.clock.clone(),
             entropy: self.entropy.clone(),
             metric_log: self.metric_log.clone(),

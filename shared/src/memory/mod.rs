@@ -8,24 +8,18 @@ mod clock;
 mod fakes;
 mod lock_store;
 mod locked;
+mod named_items;
 mod overflow_store;
-mod pause_store;
 mod queues;
-mod quota_store;
-mod sequence_store;
-mod turn_store;
 
 pub use batch_store::MemoryBatchStore;
 pub use chunk_store::MemoryChunkStore;
 pub use clock::{ManualClock, SeededEntropy};
 pub use fakes::{Fakes, MemoryMetricLog};
 pub use lock_store::MemoryLockStore;
+pub use named_items::MemoryNamedItems;
 pub use overflow_store::MemoryOverflowStore;
-pub use pause_store::MemoryPauseStore;
 pub use queues::{MemoryBatchQueue, MemoryNoticeTarget, MemoryQuarantineQueue, MemorySourceQueues};
-pub use quota_store::MemoryQuotaStore;
-pub use sequence_store::MemorySequenceStore;
-pub use turn_store::MemoryTurnStore;
 
 /// Returns a text that compression makes at most a fifth shorter and that JSON does not escape; the same at every call.
 pub fn noise(bytes: usize) -> String {

@@ -225,7 +225,8 @@ pub struct Ledger {
 /// The last look of an environment at a sequence.
 #[derive(Clone, Debug)]
 pub struct SequenceLook {
-    pub scope: SequenceScope,
+    /// The name of the sequence.
+    pub name: String,
     /// The holder of the last number, if it had ended by then.
     pub ended: Option<PartId>,
 }

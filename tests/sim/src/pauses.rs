@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fastrand::Rng;
 use protocol::ids::{BatchId, BatchKey, LeaseOwner, SourceArn};
-use protocol::pause::Pauses;
 use protocol::time::Timestamp;
 
 use crate::sources::source;
@@ -84,8 +83,6 @@ impl KnownPause {
 /// What a history knows about its pauses.
 #[derive(Debug, Default)]
 pub struct PauseTable {
-    /// What the functions read.
-    pub stored: Pauses,
     /// All pauses of the history, ended ones too.
     pub known: Vec<KnownPause>,
     /// The batches that wait for the end of a pause.

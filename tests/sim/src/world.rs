@@ -11,6 +11,7 @@ pub(crate) mod fakes;
 mod faults;
 mod hours;
 mod lock_table;
+pub mod named_items;
 mod notices;
 mod numbers;
 mod pauses;
@@ -32,10 +33,7 @@ use fastrand::Rng;
 use protocol::ids::ChunkId;
 use protocol::invariants::{Broken, Check};
 use protocol::time::Timestamp;
-use shared::memory::{
-    MemoryBatchStore, MemoryChunkStore, MemoryLockStore, MemoryQuotaStore, MemorySequenceStore,
-    MemoryTurnStore,
-};
+use shared::memory::{MemoryBatchStore, MemoryChunkStore, MemoryLockStore, MemoryNamedItems};
 use shared::ports::Quarantined;
 use tempfile::TempDir;
 
@@ -74,14 +72,10 @@ pub struct World {
     pub chunks_expire_at: BTreeMap<ChunkId, Timestamp>,
     /// The batch table.
     pub batches: MemoryBatchStore,
-    /// The pauses of deliveries.
+    /// Pauses, turns, sequences and quota accounts.
+    pub named_items: MemoryNamedItems,
+    /// The pauses as they really were.
     pub pauses: PauseTable,
-    /// The turns of deliveries.
-    pub turns: MemoryTurnStore,
-    /// The numbers of parts.
-    pub sequences: MemorySequenceStore,
-    /// The places of quotas.
-    pub quotas: MemoryQuotaStore,
     /// The input queues: positions in [`Ledger::messages`].
     pub inputs: Vec<Queue<usize>>,
     /// The dead-letter queue of each source, once an operator looks there.
@@ -122,10 +116,8 @@ impl World {
             chunks: MemoryChunkStore::new(),
             chunks_expire_at: BTreeMap::new(),
             batches: MemoryBatchStore::new().with_pages_of(plan.page_entries),
+            named_items: MemoryNamedItems::new(),
             pauses: PauseTable::default(),
-            turns: MemoryTurnStore::new(),
-            sequences: MemorySequenceStore::new(),
-            quotas: MemoryQuotaStore::new(),
             inputs: (0..plan.sources)
                 .map(|_| Queue::new(plan.receives_max))
                 .collect(),

@@ -2,7 +2,8 @@
 
 use protocol::ids::BatchId;
 use protocol::quota::{QuotaAccount, QuotaScope};
-use shared::ports::{BatchStore, QuotaStore};
+use shared::named_items::Versioned;
+use shared::ports::BatchStore;
 
 use super::*;
 
@@ -14,8 +15,12 @@ const QUOTA: [(&str, &str); 3] = [("QUOTA", "content"), ("QUOTA_MAX", "2"), QUAR
 
 /// Returns the account of a key on the first day of 1970, in which the tests begin.
 async fn account(aggregator: &Aggregator, key: &str) -> QuotaAccount {
-    let read = aggregator.fakes.quota_store.read(&scope(key)).await;
-    read.unwrap()
+    account_of(aggregator, &scope(key)).await
+}
+
+async fn account_of(aggregator: &Aggregator, scope: &QuotaScope) -> QuotaAccount {
+    let read = aggregator.fakes.named_items.get(scope).await;
+    read.unwrap().value
 }
 
 fn scope(key: &str) -> QuotaScope {
@@ -109,9 +114,10 @@ async fn while_a_place_may_be_given_back_an_event_waits() {
     aggregator.fakes.batch_store.create(&record).await.unwrap();
     let mut reserved = QuotaAccount::default();
     reserved.reserve(batch, 7..8, 2);
-    reserved.version = 1;
-    let store = &aggregator.fakes.quota_store;
-    assert!(store.replace(&scope("a"), 0, &reserved).await.unwrap());
+    let store = &aggregator.fakes.named_items;
+    let none = Versioned::default();
+    let replaced = store.replace(&scope("a"), &none, &reserved).await;
+    assert!(replaced.unwrap());
     let both = [("m1", "e1", "a"), ("m2", "e2", "a")];
     assert_eq!(invoke(&aggregator, &both).await, ["m2"]);
     assert!(reasons(&aggregator).is_empty());
@@ -147,8 +153,7 @@ async fn an_event_beyond_its_quota_has_a_place_if_it_is_sent_again_in_the_next_p
         ends: Timestamp::EPOCH + 2 * day,
         ..scope("a")
     };
-    let account = aggregator.fakes.quota_store.read(&next).await.unwrap();
-    assert_eq!(account.taken, 1);
+    assert_eq!(account_of(&aggregator, &next).await.taken, 1);
 }
 
 #[tokio::test]
@@ -247,7 +252,6 @@ async fn an_event_that_was_set_aside_needs_a_place_in_another_period() {
         ends: Timestamp::EPOCH + 2 * day,
         ..scope("a")
     };
-    let next = other.fakes.quota_store.read(&next).await.unwrap();
-    assert_eq!(next.taken, 1);
+    assert_eq!(account_of(&other, &next).await.taken, 1);
     assert_eq!(account(&other, "a").await.taken, 1);
 }

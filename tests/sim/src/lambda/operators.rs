@@ -6,7 +6,8 @@ use std::time::Duration;
 use batchctl::cli::run_on;
 use batchctl::failure::{Done, Failure};
 use protocol::ids::BatchId;
-use shared::ports::Clock;
+use protocol::pause::Pauses;
+use shared::ports::{Clock, NamedItems};
 
 use super::Run;
 use super::invocation::{Execution, Function, Work};
@@ -15,6 +16,7 @@ use crate::operator::{Decision, OPERATOR};
 use crate::pauses::PlannedPause;
 use crate::sources::source;
 use crate::stack::service;
+use crate::world::fakes;
 
 /// How often a command is run again that failed, and how long after that.
 const ATTEMPTS_MAX: usize = 20;
@@ -56,9 +58,16 @@ impl Run {
         if !pause.sends_tickets {
             let mut world = lock(&self.world);
             let (scope, now) = (pause.scope(), world.now());
-            let mut pauses = world.pauses.stored.clone();
+            let read = world.named_item::<Pauses>(&());
+            let mut pauses = read.value.clone();
             pauses.resume(&scope.0, &scope.1, now);
-            world.write_pauses(&pauses);
+            let items: &dyn NamedItems = &world.named_items;
+            let written = fakes::now(items.replace(&(), &read, &pauses));
+            assert!(
+                matches!(written, Ok(true)),
+                "nobody else writes them: {written:?}"
+            );
+            world.note_pauses_written(&pauses);
             return;
         }
         let words = vec!["resume".to_owned()];

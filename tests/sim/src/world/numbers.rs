@@ -2,21 +2,15 @@
 
 use protocol::batch::{BatchRecord, BatchWrite, PartState};
 use protocol::sequence::{PartId, Sequence, SequenceScope};
-use shared::ports::{PortError, SequenceStore};
+use shared::named_items::NamedItem;
 
 use super::World;
-use super::fakes::now;
 use crate::checks;
 use crate::ledger::SequenceLook;
 
 impl World {
-    /// An environment reads a sequence.
-    pub fn look_at_sequence(
-        &mut self,
-        environment: u64,
-        scope: &SequenceScope,
-    ) -> Result<Sequence, PortError> {
-        let sequence = now(self.sequences.read(scope))?;
+    /// An environment has read a sequence.
+    pub fn note_sequence_look(&mut self, environment: u64, name: &str, sequence: Sequence) {
         let ended = sequence.holder.filter(|holder| {
             let record = self.batches.get(holder.batch);
             record.is_none_or(|record| {
@@ -26,11 +20,10 @@ impl World {
             })
         });
         let look = SequenceLook {
-            scope: scope.clone(),
+            name: name.to_owned(),
             ended,
         };
         self.ledger.looks.insert(environment, look);
-        Ok(sequence)
     }
 
     /// Checks that a part which is put back does not wait for the number of a part that had ended when it looked.
@@ -59,7 +52,8 @@ impl World {
         let part = record.frozen_part().map(|(_, part)| part);
         let has_none = part.is_none_or(|part| part.sequence.is_none());
         let look = self.ledger.looks.get(&environment);
-        let look = look.filter(|look| look.scope == SequenceScope::of(record));
+        let name = Sequence::name(&SequenceScope::of(record));
+        let look = look.filter(|look| look.name == name);
         if let Some(look) = look.filter(|_| put_back && only_numbers && has_none) {
             let check =
                 checks::p7_no_part_waits_for_one_that_has_ended(record.batch_id, look.ended);
@@ -85,7 +79,7 @@ impl World {
     /// Checks that a complete batch has given its last number up.
     pub fn check_numbers_given_up(&mut self, complete: &BatchRecord) {
         let scope = SequenceScope::of(complete);
-        let sequence = now(self.sequences.read(&scope)).unwrap_or_default();
+        let sequence = self.named_item::<Sequence>(&scope).value;
         let is_late = |part: &PartId| self.ledger.late_numbers.contains(part);
         let held = sequence
             .holder

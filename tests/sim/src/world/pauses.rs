@@ -16,11 +16,8 @@ use crate::sources::source_index;
 const WAKING_TIME_MAX: Duration = Duration::from_secs(60);
 
 impl World {
-    /// An operator writes the pauses. Returns `false` if they were written since they were read.
-    pub fn write_pauses(&mut self, written: &Pauses) -> bool {
-        if written.version != self.pauses.stored.version {
-            return false;
-        }
+    /// An operator has written the pauses.
+    pub fn note_pauses_written(&mut self, written: &Pauses) {
         self.note("paused", || format!("{:?}", written.pauses));
         let now = self.now();
         let known_of = |pause: &Pause| KnownPause {
@@ -46,11 +43,6 @@ impl World {
         };
         let added: Vec<KnownPause> = made.iter().filter(|new| !stands(new)).cloned().collect();
         self.pauses.known.extend(added);
-        self.pauses.stored = Pauses {
-            version: written.version + 1,
-            ..written.clone()
-        };
-        true
     }
 
     /// Records that an environment took the lease of a batch. The write may be applied again, later.

@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use protocol::limits::CLOCK_SKEW_MAX;
-use protocol::time::Timestamp;
-use shared::ports::TurnStore;
+use protocol::turns::Turns;
 use sinks::Part;
 
-use super::{World, fakes};
+use super::World;
 use crate::checks;
 use crate::ledger::Handed;
 
@@ -35,8 +34,7 @@ impl World {
         };
         let skew = Duration::from_millis(self.plan.skew_max_ms as u64);
         if self.plan.calm {
-            let turns = fakes::now(self.turns.read()).ok().flatten();
-            let next_at = turns.map_or(Timestamp::EPOCH, |turns| turns.next_at);
+            let next_at = self.named_item::<Turns>(&()).value.next_at;
             let events = part.items.len() as u64;
             let late_max = late_max + skew;
             let check = checks::p12_the_next_part_waits(next_at, now, events, rate, late_max);

@@ -34,9 +34,9 @@ impl World {
     }
 
     /// Records whether an environment found that the next part may go, by any clock.
-    pub fn note_turns(&mut self, environment: u64, turns: Option<Turns>) {
+    pub fn note_turns(&mut self, environment: u64, turns: Turns) {
         let latest = self.now() + Duration::from_millis(self.plan.skew_max_ms as u64);
-        if turns.is_none_or(|turns| turns.next_at <= latest) {
+        if turns.next_at <= latest {
             self.ledger.on_turn.insert(environment);
         } else {
             self.ledger.on_turn.remove(&environment);
