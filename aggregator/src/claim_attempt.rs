@@ -75,8 +75,8 @@ pub struct Replacement {
 /// A candidate whose outcome is known.
 #[derive(Debug)]
 pub struct Settled {
-    /// The position of the candidate among the leaders of the invocation.
-    pub leader: usize,
+    /// The position of the candidate among the firsts of the invocation.
+    pub first: usize,
     pub outcome: Outcome,
     /// The item that holds the event, if it is not this candidate's.
     pub winner: Option<Box<LockItem>>,
@@ -90,9 +90,9 @@ pub struct Settled {
 
 impl Settled {
     /// Returns the result of a candidate that got no seat.
-    pub fn failed(leader: usize) -> Settled {
+    pub fn failed(first: usize) -> Settled {
         Settled {
-            leader,
+            first,
             outcome: Outcome::Failed,
             winner: None,
             seat: None,
@@ -102,10 +102,10 @@ impl Settled {
     }
 
     /// Returns the result of a candidate whose event is claimed by a claim that the environment remembers.
-    pub fn known(leader: usize, existing: ExistingClaim) -> Settled {
+    pub fn known(first: usize, existing: ExistingClaim) -> Settled {
         Settled {
             outcome: existing.outcome(),
-            ..Settled::failed(leader)
+            ..Settled::failed(first)
         }
     }
 }
@@ -236,7 +236,7 @@ impl<'a> ClaimAttempt<'a> {
             // The time was over, or the existing item could not be read.
             return self.fail();
         };
-        let (leader, seat) = (self.seated.leader, self.seated.seat);
+        let (first, seat) = (self.seated.first, self.seated.seat);
         let has_no_place = matches!(self.place, SeatPlace::None(_));
         let end = match outcome {
             Outcome::Claimed => SeatEnd::Claimed,
@@ -255,7 +255,7 @@ impl<'a> ClaimAttempt<'a> {
         self.seated
             .settle(end, outcome == Outcome::Claimed && !self.has_past);
         Settled {
-            leader,
+            first,
             outcome,
             winner,
             seat: (outcome == Outcome::Claimed).then_some(seat),

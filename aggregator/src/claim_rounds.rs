@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use protocol::allocator::{FlushReason, Opening, Seating, Slot};
+use protocol::allocator::{BatchScope, FlushReason, Opening, Seating};
 use protocol::claim::{DuplicateRule, Outcome};
 use protocol::ids::BatchId;
 use protocol::limits::{OLD_SEALS_TIME_MAX, SEAT_WAIT_MAX, SHORT_ROUNDS_MAX};
@@ -51,10 +51,10 @@ pub struct ClaimRounds {
 
 /// The candidates of one invocation: those that wait for a seat, and those that are settled.
 struct Candidates<'a> {
-    /// The first message of each event id. The outcome of each later message follows from its leader's.
-    leaders: &'a [&'a Record],
-    /// The positions of the leaders that wait for a seat, by slot, in the order of the event.
-    waiting: BTreeMap<&'a Slot, VecDeque<usize>>,
+    /// The first message of each event id. The outcome of each later message follows from that of the first.
+    firsts: &'a [&'a Record],
+    /// The positions of the firsts that wait for a seat, by slot, in the order of the event.
+    waiting: BTreeMap<&'a BatchScope, VecDeque<usize>>,
     settled: Vec<Settled>,
 }
 
@@ -88,17 +88,17 @@ impl ClaimRounds {
         }
     }
 
-    /// Claims the events of all leaders. Returns an outcome for each, in any order; `Claimed` only if the claim was
+    /// Claims the events of all firsts. Returns an outcome for each, in any order; `Claimed` only if the claim was
     /// counted.
     pub async fn claim_all<'a>(
         &'a self,
-        leaders: &'a [&'a Record],
+        firsts: &'a [&'a Record],
         received: &ReceivedCounts<'_>,
         budgets: &Budgets<'_>,
         counts: &'a InvocationCounts,
     ) -> Vec<Settled> {
         let allocator = self.open_batches.allocator();
-        let mut candidates = Candidates::new(leaders, allocator, budgets.deadline);
+        let mut candidates = Candidates::new(firsts, allocator, budgets.deadline);
         // Batches of earlier invocations are sealed first, but within a short time: a late seal delays a batch, whereas a
         // late claim has its message delivered again.
         let old_seals = budgets.claims.within(OLD_SEALS_TIME_MAX);
@@ -126,7 +126,7 @@ impl ClaimRounds {
             self.open_batches.links().add_present(batches);
             let claim = span("claim").count(ITEMS_COUNT, seated.len());
             let round = claim
-                .run(self.claim_round(seated, leaders, budgets, counts))
+                .run(self.claim_round(seated, firsts, budgets, counts))
                 .await;
             candidates.settled.extend(round);
             counted.extend(
@@ -149,11 +149,9 @@ impl ClaimRounds {
             );
         }
         let settled = self
-            .count_claims(leaders, candidates.into_settled(), counted, budgets)
+            .count_claims(firsts, candidates.into_settled(), counted, budgets)
             .await;
-        self.quotas
-            .settle(&settled, leaders, &budgets.wrap_up)
-            .await;
+        self.quotas.settle(&settled, firsts, &budgets.wrap_up).await;
         settled
     }
 
@@ -210,14 +208,14 @@ impl ClaimRounds {
     async fn claim_round<'a>(
         &'a self,
         seated: Vec<Seated<'a>>,
-        leaders: &[&Record],
+        firsts: &[&Record],
         budgets: &Budgets<'_>,
         counts: &'a InvocationCounts,
     ) -> Vec<Settled> {
         let Placed {
             with_place,
             without,
-        } = self.quotas.reserve(seated, leaders, &budgets.claims).await;
+        } = self.quotas.reserve(seated, firsts, &budgets.claims).await;
         let without = without
             .into_iter()
             .map(|(seated, place)| ClaimAttempt::new(seated, place));
@@ -304,7 +302,7 @@ impl ClaimRounds {
     /// Makes sure that the batch records count every claim of this invocation. Claims that are not counted fail.
     async fn count_claims(
         &self,
-        leaders: &[&Record],
+        firsts: &[&Record],
         mut settled: Vec<Settled>,
         mut counted: CountedBatches,
         budgets: &Budgets<'_>,
@@ -317,7 +315,7 @@ impl ClaimRounds {
         for one in &settled {
             if let Some(seat) = one.seat {
                 claimed.entry(seat.batch).or_default().insert(seat.seq);
-                if let Some(trace) = &leaders[one.leader].trace_id {
+                if let Some(trace) = &firsts[one.first].trace_id {
                     traces.add(seat.batch, trace);
                 }
             }
@@ -337,7 +335,7 @@ impl ClaimRounds {
             if let Some(seat) = one.seat
                 && !counted.is_counted(seat.batch)
             {
-                *one = Settled::failed(one.leader);
+                *one = Settled::failed(one.first);
             }
         }
         settled
@@ -345,21 +343,21 @@ impl ClaimRounds {
 }
 
 impl<'a> Candidates<'a> {
-    /// Settles the leaders whose events are claimed by claims that the environment remembers. All others wait for seats.
+    /// Settles the firsts whose events are claimed by claims that the environment remembers. All others wait for seats.
     fn new(
-        leaders: &'a [&'a Record],
+        firsts: &'a [&'a Record],
         allocator: &SharedAllocator,
         deadline: Timestamp,
     ) -> Candidates<'a> {
         let mut candidates = Candidates {
-            leaders,
+            firsts,
             waiting: BTreeMap::new(),
-            settled: Vec::with_capacity(leaders.len()),
+            settled: Vec::with_capacity(firsts.len()),
         };
         let mut allocator = allocator.lock();
         allocator.retire_past(deadline);
-        for (index, leader) in leaders.iter().enumerate() {
-            let (candidate, slot) = (&leader.candidate, &leader.slot);
+        for (index, first) in firsts.iter().enumerate() {
+            let (candidate, slot) = (&first.candidate, &first.slot);
             match allocator.known(slot, candidate, deadline) {
                 Some(existing) => candidates.settled.push(Settled::known(index, existing)),
                 None => candidates.waiting.entry(slot).or_default().push_back(index),
@@ -387,8 +385,8 @@ impl<'a> Candidates<'a> {
         let mut allocator = allocator.lock();
         let mut retired = false;
         for one in &self.settled {
-            let leader = self.leaders[one.leader];
-            if !leader.is_urgent {
+            let first = self.firsts[one.first];
+            if !first.is_urgent {
                 continue;
             }
             // The reply to the claim of an earlier delivery may have been lost, and nobody has retired its batch.
@@ -399,18 +397,18 @@ impl<'a> Candidates<'a> {
                     item.state.claimed_seat().map(|seat| seat.batch)
                 }
                 // The environment remembers the claim, so it is in the current batch.
-                (None, None) if is_redelivered => allocator.current(&leader.slot),
+                (None, None) if is_redelivered => allocator.current(&first.slot),
                 (None, _) => None,
             };
             if let Some(batch) = claimed_in {
-                retired |= allocator.retire_batch(&leader.slot, batch, FlushReason::Urgent);
+                retired |= allocator.retire_batch(&first.slot, batch, FlushReason::Urgent);
             }
         }
         retired
     }
 
     /// Fails all candidates that wait for a seat of `slot`.
-    fn fail_slot(&mut self, slot: &Slot) {
+    fn fail_slot(&mut self, slot: &BatchScope) {
         let failed = self.waiting.remove(slot).into_iter().flatten();
         self.settled.extend(failed.map(Settled::failed));
     }
@@ -419,17 +417,17 @@ impl<'a> Candidates<'a> {
     fn seat(&mut self, shared: &'a SharedAllocator, deadline: Timestamp) -> SeatingPass<'a> {
         let mut pass = SeatingPass::default();
         let mut allocator = shared.lock();
-        let (leaders, settled) = (self.leaders, &mut self.settled);
+        let (firsts, settled) = (self.firsts, &mut self.settled);
         self.waiting.retain(|slot, queue| {
             let sizes: Vec<u64> = queue
                 .iter()
-                .map(|index| leaders[*index].candidate.content_bytes() as u64)
+                .map(|index| firsts[*index].candidate.content_bytes() as u64)
                 .collect();
             match allocator.seat(slot, &sizes, deadline) {
                 Seating::Seats(seats) => {
                     pass.seated.reserve(seats.len());
                     for (index, seat) in queue.drain(..seats.len()).zip(seats) {
-                        let candidate = &leaders[index].candidate;
+                        let candidate = &firsts[index].candidate;
                         pass.seated
                             .push(Seated::new(index, candidate, seat, shared));
                     }

@@ -32,7 +32,7 @@ pub struct Holder {
 impl Holder {
     /// Returns what claimed the event of `candidate`, given the first message of the invocation with this event. `None` if only
     /// the environment remembers the claim, and not who made it.
-    pub fn of(candidate: &Candidate, leader: &Candidate, settled: &Settled) -> Option<Holder> {
+    pub fn of(candidate: &Candidate, first: &Candidate, settled: &Settled) -> Option<Holder> {
         if let Some(item) = settled.winner.as_deref() {
             return Some(Holder {
                 sqs_message_id: item.sqs_message_id.clone(),
@@ -40,8 +40,8 @@ impl Holder {
             });
         }
         let seat = settled.seat?;
-        (candidate.sqs_message_id != leader.sqs_message_id).then(|| Holder {
-            sqs_message_id: leader.sqs_message_id.clone(),
+        (candidate.sqs_message_id != first.sqs_message_id).then(|| Holder {
+            sqs_message_id: first.sqs_message_id.clone(),
             batch: Some(seat.batch),
         })
     }

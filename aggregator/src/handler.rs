@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use aws_lambda_events::event::sqs::SqsBatchResponse;
 use lambda_runtime::Diagnostic;
-use protocol::claim::{Candidate, Outcome, Response, classify_follower};
+use protocol::claim::{Candidate, Outcome, Response, classify_repeat};
 use protocol::ids::{EventId, SourceArn, SqsMessageId};
 use protocol::planted::{Bug, planted};
 use protocol::time::Timestamp;
@@ -14,6 +14,7 @@ use shared::message_attributes::MessageAttributes;
 use shared::metrics::{About, Count, write_line};
 use shared::ports::{Ports, Quarantined, SourceQueues};
 use shared::retry::{BulkWriter, NoTime, RequestPermits};
+use shared::rfc3339;
 use shared::traces;
 use shared::traces::names::FAILED_COUNT;
 use tracing::{error, info};
@@ -183,15 +184,15 @@ impl Handler {
         budgets: &Budgets<'_>,
         counts: &InvocationCounts,
     ) -> Vec<Judged> {
-        let mut leader_of: HashMap<&EventId, usize> = HashMap::with_capacity(records.len());
-        let mut leaders = Vec::new();
+        let mut first_of: HashMap<&EventId, usize> = HashMap::with_capacity(records.len());
+        let mut firsts = Vec::new();
         let mut received = ReceivedCounts::new();
         for record in records {
             if let Ok(record) = record {
                 let event_id = &record.candidate.event_id;
-                leader_of.entry(event_id).or_insert_with(|| {
-                    leaders.push(record);
-                    leaders.len() - 1
+                first_of.entry(event_id).or_insert_with(|| {
+                    firsts.push(record);
+                    firsts.len() - 1
                 });
             }
             if self.config.seal_when_drained {
@@ -200,17 +201,17 @@ impl Handler {
         }
         let mut settled = self
             .claim_rounds
-            .claim_all(&leaders, &received, budgets, counts)
+            .claim_all(&firsts, &received, budgets, counts)
             .await;
-        settled.sort_unstable_by_key(|one| one.leader);
-        debug_assert_eq!(settled.len(), leaders.len());
+        settled.sort_unstable_by_key(|one| one.first);
+        debug_assert_eq!(settled.len(), firsts.len());
         let judge = |record: &Result<Record, Quarantined>| match record {
             Ok(Record { candidate, .. }) => {
-                let leader = leader_of[&candidate.event_id];
-                let (leader, settled) = (&leaders[leader].candidate, &settled[leader]);
-                let outcome = outcome_of(candidate, leader, settled);
+                let first = first_of[&candidate.event_id];
+                let (first, settled) = (&firsts[first].candidate, &settled[first]);
+                let outcome = outcome_of(candidate, first, settled);
                 let is_reported = outcome == Outcome::Duplicate && self.duplicates.are_reported();
-                let holder = is_reported.then(|| Holder::of(candidate, leader, settled));
+                let holder = is_reported.then(|| Holder::of(candidate, first, settled));
                 Judged {
                     outcome,
                     holder: holder.flatten(),
@@ -290,8 +291,9 @@ impl Handler {
             (Outcome::BeyondQuota, Some(scope)) => {
                 let events_max = self.config.quota.as_ref().map_or(0, |rule| rule.events_max);
                 format!(
-                    "`QUOTA`: beyond it: got more than {events_max} events of the key from {} to {} (milliseconds since 1970)",
-                    scope.begins, scope.ends
+                    "`QUOTA` exceeded: more than {events_max} events for this key from {} to {}",
+                    rfc3339(scope.begins),
+                    rfc3339(scope.ends)
                 )
             }
             _ => "message: too large: the lock table refused the item".to_owned(),
@@ -349,16 +351,11 @@ impl Handler {
 }
 
 /// Returns the outcome of a candidate, given the result of the first message with its event id.
-fn outcome_of(candidate: &Candidate, leader: &Candidate, settled: &Settled) -> Outcome {
-    if std::ptr::eq(candidate, leader) {
+fn outcome_of(candidate: &Candidate, first: &Candidate, settled: &Settled) -> Outcome {
+    if std::ptr::eq(candidate, first) {
         settled.outcome
     } else {
-        classify_follower(
-            candidate,
-            leader,
-            settled.outcome,
-            settled.winner.as_deref(),
-        )
+        classify_repeat(candidate, first, settled.outcome, settled.winner.as_deref())
     }
 }
 

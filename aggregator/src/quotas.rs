@@ -1,7 +1,7 @@
 //! Places of quotas: reserved before claims are made, and settled when it is known which were.
 //!
 //! An account is written twice for each key, period and invocation. If the environment dies between, the places stay reserved until
-//! their batches are complete: then the records say which claims were delivered, and whoever needs a place settles them. What could not
+//! their batches are complete: then the records say which claims were delivered, and the next aggregator that needs a place settles them. What could not
 //! be written is kept, and written with the next reservation of the same key and period.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -68,7 +68,7 @@ impl Quotas {
     pub async fn reserve<'a>(
         &self,
         seated: Vec<Seated<'a>>,
-        leaders: &[&Record],
+        firsts: &[&Record],
         budget: &Budget<'_>,
     ) -> Placed<'a> {
         let Some(rule) = &self.rule else {
@@ -80,7 +80,7 @@ impl Quotas {
         let mut placed = Placed::default();
         let mut scopes: BTreeMap<&QuotaScope, Vec<Seated<'a>>> = BTreeMap::new();
         for one in seated {
-            match &leaders[one.leader].candidate.quota {
+            match &firsts[one.first].candidate.quota {
                 Some(scope) => scopes.entry(scope).or_default().push(one),
                 None => placed.with_place.push(one),
             }
@@ -171,9 +171,9 @@ impl Quotas {
     }
 
     /// Settles the seats that had places: those with claims, which are counted, and those that are free.
-    pub async fn settle(&self, settled: &[Settled], leaders: &[&Record], budget: &Budget<'_>) {
+    pub async fn settle(&self, settled: &[Settled], firsts: &[&Record], budget: &Budget<'_>) {
         let seats = settled.iter().filter_map(|one| {
-            let scope = leaders[one.leader].candidate.quota.as_ref()?;
+            let scope = firsts[one.first].candidate.quota.as_ref()?;
             Some((scope, one.seat.or(one.freed)?, one.seat.is_some()))
         });
         // The messages are judged already, and their responses wait.

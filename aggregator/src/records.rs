@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use aws_lambda_events::event::sqs::SqsMessageAttribute;
 use jmespath::{Rcvar, Variable};
-use protocol::allocator::Slot;
+use protocol::allocator::BatchScope;
 use protocol::claim::Candidate;
 use protocol::ids::{BatchKey, BodyHash, EventId, IdError, QuotaKey, SourceArn, SqsMessageId};
 use protocol::limits::{DYNAMODB_ITEM_BYTES_MAX, EVENT_AHEAD_MAX, QUOTA_EVENT_AGE_MAX};
@@ -21,6 +21,7 @@ use shared::message_attributes::{
     AttributeMap, MESSAGE_GROUP_ID, MessageAttribute, MessageAttributes,
 };
 use shared::ports::Quarantined;
+use shared::rfc3339;
 use shared::traces::TraceId;
 
 use crate::config::{BATCH_KEY, CLOSE_TIME, Config, EVENT_ID};
@@ -34,7 +35,7 @@ use crate::quota::{QUOTA, QUOTA_TIME};
 pub struct Record {
     pub candidate: Candidate,
     /// The source and batch key of the batches that may take the message.
-    pub slot: Slot,
+    pub slot: BatchScope,
     /// Whether its batch should start at once.
     pub is_urgent: bool,
     /// The trace that the producer sent the message in, if it was traced.
@@ -81,20 +82,22 @@ enum BadRecord {
         source: TimeError,
     },
     #[error(
-        "`{needed_by}`: got {at} (milliseconds since 1970), expected a time at most {} h after the message was sent",
+        "`{needed_by}`: got {}, expected a time at most {} h after the message was sent",
+        rfc3339(*at),
         EVENT_AHEAD_MAX.as_secs() / 3_600
     )]
     Ahead {
         needed_by: &'static str,
         at: Timestamp,
     },
-    #[error("`{needed_by}`: got {at} (milliseconds since 1970), expected a time of a calendar")]
+    #[error("`{needed_by}`: got {}, expected a time of a calendar", rfc3339(*at))]
     NoPeriod {
         needed_by: &'static str,
         at: Timestamp,
     },
     #[error(
-        "`{needed_by}`: got {at} (milliseconds since 1970), expected a time in a period that ended at most {} days ago",
+        "`{needed_by}`: got {}, expected a time in a period that ended at most {} days ago",
+        rfc3339(*at),
         QUOTA_EVENT_AGE_MAX.as_secs() / 86_400
     )]
     TooLongAgo {
@@ -202,7 +205,7 @@ fn read_message(
         .transpose();
     let is_urgent = |bypass| is_urgent(bypass, &json);
     let slot = key.and_then(|key| {
-        Ok(Slot {
+        Ok(BatchScope {
             source: source.clone(),
             key,
             period: period(config, &json, candidate.sent_at)?,

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use protocol::allocator::{Allocator, BatchLimits, Opened, SeatEnd, Slot};
+use protocol::allocator::{Allocator, BatchLimits, BatchScope, Opened, SeatEnd};
 use protocol::claim::Candidate;
 use protocol::ids::Seat;
 use tokio::sync::Notify;
@@ -61,8 +61,8 @@ pub async fn wait_for_change(change: Notified<'_>, budget: &Budget<'_>, longest:
 /// A candidate with a seat. If it is dropped before it is settled, for example by a panic, its seat counts as uncertain.
 #[derive(Debug)]
 pub struct Seated<'a> {
-    /// The position of the candidate among the leaders of the invocation.
-    pub leader: usize,
+    /// The position of the candidate among the firsts of the invocation.
+    pub first: usize,
     pub candidate: &'a Candidate,
     pub seat: Seat,
     allocator: &'a SharedAllocator,
@@ -72,13 +72,13 @@ pub struct Seated<'a> {
 impl<'a> Seated<'a> {
     /// Pairs a candidate with a seat that `allocator` gave out.
     pub fn new(
-        leader: usize,
+        first: usize,
         candidate: &'a Candidate,
         seat: Seat,
         allocator: &'a SharedAllocator,
     ) -> Seated<'a> {
         Seated {
-            leader,
+            first,
             candidate,
             seat,
             allocator,
@@ -114,14 +114,14 @@ impl Drop for Seated<'_> {
 /// Frees the slot of an opening that does not succeed, also if the opening is cancelled or panics.
 #[derive(Debug)]
 pub struct OpeningGuard<'a> {
-    slot: Slot,
+    slot: BatchScope,
     allocator: &'a SharedAllocator,
     done: bool,
 }
 
 impl<'a> OpeningGuard<'a> {
     /// Guards the opening of a batch for `slot`.
-    pub fn new(slot: Slot, allocator: &'a SharedAllocator) -> OpeningGuard<'a> {
+    pub fn new(slot: BatchScope, allocator: &'a SharedAllocator) -> OpeningGuard<'a> {
         OpeningGuard {
             slot,
             allocator,

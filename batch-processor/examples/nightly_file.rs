@@ -39,10 +39,10 @@ impl NightlyFile {
         let day = format!("{year:04}{month:02}{day:02}");
         let directory = self.directory.join(&day);
         fs::create_dir_all(&directory)?;
-        let name = format!("{}.{}", part.batch_id, part.number);
+        let name = format!("{}.{}", part.batch_id, part.part_index);
 
         let mut records = Vec::new();
-        writeln!(records, "H{day} {} {:05}", part.batch_id, part.number)?;
+        writeln!(records, "H{day} {} {:05}", part.batch_id, part.part_index)?;
         let rejects = self.format.write(part, &mut records)?;
         writeln!(records, "T{:010}", part.items.len() - rejects.len())?;
         if !rejects.is_empty() {

@@ -132,7 +132,7 @@ impl<'a> BatchRun<'a> {
             return Err(self.batch.fail(error).await);
         }
         self.pass_gate_before_reading().await?;
-        self.take_number_before_reading().await?;
+        self.take_file_number_before_reading().await?;
         // A former run may have died after the last part ended, before it gave the number up.
         let record = self.batch.record();
         if let Some(last) = record.parts.len().checked_sub(1)
@@ -305,7 +305,7 @@ impl<'a> BatchRun<'a> {
             return Err(self.hand_over_failed(error).await);
         }
         if delivery.needs_sequence() {
-            part.sequence = Some(self.take_number(index).await?);
+            part.file_number = Some(self.take_file_number(index).await?);
         }
         let next_turn_at = self.begin(part.items.len()).await?;
         info!(batch_id = %batch, part = index, items_count = part.items.len(), "delivering part");
@@ -319,7 +319,7 @@ impl<'a> BatchRun<'a> {
         let receipt = match delivered {
             Ok(receipt) => receipt,
             Err(SinkError::Permanent { reason }) => {
-                error!(batch_id = %batch, part = index, reason, "sink refused a part for good");
+                error!(batch_id = %batch, part = index, reason, "sink refused a part permanently");
                 return Err(self.batch.fail(reason).await);
             }
             Err(error) => return Err(not_taken(&error)),
@@ -337,7 +337,7 @@ impl<'a> BatchRun<'a> {
         if planted(Bug::DeliveredBeforeAnswer) {
             let receipt = Receipt::new("none yet".to_owned());
             let work = self.budgets.work;
-            self.batch.delivered(part.number, receipt, work).await?;
+            self.batch.delivered(part.part_index, receipt, work).await?;
         }
         if planted(Bug::ReleasedBeforeDelivery) {
             self.release(&part.items).await?;

@@ -48,7 +48,7 @@ impl Delivery {
     ) -> Result<(), HandOverError> {
         self.bodies.fetch_all(&mut part.items, budget).await?;
         if frozen != Some(content_hash(&part.items)) && !planted(Bug::ContentHashNotCompared) {
-            let error = format!("content of part {} is not what was frozen", part.number);
+            let error = format!("content of part {} is not what was frozen", part.part_index);
             return Err(HandOverError::Permanent(error));
         }
         Ok(())
@@ -116,7 +116,7 @@ pub(crate) fn report_delivered(
     let since_sent = oldest.map(|sent_at| delivered_at - sent_at);
     info!(
         batch_id = %part.batch_id,
-        part = part.number,
+        part = part.part_index,
         items_count,
         body_bytes,
         elapsed_ms = elapsed.as_millis() as u64,

@@ -14,8 +14,8 @@ use protocol::planted::{Bug, planted};
 use protocol::retry::RetryPolicy;
 use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
-use shared::discretion::Discretion;
 use shared::ports::{BatchStore, PortError, StoredEvent};
+use shared::redaction::Discretion;
 use shared::retry::{Budget, Written};
 use sinks::{Part, Receipt};
 use tracing::{error, info, warn};
@@ -216,12 +216,16 @@ impl LeasedBatch<'_> {
     pub(crate) fn part(&self, index: usize, items: Vec<StoredEvent>) -> Part {
         Part {
             batch_id: self.record.batch_id,
-            number: index,
+            part_index: index,
             source: self.record.source.clone(),
             batch_key: self.record.batch_key.clone(),
             closed_at: self.record.closed_at(),
             period: self.record.period,
-            sequence: self.record.parts.get(index).and_then(|part| part.sequence),
+            file_number: self
+                .record
+                .parts
+                .get(index)
+                .and_then(|part| part.file_number),
             items,
         }
     }

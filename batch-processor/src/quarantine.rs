@@ -31,7 +31,7 @@ pub(crate) struct Sent {
     pub(crate) seqs: SeqSet,
     /// How many messages, each of an event or about a lost chunk, may not be in the quarantine.
     pub(crate) unsent_count: usize,
-    /// Why the queue refused one of them for good.
+    /// Why the queue refused one of them permanently.
     pub(crate) refused: Option<String>,
 }
 

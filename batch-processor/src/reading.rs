@@ -5,6 +5,7 @@ use std::fmt;
 use protocol::ids::ChunkId;
 use protocol::limits::CLAIM_OVERHEAD_BYTES;
 use protocol::seqs::SeqSet;
+use protocol::text::counted;
 use shared::ports::{PortError, StoredEvent};
 
 /// How much one call reads.
@@ -73,7 +74,8 @@ impl fmt::Display for LostChunk {
         };
         write!(
             f,
-            "{problem}; lost are {count} events, in the seats {first}{more}"
+            "{problem}; {} lost (seqs {first}{more})",
+            counted(count, "event")
         )
     }
 }

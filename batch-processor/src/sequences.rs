@@ -46,7 +46,7 @@ impl Sequences {
         index: usize,
         budget: &Budget<'_>,
     ) -> Result<Result<u64, PartId>, PortError> {
-        let written = record.parts.get(index).and_then(|part| part.sequence);
+        let written = record.parts.get(index).and_then(|part| part.file_number);
         if let Some(number) = written
             && !planted(Bug::SequenceTakenAgain)
         {
@@ -74,7 +74,7 @@ impl Sequences {
                 return Ok(Ok(next.last));
             }
         }
-        // Others take numbers at this moment. The part waits behind whoever has the last one.
+        // Others take numbers at this moment. The part waits behind the holder of the last one.
         Ok(Err(part))
     }
 

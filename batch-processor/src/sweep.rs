@@ -294,7 +294,7 @@ impl Sweep {
         reminder: &Reminder,
         budget: &Budget<'_>,
     ) -> Result<(), PortError> {
-        let write = BatchWrite::Reminded {
+        let write = BatchWrite::TicketResent {
             was_due_at: reminder.batch.due_at,
             due_at: budget.clock.now().max(reminder.at) + REMINDED_FOR,
         };

@@ -21,7 +21,7 @@ pub enum Failure {
     /// A sink did not take a part.
     #[error("{0}")]
     Sink(String),
-    /// Some of several changes failed; each was told.
+    /// Some of several changes failed; each failure was printed.
     #[error("{failed} of {all} failed")]
     Some { failed: usize, all: usize },
     /// A file cannot be written or read.
@@ -31,7 +31,7 @@ pub enum Failure {
         #[source]
         source: std::io::Error,
     },
-    /// A configuration file has problems; each was told.
+    /// A configuration file has problems; each was printed.
     #[error("`{file}`: {problems}")]
     Config { file: String, problems: String },
     /// The system refuses handlers of signals.

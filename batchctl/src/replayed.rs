@@ -7,9 +7,9 @@ use protocol::seqs::SeqSet;
 /// A delivered part.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeliveredPart {
-    pub number: usize,
+    pub part_index: usize,
     pub members: SeqSet,
-    /// The content hash with which it was delivered. Whoever reads the events compares it.
+    /// The content hash with which it was delivered. The reader of the events compares it.
     pub hash: [u8; 32],
 }
 
@@ -22,7 +22,7 @@ pub fn delivered_parts(record: &BatchRecord) -> Vec<DeliveredPart> {
     let parts = record.parts.iter().enumerate();
     let delivered = parts.filter(|(_, part)| matches!(part.state, PartState::Delivered { .. }));
     delivered
-        .map(|(number, part)| {
+        .map(|(part_index, part)| {
             let members = match part.members.is_empty() {
                 false => part.members.clone(),
                 true => {
@@ -32,7 +32,7 @@ pub fn delivered_parts(record: &BatchRecord) -> Vec<DeliveredPart> {
                 }
             };
             DeliveredPart {
-                number,
+                part_index,
                 members,
                 hash: part.hash,
             }
@@ -78,7 +78,7 @@ mod tests {
         let parts = delivered_parts(&record);
         let seats: Vec<(usize, Vec<u32>)> = parts
             .iter()
-            .map(|part| (part.number, part.members.iter().collect()))
+            .map(|part| (part.part_index, part.members.iter().collect()))
             .collect();
         assert_eq!(
             seats,

@@ -266,7 +266,7 @@ mod tests {
             (again.reason, again.until + DUE_GRACE),
             (Reason::Retry, at(11))
         );
-        record.parts[0].sequence = Some(7);
+        record.parts[0].file_number = Some(7);
         assert!(!may_wait_for_number(&record));
     }
 

@@ -151,7 +151,7 @@ struct Auditor<'a> {
     dir: &'a Path,
     workload: &'a Workload,
     manifests: Manifests,
-    /// Is told of each event in a part.
+    /// Called with each event in a part.
     delivered: &'a mut dyn FnMut(&str, u64, u64),
     ledger: Ledger,
     report: AuditReport,

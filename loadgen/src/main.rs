@@ -56,7 +56,7 @@ enum Command {
     /// Compute what a burst would do on AWS: batches, time, concurrency, throttles, what holds it up, price.
     ///
     /// Needs no account. What nobody could calibrate is printed with the plan. Exit codes: 0; 1 if `--search` finds
-    /// nothing; 2 if the options are wrong, all of which are told at once.
+    /// nothing; 2 if options are wrong; all are reported at once.
     Plan(Box<plan::PlanArgs>),
 }
 

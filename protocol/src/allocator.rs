@@ -30,7 +30,7 @@ mod opening;
 
 pub use open_batch::{BatchLimits, FlushReason, OpenBatch};
 use open_batch::{Digest, Known};
-pub use opening::{Opened, Opening, Recorded, Slot};
+pub use opening::{BatchScope, Opened, Opening, Recorded};
 
 /// How the claim attempt of a seat ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +69,7 @@ enum Current {
 #[derive(Debug)]
 pub struct Allocator {
     limits: BatchLimits,
-    current: BTreeMap<Slot, Current>,
+    current: BTreeMap<BatchScope, Current>,
     batches: BTreeMap<BatchId, OpenBatch>,
     known_count: usize,
 }
@@ -88,7 +88,7 @@ impl Allocator {
     ///
     /// An invocation gets seats only of a batch whose window ends after `deadline`, so that it makes all its writes
     /// before a processor may take the batch.
-    pub fn seat(&mut self, slot: &Slot, sizes: &[u64], deadline: Timestamp) -> Seating {
+    pub fn seat(&mut self, slot: &BatchScope, sizes: &[u64], deadline: Timestamp) -> Seating {
         match self.current.get(slot) {
             Some(Current::Opening) => Seating::Wait,
             None => self.start_opening(slot),
@@ -122,7 +122,7 @@ impl Allocator {
         }
     }
 
-    fn start_opening(&mut self, slot: &Slot) -> Seating {
+    fn start_opening(&mut self, slot: &BatchScope) -> Seating {
         if slot.is_one_of_many() && self.keyed() >= self.limits.keys_max {
             return Seating::TooManyKeys {
                 keys_max: self.limits.keys_max,
@@ -148,7 +148,7 @@ impl Allocator {
     }
 
     /// Ends an opening that failed; the next caller of [`seat`](Self::seat) may try again.
-    pub fn opening_failed(&mut self, slot: &Slot) {
+    pub fn opening_failed(&mut self, slot: &BatchScope) {
         if matches!(self.current.get(slot), Some(Current::Opening)) {
             self.current.remove(slot);
         }
@@ -215,7 +215,7 @@ impl Allocator {
     /// cannot complete without its counted claims, so the caller need not read the record or write a witness.
     pub fn known(
         &self,
-        slot: &Slot,
+        slot: &BatchScope,
         candidate: &Candidate,
         deadline: Timestamp,
     ) -> Option<ExistingClaim> {
@@ -288,7 +288,7 @@ impl Allocator {
     }
 
     /// Retires the current batch of a slot, although it has places.
-    pub fn retire(&mut self, slot: &Slot, reason: FlushReason) {
+    pub fn retire(&mut self, slot: &BatchScope, reason: FlushReason) {
         if let Some(Current::Batch(id)) = self.current.get(slot) {
             if let Some(batch) = self.batches.get_mut(id) {
                 batch.retired = Some(reason);
@@ -298,7 +298,7 @@ impl Allocator {
     }
 
     /// Returns the current batch of a slot.
-    pub fn current(&self, slot: &Slot) -> Option<BatchId> {
+    pub fn current(&self, slot: &BatchScope) -> Option<BatchId> {
         match self.current.get(slot)? {
             Current::Batch(id) => Some(*id),
             Current::Opening => None,
@@ -306,7 +306,7 @@ impl Allocator {
     }
 
     /// Retires a batch if it is the current one of its slot. Returns whether it was.
-    pub fn retire_batch(&mut self, slot: &Slot, batch: BatchId, reason: FlushReason) -> bool {
+    pub fn retire_batch(&mut self, slot: &BatchScope, batch: BatchId, reason: FlushReason) -> bool {
         let is_current = self.current(slot) == Some(batch);
         if is_current {
             self.retire(slot, reason);
@@ -315,8 +315,8 @@ impl Allocator {
     }
 
     /// Returns the slots of a source whose batch has claims and no attempt in flight, and whose period, if there is one, is over.
-    pub fn idle(&self, source: &SourceArn, now: Timestamp) -> Vec<Slot> {
-        let is_over = |slot: &Slot| {
+    pub fn idle(&self, source: &SourceArn, now: Timestamp) -> Vec<BatchScope> {
+        let is_over = |slot: &BatchScope| {
             planted(Bug::PeriodDrained) || slot.period.is_none_or(|period| period.ends <= now)
         };
         let is_idle = |current: &Current| match current {
@@ -376,7 +376,7 @@ impl Allocator {
 #[derive(Debug, PartialEq)]
 pub struct Sealable {
     pub id: BatchId,
-    pub slot: Slot,
+    pub slot: BatchScope,
     pub closes_at: Timestamp,
     pub counts: BatchCounts,
     pub reason: FlushReason,

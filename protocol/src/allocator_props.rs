@@ -35,7 +35,7 @@ enum Step {
 /// A batch of the model: each seat with its bytes, and how its attempt ended, if it has.
 #[derive(Clone, Debug)]
 struct ModelBatch {
-    slot: Slot,
+    slot: BatchScope,
     closes_at: Timestamp,
     seats: Vec<(u64, Option<SeatEnd>)>,
     known: Vec<(Candidate, u64)>,
@@ -87,7 +87,7 @@ impl ModelBatch {
 /// The current batch of each slot, `None` while it is being opened, and all batches.
 #[derive(Debug, Default)]
 struct Model {
-    current: BTreeMap<Slot, Option<BatchId>>,
+    current: BTreeMap<BatchScope, Option<BatchId>>,
     batches: BTreeMap<BatchId, ModelBatch>,
 }
 
@@ -95,7 +95,7 @@ struct Model {
 #[derive(Debug, PartialEq)]
 enum Reply {
     Seats(Vec<Seat>),
-    Open(Slot),
+    Open(BatchScope),
     Wait,
     TooManyKeys(usize),
 }
@@ -112,7 +112,7 @@ impl From<Seating> for Reply {
 }
 
 impl Model {
-    fn seat(&mut self, slot: &Slot, sizes: &[u64], deadline: Timestamp) -> Reply {
+    fn seat(&mut self, slot: &BatchScope, sizes: &[u64], deadline: Timestamp) -> Reply {
         match self.current.get(slot) {
             Some(None) => return Reply::Wait,
             Some(Some(id)) => {
@@ -164,7 +164,7 @@ impl Model {
 
     fn known(
         &self,
-        slot: &Slot,
+        slot: &BatchScope,
         candidate: &Candidate,
         deadline: Timestamp,
     ) -> Option<ExistingClaim> {
@@ -180,7 +180,7 @@ impl Model {
         }
     }
 
-    fn retire(&mut self, reason: FlushReason, retires: impl Fn(&Slot, &ModelBatch) -> bool) {
+    fn retire(&mut self, reason: FlushReason, retires: impl Fn(&BatchScope, &ModelBatch) -> bool) {
         let batches = &mut self.batches;
         self.current.retain(|slot, current| {
             let batch = current.and_then(|id| batches.get_mut(&id));
@@ -192,7 +192,7 @@ impl Model {
         });
     }
 
-    fn idle(&self, source: &SourceArn) -> Vec<Slot> {
+    fn idle(&self, source: &SourceArn) -> Vec<BatchScope> {
         let is_idle = |id: &BatchId| {
             let batch = &self.batches[id];
             batch.count(None) == 0 && batch.taken().0 > 0
@@ -300,7 +300,7 @@ impl Both {
             }
             Step::RetirePast(deadline) => {
                 self.allocator.retire_past(deadline);
-                let is_over = |_: &Slot, batch: &ModelBatch| deadline >= batch.closes_at;
+                let is_over = |_: &BatchScope, batch: &ModelBatch| deadline >= batch.closes_at;
                 self.model.retire(FlushReason::Window, is_over);
             }
             Step::TakeSealable => {
@@ -310,7 +310,7 @@ impl Both {
         self.compare()
     }
 
-    fn opened(&mut self, slot: &Slot, closes_at: Timestamp) {
+    fn opened(&mut self, slot: &BatchScope, closes_at: Timestamp) {
         if self.model.current.get(slot) == Some(&None) {
             self.ids += 1;
             let id = BatchId::new(uuid::Uuid::from_u128(self.ids));
@@ -394,8 +394,8 @@ impl Both {
     }
 }
 
-fn slots() -> [Slot; 4] {
-    [("q", None), ("q", Some("a")), ("q", Some("b")), ("r", None)].map(|(source, key)| Slot {
+fn slots() -> [BatchScope; 4] {
+    [("q", None), ("q", Some("a")), ("q", Some("b")), ("r", None)].map(|(source, key)| BatchScope {
         period: None,
         source: source.parse().unwrap(),
         key: key.map(|key| key.parse().unwrap()),

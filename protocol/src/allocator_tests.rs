@@ -16,15 +16,15 @@ fn limits(items_max: u64, bytes_max: u64) -> BatchLimits {
     }
 }
 
-fn slot(source: &str, key: Option<&str>) -> Slot {
-    Slot {
+fn slot(source: &str, key: Option<&str>) -> BatchScope {
+    BatchScope {
         period: None,
         source: source.parse().unwrap(),
         key: key.map(|key| key.parse().unwrap()),
     }
 }
 
-fn open(allocator: &mut Allocator, slot: &Slot, n: u128) -> BatchId {
+fn open(allocator: &mut Allocator, slot: &BatchScope, n: u128) -> BatchId {
     let id = BatchId::new(uuid::Uuid::from_u128(n));
     let (source, key) = (slot.source.clone(), slot.key.clone());
     let record = BatchRecord::open(id, source, key, 10, Timestamp::EPOCH, CLOSES);

@@ -93,7 +93,7 @@ pub enum Outcome {
     Duplicate,
     /// Another message carries the same event id with other content.
     Conflict,
-    /// The table refused the item for good, because it is too large.
+    /// The table refused the item permanently, because it is too large.
     Unstorable,
     /// The quota of the event's key has no place left, and the event goes to the quarantine.
     BeyondQuota,
@@ -330,43 +330,43 @@ fn still_remembered(past: &PastDeliveries, now: Timestamp) -> PastDeliveries {
         .collect()
 }
 
-/// Returns the outcome of a later message (the follower) with the same event id and in the same invocation as `leader`,
-/// once the leader's outcome is known.
+/// Returns the outcome of a later message (the repeat) with the same event id and in the same invocation as `first`,
+/// once the outcome of `first` is known.
 ///
-/// `winner` is the item that holds the event: the leader's own claim, or the item that the leader found.
-pub fn classify_follower(
-    follower: &Candidate,
-    leader: &Candidate,
+/// `winner` is the item that holds the event: the claim of `first`, or the item that it found.
+pub fn classify_repeat(
+    repeat: &Candidate,
+    first: &Candidate,
     leader_outcome: Outcome,
     winner: Option<&LockItem>,
 ) -> Outcome {
     if leader_outcome == Outcome::Failed {
-        // The leader may or may not claim the event later, so acknowledging the follower would not be safe.
+        // The first may or may not claim the event later, so acknowledging the repeat would not be safe.
         return Outcome::Failed;
     }
-    if follower.sqs_message_id == leader.sqs_message_id {
+    if repeat.sqs_message_id == first.sqs_message_id {
         return leader_outcome;
     }
     if leader_outcome == Outcome::RedeliveredLate {
-        // The leader's event is past its window: the follower may claim the event at its next delivery.
+        // The event of the first message is past its window: the repeat may claim the event at its next delivery.
         return Outcome::Failed;
     }
     let (message, hash) = match (leader_outcome, winner) {
-        // The follower itself holds the event. Its next delivery finds its own item and is judged by that.
-        (_, Some(item)) if item.sqs_message_id == follower.sqs_message_id => {
+        // The repeat itself holds the event. Its next delivery finds its own item and is judged by that.
+        (_, Some(item)) if item.sqs_message_id == repeat.sqs_message_id => {
             return Outcome::Failed;
         }
         (Outcome::Claimed | Outcome::Redelivered, _) | (_, None) => {
-            (&leader.sqs_message_id, leader.body_hash)
+            (&first.sqs_message_id, first.body_hash)
         }
         (_, Some(item)) => (&item.sqs_message_id, item.body_hash),
     };
-    debug_assert_ne!(*message, follower.sqs_message_id);
+    debug_assert_ne!(*message, repeat.sqs_message_id);
     if matches!(leader_outcome, Outcome::Unstorable | Outcome::BeyondQuota) {
-        // The leader does not hold the event; a smaller follower, or one in another period, may claim it at its next delivery.
+        // The first does not hold the event; a smaller repeat, or one in another period, may claim it at its next delivery.
         return Outcome::Failed;
     }
-    if hash == follower.body_hash {
+    if hash == repeat.body_hash {
         Outcome::Duplicate
     } else {
         Outcome::Conflict

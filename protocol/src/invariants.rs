@@ -175,7 +175,7 @@ pub fn parts_never_change(before: &BatchRecord, after: &BatchRecord) -> Check {
             (is.members != was.members && !moved)
                 || is.count != was.count
                 || is.hash != was.hash
-                || was.sequence.is_some() && is.sequence != was.sequence
+                || was.file_number.is_some() && is.file_number != was.file_number
                 || (was.state != PartState::Frozen && is.state != was.state)
         })
     });

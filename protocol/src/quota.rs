@@ -2,7 +2,7 @@
 //!
 //! One account for each quota key and period counts places. An aggregator reserves a place for each seat before it makes a claim
 //! in the seat, so a claim without a place never exists. Once it is known whether the claim was made, the seat is settled: its
-//! place is taken for good, or given back.
+//! place is taken permanently, or given back.
 //!
 //! A place belongs to a seat, and a seat is used for one claim at most. So a write that is sent again, or a message that comes
 //! again, changes nothing: a seat that is reserved already keeps its place, and a seat that is settled already is left alone.
@@ -88,7 +88,7 @@ impl TryFrom<&[u8]> for Place {
 /// The places of one scope.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct QuotaAccount {
-    /// How many places are taken for good: those of claims that certainly were made, or that may have been.
+    /// How many places are taken permanently: those of claims that certainly were made, or that may have been.
     pub taken: u64,
     /// The seats that have a place while it is not known whether their claims were made. No batch has an empty set.
     pub reserved: BTreeMap<BatchId, SeqSet>,
@@ -143,7 +143,7 @@ impl QuotaAccount {
         with_place
     }
 
-    /// Settles reserved seats of `batch`: those in `claimed` take their places for good, those in `free` give them back. A seat
+    /// Settles reserved seats of `batch`: those in `claimed` take their places permanently, those in `free` give them back. A seat
     /// that is in both counts as claimed. A seat that is not reserved is left alone.
     pub fn settle(&mut self, batch: BatchId, claimed: &SeqSet, free: &SeqSet) {
         let reserved = self.reserved.entry(batch).or_default();

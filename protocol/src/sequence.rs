@@ -111,10 +111,10 @@ pub fn holder_fate(holder: PartId, last: u64, record: Option<&BatchRecord>) -> H
             None => HolderFate::Unused,
         };
     };
-    match (&part.state, part.sequence == Some(last)) {
+    match (&part.state, part.file_number == Some(last)) {
         (PartState::Delivered { .. }, true) => HolderFate::Delivered,
         (PartState::Frozen, true) => HolderFate::Waiting,
-        (PartState::Frozen, false) if part.sequence.is_none() => HolderFate::Waiting,
+        (PartState::Frozen, false) if part.file_number.is_none() => HolderFate::Waiting,
         // A processor that had lost its lease took the number.
         (PartState::Frozen | PartState::Delivered { .. }, false) => HolderFate::Unused,
         (PartState::SetAside, _) => HolderFate::Unused,
@@ -197,7 +197,7 @@ mod tests {
         let members = (0..3).collect();
         record.parts = vec![PartRecord {
             state,
-            sequence: number,
+            file_number: number,
             ..PartRecord::frozen(members, [0; 32], None)
         }];
         record

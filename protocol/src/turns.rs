@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(
             taken(turns(5, 0), 100, 7),
             (at(7), at(17)),
-            "nobody has one"
+            "no batch has one"
         );
         assert_eq!(
             taken(turns(9, 0), 1, 7),

@@ -150,7 +150,7 @@ pub fn decode(chunk: ChunkId, bytes: &[u8], wanted: &SeqSet) -> Decoded {
     }
     decoded.events.sort_unstable_by_key(|event| event.seq);
     match wanted.len() - found.len() {
-        // What is wrong with other lines is nobody's concern.
+        // Problems of other lines do not matter here.
         0 => decoded.problem = None,
         count => {
             let missing = ChunkError::Missing { chunk, count };

@@ -16,7 +16,7 @@ const DAYS_BACK: i64 = 2;
 const DAYS_AHEAD: i64 = 7;
 /// How many spans that meet are joined: no invocation lasts longer than one of them.
 const SPANS_JOINED_MAX: usize = 7;
-/// The shortest time that is told apart.
+/// The resolution of the times.
 const MOMENT: Duration = Duration::from_millis(1);
 
 /// Hours of the week.

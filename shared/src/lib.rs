@@ -12,7 +12,6 @@ pub mod close_at;
 pub mod compression;
 pub mod config;
 pub mod delivery_hours;
-pub mod discretion;
 pub mod dry_run;
 #[cfg(feature = "expressions")]
 pub mod expression;
@@ -23,11 +22,14 @@ pub mod named_items;
 pub mod notice;
 pub mod ports;
 pub mod quarantine_attributes;
+pub mod redaction;
 pub mod retry;
 pub mod sqs_text;
 pub mod traces;
 pub mod wire;
 mod zone;
+
+pub use zone::rfc3339;
 
 #[cfg(feature = "aws")]
 pub mod aws;

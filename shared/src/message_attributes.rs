@@ -35,7 +35,7 @@ pub struct MessageAttribute {
     pub binary_value: Option<Vec<u8>>,
 }
 
-/// An attribute as JSON. Whoever invokes the function directly may leave the type out.
+/// An attribute as JSON. A direct invocation may leave the type out.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Stored {

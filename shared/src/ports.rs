@@ -68,7 +68,7 @@ pub enum ClaimReply {
     Exists(Option<LockItem>),
     /// There is no result for this item. The [`PortError`] says whether the item may have been written.
     Error(PortError),
-    /// The store refuses this item for good, because it is too large.
+    /// The store refuses this item permanently, because it is too large.
     Unstorable(String),
 }
 

@@ -8,6 +8,12 @@ use protocol::time::Timestamp;
 
 pub(crate) const MINUTES_OF_DAY: u16 = 24 * 60;
 
+/// Returns a time as RFC 3339 writes it in UTC; in epoch milliseconds if it is after the year 9999.
+pub fn rfc3339(at: Timestamp) -> String {
+    let ms = i64::try_from(at.as_ms()).unwrap_or(i64::MAX);
+    Instant::from_millisecond(ms).map_or_else(|_| at.to_string(), |instant| instant.to_string())
+}
+
 /// A time zone of the IANA database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Zone(TimeZone);

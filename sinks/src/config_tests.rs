@@ -277,7 +277,7 @@ fn the_fingerprint_of_a_server_has_the_user_the_host_and_the_path_and_no_key() {
         first.ends_with("envelope, none, sftp://legacy@host/in"),
         "{first}"
     );
-    // The same place, whatever its key and whoever rotated the password.
+    // The same place, whatever its key and password.
     assert_eq!(first, fingerprint("sftp://legacy@host:22/in/", OTHER, "b"));
     for other in [
         "sftp://other@host/in",

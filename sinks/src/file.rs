@@ -62,7 +62,7 @@ impl FileSink {
         let key = match self.rendering.layout.path(part)? {
             Some(path) => path,
             None => {
-                let name = self.rendering.name(part.number);
+                let name = self.rendering.name(part.part_index);
                 let batch = directory_of(part.batch_id, part.batch_key.as_ref());
                 format!("{batch}/{name}")
             }
@@ -77,7 +77,7 @@ impl FileSink {
             .rendering
             .write_for_manifest(part, File::create(&temporary.0)?)?;
         file.sync_all()?;
-        let rejects = directory.join(rejects_name(part.number));
+        let rejects = directory.join(rejects_name(part.part_index));
         match content.rejects.is_empty() {
             false => {
                 let mut list = Vec::new();
@@ -224,7 +224,7 @@ impl Files {
         let directory = self.batch_directory(part);
         let write = || -> Result<(), FileError> {
             self.make(&directory, sync)?;
-            put_small_file(&directory.join(rejects_name(part.number)), list)?;
+            put_small_file(&directory.join(rejects_name(part.part_index)), list)?;
             Ok(sync(&directory)?)
         };
         write().map_err(|error| self.error(error))

@@ -283,7 +283,7 @@ async fn a_part_with_a_path_is_there_and_its_manifest_stays_with_the_batch() {
     let mut sink = plain(&directory, Format::Body);
     sink.rendering.layout.path = Some("{date:%Y/%m}/O-{sequence:03}.txt".parse().unwrap());
     let part = Part {
-        sequence: Some(7),
+        file_number: Some(7),
         ..part(0, &["a", "b\n"])
     };
     let first = sink.deliver(&part).await.unwrap();
@@ -301,7 +301,7 @@ async fn a_part_with_a_path_is_there_and_its_manifest_stays_with_the_batch() {
     assert_eq!(sink.deliver(&part).await.unwrap(), first);
     assert!(!file.exists());
     let without_number = Part {
-        sequence: None,
+        file_number: None,
         ..self::part(1, &["a"])
     };
     let error = sink.deliver(&without_number).await.unwrap_err();

@@ -276,7 +276,7 @@ impl<'p> Envelope<'p> {
     fn of(part: &Part, item: &'p StoredEvent) -> Envelope<'p> {
         Envelope {
             batch_id: part.batch_id,
-            part: part.number,
+            part: part.part_index,
             seq: item.seq,
             event_id: item.event_id.as_str(),
             sqs_message_id: item.sqs_message_id.as_str(),

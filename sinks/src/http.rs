@@ -94,7 +94,7 @@ impl HttpSink {
             ("idempotency-key", part.key()),
             ("content-type", self.rendering.content_type()),
             ("batch-id", part.batch_id.to_string()),
-            ("batch-part", part.number.to_string()),
+            ("batch-part", part.part_index.to_string()),
             ("batch-count", part.items.len().to_string()),
         ];
         match compression {

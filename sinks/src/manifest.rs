@@ -74,7 +74,7 @@ struct Identity {
 
 /// Returns the name of a part's manifest.
 pub(crate) fn name(part: &Part) -> String {
-    format!("{}.manifest.json", part.number)
+    format!("{}.manifest.json", part.part_index)
 }
 
 /// Returns the manifest of a part whose object or file is `key`. The same part gives the same bytes at every attempt.
@@ -87,7 +87,7 @@ pub(crate) fn render(
     let sent = || part.items.iter().map(|item| item.sent_at.as_ms());
     let manifest = Manifest {
         batch_id: part.batch_id,
-        part: part.number,
+        part: part.part_index,
         key,
         batch_key: part.batch_key.as_ref(),
         source: &part.source,
@@ -127,7 +127,7 @@ pub(crate) fn content(part: &Part, rendering: &Rendering) -> io::Result<Content>
 pub(crate) fn compare(found: &[u8], part: &Part, content: &Content) -> Result<(), String> {
     let expected = Identity {
         batch_id: part.batch_id,
-        part: part.number,
+        part: part.part_index,
         count: part.items.len(),
         rejected: content.rejects.len(),
         bytes: content.bytes,

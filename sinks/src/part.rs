@@ -11,8 +11,8 @@ use shared::ports::StoredEvent;
 pub struct Part {
     /// Which batch the part is of.
     pub batch_id: BatchId,
-    /// Number of the part in its batch, from 0.
-    pub number: usize,
+    /// The index of the part in its batch, from 0.
+    pub part_index: usize,
     /// The queue that the events came from.
     pub source: SourceArn,
     /// The batch key that all events share, if `BATCH_KEY` is set.
@@ -22,7 +22,7 @@ pub struct Part {
     /// The period that all events are in, if `CLOSE_AT` is set.
     pub period: Option<Period>,
     /// The number of the part among those of its source and batch key, if the sink [needs one](crate::Sink::needs_sequence).
-    pub sequence: Option<u64>,
+    pub file_number: Option<u64>,
     /// The events, in seq order.
     pub items: Vec<StoredEvent>,
 }
@@ -30,7 +30,7 @@ pub struct Part {
 impl Part {
     /// Returns the idempotency key, `<batchId>/<part>`. A sink that ignores keys it has seen stores each part exactly once.
     pub fn key(&self) -> String {
-        format!("{}/{}", self.batch_id, self.number)
+        format!("{}/{}", self.batch_id, self.part_index)
     }
 }
 

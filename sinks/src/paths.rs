@@ -102,7 +102,7 @@ mod tests {
     fn keyed() -> Part {
         Part {
             batch_key: Some("Zoë & Co".parse().unwrap()),
-            sequence: Some(7),
+            file_number: Some(7),
             ..part(2, &[])
         }
     }

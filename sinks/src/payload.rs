@@ -147,7 +147,7 @@ impl Payloads {
         let head = Head {
             key: part.key(),
             batch_id: part.batch_id,
-            part: part.number,
+            part: part.part_index,
             source: &part.source,
             batch_key: part.batch_key.as_ref(),
             count: part.items.len(),

@@ -116,12 +116,12 @@ pub enum SinkError {
 /// # let sink = Directory(directory.path().to_owned());
 /// # let part = Part {
 /// #     batch_id: "0190163d-8694-739b-aea5-966c26f8ad91".parse()?,
-/// #     number: 0,
+/// #     part_index: 0,
 /// #     source: "arn:aws:sqs:eu-west-1:123456789012:orders".parse()?,
 /// #     batch_key: None,
 /// #     closed_at: protocol::time::Timestamp::EPOCH,
 /// #     period: None,
-/// #     sequence: None,
+/// #     file_number: None,
 /// #     items: Vec::new(),
 /// # };
 /// # for _ in 0..2 {

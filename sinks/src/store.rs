@@ -105,7 +105,7 @@ pub(crate) fn records_name(part: &Part, rendering: &Rendering) -> Result<String,
     let path = rendering.layout.path(part).map_err(render_failed)?;
     Ok(match path {
         Some(path) => format!("/{path}"),
-        None => rendering.name(part.number),
+        None => rendering.name(part.part_index),
     })
 }
 
@@ -133,7 +133,7 @@ pub(crate) async fn put_rejects(
     part: &Part,
     list: Vec<u8>,
 ) -> Result<(), SinkError> {
-    let name = rejects_name(part.number);
+    let name = rejects_name(part.part_index);
     let file = small_file(&name, &list, FileKind::Rejects);
     put(store, &file, list).await.map(|_| ())
 }

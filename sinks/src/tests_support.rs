@@ -30,13 +30,13 @@ pub(crate) fn part(number: usize, bodies: &[&str]) -> Part {
     };
     Part {
         batch_id,
-        number,
+        part_index: number,
         source: "arn:q".parse().unwrap(),
         batch_key: None,
         // 2026-11-25, 23:30 UTC.
         closed_at: Timestamp::from_ms(1_795_649_400_000),
         period: None,
-        sequence: None,
+        file_number: None,
         items: bodies.iter().enumerate().map(item).collect(),
     }
 }

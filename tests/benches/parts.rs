@@ -6,7 +6,7 @@ use std::sync::Arc;
 use aggregator::{Config, records};
 use divan::Bencher;
 use divan::counter::ItemsCount;
-use protocol::allocator::{Allocator, BatchLimits, SeatEnd, Seating, Slot};
+use protocol::allocator::{Allocator, BatchLimits, BatchScope, SeatEnd, Seating};
 use protocol::batch::BatchRecord;
 use protocol::claim::Candidate;
 use protocol::ids::{BatchId, BodyHash, Seat};
@@ -113,15 +113,15 @@ fn batch() -> BatchId {
     BatchId::new(uuid::Uuid::from_u128(1))
 }
 
-fn slot() -> Slot {
-    Slot {
+fn slot() -> BatchScope {
+    BatchScope {
         period: None,
         source: SOURCE.parse().expect("the value is an ARN"),
         key: None,
     }
 }
 
-fn open(slot: &Slot) -> Allocator {
+fn open(slot: &BatchScope) -> Allocator {
     let mut allocator = Allocator::new(BatchLimits {
         items_max: 50_000,
         bytes_max: 128 << 20,
@@ -140,7 +140,7 @@ fn open(slot: &Slot) -> Allocator {
     allocator
 }
 
-fn seats(allocator: &mut Allocator, slot: &Slot) -> Vec<Seat> {
+fn seats(allocator: &mut Allocator, slot: &BatchScope) -> Vec<Seat> {
     match allocator.seat(slot, &[BODY_BYTES as u64; MESSAGES], DEADLINE) {
         Seating::Seats(seats) => seats,
         other => panic!("expected seats, got {other:?}"),
@@ -189,12 +189,12 @@ fn part() -> Part {
     };
     Part {
         batch_id: batch(),
-        number: 0,
+        part_index: 0,
         source: slot().source,
         batch_key: None,
         closed_at: Timestamp::EPOCH,
         period: None,
-        sequence: None,
+        file_number: None,
         items: candidates().into_iter().enumerate().map(item).collect(),
     }
 }

@@ -167,7 +167,7 @@ impl Draw {
                     set_asides: self.near(record.set_asides),
                 }
             }
-            17 => BatchWrite::Reminded {
+            17 => BatchWrite::TicketResent {
                 was_due_at: match self.chance(80) {
                     true => record.due_at,
                     false => self.edge(),
@@ -342,7 +342,7 @@ fn kind(write: &BatchWrite) -> &'static str {
         BatchWrite::Number { .. } => "number",
         BatchWrite::Delivered { .. } => "delivered",
         BatchWrite::SetAside { .. } => "set aside",
-        BatchWrite::Reminded { .. } => "reminded",
+        BatchWrite::TicketResent { .. } => "reminded",
         BatchWrite::GiveUp { .. } => "give up",
         BatchWrite::Fail { .. } => "fail",
         BatchWrite::Complete { .. } => "complete",

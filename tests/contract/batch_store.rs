@@ -112,7 +112,7 @@ fn counts() -> Vec<BatchWrite> {
             due_at: None,
         },
         witness(&[0], 0),
-        BatchWrite::Reminded {
+        BatchWrite::TicketResent {
             was_due_at: ms(0),
             due_at: ms(1),
         },

@@ -254,7 +254,7 @@ async fn due(store: &DynamoBatchStore) -> Vec<BatchId> {
 }
 
 fn reminder() -> BatchWrite {
-    BatchWrite::Reminded {
+    BatchWrite::TicketResent {
         was_due_at: ms(0),
         due_at: ms(0),
     }

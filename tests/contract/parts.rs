@@ -34,12 +34,12 @@ pub(crate) fn part<B: AsRef<str>>(bodies: &[B]) -> Part {
     };
     Part {
         batch_id,
-        number: 0,
+        part_index: 0,
         source: "arn:q".parse().expect("the value is a source"),
         batch_key: Some("Zo\u{eb}".parse().expect("the value is a key")),
         closed_at: Timestamp::EPOCH,
         period: None,
-        sequence: None,
+        file_number: None,
         items: bodies.iter().enumerate().map(item).collect(),
     }
 }

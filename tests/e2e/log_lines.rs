@@ -51,7 +51,7 @@ fn message(number: usize, more: &str) -> String {
         .to_string()
 }
 
-/// A receiver that refuses a part and quotes it, until it is told to take it.
+/// A receiver that refuses a part and quotes it, until a test lets it take the part.
 struct Receiver {
     url: String,
     takes: Arc<AtomicBool>,
@@ -187,7 +187,7 @@ fn assert_lines_have_batch_ids(lines: &[(String, LogOrMetrics)]) {
         "batch leased",
         "part frozen",
         "delivering part",
-        "sink refused a part for good",
+        "sink refused a part permanently",
         "part not delivered",
         "part posted",
         "part delivered",
@@ -241,7 +241,7 @@ async fn log_lines_name_their_batch_and_hold_no_body_and_no_event_id() {
     }
     assert_lines_have_batch_ids(&lines);
     assert_invocations_have_a_summary(&lines);
-    let refused = with_message(&lines, "sink refused a part for good");
+    let refused = with_message(&lines, "sink refused a part permanently");
     assert_eq!(refused[0]["reason"], "HTTP status 400: «…»");
     let reasons: BTreeSet<&str> = with_message(&lines, "message cannot be processed")
         .iter()

@@ -64,7 +64,7 @@ async fn a_quota_is_delivered_exactly(bodies: BodiesKind) {
     for message in rig.take(QUARANTINE_QUEUE, beyond).await {
         let reason = attribute(&message, "reason").expect("it has a reason");
         assert!(
-            reason.starts_with("`QUOTA`: beyond it: got more than 100 events of the key"),
+            reason.starts_with("`QUOTA` exceeded: more than 100 events for this key"),
             "{reason}"
         );
         let (_, id) = key_and_id(&message.body);
@@ -160,7 +160,7 @@ async fn discarded_events_have_places_for_their_redelivery(bodies: BodiesKind) {
     }
     for message in rig.take(QUARANTINE_QUEUE, 20).await {
         let reason = attribute(&message, "reason").expect("it has a reason");
-        assert!(reason.starts_with("`QUOTA`: beyond it"), "{reason}");
+        assert!(reason.starts_with("`QUOTA` exceeded"), "{reason}");
     }
     rig.stack.stop().await;
 }

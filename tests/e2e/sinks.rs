@@ -37,7 +37,7 @@ async fn burst_through(
     assert_eq!(
         rig.statuses().await[&Status::Error],
         0,
-        "the sink refused a batch for good"
+        "the sink refused a batch permanently"
     );
     rig.stack
         .export_parts()

@@ -117,7 +117,7 @@ impl BatchRun<'_> {
     }
 
     /// Takes the number of a frozen part that goes to the sink. If it were taken after reading, another part could take it first each time.
-    pub(super) async fn take_number_before_reading(&mut self) -> Result<(), TicketEnd> {
+    pub(super) async fn take_file_number_before_reading(&mut self) -> Result<(), TicketEnd> {
         let (delivery, record) = (&self.components.delivery, self.batch.record());
         let Some((index, _)) = record.frozen_part() else {
             return Ok(());
@@ -127,19 +127,19 @@ impl BatchRun<'_> {
             && record.quarantine.is_none()
             && frozen_for_another_sink(record, index, &sink).is_none()
         {
-            self.take_number(index).await?;
+            self.take_file_number(index).await?;
         }
         Ok(())
     }
 
     /// Takes the number of a frozen part and writes it to the record.
-    pub(super) async fn take_number(&mut self, index: usize) -> Result<u64, TicketEnd> {
+    pub(super) async fn take_file_number(&mut self, index: usize) -> Result<u64, TicketEnd> {
         let sequences = &self.components.sequences;
         let record = self.batch.record();
         match sequences.take(record, index, &self.budgets.work).await? {
             Ok(number) => {
                 let part = self.batch.record().parts.get(index);
-                if part.and_then(|part| part.sequence) != Some(number) {
+                if part.and_then(|part| part.file_number) != Some(number) {
                     self.batch.number(index, number).await?;
                 }
                 Ok(number)
@@ -159,7 +159,7 @@ impl BatchRun<'_> {
         budget: &Budget<'_>,
     ) -> Result<(), TicketEnd> {
         let record = self.batch.record();
-        let numbered = record.parts.get(index).and_then(|part| part.sequence);
+        let numbered = record.parts.get(index).and_then(|part| part.file_number);
         if numbered.is_none() && !self.components.delivery.needs_sequence() {
             return Ok(());
         }

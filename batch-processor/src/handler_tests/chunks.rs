@@ -160,7 +160,7 @@ async fn a_batch_with_a_lost_chunk_is_set_aside_with_what_can_be_read_and_a_noti
         panic!("one notice for the lost chunk: {sent:?}");
     };
     assert!(
-        notice.body.contains("2 events, in the seats 0, 1"),
+        notice.body.contains("2 events lost (seqs 0, 1)"),
         "{}",
         notice.body
     );

@@ -77,7 +77,7 @@ impl Sink for TestSink {
     }
 
     async fn deliver(&self, part: &Part) -> Result<Receipt, SinkError> {
-        self.numbers.lock().unwrap().push(part.sequence);
+        self.numbers.lock().unwrap().push(part.file_number);
         let ids = part
             .items
             .iter()

@@ -43,7 +43,7 @@ async fn with_other(processor: &Processor, state: PartState) {
     let mut record = BatchRecord::open(other(), "arn:q".parse().unwrap(), None, 3, at, START);
     record.parts = vec![PartRecord {
         state,
-        sequence: Some(7),
+        file_number: Some(7),
         ..PartRecord::frozen([0].into_iter().collect(), [0; 32], None)
     }];
     processor.fakes.batch_store.create(&record).await.unwrap();
@@ -75,7 +75,7 @@ async fn a_part_gets_the_next_number_and_gives_it_up_once_it_is_delivered() {
     let processor = numbering(FREE).await;
     assert!(!ticket(&processor).await);
     assert_eq!(numbers(&processor), [Some(8)]);
-    assert_eq!(record(&processor).parts[0].sequence, Some(8));
+    assert_eq!(record(&processor).parts[0].file_number, Some(8));
     let free = Sequence { last: 8, ..FREE };
     assert_eq!(stored(&processor).await, free);
 }

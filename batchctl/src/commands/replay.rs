@@ -155,7 +155,7 @@ async fn replay_all(
 impl PartReport {
     fn of(part: &DeliveredPart, receipt: Option<String>) -> PartReport {
         PartReport {
-            part: part.number,
+            part: part.part_index,
             events: part.members.len(),
             receipt,
         }
@@ -218,7 +218,7 @@ async fn replay(
     sink: &BuiltInSink,
 ) -> Result<String, Failure> {
     let events = events_of(service, record, &part.members).await?;
-    let name = format!("part `{}/{}`", record.batch_id, part.number);
+    let name = format!("part `{}/{}`", record.batch_id, part.part_index);
     if content_hash(&events) != part.hash {
         return Err(Failure::Refused(format!(
             "{name}: its content is not what was delivered; the record does not say which events the part had"
@@ -226,12 +226,12 @@ async fn replay(
     }
     let part = Part {
         batch_id: record.batch_id,
-        number: part.number,
+        part_index: part.part_index,
         source: record.source.clone(),
         batch_key: record.batch_key.clone(),
         closed_at: record.closed_at(),
         period: record.period,
-        sequence: None,
+        file_number: None,
         items: events,
     };
     let mut attempt = 1;

@@ -216,7 +216,7 @@ impl Environment {
         let _ = self.commands.send(command);
     }
 
-    /// Returns whether the process was told to end or has ended.
+    /// Returns whether the process was asked to end, or has ended.
     pub(super) fn is_ending(&self) -> bool {
         // A process that has ended and is not reaped yet has a failed init or a closed runtime state.
         self.ending.load(Ordering::Relaxed) || self.runtime.is_over() || self.is_ended()

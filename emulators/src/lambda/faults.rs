@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-/// Faults of the environments of a function, and notifications for whoever decides about them. The default methods inject no
+/// Faults of the environments of a function, and notifications for their source. The default methods inject no
 /// fault.
 pub trait EnvironmentFaults: Debug + Send + Sync {
     /// Returns after what time the environment of an invocation is killed; `None` to let it run. Is called once at the start

@@ -24,7 +24,7 @@ pub struct FunctionConfig {
     pub variables: BTreeMap<String, String>,
     /// Longest duration of an invocation. The environment is killed after it.
     pub timeout: Duration,
-    /// Configured memory in MB. The process is told, but no limit is enforced.
+    /// Configured memory in MB. The process gets the value, but no limit is enforced.
     pub memory_mb: u32,
     /// Maximum number of invocations that run at once in one environment. If over 1, the process is told by
     /// `AWS_LAMBDA_MAX_CONCURRENCY`.

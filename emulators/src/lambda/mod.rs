@@ -4,7 +4,7 @@
 //! A bootstrap sees what it sees on Lambda: the Runtime API, the environment variables, cold and warm starts, the deadline
 //! with its SIGKILL, and the log pipes. The mapping forms batches and reads responses by Lambda's rules.
 //!
-//! Deliberately absent: freezing idle environments, memory limits (the process is only told the configured size), throttling,
+//! Deliberately absent: freezing idle environments, memory limits (the process only gets the configured size), throttling,
 //! and the slow start of the mapping's pollers.
 //!
 //! The rules are pure functions with their own tests: [`partial_batch_response()`] decides which records are deleted,

@@ -87,7 +87,7 @@ impl Template {
     }
 
     /// Resolves queues, tables and functions. `queue_url` returns the URL of the queue with a [local name](local_name). Leaves out
-    /// variables of functions whose parameter has no value: whoever runs the functions sets them.
+    /// variables of functions whose parameter has no value: the host of the functions sets them.
     ///
     /// # Errors
     /// A parameter that does not exist or has no value, a reference to something that does not exist, an unsupported

@@ -78,7 +78,7 @@ export interface UniqueEventBatchAggregatorProps {
   readonly encryptionKey?: kms.IKey;
   /** The topic that alarms are sent to. By default, none. */
   readonly alarmTopic?: sns.ITopic;
-  /** The topic that is told when an alarm clears; a new stack tells it once for each alarm. By default, none. */
+  /** The topic that gets a message when an alarm clears; a new stack sends one for each alarm. By default, none. */
   readonly okTopic?: sns.ITopic;
   /** The processor of both functions. By default, `Architecture.ARM_64`. */
   readonly architecture?: lambda.Architecture;

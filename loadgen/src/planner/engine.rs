@@ -9,7 +9,7 @@ use super::settings::Settings;
 use super::world::{Event, World};
 use crate::record::Sample;
 
-/// The longest burst that is modelled, in seconds. One that lasts longer is told as not drained.
+/// The longest burst that is modelled, in seconds. One that lasts longer is reported as not drained.
 pub const SECS_MAX: f64 = 14.0 * 24.0 * 3_600.0;
 /// The time between two looks at the growth of the mapping, in seconds.
 const GROW_SECS: f64 = 1.0;

@@ -205,7 +205,7 @@ impl Settings {
         self.batches.seal_when_drained =
             self.burst.messages <= 1_000 && self.burst.shape == Shape::Burst;
         self.batches.verify_delay_secs = Some(2.0);
-        // The stand-ins do not throttle unless they are told to.
+        // The stand-ins throttle only with a limit.
         (self.tables.lock, self.tables.batch, self.tables.quota) =
             (UNLIMITED, UNLIMITED, UNLIMITED);
         (self.tables.key, self.tables.index_lag_secs) = (None, 0.0);

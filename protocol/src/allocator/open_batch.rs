@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::opening::{Opened, Slot};
+use super::opening::{BatchScope, Opened};
 use crate::batch::BatchCounts;
 use crate::ids::{BatchId, BodyHash, ChunkSeat, Seat, Seq};
 use crate::limits::CHUNK_BYTES_MAX;
@@ -47,7 +47,7 @@ pub enum FlushReason {
 #[derive(Debug)]
 pub struct OpenBatch {
     pub(super) id: BatchId,
-    pub(super) slot: Slot,
+    pub(super) slot: BatchScope,
     pub(super) closes_at: Timestamp,
     limits: BatchLimits,
     next_seq: Seq,

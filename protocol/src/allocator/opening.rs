@@ -7,13 +7,13 @@ use crate::time::Timestamp;
 
 /// Each slot has a current batch of its own: an event source; if `BATCH_KEY` is set, a batch key; if `CLOSE_AT` is set, a period.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Slot {
+pub struct BatchScope {
     pub source: SourceArn,
     pub key: Option<BatchKey>,
     pub period: Option<Period>,
 }
 
-impl Slot {
+impl BatchScope {
     /// Returns whether the batch is one of many that are open at once: one of a key or of a period.
     pub fn is_one_of_many(&self) -> bool {
         self.key.is_some() || self.period.is_some()
@@ -25,14 +25,14 @@ impl Slot {
 #[must_use = "an opening that is neither finished nor failed blocks its slot"]
 #[non_exhaustive]
 pub struct Opening {
-    pub slot: Slot,
+    pub slot: BatchScope,
 }
 
 /// An opening whose record is acknowledged and whose ticket is not yet.
 #[derive(Debug)]
 #[must_use = "an opening that is neither finished nor failed blocks its slot"]
 pub struct Recorded {
-    slot: Slot,
+    slot: BatchScope,
     id: BatchId,
     closes_at: Timestamp,
     chunk_claims_expire_at: Option<Timestamp>,
@@ -42,7 +42,7 @@ pub struct Recorded {
 #[derive(Debug)]
 #[must_use = "an opened batch must be handed to the allocator"]
 pub struct Opened {
-    pub(super) slot: Slot,
+    pub(super) slot: BatchScope,
     pub(super) id: BatchId,
     pub(super) closes_at: Timestamp,
     /// The TTL of the batch's claims, if its bodies are in chunks.

@@ -53,7 +53,7 @@ pub fn proven(record: &BatchRecord, released: &SeqSet) -> bool {
         && record.members().is_subset(released)
 }
 
-/// Returns whether the record knows of no event that is still to be delivered, and whoever looked for others found none. Such a batch may
+/// Returns whether the record knows of no event that is still to be delivered, and the last look found no others. Such a batch may
 /// end although deliveries are kept from the sink. If another look finds an event all the same, that event must wait.
 pub fn nothing_to_deliver(record: &BatchRecord) -> bool {
     let was_looked_at = record.sealed_at.is_some() || record.verify_at.is_some();

@@ -102,7 +102,7 @@ pub struct PartRecord {
     /// The sink fingerprint when the part was frozen; absent once the part is delivered or set aside.
     pub sink: Option<String>,
     /// The number of the part among those of its source and batch key, if its sink needs one.
-    pub sequence: Option<u64>,
+    pub file_number: Option<u64>,
 }
 
 impl PartRecord {
@@ -115,7 +115,7 @@ impl PartRecord {
             state: PartState::Frozen,
             rejected: 0,
             sink,
-            sequence: None,
+            file_number: None,
         }
     }
 
@@ -480,7 +480,7 @@ impl BatchRecord {
     /// Returns whether the frozen part has a number, for which the next part of the same source and key waits.
     pub fn has_number(&self) -> bool {
         let part = self.frozen_part().map(|(_, part)| part);
-        part.is_some_and(|part| part.sequence.is_some())
+        part.is_some_and(|part| part.file_number.is_some())
     }
 
     pub(super) fn is_frozen(&self, index: usize) -> bool {

@@ -101,7 +101,7 @@ pub enum BatchWrite {
     },
     /// Moves the due time, because the sweep sent a ticket. Needs: not complete, or a notice that waits; `due_at` unchanged
     /// since the record was read.
-    Reminded {
+    TicketResent {
         /// `due_at` as read.
         was_due_at: Timestamp,
         /// When the sweep should send the next ticket.
@@ -139,7 +139,7 @@ pub enum BatchWrite {
         at: Timestamp,
         /// When DynamoDB may remove the record: [`BatchRecord::kept_until`].
         expires_at: Timestamp,
-        /// The notice to be sent about it. Without one, notices that wait are dropped, because nobody is to be told.
+        /// The notice to be sent about it. Without one, notices that wait are dropped, because they have no target.
         notice: Option<Notice>,
     },
     /// Removes the notices, because all of them were sent. Needs: status and notices as read. A batch in error is due at
@@ -224,7 +224,7 @@ pub fn apply(record: &BatchRecord, write: &BatchWrite) -> Option<BatchRecord> {
             next.leased_by(owner).then_some(())?;
             next.put_aside(*part, set_aside, *set_asides)?;
         }
-        BatchWrite::Reminded { was_due_at, due_at } => {
+        BatchWrite::TicketResent { was_due_at, due_at } => {
             next.remind(*was_due_at, *due_at)?;
         }
         BatchWrite::GiveUp {
@@ -402,8 +402,8 @@ impl BatchRecord {
     fn number(&mut self, owner: &LeaseOwner, index: usize, number: u64) -> Option<()> {
         (self.leased_by(owner) && self.is_frozen(index)).then_some(())?;
         let part = &mut self.parts[index];
-        (part.sequence.is_none() || planted(Bug::SequenceTakenAgain)).then_some(())?;
-        part.sequence = Some(number);
+        (part.file_number.is_none() || planted(Bug::SequenceTakenAgain)).then_some(())?;
+        part.file_number = Some(number);
         Some(())
     }
 
@@ -522,7 +522,7 @@ pub fn already_applied(record: &BatchRecord, write: &BatchWrite) -> bool {
         } => {
             record.leased_by(owner)
                 && record.is_frozen(*index)
-                && record.parts[*index].sequence == Some(*number)
+                && record.parts[*index].file_number == Some(*number)
         }
         BatchWrite::Delivered { owner, index, .. } => {
             record.leased_by(owner)
@@ -535,7 +535,7 @@ pub fn already_applied(record: &BatchRecord, write: &BatchWrite) -> bool {
             owner, set_aside, ..
         } => record.leased_by(owner) && set_aside.is_subset(&record.set_aside),
         // Another sweep sent a ticket, or the batch made progress; in both cases no ticket is needed.
-        BatchWrite::Reminded { .. } => true,
+        BatchWrite::TicketResent { .. } => true,
         BatchWrite::GiveUp { owner, .. } => !record.leased_by(owner),
         BatchWrite::Fail { error, .. } => {
             record.status == Some(Status::Error) && record.error.as_ref() == Some(error)

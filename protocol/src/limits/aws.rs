@@ -1,4 +1,4 @@
-//! Limits of AWS that decide how fast a burst is taken off a queue. The functions do not need them, but whoever computes
+//! Limits of AWS that decide how fast a burst is taken off a queue. The functions do not need them, but code that computes
 //! how long a burst takes does: `loadgen plan`.
 //!
 //! Each limit is quoted from AWS's documentation unless its comment says that somebody measured it.

@@ -157,7 +157,7 @@ pub(super) fn part_value(part: &PartRecord) -> AttributeValue {
     if let Some(sink) = &part.sink {
         map.insert("sink".to_owned(), s(sink));
     }
-    if let Some(number) = part.sequence {
+    if let Some(number) = part.file_number {
         map.insert(SEQUENCE.to_owned(), n(number));
     }
     let state = match &part.state {
@@ -369,7 +369,7 @@ fn read_part(mut part: StoredItem<'_>) -> Result<PartRecord, MalformedItem> {
     })?;
     let sink = part.string("sink")?;
     let rejected = part.number(REJECTED)?.unwrap_or_default();
-    let sequence = part.number(SEQUENCE)?;
+    let file_number = part.number(SEQUENCE)?;
     let state = match required(&mut part, "state", StoredItem::string)?.as_str() {
         // A frozen part is to be delivered, so it must have its members.
         FROZEN if members.is_none() => return Err(part.malformed("members", "missing")),
@@ -390,7 +390,7 @@ fn read_part(mut part: StoredItem<'_>) -> Result<PartRecord, MalformedItem> {
         state,
         rejected,
         sink,
-        sequence,
+        file_number,
     })
 }
 
@@ -447,7 +447,7 @@ mod tests {
             },
             PartRecord {
                 sink: Some("file:///out".to_owned()),
-                sequence: Some(7),
+                file_number: Some(7),
                 ..part(PartState::Frozen)
             },
         ];

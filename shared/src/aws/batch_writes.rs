@@ -62,7 +62,7 @@ fn update_of(batch: BatchId, write: &BatchWrite) -> Update {
             owner,
             index,
             number,
-        } => set_number(owner, *index, *number),
+        } => set_file_number(owner, *index, *number),
         BatchWrite::Delivered {
             owner,
             index,
@@ -83,7 +83,7 @@ fn update_of(batch: BatchId, write: &BatchWrite) -> Update {
             set_aside,
             set_asides,
         } => set_aside_update(owner, *part, set_aside, *set_asides),
-        BatchWrite::Reminded { was_due_at, due_at } => reminded(*was_due_at, *due_at),
+        BatchWrite::TicketResent { was_due_at, due_at } => ticket_resent(*was_due_at, *due_at),
         BatchWrite::GiveUp {
             owner,
             due_at,
@@ -292,7 +292,7 @@ fn accept_sink(owner: &LeaseOwner, index: usize, sink: &str) -> Update {
 }
 
 /// Writes the number of part `index`, by the holder of the lease, while the part is frozen and has none.
-fn set_number(owner: &LeaseOwner, index: usize, number: u64) -> Update {
+fn set_file_number(owner: &LeaseOwner, index: usize, number: u64) -> Update {
     let without = format!("attribute_not_exists(#parts[{index}].#sequence)");
     Update::new(
         format!("{} AND {without}", frozen(index)),
@@ -413,7 +413,7 @@ fn set_aside_update(
 }
 
 /// Moves the due time of a batch that is not complete or has a notice that waits, if no other writer has moved it.
-fn reminded(was_due_at: Timestamp, due_at: Timestamp) -> Update {
+fn ticket_resent(was_due_at: Timestamp, due_at: Timestamp) -> Update {
     Update::new(
         format!("({NOT_COMPLETE} OR attribute_exists(#notices)) AND #dueAt = :was"),
         "SET #dueAt = :dueAt",

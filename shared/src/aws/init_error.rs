@@ -19,20 +19,20 @@ const TIME: Duration = Duration::from_secs(5);
 /// Why a function does not start.
 type StartError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Returns what was started. If that failed, tells Lambda why, so that whoever invokes the function gets the reason and not only that
-/// a process ended. Outside Lambda, nobody is told.
+/// Returns what was started. If that failed, tells Lambda why, so that the caller of the function gets the reason and not only that
+/// a process ended. Outside Lambda, there is no report.
 /// Source: <https://docs.aws.amazon.com/lambda/latest/dg/runtimes-api.html#runtimes-api-initerror> (2026-11).
 ///
 /// # Errors
 /// The error of the start.
 pub async fn started<T>(started: Result<T, StartError>) -> Result<T, StartError> {
     if let (Err(error), Ok(address)) = (&started, std::env::var(RUNTIME_API)) {
-        // Lambda may end the process as soon as it is told.
+        // Lambda may end the process as soon as it has the report.
         error!(%error, "the function does not start");
         let body = json!({"errorType": CONFIGURATION_ERROR, "errorMessage": error.to_string()});
         let reported = tokio::time::timeout(TIME, post(&address, body.to_string())).await;
         if let Err(words) = reported.unwrap_or_else(|_| Err("no reply".to_owned())) {
-            warn!(error = words, "Lambda is not told why the start failed");
+            warn!(error = words, "start failure not reported to Lambda");
         }
     }
     started

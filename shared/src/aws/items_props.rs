@@ -142,11 +142,11 @@ fn parts() -> impl Strategy<Value = PartRecord> {
     ];
     let sink = prop::option::of(text(1..=20));
     let members = seqs().prop_filter("a frozen part has members", |seqs| !seqs.is_empty());
-    let sequence = prop::option::of(any::<u64>());
-    (members, any::<[u8; 32]>(), state, sink, sequence).prop_map(
-        |(members, hash, state, sink, sequence)| PartRecord {
+    let file_number = prop::option::of(any::<u64>());
+    (members, any::<[u8; 32]>(), state, sink, file_number).prop_map(
+        |(members, hash, state, sink, file_number)| PartRecord {
             state,
-            sequence,
+            file_number,
             ..PartRecord::frozen(members, hash, sink)
         },
     )

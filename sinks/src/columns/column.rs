@@ -191,7 +191,7 @@ impl Field {
     fn value<'i>(self, part: &'i Part, item: &'i StoredEvent) -> Option<Cow<'i, str>> {
         let text = match self {
             Field::BatchId => Cow::Owned(part.batch_id.to_string()),
-            Field::Part => Cow::Owned(part.number.to_string()),
+            Field::Part => Cow::Owned(part.part_index.to_string()),
             Field::Seq => Cow::Owned(item.seq.to_string()),
             Field::EventId => Cow::Borrowed(item.event_id.as_str()),
             Field::SqsMessageId => Cow::Borrowed(item.sqs_message_id.as_str()),

@@ -70,7 +70,7 @@ impl Attempt<'_> {
             key: (
                 id.parse().expect("a batch id is a UUID"),
                 // A batch has at most a few hundred parts.
-                i32::try_from(part.number).unwrap_or(i32::MAX),
+                i32::try_from(part.part_index).unwrap_or(i32::MAX),
             ),
             hash: Hash::from_bytes(content_hash(&part.items)),
             ends_at,

@@ -50,7 +50,7 @@ impl PartFiles<'_> {
             sftp,
             address,
             directory: directory_of(part.batch_id, part.batch_key.as_ref()),
-            partial: PartialOf::new(part.batch_id, part.number),
+            partial: PartialOf::new(part.batch_id, part.part_index),
             found: Vec::new(),
         };
         let path = format!("{}/{}", address.path, files.directory);
@@ -180,7 +180,7 @@ impl PartFiles<'_> {
 
     /// Gives a complete file its name if the name is free; returns whether it was.
     ///
-    /// OpenSSH refuses to rename to a name that is taken, whoever took it since `exists`. Other servers may replace the file:
+    /// OpenSSH refuses to rename to a name that is taken, even if it was taken since `exists`. Other servers may replace the file:
     /// the protocol lets them.
     async fn publish(&self, partial: &str, name: &str) -> Result<bool, SinkError> {
         if self.exists(name).await? {

@@ -167,7 +167,7 @@ impl Placeholder {
         let part = facts.part;
         Ok(match &self.value {
             Value::Batch => part.batch_id.to_string(),
-            Value::Part => part.number.to_string(),
+            Value::Part => part.part_index.to_string(),
             Value::Source => queue_name(&part.source).to_owned(),
             Value::Key => match (facts.target, &part.batch_key) {
                 (Target::Record(_), None) => String::new(),
@@ -180,7 +180,7 @@ impl Placeholder {
                 }
             },
             Value::Sequence => {
-                let number = part.sequence.ok_or_else(|| LayoutError::NoSequence {
+                let number = part.file_number.ok_or_else(|| LayoutError::NoSequence {
                     placeholder: self.written.clone(),
                 })?;
                 number.to_string()

@@ -22,7 +22,7 @@ fn parsed(text: &str) -> Template {
 fn keyed() -> Part {
     Part {
         batch_key: Some("Zoë".parse().unwrap()),
-        sequence: Some(42),
+        file_number: Some(42),
         period: Some(Period {
             begins: Timestamp::from_ms(1_795_478_400_000),
             ends: Timestamp::from_ms(1_795_564_800_000),
@@ -95,7 +95,7 @@ fn a_value_that_does_not_fit_is_an_error_and_never_cut() {
     );
     let mut keyed = keyed();
     keyed.batch_key = Some("日".parse().unwrap());
-    keyed.sequence = None;
+    keyed.file_number = None;
     let totals = Totals::of([].into_iter());
     let text = |template: &str, part: &Part| {
         let facts = Facts {

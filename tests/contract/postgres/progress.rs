@@ -145,7 +145,7 @@ async fn processors_of_two_deployments_never_mix_their_rows() {
     let rig = Rig::start(&format!("{TABLES} {ORDERS}")).await;
     for number in 0..4 {
         let mut part = part(&orders());
-        part.number = number;
+        part.part_index = number;
         let url = rig.server.url();
         let [one, other] =
             [COLUMNS, OTHER].map(|columns| rig.sink_at(&url, Some(columns), REJECTS_MAX));

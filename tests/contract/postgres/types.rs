@@ -67,7 +67,7 @@ async fn a_column_of_any_type_takes_valid_values_and_refuses_values_that_it_woul
         .await;
         let body = |value: &str| format!(r#"{{"value":"{value}"}}"#);
         let mut part = part(&[body(value), body(refused), r#"{"value":null}"#.to_owned()]);
-        part.number = index;
+        part.part_index = index;
         let receipt = delivered(&sink, &part).await;
         let rows = rig
             .texts("SELECT concat_ws(' ', id, twice, quote_nullable(\"an \"\"odd\"\" name\"::text)) FROM events ORDER BY id")

@@ -4,7 +4,7 @@
 //! | file | incidents |
 //! |---|---|
 //! | `page`, `alarms`, `expression` | reads pages and runs their commands; evaluates alarms; metric math |
-//! | `sink` | the sink is down; it refuses a batch for good |
+//! | `sink` | the sink is down; it refuses a batch permanently |
 //! | `input` | poison messages; a wrong event id |
 //! | `functions` | a batch-processor that is killed; expired credentials; a bad configuration |
 //! | `notices` | notices cannot be sent |

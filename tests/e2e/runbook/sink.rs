@@ -66,7 +66,7 @@ async fn a_batch_that_the_sink_refuses_is_found_discarded_and_redriven() {
     let mut setup = Setup::new().quick().window(2).one_aggregator_environment();
     setup.options.sweep_every = Some(Duration::from_millis(500));
     let rig = setup.start().await;
-    let mut page = Rehearsal::of(&rig, "The sink refuses a batch for good");
+    let mut page = Rehearsal::of(&rig, "The sink refuses a batch permanently");
     let workload = workload(32, 60, 0.0);
     claim(&rig, &workload, 0..40).await;
     let refused = &rig.only_batch().await;

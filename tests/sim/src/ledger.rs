@@ -137,11 +137,11 @@ pub struct Delivered {
 pub struct Brought {
     pub key: String,
     pub batch: BatchId,
-    pub number: usize,
+    pub part_index: usize,
     /// The source and the batch key.
     pub scope: SequenceScope,
     /// The number among the parts of the scope, if the sink needs one.
-    pub sequence: Option<u64>,
+    pub file_number: Option<u64>,
     /// Hash of the rendered part.
     pub rendered: String,
     /// The sink fingerprint.

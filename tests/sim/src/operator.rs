@@ -39,7 +39,7 @@ impl World {
         let is_edited = [
             "is not what was frozen",
             "is not what was claimed",
-            "; lost are ",
+            " lost (seqs ",
         ]
         .iter()
         .any(|words| error.contains(words));

@@ -83,12 +83,12 @@ impl Environment {
         Brought {
             key: part.key(),
             batch: part.batch_id,
-            number: part.number,
+            part_index: part.part_index,
             scope: SequenceScope {
                 source: part.source.clone(),
                 batch_key: part.batch_key.clone(),
             },
-            sequence: part.sequence,
+            file_number: part.file_number,
             rendered: rendered.to_hex().to_string(),
             fingerprint: self.fingerprint(),
             hash: content_hash(&part.items),

@@ -46,8 +46,8 @@ use crate::plan::Plan;
 use crate::queue::Queue;
 use crate::schedule::{Effect, Happening, Schedule};
 
-/// The sink's error when it refuses a part for good.
-pub const REFUSAL: &str = "the simulated sink refuses this part for good";
+/// The sink's error when it refuses a part permanently.
+pub const REFUSAL: &str = "the simulated sink refuses this part permanently";
 
 /// Everything outside the functions.
 pub struct World {

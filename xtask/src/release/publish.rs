@@ -1,4 +1,4 @@
-//! Checks the crates that others use: they can be published, and their version says what changed for whoever uses them.
+//! Checks the crates that others use: they can be published, and their version says what changed for their users.
 
 use std::process::Command;
 

@@ -69,7 +69,7 @@ async fn each_key_has_its_own_quota_and_what_is_beyond_it_goes_to_the_quarantine
     assert_eq!(
         reasons(&aggregator),
         [
-            "`QUOTA`: beyond it: got more than 2 events of the key from 0 to 86400000 (milliseconds since 1970)"
+            "`QUOTA` exceeded: more than 2 events for this key from 1970-01-01T00:00:00Z to 1970-01-02T00:00:00Z"
         ]
     );
     assert_eq!(only_batch(&aggregator).confirmed, 4);
@@ -171,7 +171,7 @@ async fn an_event_of_a_quota_long_ago_goes_to_the_quarantine() {
     assert_eq!(
         reasons(&aggregator),
         [
-            "`QUOTA_TIME`: got 0 (milliseconds since 1970), expected a time in a period that ended at most 30 days ago"
+            "`QUOTA_TIME`: got 1970-01-01T00:00:00Z, expected a time in a period that ended at most 30 days ago"
         ]
     );
 }

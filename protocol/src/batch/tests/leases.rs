@@ -83,7 +83,7 @@ fn a_lease_makes_the_batch_due_after_its_end() {
 #[test]
 fn a_reminder_moves_the_due_time_only_if_it_is_unchanged() {
     let record = opened();
-    let remind = |was_due_at| BatchWrite::Reminded {
+    let remind = |was_due_at| BatchWrite::TicketResent {
         was_due_at,
         due_at: at(700),
     };

@@ -113,7 +113,7 @@ fn a_write_is_recognised_where_it_applied_and_nowhere_else() {
     let other_members: Change = |record| record.parts[0].members = (0..2).collect();
     let other_hash: Change = |record| record.parts[0].hash = [8; 32];
     let other_sink: Change = |record| record.parts[0].sink = Some("a third".to_owned());
-    let other_number: Change = |record| record.parts[0].sequence = Some(8);
+    let other_number: Change = |record| record.parts[0].file_number = Some(8);
     let no_parts: Change = |record| record.parts.clear();
     let less_set_aside: Change = |record| record.set_aside = (0..2).collect();
     let not_in_error: Change = |record| record.status = Some(Status::Processing);

@@ -204,27 +204,27 @@ proptest! {
 
     #[test]
     fn a_follower_is_dropped_only_with_the_content_of_the_message_that_holds_the_event(
-        case in cases(), follower in candidates(), fails in prop::bool::weighted(0.1),
+        case in cases(), repeat in candidates(), fails in prop::bool::weighted(0.1),
     ) {
-        // The write of a leader that replaces an item may succeed or fail.
-        let leader = &case.candidate;
+        // The write of a first that replaces an item may succeed or fail.
+        let first = &case.candidate;
         let (outcome, winner) = match case.verdict() {
             _ if fails => (Outcome::Failed, None),
             Verdict::Done(outcome) => (outcome, Some(&case.item)),
             Verdict::Replace { .. } | Verdict::Live(_) => (Outcome::Claimed, None),
         };
-        let followed = classify_follower(&follower, leader, outcome, winner);
-        if follower.sqs_message_id == leader.sqs_message_id {
+        let followed = classify_repeat(&repeat, first, outcome, winner);
+        if repeat.sqs_message_id == first.sqs_message_id {
             prop_assert_eq!(followed, outcome);
         } else if followed.response(case.rule) == Response::Success {
             prop_assert_eq!(followed, Outcome::Duplicate);
             let holder = match outcome {
-                Outcome::Claimed | Outcome::Redelivered => leader.body_hash,
+                Outcome::Claimed | Outcome::Redelivered => first.body_hash,
                 _ => case.item.body_hash,
             };
-            prop_assert_eq!(follower.body_hash, holder);
+            prop_assert_eq!(repeat.body_hash, holder);
             prop_assert_ne!(outcome, Outcome::Failed);
-            // The leader's delivery must still be within its window.
+            // The delivery of the first message must still be within its window.
             prop_assert_ne!(outcome, Outcome::RedeliveredLate);
         }
     }

@@ -50,33 +50,33 @@ fn a_message_relies_on_a_claim_if_it_is_acknowledged_for_it() {
 fn a_follower_is_never_acknowledged_on_a_failed_leader() {
     let (m1, m2, m3) = (message("m1", "a"), message("m2", "a"), message("m3", "b"));
     assert_eq!(
-        classify_follower(&m2, &m1, Outcome::Failed, None),
+        classify_repeat(&m2, &m1, Outcome::Failed, None),
         Outcome::Failed
     );
     assert_eq!(
-        classify_follower(&m2, &m1, Outcome::Unstorable, None),
+        classify_repeat(&m2, &m1, Outcome::Unstorable, None),
         Outcome::Failed
     );
     assert_eq!(
-        classify_follower(&m2, &m1, Outcome::Claimed, None),
+        classify_repeat(&m2, &m1, Outcome::Claimed, None),
         Outcome::Duplicate
     );
     assert_eq!(
-        classify_follower(&m3, &m1, Outcome::Claimed, None),
+        classify_repeat(&m3, &m1, Outcome::Claimed, None),
         Outcome::Conflict
     );
     let again = message("m1", "a");
     assert_eq!(
-        classify_follower(&again, &m1, Outcome::Claimed, None),
+        classify_repeat(&again, &m1, Outcome::Claimed, None),
         Outcome::Claimed
     );
     let winner = tombstone(&m3, 2_000_000);
     assert_eq!(
-        classify_follower(&m2, &m1, Outcome::Conflict, Some(&winner)),
+        classify_repeat(&m2, &m1, Outcome::Conflict, Some(&winner)),
         Outcome::Conflict
     );
     assert_eq!(
-        classify_follower(&m3, &m1, Outcome::Conflict, Some(&winner)),
+        classify_repeat(&m3, &m1, Outcome::Conflict, Some(&winner)),
         Outcome::Failed
     );
 }
@@ -93,7 +93,7 @@ fn repro_a_duplicate_beside_a_late_redelivery_of_a_forgotten_event_was_dropped()
     assert_eq!(outcome.response(DuplicateRule::Drop), Response::Success);
     // Both are in one SQS event: the second must be redelivered and claim the event itself.
     assert_eq!(
-        classify_follower(&second, &first, outcome, Some(&forgotten)),
+        classify_repeat(&second, &first, outcome, Some(&forgotten)),
         Outcome::Failed
     );
 }

@@ -196,12 +196,12 @@ fn repro_a_duplicate_was_dropped_beside_a_redelivery_of_a_message_that_was_set_a
     let mut item = live(&m2, seat(1, 3));
     let until = Timestamp::from_ms(2_000_000);
     item.past.insert(m1.sqs_message_id.clone(), until);
-    let Verdict::Done(leader) = classify(&m1, None, &item, DuplicateRule::Drop, NOW) else {
+    let Verdict::Done(first) = classify(&m1, None, &item, DuplicateRule::Drop, NOW) else {
         panic!("the message of a past delivery is done");
     };
-    assert_eq!(leader.response(DuplicateRule::Drop), Response::Success);
-    let follower = classify_follower(&m3, &m1, leader, Some(&item));
-    assert_eq!(follower, Outcome::Failed);
+    assert_eq!(first.response(DuplicateRule::Drop), Response::Success);
+    let repeat = classify_repeat(&m3, &m1, first, Some(&item));
+    assert_eq!(repeat, Outcome::Failed);
 }
 
 #[test]

@@ -75,7 +75,7 @@ fn leases() -> Vec<BatchWrite> {
         lease(Some(OperatorDecision::Quarantine)),
         give_up(None),
         give_up(Some(AT)),
-        BatchWrite::Reminded {
+        BatchWrite::TicketResent {
             was_due_at: AT,
             due_at: AT,
         },

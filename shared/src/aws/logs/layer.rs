@@ -8,7 +8,7 @@ use tracing_subscriber::registry::LookupSpan;
 
 use super::line::{Fields, Recorder};
 use crate::config::{LogFormat, LogSettings};
-use crate::discretion::Discretion;
+use crate::redaction::Discretion;
 
 /// The crates whose lines at DEBUG and TRACE are logged. Others, such as the SDK, log whole requests there, with bodies.
 const OWN_CRATES: [&str; 5] = [
@@ -28,7 +28,7 @@ fn is_allowed(metadata: &Metadata<'_>) -> bool {
 /// Passes each line to `write`.
 pub(super) struct LogLayer<W> {
     format: LogFormat,
-    discretion: Discretion,
+    redaction: Discretion,
     write: W,
 }
 
@@ -36,7 +36,7 @@ impl<W: Fn(&str)> LogLayer<W> {
     pub(super) fn new(settings: LogSettings, write: W) -> LogLayer<W> {
         LogLayer {
             format: settings.format,
-            discretion: Discretion {
+            redaction: Discretion {
                 event_ids: settings.event_ids,
             },
             write,
@@ -46,7 +46,7 @@ impl<W: Fn(&str)> LogLayer<W> {
     fn recorder<'f>(&self, fields: &'f mut Fields) -> Recorder<'f> {
         Recorder {
             fields,
-            discretion: self.discretion,
+            redaction: self.redaction,
         }
     }
 }

@@ -7,7 +7,7 @@ use tracing::Level;
 use tracing::field::{Field, Visit};
 
 use crate::config::LogFormat;
-use crate::discretion::Discretion;
+use crate::redaction::Discretion;
 
 /// The field with the words of an event.
 const MESSAGE: &str = "message";
@@ -95,12 +95,12 @@ impl fmt::Display for Text<'_> {
 /// Records the values of an event or span.
 pub(super) struct Recorder<'a> {
     pub(super) fields: &'a mut Fields,
-    pub(super) discretion: Discretion,
+    pub(super) redaction: Discretion,
 }
 
 impl Recorder<'_> {
     fn record(&mut self, field: &Field, value: impl Into<Value>) {
-        if self.discretion.allows_field(field.name()) {
+        if self.redaction.allows_field(field.name()) {
             self.fields.set(field.name(), value.into());
         }
     }
@@ -108,7 +108,7 @@ impl Recorder<'_> {
 
 impl Visit for Recorder<'_> {
     fn record_str(&mut self, field: &Field, value: &str) {
-        let value = self.discretion.filtered(value).into_owned();
+        let value = self.redaction.filtered(value).into_owned();
         self.record(field, value);
     }
 

@@ -1,7 +1,7 @@
 //! The log of a function: lines on standard output, from where Lambda takes them to CloudWatch Logs.
 //!
 //! A line has the fields of its event and of the spans around it, so every line of an invocation has its request id, and
-//! every line about a batch the batch's id. [`discretion`](crate::discretion) leaves out what comes from messages.
+//! every line about a batch the batch's id. [`redaction`](crate::redaction) leaves out what comes from messages.
 //!
 //! The formatter of `tracing-subscriber` is not used: it cannot leave fields out, and it would bring a second writer of
 //! JSON into the executable.

@@ -9,7 +9,7 @@ use protocol::time::Timestamp;
 
 use crate::pauses::{KnownPause, Subject};
 
-/// P7 no stranding: a paused batch waits where it is. Whoever takes its lease after the pause was made delivers nothing of it.
+/// P7 no stranding: a paused batch waits where it is. A processor that takes its lease after the pause was made delivers nothing of it.
 pub fn p7_no_delivery_begins_in_a_pause(
     pauses: &[KnownPause],
     subject: &Subject,

@@ -225,7 +225,7 @@ impl World {
             reasons.extend(["is not what was frozen", "is not what was claimed"]);
         }
         if self.plan.standstill_days > Some(self.plan.chunk_days) || self.plan.faults.damage > 0.0 {
-            reasons.push("; lost are ");
+            reasons.push(" lost (seqs ");
         }
         if self.plan.denial.is_some() {
             reasons.push(DENIED);

@@ -102,13 +102,13 @@ impl World {
         self.note("chunk damaged", || format!("{chunk} line {index}"));
     }
 
-    /// The quarantine gets a message about a lost chunk, which names the seats whose events are lost: everybody whose event
-    /// it is, is told.
+    /// The quarantine gets a message about a lost chunk, which names the seats whose events are lost.
     pub fn chunk_reported_lost(&mut self, chunk: ChunkId, notice: &str) {
         let Some(record) = self.batches.get(chunk.batch) else {
             return;
         };
-        let (_, text) = notice.split_once("in the seats ").unwrap_or_default();
+        let (_, text) = notice.split_once("lost (seqs ").unwrap_or_default();
+        let text = text.trim_end_matches(')');
         let mut seats: SeqSet = text
             .split(", ")
             .filter_map(|seat| seat.parse::<Seq>().ok())

@@ -23,7 +23,7 @@ impl World {
         if let Some(first) = self.ledger.parts.get(&key).cloned() {
             self.note("part repeated", || key.clone());
             let number = self.ledger.numbers.get(&key).copied();
-            let check = checks::inv31_a_part_keeps_its_number(&key, number, part.sequence);
+            let check = checks::inv31_a_part_keeps_its_number(&key, number, part.file_number);
             self.check(check);
             if !self.ledger.accepted.contains(&key) {
                 let check = checks::p5_a_key_means_one_content(&key, &first, &brought);
@@ -32,7 +32,7 @@ impl World {
             return;
         }
         let record = self.batches.get(part.batch);
-        let frozen = record.and_then(|record| Some(record.parts.get(part.number)?.hash));
+        let frozen = record.and_then(|record| Some(record.parts.get(part.part_index)?.hash));
         self.check(checks::p5_a_part_is_what_was_frozen(
             &key, frozen, part.hash,
         ));
@@ -80,12 +80,12 @@ impl World {
 
     /// Records that the sink got a part with a number, and checks that it is the next one.
     fn number_given(&mut self, part: &Brought) {
-        let Some(number) = part.sequence else {
+        let Some(number) = part.file_number else {
             return;
         };
         self.ledger.numbers.insert(part.key.clone(), number);
         // An operator who sets a part aside accepts that the sink may have it, and that the next part gets its number.
-        if self.ledger.aside.contains(&(part.batch, part.number)) {
+        if self.ledger.aside.contains(&(part.batch, part.part_index)) {
             return;
         }
         let numbered = self.ledger.numbered.entry(part.scope.clone());
@@ -98,7 +98,7 @@ impl World {
         let before = numbered.last().map_or(0, |(_, _, number)| *number);
         let check = checks::inv31_numbers_have_no_gaps(&part.key, &part.scope, before, number);
         self.check(check);
-        numbered.push((part.batch, part.number, number));
+        numbered.push((part.batch, part.part_index, number));
         self.ledger.numbered.insert(part.scope.clone(), numbered);
     }
 

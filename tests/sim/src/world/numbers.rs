@@ -50,7 +50,7 @@ impl World {
             && plan.faults.apply_late == 0.0
             && plan.faults.late_record == 0.0;
         let part = record.frozen_part().map(|(_, part)| part);
-        let has_none = part.is_none_or(|part| part.sequence.is_none());
+        let has_none = part.is_none_or(|part| part.file_number.is_none());
         let look = self.ledger.looks.get(&environment);
         let name = Sequence::name(&SequenceScope::of(record));
         let look = look.filter(|look| look.name == name);

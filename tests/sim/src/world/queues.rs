@@ -157,7 +157,7 @@ impl World {
                 if let Some(chunk) = chunk_id(message.sqs_message_id.as_str()) {
                     self.chunk_reported_lost(chunk, &message.body);
                 }
-                if message.reason.starts_with("`QUOTA`: beyond") {
+                if message.reason.starts_with("`QUOTA` exceeded") {
                     self.beyond_quota(message);
                 }
                 if let Some(sent) = self.ledger.message(&message.sqs_message_id).cloned() {

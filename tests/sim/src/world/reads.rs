@@ -77,7 +77,7 @@ impl World {
                     self.check(checks::p13_a_look_reads_four_items(batch, is_frozen, read));
                 } else if let Some(part) = frozen
                     && self.plan.events_per_second > 0
-                    && (!self.plan.sequence || part.sequence.is_some())
+                    && (!self.plan.sequence || part.file_number.is_some())
                 {
                     *self.ledger.read_in_vain.entry(batch).or_default() += part.count;
                 }
