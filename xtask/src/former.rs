@@ -11,8 +11,8 @@ use anyhow::{Context, ensure};
 
 use crate::tools::{root, run_cargo, status, target_dir};
 
-/// The revision of the last release, 0.1.0. Set this, and record fixtures, when a release is made: see CONTRIBUTING.md.
-pub const LAST_RELEASE: &str = "067115f5edfb";
+/// The revision of the last release, 0.2.0. Set this, and record fixtures, when a release is made: see CONTRIBUTING.md.
+pub const LAST_RELEASE: &str = "610bed74ba9d";
 
 /// Settings of a profile that builds in a few minutes. The functions only run for tests, and what they compute does not
 /// depend on it.
