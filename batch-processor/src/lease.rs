@@ -15,7 +15,7 @@ use protocol::retry::RetryPolicy;
 use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
 use shared::ports::{BatchStore, PortError, StoredEvent};
-use shared::redaction::Discretion;
+use shared::redaction::Redaction;
 use shared::retry::{Budget, Written};
 use sinks::{Part, Receipt};
 use tracing::{error, info, warn};
@@ -221,11 +221,7 @@ impl LeasedBatch<'_> {
             batch_key: self.record.batch_key.clone(),
             closed_at: self.record.closed_at(),
             period: self.record.period,
-            file_number: self
-                .record
-                .parts
-                .get(index)
-                .and_then(|part| part.file_number),
+            file_number: self.record.file_number(index),
             items,
         }
     }
@@ -453,7 +449,7 @@ impl LeasedBatch<'_> {
 
     /// Returns the notice of an error. What comes from messages is only in the record.
     fn notice_of(&self, error: &str) -> Notice {
-        let error = Discretion { event_ids: false }.filtered(error);
+        let error = Redaction { event_ids: false }.filtered(error);
         Notice::of_error(&self.record, &error, self.budgets.work.clock.now())
     }
 

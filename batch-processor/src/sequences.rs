@@ -46,8 +46,7 @@ impl Sequences {
         index: usize,
         budget: &Budget<'_>,
     ) -> Result<Result<u64, PartId>, PortError> {
-        let written = record.parts.get(index).and_then(|part| part.file_number);
-        if let Some(number) = written
+        if let Some(number) = record.file_number(index)
             && !planted(Bug::SequenceTakenAgain)
         {
             return Ok(Ok(number));

@@ -19,12 +19,12 @@ const LEFT_OUT: char = '…';
 
 /// What log lines may contain.
 #[derive(Clone, Copy, Debug)]
-pub struct Discretion {
+pub struct Redaction {
     /// Whether event ids and batch keys may be in a line.
     pub event_ids: bool,
 }
 
-impl Discretion {
+impl Redaction {
     /// Returns whether a line may have a field of this name.
     pub fn allows_field(self, name: &str) -> bool {
         self.event_ids || !FIELDS.contains(&name)
@@ -58,8 +58,8 @@ mod tests {
 
     #[test]
     fn nothing_between_the_marks_is_left_whatever_it_contains() {
-        let never = Discretion { event_ids: false };
-        let allowed = Discretion { event_ids: true };
+        let never = Redaction { event_ids: false };
+        let allowed = Redaction { event_ids: true };
         for (text, hidden, shown) in [
             ("no marks", "no marks", "no marks"),
             (

@@ -138,8 +138,7 @@ impl BatchRun<'_> {
         let record = self.batch.record();
         match sequences.take(record, index, &self.budgets.work).await? {
             Ok(number) => {
-                let part = self.batch.record().parts.get(index);
-                if part.and_then(|part| part.file_number) != Some(number) {
+                if self.batch.record().file_number(index) != Some(number) {
                     self.batch.number(index, number).await?;
                 }
                 Ok(number)
@@ -159,8 +158,7 @@ impl BatchRun<'_> {
         budget: &Budget<'_>,
     ) -> Result<(), TicketEnd> {
         let record = self.batch.record();
-        let numbered = record.parts.get(index).and_then(|part| part.file_number);
-        if numbered.is_none() && !self.components.delivery.needs_sequence() {
+        if record.file_number(index).is_none() && !self.components.delivery.needs_sequence() {
             return Ok(());
         }
         let sequences = &self.components.sequences;

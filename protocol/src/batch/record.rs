@@ -477,21 +477,23 @@ impl BatchRecord {
         (part.state == PartState::Frozen).then_some((index, part))
     }
 
+    /// Returns the number of part `index`, if it has one.
+    pub fn file_number(&self, index: usize) -> Option<u64> {
+        self.parts.get(index)?.file_number
+    }
+
     /// Returns whether the frozen part has a number, for which the next part of the same source and key waits.
     pub fn has_number(&self) -> bool {
-        let part = self.frozen_part().map(|(_, part)| part);
-        part.is_some_and(|part| part.file_number.is_some())
+        let part = self.frozen_part();
+        part.is_some_and(|(_, part)| part.file_number.is_some())
     }
 
     pub(super) fn is_frozen(&self, index: usize) -> bool {
-        let part = self.parts.get(index);
-        part.is_some_and(|part| part.state == PartState::Frozen)
+        self.parts.get(index).map(|part| &part.state) == Some(&PartState::Frozen)
     }
 
     pub(super) fn leased_by(&self, owner: &LeaseOwner) -> bool {
-        self.lease
-            .as_ref()
-            .is_some_and(|lease| lease.owner == *owner)
+        self.lease.as_ref().map(|lease| &lease.owner) == Some(owner)
             || planted(Bug::WritesWithoutLease)
     }
 }

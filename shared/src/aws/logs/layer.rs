@@ -8,7 +8,7 @@ use tracing_subscriber::registry::LookupSpan;
 
 use super::line::{Fields, Recorder};
 use crate::config::{LogFormat, LogSettings};
-use crate::redaction::Discretion;
+use crate::redaction::Redaction;
 
 /// The crates whose lines at DEBUG and TRACE are logged. Others, such as the SDK, log whole requests there, with bodies.
 const OWN_CRATES: [&str; 5] = [
@@ -28,7 +28,7 @@ fn is_allowed(metadata: &Metadata<'_>) -> bool {
 /// Passes each line to `write`.
 pub(super) struct LogLayer<W> {
     format: LogFormat,
-    redaction: Discretion,
+    redaction: Redaction,
     write: W,
 }
 
@@ -36,7 +36,7 @@ impl<W: Fn(&str)> LogLayer<W> {
     pub(super) fn new(settings: LogSettings, write: W) -> LogLayer<W> {
         LogLayer {
             format: settings.format,
-            redaction: Discretion {
+            redaction: Redaction {
                 event_ids: settings.event_ids,
             },
             write,

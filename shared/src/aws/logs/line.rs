@@ -7,7 +7,7 @@ use tracing::Level;
 use tracing::field::{Field, Visit};
 
 use crate::config::LogFormat;
-use crate::redaction::Discretion;
+use crate::redaction::Redaction;
 
 /// The field with the words of an event.
 const MESSAGE: &str = "message";
@@ -95,7 +95,7 @@ impl fmt::Display for Text<'_> {
 /// Records the values of an event or span.
 pub(super) struct Recorder<'a> {
     pub(super) fields: &'a mut Fields,
-    pub(super) redaction: Discretion,
+    pub(super) redaction: Redaction,
 }
 
 impl Recorder<'_> {
