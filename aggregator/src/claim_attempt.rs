@@ -75,7 +75,7 @@ pub struct Replacement {
 /// A candidate whose outcome is known.
 #[derive(Debug)]
 pub struct Settled {
-    /// The position of the candidate among the firsts of the invocation.
+    /// The position of the candidate among those that are the first with their event id in the invocation.
     pub first: usize,
     pub outcome: Outcome,
     /// The item that holds the event, if it is not this candidate's.

@@ -53,7 +53,7 @@ pub struct ClaimRounds {
 struct Candidates<'a> {
     /// The first message of each event id. The outcome of each later message follows from that of the first.
     firsts: &'a [&'a Record],
-    /// The positions of the firsts that wait for a seat, by slot, in the order of the event.
+    /// The positions of those first messages that wait for a seat, by slot, in the order of the event.
     waiting: BTreeMap<&'a BatchScope, VecDeque<usize>>,
     settled: Vec<Settled>,
 }
@@ -88,7 +88,7 @@ impl ClaimRounds {
         }
     }
 
-    /// Claims the events of all firsts. Returns an outcome for each, in any order; `Claimed` only if the claim was
+    /// Claims the event of each first message. Returns an outcome for each, in any order; `Claimed` only if the claim was
     /// counted.
     pub async fn claim_all<'a>(
         &'a self,
@@ -343,7 +343,7 @@ impl ClaimRounds {
 }
 
 impl<'a> Candidates<'a> {
-    /// Settles the firsts whose events are claimed by claims that the environment remembers. All others wait for seats.
+    /// Settles the messages whose events are claimed by claims that the environment remembers. All others wait for seats.
     fn new(
         firsts: &'a [&'a Record],
         allocator: &SharedAllocator,

@@ -61,7 +61,7 @@ pub async fn wait_for_change(change: Notified<'_>, budget: &Budget<'_>, longest:
 /// A candidate with a seat. If it is dropped before it is settled, for example by a panic, its seat counts as uncertain.
 #[derive(Debug)]
 pub struct Seated<'a> {
-    /// The position of the candidate among the firsts of the invocation.
+    /// The position of the candidate among those that are the first with their event id in the invocation.
     pub first: usize,
     pub candidate: &'a Candidate,
     pub seat: Seat,

@@ -85,9 +85,10 @@ fn encode<T: NamedItem>(value: &T) -> Attributes {
 /// # Errors
 /// An item that this program cannot read is [`PortError::Refused`], with its name and attribute.
 pub fn versioned<T: NamedItem>(name: &str, item: Document) -> Result<Versioned<T>, PortError> {
-    let value = match item.version {
-        0 => T::default(),
-        _ => {
+    // An item that was made by hand may have the version 0 as well.
+    let value = match item == Document::default() {
+        true => T::default(),
+        false => {
             let map = AttributeValue::M(item.attributes.into_iter().collect());
             let map = Deserializer::from_attribute_value(map);
             serde_path_to_error::deserialize(map).map_err(|error| refused(name, &error))?

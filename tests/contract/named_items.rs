@@ -253,6 +253,18 @@ async fn a_quota_item_outlasts_its_period_and_keeps_an_attribute_of_a_later_vers
 }
 
 #[tokio::test]
+async fn an_item_with_version_0_that_was_made_by_hand_is_read() {
+    let client = dynamo::dynamodb();
+    let table = table_with_quota(&client).await;
+    let first = AttributeValue::N("0".to_owned());
+    edit(&client, &table, "version", Some(first)).await;
+    let store: &dyn NamedItems = &DynamoNamedItems::new(client.clone(), &table);
+    let scope = quota_scope("customer", 1_000, 2_000);
+    let read = store.get::<QuotaAccount>(&scope).await.unwrap();
+    assert_eq!((read.value, read.version), (reserved(), 0));
+}
+
+#[tokio::test]
 async fn an_edited_item_is_refused_with_its_name_and_attribute() {
     let client = dynamo::dynamodb();
     let number = |text: &str| Some(AttributeValue::N(text.to_owned()));
