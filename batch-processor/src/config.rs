@@ -54,7 +54,7 @@ const DELIVERY_MAX_PER_SECOND: Variable<Number<u64>> = Variable {
 };
 
 /// The configuration of the batch-processor, as read from its environment.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Config {
     /// The variables that both functions read.
     pub common: Common,

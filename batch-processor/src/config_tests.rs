@@ -67,7 +67,7 @@ fn every_wrong_variable_is_named_in_one_message() {
         "`SINK_HEADER`: wrong value: got `yes`, expected `on` or `off`",
         "`SINK_COMPRESSION`: wrong value: got `zip`, expected `none`, `gzip` or `zstd`",
         "`SINK_TIMEOUT`: wrong value: got `0`, expected a whole number of seconds from 1 to 900",
-        "`SINK_REJECTS`: wrong sink: got `log:`, expected `file:///directory` or `s3://bucket/prefix`",
+        "`SINK_REJECTS`: wrong value: got `log:`: expected `file:///directory` or `s3://bucket/prefix`",
         "`SINK_PAYLOADS`: wrong value: got `log:`: expected `s3://bucket/prefix`",
     ] {
         assert!(text.contains(words), "{words} in {text}");

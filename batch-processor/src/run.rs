@@ -15,11 +15,7 @@ use shared::config::{
 use shared::traces;
 use shared::wire::Ticket;
 use sinks::columns_source::with_columns;
-use sinks::config::{
-    SINK, SINK_HOST_KEY, SINK_PASSWORD, SINK_PAYLOADS, SINK_REJECTS, SINK_SECRET,
-    SINK_SECRET_HEADER, SINK_TABLE,
-};
-use sinks::{BuiltInSink, Sink};
+use sinks::{BuiltInSink, SINK, Sink, own_settings};
 use tracing::info;
 
 use crate::config::Config;
@@ -28,16 +24,6 @@ use crate::event::Event;
 use crate::handler::Handler;
 use crate::invocation::Invocation;
 
-/// The settings that only the built-in sinks read, without `SINK` itself.
-const BUILT_IN: [&str; 7] = [
-    SINK_REJECTS.name,
-    SINK_PAYLOADS.name,
-    SINK_SECRET.name,
-    SINK_SECRET_HEADER.name,
-    SINK_TABLE.name,
-    SINK_PASSWORD.name,
-    SINK_HOST_KEY.name,
-];
 /// The value of `SINK` with a sink of your own. Nothing reads it but the rules of the other settings.
 const OWN_SINK: &str = "log:";
 
@@ -66,9 +52,8 @@ async fn built_in() -> Result<(Config, Sdk, BuiltInSink), lambda_runtime::Error>
 }
 
 /// Runs the function with a sink of your own, which `make` makes, until Lambda ends the process; or the check of the deployment, as
-/// [`run`] does, which needs no sink. It does not read `SINK`, `SINK_REJECTS`,
-/// `SINK_PAYLOADS`, `SINK_SECRET`, `SINK_SECRET_HEADER`, `SINK_TABLE`, `SINK_PASSWORD` and `SINK_HOST_KEY`. The sink may have variables whose
-/// names begin with `SINK_`.
+/// [`run`] does, which needs no sink. It reads neither `SINK` nor the settings that only built-in sinks read ([`own_settings`]). The sink
+/// may have variables whose names begin with `SINK_`.
 ///
 /// # Errors
 /// As [`run`].
@@ -87,15 +72,16 @@ pub async fn run_with<S: Sink>(
 async fn with_own_sink<S>(
     make: impl FnOnce() -> Result<S, lambda_runtime::Error>,
 ) -> Result<(Config, S), lambda_runtime::Error> {
+    let built_in = own_settings();
     let lookup = |name: &str| match name {
         name if name == SINK.name => Some(OWN_SINK.to_owned()),
-        name if BUILT_IN.contains(&name) => None,
+        name if built_in.contains(&name) => None,
         _ => std::env::var(name).ok(),
     };
     let mut unknown = unknown_variables(names_in_environment());
     unknown.retain(|one| !is_of_own_sink(one));
     let file = open_settings(&lookup).await?;
-    let file = file.map(|file| file.without(&BUILT_IN));
+    let file = file.map(|file| file.without(&built_in));
     let config = configured(Settings::new(&lookup, file.as_ref()), &unknown).await?;
     Ok((config, make()?))
 }

@@ -8,7 +8,7 @@ use protocol::ids::{BatchId, Seq};
 use serde::Deserialize;
 use shared::aws::Sdk;
 use shared::message_attributes::AttributeMap;
-use sinks::{RejectStore, SinkUri};
+use sinks::{RejectStore, reject_store};
 
 use crate::failure::Failure;
 
@@ -40,30 +40,8 @@ pub enum RejectLists {
 impl RejectLists {
     /// Returns where the sink of a stack writes its reject lists. `sink` is `SINK`, `rejects` is `SINK_REJECTS`.
     pub fn of(sdk: &Sdk, sink: Option<&str>, rejects: Option<&str>) -> RejectLists {
-        let sink = sink.unwrap_or_default();
-        let (scheme, _) = sink.split_once(':').unwrap_or_default();
-        let uri = match scheme {
-            "file" | "s3" => Some(sink),
-            "postgres" | "postgresql" => {
-                return RejectLists::Elsewhere(
-                    "in the table of rejects: write its column `record` to a file, for `--list FILE`",
-                );
-            }
-            "sftp" => {
-                return RejectLists::Elsewhere(
-                    "beside the part on the SFTP server: fetch it, for `--list FILE`",
-                );
-            }
-            _ => rejects,
-        };
-        let uri: Option<SinkUri> = uri.and_then(|text| text.parse().ok());
-        let store = uri.and_then(|uri| RejectStore::new(sdk, &uri));
-        store.map_or(
-            RejectLists::Elsewhere(
-                "where the stack does not say (`SINK_REJECTS`): fetch it, for `--list FILE`",
-            ),
-            RejectLists::Stored,
-        )
+        let store = reject_store(sdk, sink.unwrap_or_default(), rejects);
+        store.map_or_else(RejectLists::Elsewhere, RejectLists::Stored)
     }
 
     /// Reads a file with the lines of one list or several.

@@ -8,7 +8,7 @@ use clap::ValueEnum as _;
 use shared::config::{
     COMPLETION, Completion, ConfigError, ConfigFile, Settings, completion, placeholder,
 };
-use sinks::config::SINK;
+use sinks::SINK;
 
 use crate::notices::CompletionKind;
 use crate::sink::SinkKind;

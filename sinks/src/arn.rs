@@ -7,6 +7,11 @@ pub(crate) struct Arn<'t> {
     pub(crate) qualifier: Option<&'t str>,
 }
 
+/// Returns whether a text is an ARN of this service, right or wrong.
+pub(crate) fn is_of_service(text: &str, service: &str) -> bool {
+    text.starts_with("arn:") && text.split(':').nth(2) == Some(service)
+}
+
 /// Parses the ARN of a resource of this service and kind; returns `None` if `text` is something else.
 pub(crate) fn parse<'t>(text: &'t str, service: &str, kind: &str) -> Option<Arn<'t>> {
     let fields: Vec<&str> = text.split(':').collect();

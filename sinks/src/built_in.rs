@@ -1,26 +1,85 @@
-//! Makes the built-in sink that `SINK` names.
+//! The list of the built-in sinks. To add one, write its module and add its kind here.
 
 use async_trait::async_trait;
 use shared::aws::Sdk;
+use shared::config::{FULL, Text, Unset, Variable, WITHOUT_FULL};
 
-use crate::config::SinkConfig;
-use crate::file::FileSink;
-use crate::http::HttpSink;
-use crate::log::LogSink;
+use crate::kind::{Kind, RejectLists, SinkConfig};
 use crate::part::Part;
 use crate::rejects::RejectStore;
 use crate::sink::{Receipt, Sink, SinkError};
-use crate::uri::SinkUri;
+use crate::{file, http, log};
 #[cfg(feature = "full")]
-use crate::{
-    config::{SINK_HOST_KEY, SINK_SECRET},
-    lambda::LambdaSink,
-    payload::Payloads,
-    postgres::PostgresSink,
-    s3::S3Sink,
-    sftp::{LoginSource, SftpServer, SftpSink},
-    states::StatesSink,
+use crate::{lambda, postgres, s3, sftp, states};
+
+/// Every kind of destination.
+#[cfg(feature = "full")]
+pub(crate) const KINDS: &[Kind] = &[
+    file::KIND,
+    s3::KIND,
+    http::KIND,
+    postgres::KIND,
+    sftp::KIND,
+    lambda::KIND,
+    states::KIND,
+    log::KIND,
+];
+#[cfg(not(feature = "full"))]
+pub(crate) const KINDS: &[Kind] = &[file::KIND, http::KIND, log::KIND];
+
+const SINK_URIS: &str = "`file:///directory`, `s3://bucket/prefix`, `https://host/path`, `postgres://user@host/database`, \
+                         `sftp://user@host/path`, the ARN of a Lambda function or of a state machine, or `log:`, which delivers nowhere";
+
+/// The sink that batches are delivered to.
+pub const SINK: Variable<Text> = Variable {
+    name: "SINK",
+    key: Some("sink.uri"),
+    value: Text {
+        unset: Unset::Refused,
+        allowed: SINK_URIS,
+    },
+    meaning: "Where batches go. `log:` counts them and delivers nowhere: it is for trying out. docs/sinks.md describes the others.",
 };
+
+/// Returns the kind of a URI, and the URI as fingerprints have it.
+pub(crate) fn parse(uri: &str) -> Result<(&'static Kind, String), String> {
+    let kind = KINDS.iter().find(|kind| (kind.is_named)(uri));
+    let kind = kind.ok_or_else(|| match FULL {
+        true => format!("expected {SINK_URIS}"),
+        false => format!("expected {SINK_URIS}; {WITHOUT_FULL}"),
+    })?;
+    Ok((kind, (kind.check)(uri)?))
+}
+
+/// Returns the names of the settings that only built-in sinks read, without that of [`SINK`].
+pub fn own_settings() -> Vec<&'static str> {
+    let settings = KINDS.iter().flat_map(|kind| kind.reads);
+    let mut names = Vec::from_iter(settings.map(|setting| setting.description().name));
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+/// Returns the store of the reject lists of a sink; `sink` is `SINK`, and `rejects` is `SINK_REJECTS`.
+///
+/// # Errors
+/// Says how an operator fetches the lists, which the service cannot read.
+pub fn reject_store(
+    sdk: &Sdk,
+    sink: &str,
+    rejects: Option<&str>,
+) -> Result<RejectStore, &'static str> {
+    let kind = KINDS.iter().find(|kind| (kind.is_named)(sink));
+    let place = match kind.map(|kind| &kind.reject_lists) {
+        Some(RejectLists::BesideParts) => Some(sink),
+        Some(RejectLists::Fetched(words)) => return Err(words),
+        Some(RejectLists::Store) | None => rejects,
+    };
+    let place = place.and_then(|text| text.parse().ok());
+    place
+        .map(|place| RejectStore::new(sdk, &place))
+        .ok_or("where the stack does not say (`SINK_REJECTS`): fetch it, for `--list FILE`")
+}
 
 /// A built-in sink, with the fingerprint of its configuration.
 pub struct BuiltInSink {
@@ -30,74 +89,13 @@ pub struct BuiltInSink {
 }
 
 impl BuiltInSink {
-    /// Makes the sink that `config.uri` names. Makes no request.
+    /// Makes the sink that the configuration names. Makes no request.
     ///
     /// # Errors
-    /// The sink `postgres:` has a malformed URL, or found no trusted certificates on this machine. The sink `sftp:` has no host
-    /// key or no secret, which no configuration lacks that was read from variables. The build does not have the sink.
+    /// The sink `postgres:` found no trusted certificates on this machine.
     pub fn new(config: &SinkConfig, sdk: &Sdk) -> Result<BuiltInSink, String> {
-        let rendering = config.rendering.clone();
-        let sink: Box<dyn Sink> = match &config.uri {
-            SinkUri::Log => Box::new(LogSink),
-            SinkUri::File(directory) => Box::new(FileSink::new(directory.clone(), rendering)),
-            #[cfg(feature = "full")]
-            SinkUri::S3 { bucket, prefix } => Box::new(S3Sink::new(sdk, bucket, prefix, rendering)),
-            SinkUri::Http(url) => {
-                let rejects = config.rejects.as_ref();
-                let rejects = rejects.and_then(|uri| RejectStore::new(sdk, uri));
-                let timeout = config.timeout;
-                let sink = HttpSink::new(url, rendering, timeout, rejects);
-                Box::new(match &config.secret {
-                    Some(secret) => sink.with_secret(secret.header.clone(), secret.reader(sdk)),
-                    None => sink,
-                })
-            }
-            #[cfg(feature = "full")]
-            SinkUri::Lambda { arn, region } => {
-                let client = sdk.lambda(region, config.timeout);
-                Box::new(LambdaSink::new(client, arn, Payloads::new(sdk, config)))
-            }
-            #[cfg(feature = "full")]
-            SinkUri::States { arn, region } => {
-                let client = sdk.step_functions(region, config.timeout);
-                Box::new(StatesSink::new(client, arn, Payloads::new(sdk, config)))
-            }
-            #[cfg(feature = "full")]
-            SinkUri::Postgres(url) => {
-                let sink = PostgresSink::new(url, &config.servers.database, config.timeout);
-                let sink =
-                    sink.map_err(|error| format!("`SINK`: wrong value: got `{url}`: {error}"))?;
-                Box::new(match &config.secret {
-                    Some(secret) => sink.with_secret(secret.reader(sdk)),
-                    None => sink,
-                })
-            }
-            #[cfg(feature = "full")]
-            SinkUri::Sftp(address) => {
-                let missing = |name| format!("`{name}`: not set: `SINK` `sftp:` needs it");
-                let login = match (&config.secret, &config.servers.password) {
-                    (Some(secret), _) => LoginSource::Secret(secret.reader(sdk)),
-                    (None, Some(password)) => LoginSource::Password(password.clone()),
-                    (None, None) => return Err(missing(SINK_SECRET.name)),
-                };
-                let host_keys = config.servers.host_keys.clone();
-                let server = SftpServer {
-                    address: address.clone(),
-                    host_keys: host_keys.ok_or_else(|| missing(SINK_HOST_KEY.name))?,
-                    login,
-                };
-                Box::new(SftpSink::new(server, rendering, config.timeout))
-            }
-            // The configuration refuses them in this build.
-            #[cfg(not(feature = "full"))]
-            SinkUri::S3 { .. }
-            | SinkUri::Lambda { .. }
-            | SinkUri::States { .. }
-            | SinkUri::Postgres(_)
-            | SinkUri::Sftp(_) => return Err(shared::config::WITHOUT_FULL.to_owned()),
-        };
         Ok(BuiltInSink {
-            sink,
+            sink: config.make.sink(config, sdk)?,
             fingerprint: config.fingerprint.clone(),
             needs_sequence: config.rendering.layout.needs_sequence(),
         })
@@ -120,5 +118,51 @@ impl Sink for BuiltInSink {
 
     async fn deliver(&self, part: &Part) -> Result<Receipt, SinkError> {
         self.sink.deliver(part).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_uri_is_shown_as_it_was_parsed_and_others_are_refused() {
+        for uri in [
+            "log:",
+            "file:///data/batches",
+            "s3://bucket/prefix",
+            "https://host/path?x=y",
+            "postgresql://user@127.0.0.1:5433/legacy",
+            "sftp://legacy@host:2222/in",
+            "arn:aws:lambda:eu-west-1:123456789012:function:f",
+            "arn:aws:states:eu-west-1:123456789012:stateMachine:m:live",
+        ] {
+            assert_eq!(parse(uri).ok().unwrap().1, uri);
+        }
+        for wrong in [
+            "",
+            "log",
+            "log:x",
+            "file:",
+            "file://host/x",
+            "file:///",
+            "s3",
+            "arn:aws:s3:::bucket",
+            "http:",
+        ] {
+            let error = parse(wrong).err().unwrap();
+            assert!(error.contains("file:///directory"), "{wrong}: {error}");
+        }
+    }
+
+    #[test]
+    fn every_kind_is_in_the_list_of_forms() {
+        for kind in KINDS {
+            let scheme = kind.name.split(['…', ':']).next().unwrap();
+            let of_arn = [("arn", "the ARN of a")];
+            let form = of_arn.into_iter().find(|(name, _)| *name == scheme);
+            let form = form.map_or_else(|| format!("`{scheme}:"), |(_, form)| form.to_owned());
+            assert!(SINK_URIS.contains(&form), "{form}");
+        }
     }
 }

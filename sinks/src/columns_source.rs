@@ -8,7 +8,7 @@ use shared::aws::read_document;
 use shared::config::{ConfigError, Settings};
 
 use crate::columns::Columns;
-use crate::config::SINK_COLUMNS;
+use crate::config::form::SINK_COLUMNS;
 
 /// The longest list of columns: some thousands.
 const COLUMNS_BYTES_MAX: u64 = 256 * 1_024;
@@ -67,8 +67,8 @@ mod tests {
     use super::*;
     use shared::config::Reader;
 
-    use crate::config::SinkConfig;
     use crate::format::Format;
+    use crate::kind::SinkConfig;
 
     const COLUMNS: &str = r#"[{"name":"id","json":"id"},{"name":"seq","field":"seq"}]"#;
 

@@ -1,32 +1,32 @@
 //! The variables of the built-in sinks, and which of them go with which sink.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use shared::config::{Number, Reader, Text, Unset, Variable, Word};
+use shared::config::{Description, Number, Reader, Variable, Word};
 
+use crate::built_in::{KINDS, SINK, parse};
 use crate::columns::Columns;
 use crate::compression::Compression;
 use crate::format::Format;
+use crate::kind::{Kind, Make, SinkConfig};
+use crate::log::LogSink;
 use crate::parquet::ParquetFormat;
+#[cfg(feature = "full")]
+use crate::payload::SINK_PAYLOADS;
+#[cfg(feature = "full")]
+use crate::place::BucketPlace;
+use crate::place::FilePlace;
+use crate::rejects::SINK_REJECTS;
 use crate::rendering::Rendering;
-use crate::secret::SecretConfig;
-use crate::uri::{SinkKind, SinkUri};
+use crate::secret::{Secret, SecretConfig};
 
-mod access;
-mod form;
-mod layout;
+pub(crate) mod form;
+pub(crate) mod layout;
+
+use form::{ColumnsValue, FormatName, SINK_COLUMNS, SINK_FORMAT, SINK_TABLE, TABLE};
 #[cfg(feature = "full")]
-mod servers;
-
-use access::DEFAULT_TABLE;
-use form::{ColumnsValue, FormatName, SINK_FORMAT};
 use layout::SINK_ENCODING;
-
-pub use access::{SINK_HOST_KEY, SINK_PASSWORD, SINK_SECRET, SINK_SECRET_HEADER, SINK_TABLE};
-pub use form::SINK;
-pub(crate) use form::SINK_COLUMNS;
-#[cfg(feature = "full")]
-pub use servers::Servers;
 
 const SINK_HEADER: Variable<Word<bool>> = Variable {
     name: "SINK_HEADER",
@@ -61,55 +61,12 @@ const SINK_TIMEOUT: Variable<Number<u64>> = Variable {
     },
     meaning: "The time limit of one attempt to deliver a part to an endpoint, a function, a database or a server.",
 };
-/// Where reject lists go if the sink has no files or objects to put them beside.
-pub const SINK_REJECTS: Variable<Text> = Variable {
-    name: "SINK_REJECTS",
-    key: Some("sink.rejects"),
-    value: Text {
-        unset: Unset::Nothing,
-        allowed: "`file:///directory` or `s3://bucket/prefix`",
-    },
-    meaning: "With `https:` and `arn:`, where rejected records go, for example those that the format cannot carry.",
-};
-/// Where parts go that are too large or compressed for a call.
-pub const SINK_PAYLOADS: Variable<Text> = Variable {
-    name: "SINK_PAYLOADS",
-    key: Some("sink.payloads"),
-    value: Text {
-        unset: Unset::Nothing,
-        allowed: "`s3://bucket/prefix`",
-    },
-    meaning: "With `arn:`, where parts go that are compressed, in another encoding than `utf-8`, or too large for a call.",
-};
-
-/// The configuration of the built-in sinks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SinkConfig {
-    /// The destination: `SINK`.
-    pub uri: SinkUri,
-    /// The format and the compression of parts.
-    pub rendering: Rendering,
-    /// A readable text for the destination and the rendering, with a hash of everything they depend on: see
-    /// [`Sink::fingerprint`](crate::sink::Sink::fingerprint).
-    pub fingerprint: String,
-    /// The time limit of one attempt, for endpoints, functions, databases and servers.
-    pub timeout: Duration,
-    /// Where reject lists go if the sink has no files or objects to put them beside.
-    pub rejects: Option<SinkUri>,
-    /// Where parts go that are too large or compressed for a call.
-    pub payloads: Option<SinkUri>,
-    /// Where the secret for an endpoint, a database or a server is kept.
-    pub secret: Option<SecretConfig>,
-    /// What the sinks `postgres:` and `sftp:` need besides.
-    #[cfg(feature = "full")]
-    pub servers: Servers,
-}
-
 impl SinkConfig {
     /// Reads the variables of sinks. The reader collects the problems; a wrong value is read as its default.
     pub fn read(reader: &mut Reader<'_>) -> SinkConfig {
         // A wrong value is reported, and reading goes on with the default, so that all problems are reported at once.
-        let uri = reader.text_with(&SINK, str::parse).unwrap_or(SinkUri::Log);
+        let (kind, uri) = reader.text_with(&SINK, parse).unzip();
+        let uri = uri.unwrap_or_default();
         let name = reader.word(&SINK_FORMAT);
         let header = reader.word(&SINK_HEADER);
         let mut columns = ColumnsValue::Unset;
@@ -120,16 +77,19 @@ impl SinkConfig {
             text.parse::<Columns>()
                 .map(|parsed| columns = ColumnsValue::Valid(parsed))
         });
-        #[cfg(feature = "full")]
-        let servers = Servers::read(reader, &uri, name, &mut columns);
-        #[cfg(not(feature = "full"))]
-        access::declare(reader);
+        let (columns, of_rows) = rows(reader, kind, name, columns);
         let compression = reader.word(&SINK_COMPRESSION);
         let format = format(reader, name, columns, header, compression);
         let timeout_secs = reader.number(&SINK_TIMEOUT);
-        let rejects = reader.text_with(&SINK_REJECTS, str::parse);
-        check_rejects(reader, &uri, &format, rejects.as_ref());
-        let layout = layout::layout(reader, &uri, &format);
+        let mut make = None;
+        for each in KINDS {
+            let is_it = kind.is_some_and(|kind| kind.name == each.name);
+            make = (each.read)(reader, is_it.then_some(&*uri)).or(make);
+        }
+        let secret = SecretConfig::read(reader);
+        let password = Secret::read_password(reader);
+        let rejects = rejects(reader, kind, &format);
+        let layout = layout::layout(reader, &format);
         let rendering = Rendering {
             format,
             layout,
@@ -142,38 +102,69 @@ impl SinkConfig {
                 | FormatName::FixedWidth => compression,
             },
         };
-        let payloads = payloads(reader, &uri, &rendering);
-        let secret = access::secret(reader, &uri);
-        let others = [
-            rejects.as_ref().map(SinkUri::to_string),
-            payloads.as_ref().map(SinkUri::to_string),
-            // Templates up to 0.2.0 set this variable for every sink, to its default.
-            Some(
-                reader
-                    .value(&SINK_TABLE)
-                    .unwrap_or_else(|| DEFAULT_TABLE.to_owned()),
-            ),
-        ];
-        let others = others.map(Option::unwrap_or_default);
+        #[cfg(feature = "full")]
+        let payloads = payloads(reader, kind, &rendering);
+        check_unread(reader, kind);
         let fingerprint = fingerprint_of(
             &uri,
             [rendering.format.name(), compression.name()],
             &columns_text,
             header,
-            &others,
+            &[
+                rejects
+                    .as_ref()
+                    .map_or_else(String::new, FilePlace::to_string),
+                #[cfg(feature = "full")]
+                payloads
+                    .as_ref()
+                    .map_or_else(String::new, BucketPlace::to_string),
+                #[cfg(not(feature = "full"))]
+                String::new(),
+                reader
+                    .value(&SINK_TABLE)
+                    .unwrap_or_else(|| TABLE.to_owned()),
+            ],
             &layout::settings(reader),
         );
         SinkConfig {
-            uri,
             rendering,
             fingerprint,
             timeout: Duration::from_secs(timeout_secs),
             rejects,
+            #[cfg(feature = "full")]
             payloads,
             secret,
-            #[cfg(feature = "full")]
-            servers,
+            password,
+            columns: of_rows,
+            // Without a kind there is a problem, and nobody gets this configuration.
+            make: make.unwrap_or_else(|| Make::new(|_, _| Ok(LogSink))),
         }
+    }
+}
+
+/// Returns the columns for the format, and those of the rows: a sink that writes rows has them, and not the format.
+fn rows(
+    reader: &mut Reader<'_>,
+    kind: Option<&Kind>,
+    format: FormatName,
+    columns: ColumnsValue,
+) -> (ColumnsValue, Option<Columns>) {
+    let kind = kind.filter(|kind| kind.writes_rows);
+    let is_envelope = format == FormatName::Envelope;
+    reader.rule(
+        "With `SINK` `postgres:`, `SINK_FORMAT` is `envelope`: `SINK_COLUMNS` says what is in the rows.",
+        kind.filter(|_| !is_envelope).map(|kind| {
+            format!(
+                "`{SINK_FORMAT}` must be `envelope` with `{SINK}` `{}`: `{SINK_COLUMNS}` says what is in the rows",
+                kind.name
+            )
+        }),
+    );
+    match columns {
+        ColumnsValue::Valid(columns) if kind.is_some() && is_envelope => {
+            (ColumnsValue::Unset, Some(columns))
+        }
+        columns => (columns, None),
     }
 }
 
@@ -243,76 +234,90 @@ fn format(
     format
 }
 
-/// Checks `SINK_REJECTS`: endpoints, functions and state machines need it; other sinks keep reject lists beside the parts.
-fn check_rejects(
-    reader: &mut Reader<'_>,
-    sink: &SinkUri,
-    format: &Format,
-    rejects: Option<&SinkUri>,
-) {
-    let stores = SINK_REJECTS.value.allowed;
-    let needs_store = matches!(
-        sink.kind(),
-        SinkKind::Http | SinkKind::Lambda | SinkKind::States
-    );
-    let is_store = |kind: SinkKind| matches!(kind, SinkKind::File | SinkKind::S3);
-    let problem = match (needs_store, rejects.map(SinkUri::kind)) {
-        (_, Some(kind)) if !is_store(kind) => Some(format!(
-            "`{SINK_REJECTS}`: wrong sink: got `{kind}`, expected {stores}"
-        )),
-        (true, None) if format.rejects() => Some(format!(
-            "`{SINK_REJECTS}`: not set: `{SINK_FORMAT}` `{}` needs it with `{SINK}` `{}`, expected {stores}",
-            format.name(),
-            sink.kind()
-        )),
-        (false, Some(_)) => Some(format!(
-            "`{SINK_REJECTS}` is set, but only `{SINK}` `https:`, `arn:…:lambda:…` and `arn:…:states:…` read it: other sinks keep rejects beside the parts"
-        )),
-        (true, Some(_) | None) | (false, None) => None,
-    };
+/// Reads `SINK_REJECTS`, where sinks put reject lists that have no files or objects to put them beside.
+fn rejects(reader: &mut Reader<'_>, kind: Option<&Kind>, format: &Format) -> Option<FilePlace> {
+    let rejects = reader.text_with(&SINK_REJECTS, str::parse);
+    let needs = kind.filter(|kind| kind.reads(SINK_REJECTS.name) && format.rejects());
+    let missing = needs.filter(|_| !reader.is_set(&SINK_REJECTS));
     reader.rule(
-        "With `SINK` `https:` or `arn:`, `SINK_REJECTS` is set unless `SINK_FORMAT` is `envelope`, where it may be; with \
-         other sinks it is not set: they keep rejects beside the parts.",
-        problem,
+        "With `SINK` `https:` or `arn:`, `SINK_REJECTS` is set unless `SINK_FORMAT` is `envelope`, where it may be.",
+        missing.map(|kind| {
+            format!(
+                "`{SINK_REJECTS}`: not set: `{SINK_FORMAT}` `{}` needs it with `{SINK}` `{}`, expected {}",
+                format.name(),
+                kind.name,
+                SINK_REJECTS.value.allowed
+            )
+        }),
     );
+    rejects
 }
 
-/// Reads `SINK_PAYLOADS`, where parts go that are too large for a call, or not a text in UTF-8. Only functions and state machines need
-/// it: other sinks take every part.
-fn payloads(reader: &mut Reader<'_>, sink: &SinkUri, rendering: &Rendering) -> Option<SinkUri> {
-    let (compression, encoding) = (rendering.compression, rendering.layout.encoding);
-    let is_parquet = matches!(rendering.format, Format::Parquet(_));
-    let expected = format!("expected {}", SINK_PAYLOADS.value.allowed);
-    let payloads = reader.text_with(&SINK_PAYLOADS, |text| match text.parse::<SinkUri>() {
-        Ok(uri) if uri.kind() == SinkKind::S3 => Ok(uri),
-        Ok(_) => Err(expected.clone()),
-        Err(words) => Err(words),
+/// Reads `SINK_PAYLOADS`, where calls put parts that are too large for them, or not a text in UTF-8.
+#[cfg(feature = "full")]
+fn payloads(
+    reader: &mut Reader<'_>,
+    kind: Option<&Kind>,
+    rendering: &Rendering,
+) -> Option<BucketPlace> {
+    let payloads = reader.text_with(&SINK_PAYLOADS, str::parse);
+    let needs = kind.filter(|kind| kind.reads(SINK_PAYLOADS.name) && !rendering.is_text());
+    let missing = needs.filter(|_| !reader.is_set(&SINK_PAYLOADS));
+    let problem = missing.map(|kind| {
+        let cause = match rendering.compression {
+            Compression::None if matches!(rendering.format, Format::Parquet(_)) => {
+                format!("`{SINK_FORMAT}` `parquet`")
+            }
+            Compression::None => {
+                format!("`{SINK_ENCODING}` `{}`", rendering.layout.encoding.name())
+            }
+            compression @ (Compression::Gzip | Compression::Zstd) => {
+                format!("`{SINK_COMPRESSION}` `{}`", compression.name())
+            }
+        };
+        format!(
+            "`{SINK_PAYLOADS}`: not set: {cause} needs it with `{SINK}` `{}`, expected {}",
+            kind.name, SINK_PAYLOADS.value.allowed
+        )
     });
-    let is_call = matches!(sink.kind(), SinkKind::Lambda | SinkKind::States);
-    let missing = is_call && !reader.is_set(&SINK_PAYLOADS) && !rendering.is_text();
-    let unread = payloads.is_some() && !is_call;
-    let problem = match (missing, unread) {
-        (true, _) => Some(format!(
-            "`{SINK_PAYLOADS}`: not set: {} needs it with `{SINK}` `{}`, {expected}",
-            match compression {
-                Compression::None if is_parquet => format!("`{SINK_FORMAT}` `parquet`"),
-                Compression::None => format!("`{SINK_ENCODING}` `{}`", encoding.name()),
-                Compression::Gzip | Compression::Zstd =>
-                    format!("`{SINK_COMPRESSION}` `{}`", compression.name()),
-            },
-            sink.kind()
-        )),
-        (false, true) => Some(format!(
-            "`{SINK_PAYLOADS}` is set, but only `{SINK}` `arn:…:lambda:…` and `arn:…:states:…` read it"
-        )),
-        (false, false) => None,
-    };
     reader.rule(
         "With `SINK` `arn:`, `SINK_PAYLOADS` is set if `SINK_COMPRESSION` is not `none`, `SINK_ENCODING` is not `utf-8` or \
-         `SINK_FORMAT` is `parquet`; with other sinks it is not set.",
+         `SINK_FORMAT` is `parquet`.",
         problem,
     );
     payloads
+}
+
+/// Reports each setting that the sink does not read. One with a default may be set with every sink.
+fn check_unread(reader: &mut Reader<'_>, kind: Option<&Kind>) {
+    reader.rule(
+        "`SINK_SECRET`, `SINK_PASSWORD`, `SINK_HOST_KEY`, `SINK_PATH`, `SINK_REJECTS` and `SINK_PAYLOADS` are set only with a `SINK` that \
+         reads them.",
+        None,
+    );
+    let Some(kind) = kind else {
+        return;
+    };
+    let mut unread: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for each in KINDS {
+        for setting in each.reads {
+            let Description { name, default, .. } = setting.description();
+            let has_default = default.is_none_or(|text| !text.is_empty());
+            if !has_default && !kind.reads(name) && reader.is_set(*setting) {
+                unread.entry(name).or_default().push(each.name);
+            }
+        }
+    }
+    for (setting, readers) in unread {
+        let (last, others) = readers.split_last().unwrap_or((&"", &[]));
+        let readers = match others {
+            [] => format!("`{last}` reads"),
+            others => format!("`{}` and `{last}` read", others.join("`, `")),
+        };
+        reader.problem(format!(
+            "`{setting}` is set, but only `{SINK}` {readers} it"
+        ));
+    }
 }
 
 /// How much of the destination a fingerprint shows. The query of a URL is left out, because it may hold a secret; the hash
@@ -323,17 +328,16 @@ const PLACE_CHARACTERS_MAX: usize = 120;
 /// the destination for an operator to compare. Configurations that deliver differently have different fingerprints. The hash
 /// comes first because the end of a long fingerprint is cut off.
 fn fingerprint_of(
-    sink: &SinkUri,
+    place: &str,
     [format, compression]: [&str; 2],
     columns: &str,
     header: bool,
     others: &[String],
     layout: &[(&str, String)],
 ) -> String {
-    let place = sink.to_string();
     let mut hasher = blake3::Hasher::new();
     let header = if header { "on" } else { "off" };
-    let fixed = [place.as_str(), format, columns, header, compression];
+    let fixed = [place, format, columns, header, compression];
     let others = others.iter().map(String::as_str);
     // Nothing is added for the default layout: before there were layouts, it had this fingerprint.
     let layout = layout

@@ -9,14 +9,32 @@ use tracing::info;
 use uuid::Uuid;
 
 use crate::compression::Compression;
+use crate::config::layout::SINK_PATH;
 use crate::directory::directory_of;
 use crate::format::write_rejects;
+use crate::kind::{Kind, Make, RejectLists};
 use crate::layout::LayoutFailed;
 use crate::manifest;
 use crate::part::Part;
+use crate::place::directory;
 use crate::rendering::Content;
 use crate::rendering::Rendering;
 use crate::sink::{Receipt, Sink, SinkError};
+
+pub(crate) const KIND: Kind = Kind {
+    name: "file:",
+    is_named: |uri| uri.starts_with("file:"),
+    check: |uri| directory(uri).map(|_| uri.to_owned()),
+    reads: &[&SINK_PATH],
+    writes_rows: false,
+    reject_lists: RejectLists::BesideParts,
+    read: |_, uri| {
+        let directory = directory(uri?).ok()?;
+        Some(Make::new(move |config, _| {
+            Ok(FileSink::new(directory.clone(), config.rendering.clone()))
+        }))
+    },
+};
 
 /// How much of a file's name its temporary file has, in characters.
 const TEMPORARY_CHARACTERS_MAX: usize = 200;

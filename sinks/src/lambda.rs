@@ -8,16 +8,47 @@ use protocol::ids::Seq;
 use serde_json::Value;
 use tracing::info;
 
+use crate::arn::{Arn, is_of_service, parse as parse_arn};
 use crate::endpoint::excerpt;
+use crate::kind::{Kind, Make, RejectLists};
 use crate::part::Part;
-use crate::payload::{Payload, Payloads};
+use crate::payload::{Payload, Payloads, SINK_PAYLOADS};
 use crate::reject::{Reject, RejectReason};
+use crate::rejects::SINK_REJECTS;
 use crate::service::{call_failed, is_transient};
 use crate::sink::{Receipt, Sink, SinkError};
 
 /// The longest payload of a synchronous invocation. The service's error is "Request must be smaller than 6291456 bytes".
 /// Source: <https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html> (2026-11).
 const INVOKE_BYTES_MAX: usize = 6 * 1_024 * 1_024 - 1;
+
+pub(crate) const KIND: Kind = Kind {
+    name: "arn:…:lambda:…",
+    is_named: |uri| is_of_service(uri, "lambda"),
+    check: |uri| function(uri).map(|_| uri.to_owned()),
+    reads: &[&SINK_REJECTS, &SINK_PAYLOADS],
+    writes_rows: false,
+    reject_lists: RejectLists::Store,
+    read: |_, uri| {
+        let arn = uri?.to_owned();
+        let region = function(&arn).ok()?.region.to_owned();
+        Some(Make::new(move |config, sdk| {
+            let client = sdk.lambda(&region, config.timeout);
+            Ok(LambdaSink::new(client, &arn, Payloads::new(sdk, config)))
+        }))
+    },
+};
+
+/// Parses the ARN of a Lambda function.
+/// Source: <https://docs.aws.amazon.com/lambda/latest/api/API_Invoke.html>, `FunctionName` (2026-11).
+fn function(text: &str) -> Result<Arn<'_>, String> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let arn = parse_arn(text, "lambda", "function");
+    arn.filter(|arn| arn.name.chars().all(fits)).ok_or_else(|| {
+        "expected `arn:<partition>:lambda:<region>:<account>:function:<name>`, optionally followed by `:<version or alias>`"
+            .to_owned()
+    })
+}
 
 /// Invokes a function synchronously for each part. The payload is the same at every attempt and contains the part's key.
 /// The function must ignore a key that it has processed already.
@@ -196,7 +227,6 @@ mod tests {
     use crate::rejects::RejectStore;
     use crate::stand_in::StandIn;
     use crate::tests_support::part;
-    use crate::uri::SinkUri;
 
     const ARN: &str = "arn:aws:lambda:eu-west-1:123456789012:function:f:live";
     const BATCH: &str = "0190163d-8694-739b-aea5-966c26f8ad91";
@@ -232,18 +262,13 @@ mod tests {
         }
     }
 
-    fn parse(text: &str) -> Option<SinkUri> {
-        text.parse().ok()
-    }
-
     #[test]
     fn a_function_is_named_by_its_arn() {
-        let wrong = ["arn:aws:lambda:eu-west-1:123456789012:function:f g", "f"];
-        assert_eq!(wrong.map(parse), [None, None]);
-        let Some(SinkUri::Lambda { arn, region }) = parse(ARN) else {
-            panic!("a function");
-        };
-        assert_eq!((&*arn, &*region), (ARN, "eu-west-1"));
+        for wrong in ["arn:aws:lambda:eu-west-1:123456789012:function:f g", "f"] {
+            let error = function(wrong).unwrap_err();
+            assert!(error.contains("<region>:<account>"), "{error}");
+        }
+        assert_eq!(function(ARN).unwrap().region, "eu-west-1");
     }
 
     #[tokio::test]

@@ -3,14 +3,23 @@
 //! To deliver elsewhere, implement [`Sink`] and give it to the batch processor.
 
 #![warn(missing_docs)]
+#![cfg_attr(
+    not(feature = "full"),
+    allow(
+        dead_code,
+        reason = "only the sinks of the full build use some of what sinks share"
+    )
+)]
 
+#[cfg(feature = "full")]
 mod address;
+#[cfg(feature = "full")]
 mod arn;
 mod built_in;
 mod columns;
 pub mod columns_source;
 mod compression;
-pub mod config;
+mod config;
 mod csv;
 mod dates;
 mod directory;
@@ -20,6 +29,7 @@ mod file;
 mod format;
 mod headers;
 mod http;
+mod kind;
 #[cfg(feature = "full")]
 mod lambda;
 mod layout;
@@ -31,7 +41,7 @@ mod part;
 mod paths;
 #[cfg(feature = "full")]
 mod payload;
-mod places;
+mod place;
 #[cfg(feature = "full")]
 mod postgres;
 mod reject;
@@ -55,37 +65,37 @@ mod template;
 #[cfg(test)]
 pub(crate) mod tests_support;
 mod totals;
-mod uri;
 
-pub use address::Address;
 pub use async_trait::async_trait;
-pub use built_in::BuiltInSink;
+pub use built_in::{BuiltInSink, SINK, own_settings, reject_store};
 pub use columns::{Column, Columns, ColumnsError, FixedColumn};
 pub use compression::Compression;
-pub use config::SinkConfig;
 pub use dates::Zone;
 pub use directory::directory_of;
 pub use encoding::{Encoding, LineEnd};
 pub use file::FileSink;
 pub use format::{Format, write_rejects};
 pub use http::HttpSink;
+pub use kind::SinkConfig;
 pub use layout::Layout;
 pub use log::LogSink;
 pub use parquet::ParquetFormat;
 pub use part::{Part, content_hash};
 pub use paths::PathTemplate;
+pub use place::FilePlace;
 pub use reject::{Reject, RejectReason};
 pub use rejects::RejectStore;
 pub use rendering::Rendering;
 pub use secret::{Secret, SecretConfig, SecretHeader, SecretName, SecretReader};
 pub use sink::{Receipt, Sink, SinkError};
 pub use template::Template;
-pub use uri::{SinkKind, SinkUri};
 
 #[cfg(feature = "full")]
 pub use {
+    address::Address,
     lambda::LambdaSink,
     payload::Payloads,
+    place::BucketPlace,
     postgres::{Database, PostgresSink, TableName},
     s3::S3Sink,
     sftp::{HostKeys, LoginSource, SftpServer, SftpSink},

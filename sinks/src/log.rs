@@ -1,8 +1,19 @@
 use async_trait::async_trait;
 use tracing::info;
 
+use crate::kind::{Kind, Make, RejectLists};
 use crate::part::Part;
 use crate::sink::{Receipt, Sink, SinkError};
+
+pub(crate) const KIND: Kind = Kind {
+    name: "log:",
+    is_named: |uri| uri == "log:",
+    check: |uri| Ok(uri.to_owned()),
+    reads: &[],
+    writes_rows: false,
+    reject_lists: RejectLists::Store,
+    read: |_, uri| uri.map(|_| Make::new(|_, _| Ok(LogSink))),
+};
 
 /// Logs the counts of each part, never its bodies, and stores nothing: a sink to try the service with. It rejects no record.
 #[derive(Debug)]

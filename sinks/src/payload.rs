@@ -1,8 +1,10 @@
 use protocol::ids::{BatchId, BatchKey, SourceArn};
 use serde::Serialize;
 use shared::aws::Sdk;
+use shared::config::{MAX_PART_BYTES, Text, Unset, Variable};
 
 use crate::format::Format;
+use crate::kind::SinkConfig;
 use crate::part::Part;
 use crate::reject::Reject;
 use crate::rejects::{RejectStore, store_rejects};
@@ -10,10 +12,17 @@ use crate::rendering::Content;
 use crate::rendering::Rendering;
 use crate::s3::Objects;
 use crate::sink::{SinkError, render_failed};
-use crate::uri::SinkUri;
-use shared::config::MAX_PART_BYTES;
 
-use crate::config::{SINK_PAYLOADS, SinkConfig};
+/// Where parts go that are too large or compressed for a call.
+pub(crate) const SINK_PAYLOADS: Variable<Text> = Variable {
+    name: "SINK_PAYLOADS",
+    key: Some("sink.payloads"),
+    value: Text {
+        unset: Unset::Nothing,
+        allowed: "`s3://bucket/prefix`",
+    },
+    meaning: "With `arn:`, where parts go that are compressed, in another encoding than `utf-8`, or too large for a call.",
+};
 
 /// Makes the payloads of calls: a payload contains the part's content. If the content is too large or compressed, it is
 /// written as an object below `SINK_PAYLOADS`, and the payload names the object.
@@ -64,15 +73,12 @@ struct ObjectReference<'p> {
 impl Payloads {
     /// Reads `SINK_FORMAT`, `SINK_COMPRESSION`, `SINK_PAYLOADS` and `SINK_REJECTS` from the configuration.
     pub fn new(sdk: &Sdk, config: &SinkConfig) -> Payloads {
-        let objects = match &config.payloads {
-            Some(SinkUri::S3 { bucket, prefix }) => Some(Objects::new(sdk, bucket, prefix)),
-            Some(_) | None => None,
-        };
+        let objects = config.payloads.as_ref();
         let rejects = config.rejects.as_ref();
         Payloads {
             rendering: config.rendering.clone(),
-            objects,
-            rejects: rejects.and_then(|uri| RejectStore::new(sdk, uri)),
+            objects: objects.map(|place| Objects::new(sdk, place)),
+            rejects: rejects.map(|place| RejectStore::new(sdk, place)),
         }
     }
 

@@ -2,17 +2,28 @@ use std::path::Path;
 
 use protocol::ids::{BatchId, BatchKey};
 use shared::aws::Sdk;
+use shared::config::{Text, Unset, Variable};
 
-use crate::config::SINK_REJECTS;
 use crate::directory::directory_of;
 use crate::file::{Files, rejects_name};
 use crate::format::write_rejects;
 use crate::part::Part;
+use crate::place::FilePlace;
 use crate::reject::Reject;
 #[cfg(feature = "full")]
 use crate::s3::Objects;
 use crate::sink::{SinkError, render_failed};
-use crate::uri::SinkUri;
+
+/// Where reject lists go if the sink has no files or objects to put them beside.
+pub(crate) const SINK_REJECTS: Variable<Text> = Variable {
+    name: "SINK_REJECTS",
+    key: Some("sink.rejects"),
+    value: Text {
+        unset: Unset::Nothing,
+        allowed: "`file:///directory` or `s3://bucket/prefix`",
+    },
+    meaning: "With `https:` and `arn:`, where rejected records go, for example those that the format cannot carry.",
+};
 
 /// Stores the reject lists of sinks that have no files or objects of their own: `SINK_REJECTS`. There is no manifest beside
 /// these lists: if a consumer removes a list before its part is delivered, the next attempt writes the list again.
@@ -29,19 +40,18 @@ enum Location {
 }
 
 impl RejectStore {
-    /// Returns the store that `SINK_REJECTS` names, or `None` if the URI is neither a directory nor a bucket.
+    /// Returns the store at a place.
     #[cfg_attr(
         not(feature = "full"),
         expect(unused_variables, reason = "a directory needs no client")
     )]
-    pub fn new(sdk: &Sdk, uri: &SinkUri) -> Option<RejectStore> {
-        match uri {
-            SinkUri::File(directory) => Some(RejectStore::below(directory)),
+    pub fn new(sdk: &Sdk, place: &FilePlace) -> RejectStore {
+        match place {
+            FilePlace::Directory(directory) => RejectStore::below(directory),
             #[cfg(feature = "full")]
-            SinkUri::S3 { bucket, prefix } => Some(RejectStore {
-                location: Location::Objects(Objects::new(sdk, bucket, prefix)),
-            }),
-            _ => None,
+            FilePlace::Bucket(place) => RejectStore {
+                location: Location::Objects(Objects::new(sdk, place)),
+            },
         }
     }
 

@@ -12,8 +12,11 @@ use aws_sdk_s3::primitives::ByteStream;
 use shared::aws::{Sdk, chain};
 
 use crate::compression::Compression;
+use crate::config::layout::SINK_PATH;
 use crate::directory::{directory_of, percent_encoded};
+use crate::kind::{Kind, Make, RejectLists};
 use crate::part::Part;
+use crate::place::BucketPlace;
 use crate::rendering::Content;
 use crate::rendering::Rendering;
 use crate::service::{Failure, call_failed, failure, status};
@@ -38,6 +41,21 @@ const CONTENT_HASH: &str = "content-hash";
 /// The user metadata with the percent-percent_encoded batch key.
 const BATCH_KEY: &str = "batch-key";
 
+pub(crate) const KIND: Kind = Kind {
+    name: "s3:",
+    is_named: |uri| uri.starts_with("s3:"),
+    check: |uri| Ok(uri.parse::<BucketPlace>()?.to_string()),
+    reads: &[&SINK_PATH],
+    writes_rows: false,
+    reject_lists: RejectLists::BesideParts,
+    read: |_, uri| {
+        let place: BucketPlace = uri?.parse().ok()?;
+        Some(Make::new(move |config, sdk| {
+            Ok(S3Sink::new(sdk, &place, config.rendering.clone()))
+        }))
+    },
+};
+
 /// Writes an object for each part, `<prefix>/<batchId>/<part>.<ext>` or what `SINK_PATH` says, then the reject list `<part>.rejects` if any record
 /// was rejected, and last `<part>.manifest.json`. Objects are never replaced. An attempt that finds the manifest writes
 /// nothing.
@@ -48,9 +66,9 @@ pub struct S3Sink {
 }
 
 impl S3Sink {
-    /// Returns a sink that writes to a bucket, below `prefix`, which may be empty.
-    pub fn new(sdk: &Sdk, bucket: &str, prefix: &str, rendering: Rendering) -> S3Sink {
-        let objects = Objects::new(sdk, bucket, prefix);
+    /// Returns a sink that writes to a bucket, below a prefix.
+    pub fn new(sdk: &Sdk, place: &BucketPlace, rendering: Rendering) -> S3Sink {
+        let objects = Objects::new(sdk, place);
         S3Sink { objects, rendering }
     }
 }
@@ -98,11 +116,11 @@ struct PartObjects<'o> {
 }
 
 impl Objects {
-    pub(crate) fn new(sdk: &Sdk, bucket: &str, prefix: &str) -> Objects {
+    pub(crate) fn new(sdk: &Sdk, place: &BucketPlace) -> Objects {
         Objects {
             client: sdk.s3(REQUEST_TIMEOUT),
-            bucket: bucket.to_owned(),
-            prefix: prefix.to_owned(),
+            bucket: place.bucket.clone(),
+            prefix: place.prefix.clone(),
         }
     }
 

@@ -12,10 +12,53 @@ use aws_smithy_types::byte_stream::ByteStream;
 use http::HeaderName;
 use serde_json::Value;
 use shared::aws::{POOL_IDLE_TIMEOUT, Sdk, chain};
+use shared::config::{Reader, Text, Unset, Variable};
 
 use crate::directory::percent_encoded;
 use crate::headers::HEADERS;
 use crate::sink::SinkError;
+
+/// Where the secret for an endpoint, a database or a server is kept.
+pub(crate) const SINK_SECRET: Variable<Text> = Variable {
+    name: "SINK_SECRET",
+    key: Some("sink.secret"),
+    value: Text {
+        unset: Unset::Nothing,
+        allowed: "`secretsmanager:<name or ARN>` or `ssm:<parameter name>`",
+    },
+    meaning: "Where a secret is kept: with `https:` the text that goes into `SINK_SECRET_HEADER`, with `postgres:` the password, with \
+              `sftp:` the password or the private key.",
+};
+/// The header in which an endpoint gets the secret.
+pub(crate) const SINK_SECRET_HEADER: Variable<Text> = Variable {
+    name: "SINK_SECRET_HEADER",
+    key: Some("sink.secret_header"),
+    value: Text {
+        unset: Unset::Default("authorization"),
+        allowed: "the name of a header in lower case, which the sink does not set itself",
+    },
+    meaning: "With `https:`, the header that the secret is sent in.",
+};
+/// The port of the AWS Parameters and Secrets Lambda Extension; the extension defines the name of this variable.
+const SECRETS_PORT: Variable<Text> = Variable {
+    name: "PARAMETERS_SECRETS_EXTENSION_HTTP_PORT",
+    key: None,
+    value: Text {
+        unset: Unset::Default("2773"),
+        allowed: "a port from 1 to 65535",
+    },
+    meaning: "The port of the AWS Parameters and Secrets Lambda Extension, which defines this variable.",
+};
+/// The password or private key of the user of a database or a server, if it is not kept as a secret.
+pub(crate) const SINK_PASSWORD: Variable<Text> = Variable {
+    name: "SINK_PASSWORD",
+    key: None,
+    value: Text {
+        unset: Unset::Nothing,
+        allowed: "a password, or with `sftp:` a private key",
+    },
+    meaning: "With `postgres:` and `sftp:`, the user's password or private key, if it is not in `SINK_SECRET`.",
+};
 
 /// The time limit of one read. The extension replies from its cache, or calls the service first.
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
@@ -34,6 +77,18 @@ impl From<String> for Secret {
 }
 
 impl Secret {
+    /// Reads the password of a database or a server.
+    pub(crate) fn read_password(reader: &mut Reader<'_>) -> Option<Secret> {
+        let password = reader.text(&SINK_PASSWORD, |text| Some(Secret::from(text.to_owned())));
+        reader.rule(
+            "`SINK_PASSWORD` and `SINK_SECRET` are not both set.",
+            (password.is_some() && reader.is_set(&SINK_SECRET)).then(|| {
+                format!("`{SINK_PASSWORD}` and `{SINK_SECRET}` are both set, expected one of them")
+            }),
+        );
+        password
+    }
+
     /// Returns the text. Never log it or put it into an error.
     pub fn expose(&self) -> &str {
         &self.0
@@ -176,6 +231,32 @@ pub struct SecretConfig {
 }
 
 impl SecretConfig {
+    /// Reads where the secret is kept. Errors do not quote a wrong `SINK_SECRET`: it may be the secret itself.
+    pub(crate) fn read(reader: &mut Reader<'_>) -> Option<SecretConfig> {
+        let name = reader.text(&SINK_SECRET, |text| Some(text.parse::<SecretName>()));
+        let header = reader.text_with(&SINK_SECRET_HEADER, str::parse::<SecretHeader>);
+        let port = reader.text(&SECRETS_PORT, |text| {
+            text.parse::<u16>().ok().filter(|port| *port > 0)
+        });
+        let header_alone = header.is_some() && reader.is_set(&SINK_SECRET_HEADER) && name.is_none();
+        reader.rule(
+            "`SINK_SECRET_HEADER` is set only with `SINK_SECRET`.",
+            header_alone
+                .then(|| format!("`{SINK_SECRET_HEADER}` is set, but `{SINK_SECRET}` is not")),
+        );
+        match name? {
+            Ok(name) => Some(SecretConfig {
+                name,
+                header: header?,
+                port: port?,
+            }),
+            Err(words) => {
+                reader.problem(format!("`{SINK_SECRET}`: wrong value (not shown): {words}"));
+                None
+            }
+        }
+    }
+
     pub(crate) fn reader(&self, sdk: &Sdk) -> SecretReader {
         SecretReader::new(&self.name, self.port, sdk.session_token())
     }

@@ -3,8 +3,11 @@ use aws_sdk_sfn::Client;
 use aws_sdk_sfn::error::ProvideErrorMetadata;
 use tracing::info;
 
+use crate::arn::{Arn, is_of_service, parse as parse_arn};
+use crate::kind::{Kind, Make, RejectLists};
 use crate::part::Part;
-use crate::payload::{Payload, Payloads};
+use crate::payload::{Payload, Payloads, SINK_PAYLOADS};
+use crate::rejects::SINK_REJECTS;
 use crate::service::{call_failed, is_transient};
 use crate::sink::{Receipt, Sink, SinkError};
 
@@ -17,6 +20,35 @@ const EXECUTION_NAME_CHARS_MAX: usize = 80;
 
 // A name is a UUID, a dash and the number of the part.
 const _: () = assert!(36 + 1 + 20 <= EXECUTION_NAME_CHARS_MAX);
+
+pub(crate) const KIND: Kind = Kind {
+    name: "arn:…:states:…",
+    is_named: |uri| is_of_service(uri, "states"),
+    check: |uri| state_machine(uri).map(|_| uri.to_owned()),
+    reads: &[&SINK_REJECTS, &SINK_PAYLOADS],
+    writes_rows: false,
+    reject_lists: RejectLists::Store,
+    read: |_, uri| {
+        let arn = uri?.to_owned();
+        let region = state_machine(&arn).ok()?.region.to_owned();
+        Some(Make::new(move |config, sdk| {
+            let client = sdk.step_functions(&region, config.timeout);
+            Ok(StatesSink::new(client, &arn, Payloads::new(sdk, config)))
+        }))
+    },
+};
+
+/// Parses the ARN of a state machine.
+fn state_machine(text: &str) -> Result<Arn<'_>, String> {
+    // An ARN with a slash names a map state inside a state machine, which cannot be started.
+    let fits =
+        |c: char| !c.is_whitespace() && !c.is_control() && !"<>{}[]?*\"#%\\^|~`$&,;/".contains(c);
+    let arn = parse_arn(text, "states", "stateMachine");
+    arn.filter(|arn| arn.name.chars().all(fits)).ok_or_else(|| {
+        "expected `arn:<partition>:states:<region>:<account>:stateMachine:<name>`, optionally followed by `:<version or alias>`"
+            .to_owned()
+    })
+}
 
 /// Starts an execution of a state machine for each part, named `<batchId>-<part>`. A part counts as delivered when its
 /// execution has started; the sink does not look at the result of the execution.
@@ -115,7 +147,6 @@ mod tests {
     use crate::rejects::RejectStore;
     use crate::stand_in::StandIn;
     use crate::tests_support::part;
-    use crate::uri::SinkUri;
 
     const ARN: &str = "arn:aws:states:eu-west-1:123456789012:stateMachine:m";
     const BATCH: &str = "0190163d-8694-739b-aea5-966c26f8ad91";
@@ -129,10 +160,6 @@ mod tests {
         format!(r#"{{"__type":"com.amazonaws.swf.service.v2.model#{code}","message":"words"}}"#)
     }
 
-    fn parse(text: &str) -> Option<SinkUri> {
-        text.parse().ok()
-    }
-
     #[test]
     fn a_state_machine_is_named_by_its_arn() {
         let wrong = [
@@ -140,12 +167,12 @@ mod tests {
             format!("{ARN} "),
             ARN.replace(":m", ":"),
         ];
-        assert_eq!(wrong.each_ref().map(|text| parse(text)), [None, None, None]);
+        for wrong in wrong {
+            let error = state_machine(&wrong).unwrap_err();
+            assert!(error.contains("<region>:<account>"), "{error}");
+        }
         for text in [ARN.to_owned(), format!("{ARN}:live"), format!("{ARN}:1")] {
-            let Some(SinkUri::States { arn, region }) = parse(&text) else {
-                panic!("{text}");
-            };
-            assert_eq!((&*arn, &*region), (&*text, "eu-west-1"));
+            assert_eq!(state_machine(&text).unwrap().region, "eu-west-1");
         }
     }
 

@@ -184,8 +184,14 @@ impl<'a> Reader<'a> {
     }
 
     /// Returns whether a setting has a value.
-    pub fn is_set<K: Kind>(&self, variable: &Variable<K>) -> bool {
-        self.settings.found(variable).is_some()
+    pub fn is_set(&self, setting: &dyn Declared) -> bool {
+        let settings = &self.settings;
+        let in_file = || settings.file?.value(setting.key());
+        let is_text = |value| {
+            let text = setting.text_of(value);
+            text.is_none_or(|text| !text.trim().is_empty())
+        };
+        settings.variable(setting.description().name).is_some() || in_file().is_some_and(is_text)
     }
 
     /// Returns the text of a setting, if it is set.

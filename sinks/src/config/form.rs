@@ -1,20 +1,9 @@
-//! The sink, the form of its parts, and their columns: what the other variables of a sink depend on.
+//! The form of parts, and their columns: what the other variables of a sink depend on.
 
 use shared::config::{List, Text, Unset, Variable, Word};
 
 use crate::columns::Columns;
-use crate::uri::SINK_URIS;
 
-/// The sink that batches are delivered to.
-pub const SINK: Variable<Text> = Variable {
-    name: "SINK",
-    key: Some("sink.uri"),
-    value: Text {
-        unset: Unset::Refused,
-        allowed: SINK_URIS,
-    },
-    meaning: "Where batches go. `log:` counts them and delivers nowhere: it is for trying out. docs/sinks.md describes the others.",
-};
 pub(super) const SINK_FORMAT: Variable<Word<FormatName>> = Variable {
     name: "SINK_FORMAT",
     key: Some("sink.format"),
@@ -40,6 +29,19 @@ pub(crate) const SINK_COLUMNS: Variable<List> = Variable {
         allowed: "a JSON list of columns, or where one is: `file:///path` or `s3://bucket/key`",
     }),
     meaning: "The columns of `csv`, `fixed-width`, `parquet` and `postgres:`. A file in the deployment package has the URI `file:///var/task/…`.",
+};
+
+/// The table if `SINK_TABLE` is not set.
+pub(super) const TABLE: &str = "events";
+/// The table that `postgres:` writes to. It is here because every fingerprint has it: templates up to 0.2.0 set it for every sink.
+pub(crate) const SINK_TABLE: Variable<Text> = Variable {
+    name: "SINK_TABLE",
+    key: Some("sink.table"),
+    value: Text {
+        unset: Unset::Default(TABLE),
+        allowed: "`table` or `schema.table`, names of 1 to 55 bytes without `\"`",
+    },
+    meaning: "With `postgres:`, the table that events are written to.",
 };
 
 /// `SINK_FORMAT`, before its columns are known.

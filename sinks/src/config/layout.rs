@@ -8,7 +8,6 @@ use crate::format::Format;
 use crate::layout::Layout;
 use crate::paths::PathTemplate;
 use crate::template::{Template, TemplateUse};
-use crate::uri::{SinkKind, SinkUri};
 
 pub(super) const SINK_ENCODING: Variable<Word<Encoding>> = Variable {
     name: "SINK_ENCODING",
@@ -59,7 +58,7 @@ const SINK_TRAILER_RECORD: Variable<Text> = Variable {
     },
     meaning: "A record after all others.",
 };
-const SINK_PATH: Variable<Text> = Variable {
+pub(crate) const SINK_PATH: Variable<Text> = Variable {
     name: "SINK_PATH",
     key: Some("sink.layout.path"),
     value: Text {
@@ -80,7 +79,7 @@ const SINK_TIME_ZONE: Variable<Text> = Variable {
 };
 
 /// Reads the layout of a part.
-pub(super) fn layout(reader: &mut Reader<'_>, sink: &SinkUri, format: &Format) -> Layout {
+pub(super) fn layout(reader: &mut Reader<'_>, format: &Format) -> Layout {
     let encoding = reader.word(&SINK_ENCODING);
     let line_end = reader.word(&SINK_LINE_END);
     let columns = format.column_names();
@@ -88,13 +87,6 @@ pub(super) fn layout(reader: &mut Reader<'_>, sink: &SinkUri, format: &Format) -
     let header = reader.text_with(&SINK_HEADER_RECORD, record);
     let trailer = reader.text_with(&SINK_TRAILER_RECORD, record);
     let path = reader.text_with(&SINK_PATH, str::parse::<PathTemplate>);
-    let has_paths = matches!(sink.kind(), SinkKind::File | SinkKind::S3 | SinkKind::Sftp);
-    reader.rule(
-        "`SINK_PATH` is set only with `SINK` `file:`, `s3:` or `sftp:`.",
-        (path.is_some() && !has_paths).then(|| {
-            format!("`{SINK_PATH}` is set, but only `SINK` `file:`, `s3:` and `sftp:` have paths")
-        }),
-    );
     let zone = reader.text_with(&SINK_TIME_ZONE, str::parse::<Zone>);
     let layout = Layout {
         encoding,

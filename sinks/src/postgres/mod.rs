@@ -21,15 +21,87 @@ mod tuples;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use shared::aws::chain;
+use shared::config::{Number, Reader, Variable};
 use tokio::time::{Instant, timeout_at};
+use tokio_postgres::config::Host;
 
+use crate::config::form::SINK_TABLE;
+use crate::kind::{Kind, Make, RejectLists};
 use crate::part::Part;
-use crate::secret::SecretReader;
+use crate::secret::{SINK_PASSWORD, SINK_SECRET, SecretReader};
 use crate::sink::{Receipt, Sink, SinkError};
 use attempt::{Attempt, Target};
 use connection::Connections;
 pub use database::Database;
 pub use names::TableName;
+
+pub(crate) const KIND: Kind = Kind {
+    name: "postgres:",
+    is_named: |uri| uri.starts_with("postgres:") || uri.starts_with("postgresql:"),
+    check: |uri| check(uri).map(|()| uri.to_owned()),
+    reads: &[&SINK_TABLE, &SINK_REJECTS_MAX, &SINK_SECRET, &SINK_PASSWORD],
+    writes_rows: true,
+    reject_lists: RejectLists::Fetched(
+        "in the table of rejects: write its column `record` to a file, for `--list FILE`",
+    ),
+    read,
+};
+
+/// How many records of one part may be rejected before the whole part is refused.
+const SINK_REJECTS_MAX: Variable<Number<u64>> = Variable {
+    name: "SINK_REJECTS_MAX",
+    key: Some("sink.max_rejects"),
+    value: Number {
+        unit: "records",
+        default: 10_000,
+        min: 0,
+        max: 1_000_000,
+    },
+    meaning: "With `postgres:`, how many records of one part may be rejected. If there are more, the sink writes \
+              nothing of the part, and the batch goes into `error`.",
+};
+
+fn read(reader: &mut Reader<'_>, uri: Option<&str>) -> Option<Make> {
+    let table = reader.text_with(&SINK_TABLE, str::parse);
+    let table = table.unwrap_or_else(TableName::events);
+    let rejects_max = reader.number(&SINK_REJECTS_MAX);
+    let url = uri?.to_owned();
+    Some(Make::new(move |config, sdk| {
+        let database = Database {
+            table: table.clone(),
+            columns: config.columns.clone(),
+            password: config.password.clone(),
+            rejects_max,
+        };
+        let sink = PostgresSink::new(&url, &database, config.timeout);
+        let sink = sink.map_err(|error| format!("`SINK`: wrong value: got `{url}`: {error}"))?;
+        Ok(match &config.secret {
+            Some(secret) => sink.with_secret(secret.reader(sdk)),
+            None => sink,
+        })
+    }))
+}
+
+/// Checks the URL of a database.
+fn check(url: &str) -> Result<(), String> {
+    let wrong = |words: &str| format!("{words}, expected `postgres://user@host/database`");
+    let config: tokio_postgres::Config = url
+        .parse()
+        .map_err(|error| wrong(&format!("not a database URL: {}", chain(&error))))?;
+    if config.get_password().is_some() {
+        return Err(wrong(
+            "a URL with a password, which belongs in the secret named by `SINK_SECRET` or in `SINK_PASSWORD`",
+        ));
+    }
+    if config.get_user().is_none() || config.get_dbname().is_none() {
+        return Err(wrong("the user or the database is missing"));
+    }
+    match config.get_hosts() {
+        [Host::Tcp(_)] => Ok(()),
+        _ => Err(wrong("more than one host, or a socket")),
+    }
+}
 
 /// The columns that rows have if `SINK_COLUMNS` is not set: those of the envelope.
 const ENVELOPE: &str = r#"[
@@ -135,7 +207,7 @@ impl Sink for PostgresSink {
 
 #[cfg(test)]
 mod tests {
-    use crate::places::database as parse;
+    use super::check;
 
     #[test]
     fn a_url_has_a_user_a_host_and_a_database_and_no_password() {
@@ -143,7 +215,7 @@ mod tests {
             "postgres://user@db.example/legacy",
             "postgresql://user@127.0.0.1:5433/legacy?connect_timeout=3",
         ] {
-            assert_eq!(parse(url), Ok(url.to_owned()));
+            assert_eq!(check(url), Ok(()));
         }
         for (url, words) in [
             ("postgres://user:word@db/legacy", "a URL with a password"),
@@ -165,7 +237,7 @@ mod tests {
                 "not a database URL",
             ),
         ] {
-            let error = parse(url).unwrap_err();
+            let error = check(url).unwrap_err();
             assert!(error.contains(words), "{words} in {error}");
         }
     }

@@ -15,10 +15,15 @@ mod server;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use shared::config::{Reader, Text, Unset, Variable};
 use tokio::time::timeout;
 
+use crate::address::Address;
+use crate::config::layout::SINK_PATH;
+use crate::kind::{Kind, Make, RejectLists};
 use crate::part::Part;
 use crate::rendering::Rendering;
+use crate::secret::{SINK_PASSWORD, SINK_SECRET};
 use crate::sink::{Receipt, Sink, SinkError};
 use crate::store;
 use connection::{Connection, Connections};
@@ -26,6 +31,69 @@ pub use host_keys::HostKeys;
 pub use login::LoginSource;
 use part_files::PartFiles;
 pub use server::SftpServer;
+
+pub(crate) const KIND: Kind = Kind {
+    name: "sftp:",
+    is_named: |uri| uri.starts_with("sftp:"),
+    check: |uri| Ok(uri.parse::<Address>()?.to_string()),
+    reads: &[&SINK_HOST_KEY, &SINK_SECRET, &SINK_PASSWORD, &SINK_PATH],
+    writes_rows: false,
+    reject_lists: RejectLists::Fetched(
+        "beside the part on the SFTP server: fetch it, for `--list FILE`",
+    ),
+    read,
+};
+
+/// The keys of which a server must have one.
+const SINK_HOST_KEY: Variable<Text> = Variable {
+    name: "SINK_HOST_KEY",
+    key: Some("sink.host_key"),
+    value: Text {
+        unset: Unset::Nothing,
+        allowed: "one or more of `ssh-ed25519 AAAA…` and `SHA256:…`, separated by commas",
+    },
+    meaning: "With `sftp:`, the public key of the server or its fingerprint; during a rotation both keys. The sink does not log in \
+              to a server with another key.",
+};
+
+fn read(reader: &mut Reader<'_>, uri: Option<&str>) -> Option<Make> {
+    let host_keys = reader.text_with(&SINK_HOST_KEY, str::parse);
+    reader.rule(
+        "With `SINK` `sftp:`, `SINK_HOST_KEY` is set.",
+        (uri.is_some() && !reader.is_set(&SINK_HOST_KEY)).then(|| {
+            format!(
+                "`{SINK_HOST_KEY}`: not set: `SINK` `sftp:` needs it, expected {}",
+                SINK_HOST_KEY.value.allowed
+            )
+        }),
+    );
+    let can_log_in = reader.is_set(&SINK_SECRET) || reader.is_set(&SINK_PASSWORD);
+    reader.rule(
+        "With `SINK` `sftp:`, `SINK_SECRET` or `SINK_PASSWORD` is set.",
+        (uri.is_some() && !can_log_in).then(|| {
+            format!(
+                "`{SINK_SECRET}`: not set: `SINK` `sftp:` needs it or `{SINK_PASSWORD}`, expected {}",
+                SINK_SECRET.value.allowed
+            )
+        }),
+    );
+    let address: Address = uri?.parse().ok()?;
+    let host_keys: HostKeys = host_keys?;
+    Some(Make::new(move |config, sdk| {
+        let login = match (&config.secret, &config.password) {
+            (Some(secret), _) => LoginSource::Secret(secret.reader(sdk)),
+            (None, Some(password)) => LoginSource::Password(password.clone()),
+            (None, None) => return Err(format!("`{SINK_SECRET}`: not set")),
+        };
+        let server = SftpServer {
+            address: address.clone(),
+            host_keys: host_keys.clone(),
+            login,
+        };
+        let rendering = config.rendering.clone();
+        Ok(SftpSink::new(server, rendering, config.timeout))
+    }))
+}
 
 /// Writes a file for each part, `<path>/<batchId>/<part>.<ext>` or what `SINK_PATH` says, then the reject list `<part>.rejects` if any record was
 /// rejected, and last `<part>.manifest.json`. Files are never replaced. An attempt that finds the manifest writes nothing.

@@ -1,0 +1,103 @@
+//! What the module of a sink declares, and what it is given to make the sink.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use shared::aws::Sdk;
+use shared::config::{Declared, Reader};
+
+use crate::columns::Columns;
+#[cfg(feature = "full")]
+use crate::place::BucketPlace;
+use crate::place::FilePlace;
+use crate::rendering::Rendering;
+use crate::secret::{Secret, SecretConfig};
+use crate::sink::Sink;
+
+/// A kind of destination that `SINK` can name.
+pub(crate) struct Kind {
+    /// What errors call it: `https:`.
+    pub(crate) name: &'static str,
+    /// Returns whether a URI is of this kind, right or wrong.
+    pub(crate) is_named: fn(&str) -> bool,
+    /// Returns a URI in the spelling that fingerprints have; an error says what is expected.
+    pub(crate) check: fn(&str) -> Result<String, String>,
+    /// The settings that it reads, and other kinds do not.
+    pub(crate) reads: &'static [&'static dyn Declared],
+    /// Whether it writes rows: `SINK_COLUMNS` says what is in them.
+    pub(crate) writes_rows: bool,
+    /// Where the reject lists of its parts are.
+    pub(crate) reject_lists: RejectLists,
+    /// Reads the settings that are its own; `uri` is that of the sink if it is of this kind, and otherwise [`None`].
+    pub(crate) read: fn(&mut Reader<'_>, uri: Option<&str>) -> Option<Make>,
+}
+
+/// Where the reject lists of a kind of destination are.
+pub(crate) enum RejectLists {
+    /// In files or objects beside the parts.
+    BesideParts,
+    /// Where `SINK_REJECTS` says.
+    Store,
+    /// Where only an operator can fetch them; says how.
+    Fetched(&'static str),
+}
+
+impl Kind {
+    /// Returns whether the destination reads a setting that not every kind does.
+    pub(crate) fn reads(&self, name: &str) -> bool {
+        let mut reads = self.reads.iter();
+        reads.any(|setting| setting.description().name == name)
+    }
+}
+
+/// Makes a sink of one kind.
+#[derive(Clone)]
+pub(crate) struct Make(
+    #[expect(clippy::type_complexity, reason = "it is named here")]
+    Arc<dyn Fn(&SinkConfig, &Sdk) -> Result<Box<dyn Sink>, String> + Send + Sync>,
+);
+
+impl Make {
+    pub(crate) fn new<S: Sink + 'static>(
+        make: impl Fn(&SinkConfig, &Sdk) -> Result<S, String> + Send + Sync + 'static,
+    ) -> Make {
+        Make(Arc::new(move |config, sdk| {
+            Ok(Box::new(make(config, sdk)?) as Box<dyn Sink>)
+        }))
+    }
+
+    pub(crate) fn sink(&self, config: &SinkConfig, sdk: &Sdk) -> Result<Box<dyn Sink>, String> {
+        (self.0)(config, sdk)
+    }
+}
+
+impl fmt::Debug for Make {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Make")
+    }
+}
+
+/// The configuration of the built-in sinks.
+#[derive(Clone, Debug)]
+pub struct SinkConfig {
+    /// The format and the compression of parts.
+    pub rendering: Rendering,
+    /// A readable text for the destination and the rendering, with a hash of everything they depend on: see
+    /// [`Sink::fingerprint`].
+    pub fingerprint: String,
+    /// The time limit of one attempt, for endpoints, functions, databases and servers.
+    pub timeout: Duration,
+    /// Where reject lists go if the sink has no files or objects to put them beside.
+    pub rejects: Option<FilePlace>,
+    /// Where parts go that are too large or compressed for a call.
+    #[cfg(feature = "full")]
+    pub payloads: Option<BucketPlace>,
+    /// Where the secret for an endpoint, a database or a server is kept.
+    pub secret: Option<SecretConfig>,
+    /// The password or private key of the user of a database or a server, if it is not kept as a secret.
+    pub password: Option<Secret>,
+    /// The columns of rows, if the sink writes rows.
+    pub(crate) columns: Option<Columns>,
+    pub(crate) make: Make,
+}
