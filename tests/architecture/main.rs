@@ -7,6 +7,7 @@ mod imports;
 mod links;
 
 mod commands;
+mod commits;
 mod configuration;
 mod metrics;
 mod profiles;
