@@ -310,7 +310,7 @@ impl Config {
         let bodies = reader.text_with(&BODIES, bodies_in_buckets);
         let in_chunks = bodies.as_ref().is_some_and(Bodies::in_chunks);
         reader.rule(
-            "`BODIES` other than `items` needs `QUARANTINE_SQS_URL`: a batch that nobody repairs goes there after 10 days.",
+            "`BODIES` other than `items` needs `QUARANTINE_SQS_URL`: an unrepaired batch goes there after 10 days.",
             (in_chunks && quarantine_url.is_none()).then(|| {
                 format!("`{QUARANTINE_SQS_URL}`: not set: expected the URL of a queue, because `{BODIES}` keeps bodies in chunks")
             }),

@@ -15,7 +15,7 @@ pub struct SqsEvent {
     pub records: Vec<SqsMessage>,
 }
 
-/// A message, without the fields that nobody reads.
+/// A message, without unread fields.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SqsMessage {

@@ -242,7 +242,7 @@ impl Handler {
     }
 }
 
-/// Returns the end of a ticket that nobody can process. It goes to the dead-letter queue.
+/// Returns the end of a ticket that cannot be processed. It goes to the dead-letter queue.
 fn malformed(error: &dyn std::error::Error) -> TicketEnd {
     error!(%error, "ticket is malformed");
     TicketEnd::retry(error.to_string())

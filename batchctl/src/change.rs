@@ -237,8 +237,8 @@ mod tests {
     #[test]
     fn a_change_needs_a_reason() {
         assert!(args(false, None, None).operator().unwrap().is_none());
-        let operator = args(true, Some("mended"), Some("me")).operator().unwrap();
-        assert_eq!(operator.unwrap().why, "mended");
+        let operator = args(true, Some("fixed"), Some("me")).operator().unwrap();
+        assert_eq!(operator.unwrap().why, "fixed");
         for why in [None, Some(" ")] {
             let error = args(true, why, Some("me")).operator().unwrap_err();
             assert!(error.to_string().starts_with("`--why`: missing"), "{error}");

@@ -93,7 +93,7 @@ def ran(function, command, endpoint):
     """Runs a command of the runbook in a shell; returns its exit code, and what it printed."""
     environment = {
         "PATH": f"{pathlib.Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-        # No configuration of whoever runs this.
+        # No configuration of the caller.
         "HOME": "/nonexistent",
         "AWS_ENDPOINT_URL": endpoint,
         "AWS_ACCESS_KEY_ID": "none",

@@ -1,4 +1,4 @@
-"""Asks AWS what only an account can say, with the credentials of whoever runs it. `cargo xtask verify-aws` installs the tools.
+"""Asks AWS what only an account can say, with the credentials of its caller. `cargo xtask verify-aws` installs the tools.
 
 It is Python with boto3, which the checks of the templates have installed already. With the SDK for Rust, every task of xtask would
 compile the clients of ten services.

@@ -35,6 +35,6 @@ def select(only=None, level=1):
     if unknown:
         raise Unknown(f"--only: unknown experiment: got {', '.join(unknown)}, expected some of {', '.join(by_text)}")
     wanted = {by_text[each] for each in names}
-    # Whoever asks for what is seen in another's wake gets the other one too.
+    # An experiment that is observed with another brings the other along.
     wanted |= {before for number in wanted for before in EXPERIMENTS[number].after}
     return [EXPERIMENTS[number] for number in ORDER if number in wanted]

@@ -55,7 +55,7 @@ enum Command {
     Report(report::ReportArgs),
     /// Compute what a burst would do on AWS: batches, time, concurrency, throttles, what holds it up, price.
     ///
-    /// Needs no account. What nobody could calibrate is printed with the plan. Exit codes: 0; 1 if `--search` finds
+    /// Needs no account. Uncalibrated assumptions are printed with the plan. Exit codes: 0; 1 if `--search` finds
     /// nothing; 2 if options are wrong; all are reported at once.
     Plan(Box<plan::PlanArgs>),
 }

@@ -47,7 +47,7 @@ fn from_environment() -> impl Iterator<Item = &'static str> {
 /// The event id of the messages that a burst sends.
 const EVENT_ID: &str = "EVENT_ID";
 
-/// Values of variables that nobody set, where the stack differs from a deployment. Waits are a few seconds, so that a burst
+/// Values of unset variables, where the stack differs from a deployment. Waits are a few seconds, so that a burst
 /// ends while you watch. `WRITE_CONCURRENCY` is low because the DynamoDB stand-in handles one request at a time: more
 /// requests in flight would wait longer, and time out. `LOG_FORMAT` is for the people who read what the functions log here.
 const DEFAULTS: &[(&str, &str)] = &[

@@ -1,6 +1,6 @@
 //! Dry runs: whether a function reaches the places that it uses, with the permissions that it has.
 //!
-//! An invocation without messages is a dry run. Nobody but the check of a deployment sends one.
+//! An invocation without messages is a dry run. Only the check of a deployment sends one.
 
 use std::fmt;
 use std::time::Duration;

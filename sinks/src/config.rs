@@ -136,7 +136,7 @@ impl SinkConfig {
             secret,
             password,
             columns: of_rows,
-            // Without a kind there is a problem, and nobody gets this configuration.
+            // Without a kind there is a problem, and the reader returns no configuration.
             make: make.unwrap_or_else(|| Make::new(|_, _| Ok(LogSink))),
         }
     }

@@ -18,7 +18,7 @@ async fn pause_for(processor: &Processor, source: &str, length: Duration) {
         until: START + length,
         at: START,
         by: "me".to_owned(),
-        why: "the database is mended".to_owned(),
+        why: "the database is fixed".to_owned(),
     };
     change(processor, |pauses| pauses.pause(pause, START)).await;
 }

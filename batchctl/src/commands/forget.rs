@@ -19,7 +19,7 @@ use crate::verdict::EventState;
 pub struct ForgetArgs {
     #[command(flatten)]
     pub event: EventArgs,
-    /// Forget the event although the record of its batch is missing, so that nobody knows whether it was delivered
+    /// Forget the event although the record of its batch is missing, so that its delivery is unclear
     #[arg(long)]
     pub although_unclear: bool,
     #[command(flatten)]
@@ -84,7 +84,7 @@ fn refusal(state: EventState, although_unclear: bool) -> Option<&'static str> {
             "live: its claim has the event, or leads to it, and its batch waits for it. Retry or discard the batch",
         ),
         EventState::Unclear if !although_unclear => Some(
-            "unclear: nobody knows whether it was delivered. Look for it at the sink; if it is not there, add `--although-unclear`",
+            "unclear whether it was delivered. Look for it at the sink; if it is not there, add `--although-unclear`",
         ),
         EventState::Unclear
         | EventState::Delivered

@@ -281,7 +281,7 @@ impl Run<'_> {
             return Ok((None, Fate::Notice));
         }
         let named = named.and_then(|id| EventId::try_from(id).ok());
-        // A wrong `EVENT_ID` gives several events one id. Once it is mended, the mended id of such a message is its own.
+        // A wrong `EVENT_ID` gives several events one id. Once it is fixed, the fixed id of such a message is its own.
         let reason = message.attribute(REASON);
         let is_conflict = reason.is_some_and(|reason| reason.ends_with(CONFLICT));
         let by_rule = || self.id_of(message, origin);
@@ -290,7 +290,7 @@ impl Run<'_> {
             Some(named) => Some(named),
             None => by_rule(),
         };
-        // A message without an id was never claimed. What is wrong with it may be mended by now.
+        // A message without an id was never claimed. What is wrong with it may be fixed by now.
         let Some(id) = id else {
             return Ok((None, Fate::Redrive));
         };

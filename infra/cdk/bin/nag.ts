@@ -19,7 +19,7 @@ export function acknowledge(service: UniqueEventBatchAggregator, places: string[
     Validations.of(queue).acknowledge({
       id: 'AwsSolutions-SQS4',
       reason:
-        'Only roles of this account can use the queues, and EventBridge the queue of failed sweeps; all of them use TLS. Whoever grants another account access must add a policy.',
+        'Only roles of this account can use the queues, and EventBridge the queue of failed sweeps; all of them use TLS. Access of another account needs a policy.',
     });
   }
   for (const queue of [service.quarantineQueue, service.sweepDeadLetterQueue]) {

@@ -1,4 +1,4 @@
-//! What a plan assumes and nobody could calibrate, each with the experiment that would settle it.
+//! Uncalibrated assumptions of a plan, each with the experiment that would calibrate it.
 
 use super::settings::{Bodies, Scaling, Settings};
 

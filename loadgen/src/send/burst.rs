@@ -101,7 +101,7 @@ impl Burst {
         let mut pending = messages;
         for attempt in 1.. {
             let Some(reply) = self.request(&pending).await else {
-                // Aborted: nobody knows what became of the request.
+                // Aborted: the result of the request is unknown.
                 let unsure = |message: &TakenMessage| Left {
                     message: message.message,
                     unsure: true,

@@ -55,7 +55,7 @@ pub enum SendError {
 /// Why a message could not be sent.
 #[derive(Debug, thiserror::Error)]
 pub enum Unsent {
-    /// The queue returned an error for the message, at the last attempt or one that no retry can mend.
+    /// The queue returned an error for the message, at the last attempt or one that no retry can fix.
     #[error("the queue returned the error `{code}`: {message}")]
     Refused {
         /// The queue's error code.
@@ -63,7 +63,7 @@ pub enum Unsent {
         /// The queue's error message.
         message: String,
     },
-    /// The whole request failed, at the last attempt or with an error that no retry can mend.
+    /// The whole request failed, at the last attempt or with an error that no retry can fix.
     #[error("{}", DisplayErrorContext(.0.as_ref()))]
     Request(Box<SdkError<SendMessageBatchError>>),
     /// The queue's reply has no result for the message.
@@ -72,7 +72,7 @@ pub enum Unsent {
 }
 
 impl Unsent {
-    /// Returns the error of the first entry that no retry can mend, or else of the first entry.
+    /// Returns the error of the first entry that no retry can fix, or else of the first entry.
     pub(super) fn from_entries(entries: &[BatchResultErrorEntry]) -> Self {
         let final_one = entries
             .iter()

@@ -24,7 +24,7 @@ pub struct ConfigFile {
     name: String,
     text: String,
     values: BTreeMap<String, (FileValue, Range<usize>)>,
-    /// Problems of keys that nobody declares.
+    /// Problems of undeclared keys.
     pub(super) problems: Vec<Problem>,
 }
 
@@ -199,7 +199,7 @@ fn is_section(key: &str) -> bool {
     })
 }
 
-/// Returns what is wrong with a key that nobody declares.
+/// Returns the problem of an undeclared key.
 fn unknown_key(key: &str, value: &FileValue) -> Option<String> {
     if known::keys().any(|known| known == key) {
         return None;

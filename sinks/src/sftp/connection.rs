@@ -77,7 +77,7 @@ impl Connections {
     ///
     /// # Errors
     /// Retryable. The server did not accept the connection or the user, or has another key than expected. An operator can
-    /// mend each of these while the batch waits, and nothing was written.
+    /// fix each of these while the batch waits, and nothing was written.
     pub(super) async fn take(&self) -> Result<Connection, SinkError> {
         // The guard must not live while a connection is tried.
         let next = || self.idle().pop();

@@ -7,7 +7,7 @@ use crate::sink::SinkError;
 
 /// Returns the error of a file or directory that the server refused to `attempted`, or that the connection kept from it.
 ///
-/// Only what no change on the server can mend is permanent. Servers report a full disk, an exceeded quota and many other
+/// Only errors that no change on the server can fix are permanent. Servers report a full disk, an exceeded quota and many other
 /// problems by the same status, so that one is retryable. A missing permission is retryable as well: the administrator of the server
 /// can grant it, and need not know this service.
 pub(super) fn sftp_error(uri: &str, attempted: &str, error: &Error) -> SinkError {

@@ -37,7 +37,7 @@ impl LoginSource {
     /// Reads the password or the private key.
     ///
     /// # Errors
-    /// Retryable: an operator can mend the secret while the batch waits.
+    /// Retryable: an operator can fix the secret while the batch waits.
     pub(super) async fn read(&self) -> Result<Login, SinkError> {
         match self {
             LoginSource::Secret(reader) => {

@@ -187,7 +187,7 @@ async fn a_redrive_leaves_out_what_was_delivered_after_all() {
 async fn a_message_of_the_quarantine_is_redriven_by_its_reason() {
     let rig = Setup::new().start().await;
     let batchctl = Batchctl::of(&rig);
-    // Without an event id, it goes to the quarantine. The producer sends it again, mended, as another message.
+    // Without an event id, it goes to the quarantine. The producer sends it again, fixed, as another message.
     rig.send(r#"{"id":null}"#);
     rig.until_depth(QUARANTINE_QUEUE, 1).await;
     let redrive = ["redrive", "--from", "quarantine", "--where"];
@@ -205,7 +205,7 @@ async fn a_message_of_the_quarantine_is_redriven_by_its_reason() {
     .concat();
     let done = batchctl.json(0, &wanted).await;
     assert_eq!(done["counts"]["redriven"], 1, "{done}");
-    // Nothing was mended, so it comes back.
+    // Nothing was fixed, so it comes back.
     rig.until_metric("Quarantined", 2).await;
     rig.until_depth(QUARANTINE_QUEUE, 1).await;
     rig.end_with_set_aside(1, 0).await;
