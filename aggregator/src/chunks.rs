@@ -8,7 +8,6 @@ use protocol::bodies::{Bodies, ChunkSizes};
 use protocol::claim::Outcome;
 use protocol::ids::{ChunkId, PieceId};
 use protocol::limits::{CHUNK_CALLS_MAX, CHUNK_RETENTION};
-use protocol::planted::{Bug, planted};
 use protocol::retry::RetryPolicy;
 use shared::chunk::encode;
 use shared::ports::{ChunkReply, ChunkStore, Piece, PortError, Ports};
@@ -71,15 +70,8 @@ impl Chunks {
         attempts: Vec<&mut ClaimAttempt<'_>>,
         budget: &Budget<'_>,
     ) {
-        if planted(Bug::ClaimBeforeChunk) {
+        let Err(error) = self.store_one(chunk, &attempts, budget).await else {
             return;
-        }
-        let error = match self.store_one(chunk, &attempts, budget).await {
-            Ok(()) => return,
-            Err(NotStored::Port(PortError::Unknown { .. })) if planted(Bug::UnknownChunkTaken) => {
-                return;
-            }
-            Err(error) => error,
         };
         error!(batch_id = %chunk.batch, %chunk, %error, "chunk not stored");
         for attempt in attempts {
@@ -101,17 +93,13 @@ impl Chunks {
         let pieces_count = pieces.len() as u32;
         for (index, piece) in (0..pieces_count).zip(pieces).rev() {
             let id = PieceId { chunk, index };
-            let piece_of = |bytes| Piece {
-                bytes,
+            let piece = Piece {
+                bytes: piece.to_vec(),
                 pieces_count,
             };
-            let piece = piece_of(piece.to_vec());
             let unanswered = AtomicBool::new(false);
             let put = || async {
-                let rebuilt = (planted(Bug::ChunkRebuilt) && unanswered.load(Ordering::Relaxed))
-                    .then(|| piece_of(bytes_of(&attempts[..attempts.len() - 1])));
-                let piece = rebuilt.as_ref().unwrap_or(&piece);
-                let put = self.chunk_store.put(&place, id, piece, expires_at);
+                let put = self.chunk_store.put(&place, id, &piece, expires_at);
                 let reply = self.permits.with(budget, put).await;
                 if let Err(PortError::Unknown { .. }) = &reply {
                     unanswered.store(true, Ordering::Relaxed);

@@ -9,7 +9,6 @@ use protocol::claim::{
     classify, seat_fate, settle_live,
 };
 use protocol::ids::{BatchShard, Seat};
-use protocol::planted::{Bug, planted};
 use protocol::quota::{Place, QuotaScope};
 use protocol::time::Timestamp;
 use shared::ports::PortError;
@@ -241,17 +240,14 @@ impl<'a> ClaimAttempt<'a> {
         let end = match outcome {
             Outcome::Claimed => SeatEnd::Claimed,
             // A write without a reply may be applied later, whatever was read in the table since.
-            _ if self.unanswered && !planted(Bug::UncertainTakenForFree) => SeatEnd::Uncertain,
+            _ if self.unanswered => SeatEnd::Uncertain,
             _ => SeatEnd::Free,
         };
         let is_freed = match end {
             SeatEnd::Free => !has_no_place,
-            SeatEnd::Uncertain => planted(Bug::QuotaUncertainFreed),
-            SeatEnd::Claimed => false,
+            SeatEnd::Uncertain | SeatEnd::Claimed => false,
         };
-        let unused = self.overflow.filter(|_| {
-            end == SeatEnd::Free || end == SeatEnd::Uncertain && planted(Bug::UncertainBodyRemoved)
-        });
+        let unused = self.overflow.filter(|_| end == SeatEnd::Free);
         self.seated
             .settle(end, outcome == Outcome::Claimed && !self.has_past);
         Settled {

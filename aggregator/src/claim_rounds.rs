@@ -13,7 +13,6 @@ use protocol::allocator::{BatchScope, FlushReason, Opening, Seating};
 use protocol::claim::{DuplicateRule, Outcome};
 use protocol::ids::BatchId;
 use protocol::limits::{OLD_SEALS_TIME_MAX, SEAT_WAIT_MAX, SHORT_ROUNDS_MAX};
-use protocol::planted::{Bug, planted};
 use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
 use shared::retry::bounded;
@@ -307,9 +306,6 @@ impl ClaimRounds {
         mut counted: CountedBatches,
         budgets: &Budgets<'_>,
     ) -> Vec<Settled> {
-        if planted(Bug::AcknowledgedUncounted) {
-            return settled;
-        }
         let mut claimed: BTreeMap<BatchId, SeqSet> = BTreeMap::new();
         let mut traces = ClaimedTraces::default();
         for one in &settled {

@@ -7,7 +7,6 @@ use aws_lambda_events::event::sqs::SqsBatchResponse;
 use lambda_runtime::Diagnostic;
 use protocol::claim::{Candidate, Outcome, Response, classify_repeat};
 use protocol::ids::{EventId, SourceArn, SqsMessageId};
-use protocol::planted::{Bug, planted};
 use protocol::time::Timestamp;
 use shared::dry_run::DryRunFailed;
 use shared::message_attributes::MessageAttributes;
@@ -155,7 +154,7 @@ impl Handler {
             let success = match outcome.response(self.config.rule) {
                 Response::Success => !unreported.contains(&index),
                 Response::Failure => false,
-                Response::Quarantine => in_quarantine || planted(Bug::QuarantineNotAwaited),
+                Response::Quarantine => in_quarantine,
             };
             let (id, source) = id_and_source(record);
             if !success {
@@ -238,8 +237,7 @@ impl Handler {
         }
         let is_dropped = |one: &Judged| {
             let response = one.outcome.response(self.config.rule);
-            let is_left_out = planted(Bug::DuplicateUnreported) && one.holder.is_none();
-            one.outcome == Outcome::Duplicate && response == Response::Success && !is_left_out
+            one.outcome == Outcome::Duplicate && response == Response::Success
         };
         let judged = records.iter().zip(judged).enumerate();
         let dropped = judged.filter_map(|(index, (record, one))| {

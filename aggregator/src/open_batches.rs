@@ -10,7 +10,6 @@ use protocol::bodies::Bodies;
 use protocol::claim::ClaimedSeat;
 use protocol::ids::{BatchId, Seq};
 use protocol::limits::REMINDED_FOR;
-use protocol::planted::{Bug, planted};
 use protocol::retry::RetryPolicy;
 use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
@@ -182,20 +181,11 @@ impl OpenBatches {
             ..Ticket::new(batch, TicketReason::Window)
         };
         let delay = || closing.ticket_delay(budget.clock.now());
-        let sent = async {
-            // The sweep sends the ticket, as soon as SQS can delay it until the window ends.
-            if closing.is_beyond_delays(now) {
-                return Ok(());
-            }
-            self.send_ticket(ticket, delay, budget).await
-        };
         let not_sent = |source| OpenError::Ticket { batch, source };
-        if planted(Bug::CacheBeforeTicket) {
-            guard.opened(recorded.ticket_acknowledged());
-            return sent.await.map_err(not_sent);
-        }
-        if !planted(Bug::TicketAfterFirstClaim) {
-            sent.await.map_err(not_sent)?;
+        // Otherwise the sweep sends the ticket, as soon as SQS can delay it until the window ends.
+        if !closing.is_beyond_delays(now) {
+            let sent = self.send_ticket(ticket, delay, budget).await;
+            sent.map_err(not_sent)?;
         }
         guard.opened(recorded.ticket_acknowledged());
         counts.batch_opened();
@@ -240,11 +230,10 @@ impl OpenBatches {
         let at = budget.clock.now();
         // Otherwise the ticket that was sent when it was opened arrives when its window closes, and it is due then.
         let has_no_ticket = Closing { closes_at }.is_beyond_delays(id.opened_at());
-        let due_soon = has_no_ticket && !planted(Bug::SealedDueAtWindow);
         let seal = BatchWrite::Seal {
             counts: counts.clone(),
             at,
-            due_at: due_soon.then_some(at + REMINDED_FOR),
+            due_at: has_no_ticket.then_some(at + REMINDED_FOR),
         };
         let counted = match budget.write(&*self.batch_store, id, &seal).await {
             Ok(Written::Applied(_)) => {
@@ -254,15 +243,12 @@ impl OpenBatches {
                     source: Some(slot.source.clone()),
                     ..Ticket::new(id, TicketReason::Sealed)
                 };
-                if !planted(Bug::SealWithoutTicket)
-                    && let Err(error) = self.send_ticket(ticket, || Duration::ZERO, budget).await
-                {
+                if let Err(error) = self.send_ticket(ticket, || Duration::ZERO, budget).await {
                     // The batch is only late: the ticket of its window arrives, or the sweep sends one.
                     warn!(batch_id = %id, %error, "no immediate ticket for a sealed batch");
                 }
                 true
             }
-            Ok(Written::Refused(_)) if planted(Bug::RefusedSealCounted) => true,
             // The window closed and a processor has taken the batch, but the record has these counts already.
             Ok(Written::Refused(Some(record)))
                 if record.settled == counts.settled
@@ -325,7 +311,6 @@ impl OpenBatches {
         let write = BatchWrite::Count(counts);
         match budget.write(&*self.batch_store, batch, &write).await {
             Ok(Written::Applied(record)) if record.status.is_some() => true,
-            Ok(_) if planted(Bug::CompleteBatchCounted) => true,
             // The record may have the counts, but too late: nobody processes a complete batch again.
             Ok(Written::Applied(_) | Written::Refused(_)) => {
                 warn!(batch_id = %batch, "batch was completed before its claims were counted; their messages come back");
@@ -341,9 +326,6 @@ impl OpenBatches {
     /// Waits until the record counts the claims `seqs`. Another invocation of this environment is sealing the batch, and
     /// its counts include these claims.
     async fn counted_by_another(&self, batch: BatchId, seqs: &SeqSet, budget: &Budget<'_>) -> bool {
-        if planted(Bug::CountedByAnotherUnread) {
-            return true;
-        }
         let batches = &*self.batch_store;
         let is_counted = || async {
             let read = || batches.read(batch);
@@ -392,15 +374,13 @@ impl OpenBatches {
         }
         let witness = |known: &BatchRecord| {
             let unknown = known.unknown_of(&relied_on.seqs);
-            if known.status.is_none() || unknown.is_empty() || planted(Bug::WitnessSkipped) {
+            if known.status.is_none() || unknown.is_empty() {
                 return None;
             }
             let mut witnessed = known.witnessed.clone();
             witnessed.extend_from(&unknown);
             let mut chunks = known.witnessed_chunks.clone();
-            if !planted(Bug::WitnessChunkGuessed) {
-                chunks.extend(relied_on.chunks_of(&unknown));
-            }
+            chunks.extend(relied_on.chunks_of(&unknown));
             Some(BatchWrite::Witness {
                 witnessed,
                 chunks,

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use protocol::claim::Outcome;
 use protocol::limits::OVERFLOW_CALLS_MAX;
-use protocol::planted::{Bug, planted};
 use protocol::retry::RetryPolicy;
 use shared::ports::{OverflowStore, Ports};
 use shared::retry::{Budget, RequestPermits, bounded};
@@ -43,9 +42,6 @@ impl OverflowBodies {
         let Some(object) = &attempt.overflow else {
             return;
         };
-        if planted(Bug::OverflowLost) {
-            return;
-        }
         let body = &attempt.seated.candidate.body;
         let put = || {
             let request = self.overflow_store.put(object, body);

@@ -11,7 +11,6 @@ use protocol::batch::BatchRecord;
 use protocol::claim::Outcome;
 use protocol::ids::{BatchId, Seat};
 use protocol::limits::{QUOTA_BATCHES_MAX, QUOTA_SCOPES_MAX, QUOTA_SETTLE_TIME_MAX};
-use protocol::planted::{Bug, planted};
 use protocol::quota::{QuotaAccount, QuotaScope};
 use protocol::retry::RetryPolicy;
 use protocol::seqs::SeqSet;
@@ -127,8 +126,7 @@ impl Quotas {
         let all_taken = account
             .as_ref()
             .is_some_and(|account| account.taken >= rule.events_max);
-        let is_decided = all_taken || account.is_some() && planted(Bug::QuotaBeyondUndecided);
-        let none = match (is_decided, account.is_some()) {
+        let none = match (all_taken, account.is_some()) {
             (true, _) => SeatPlace::None(Outcome::BeyondQuota),
             (false, true) => SeatPlace::None(Outcome::Failed),
             (false, false) => SeatPlace::Unknown,
@@ -136,7 +134,6 @@ impl Quotas {
         let has_place = |one: &Seated<'_>| {
             let got = got.get(&one.seat.batch);
             account.is_some() && got.is_some_and(|seqs: &SeqSet| seqs.contains(one.seat.seq))
-                || planted(Bug::QuotaUnreserved)
         };
         let (with_place, without): (Vec<_>, Vec<_>) = seated.into_iter().partition(has_place);
         Placed {
@@ -158,10 +155,7 @@ impl Quotas {
             } = &attempt.seated;
             Some((candidate.quota.as_ref()?, *seat, false))
         });
-        let written = match planted(Bug::QuotaPlaceHeldTwice) {
-            true => freed.map(|(scope, ..)| scope).collect(),
-            false => self.write(freed, budget).await,
-        };
+        let written = self.write(freed, budget).await;
         for attempt in &mut hold_two {
             let scope = attempt.seated.candidate.quota.as_ref();
             if scope.is_some_and(|scope| written.contains(scope)) {

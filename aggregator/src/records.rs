@@ -12,7 +12,6 @@ use protocol::claim::Candidate;
 use protocol::ids::{BatchKey, BodyHash, EventId, IdError, QuotaKey, SourceArn, SqsMessageId};
 use protocol::limits::{DYNAMODB_ITEM_BYTES_MAX, EVENT_AHEAD_MAX, QUOTA_EVENT_AGE_MAX};
 use protocol::period::Period;
-use protocol::planted::{Bug, planted};
 use protocol::quota::QuotaScope;
 use protocol::time::Timestamp;
 use shared::compression::compress;
@@ -250,11 +249,7 @@ fn batch_key(expression: &Expression, json: &Json) -> Result<BatchKey, BadRecord
 
 /// Returns the period of a message that was sent at `sent_at`: by the time in its body, or else by when it was sent.
 fn period(config: &Config, json: &Json, sent_at: Timestamp) -> Result<Option<Period>, BadRecord> {
-    let Some(close_at) = config
-        .close_at
-        .as_ref()
-        .filter(|_| !planted(Bug::PeriodsMixed))
-    else {
+    let Some(close_at) = &config.close_at else {
         return Ok(None);
     };
     let needed_by = CLOSE_TIME.name;
@@ -276,12 +271,9 @@ fn quota(
     let Some(rule) = &config.quota else {
         return Ok(None);
     };
-    let batch_key = config.batch_key.as_ref();
-    let of_batch = batch_key.filter(|_| planted(Bug::QuotaOfBatchKey));
-    let key = QuotaKey::try_from(find(of_batch.unwrap_or(&rule.key), json, QUOTA.name)?)?;
+    let key = QuotaKey::try_from(find(&rule.key, json, QUOTA.name)?)?;
     let needed_by = QUOTA_TIME.name;
     let at = match &rule.time {
-        Some(_) if planted(Bug::QuotaOfArrival) => now,
         Some(expression) => event_time(expression, json, sent_at, needed_by)?,
         None => now,
     };

@@ -11,7 +11,6 @@ use protocol::batch::{OperatorDecision, PartRecord, proven};
 use protocol::ids::BatchId;
 use protocol::limits::BATCH_LIFE_MAX;
 use protocol::pause::Pause;
-use protocol::planted::{Bug, planted};
 use protocol::retry::RetryPolicy;
 use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
@@ -19,7 +18,7 @@ use shared::delivery_hours::DeliveryHours;
 use shared::ports::{NamedItems, StoredEvent};
 use shared::traces::Span;
 use shared::traces::names::{BATCH_ID, ITEMS_COUNT, PART};
-use sinks::{Part, Receipt, SinkError, content_hash};
+use sinks::{SinkError, content_hash};
 use tracing::{debug, error, info};
 
 use crate::body_source::{BodySource, Unread};
@@ -124,9 +123,7 @@ impl<'a> BatchRun<'a> {
             self.batch.accept_sink(index, sink).await?;
         }
         // Before the delivery, so that there is room for a notice of it.
-        if !planted(Bug::NoticeSentOnlyOnce) {
-            self.send_notices(operator).await;
-        }
+        self.send_notices(operator).await;
         if let Some(error) = self.too_old() {
             error!(batch_id = %self.id(), error, "batch is too old to be delivered");
             return Err(self.batch.fail(error).await);
@@ -137,17 +134,12 @@ impl<'a> BatchRun<'a> {
         let record = self.batch.record();
         if let Some(last) = record.parts.len().checked_sub(1)
             && record.frozen_part().is_none()
-            && !planted(Bug::NumberKept)
         {
             self.give_number_up(last, &self.budgets.work).await?;
         }
         loop {
             self.check_time()?;
             if proven(self.batch.record(), &self.released) {
-                let notices = &self.components.notices;
-                notices
-                    .plant_early_notice(self.batch.record(), self.budgets)
-                    .await;
                 let completion = &self.components.completion;
                 let complete = completion.complete(&mut self.batch, self.budgets, self.metrics);
                 if complete.await? {
@@ -184,8 +176,7 @@ impl<'a> BatchRun<'a> {
     /// kept for a limited time, so nothing more of it may be delivered.
     fn too_old(&self) -> Option<String> {
         let record = self.batch.record();
-        let is_old =
-            record.is_too_old(self.budgets.work.clock.now()) && !planted(Bug::OldBatchDelivered);
+        let is_old = record.is_too_old(self.budgets.work.clock.now());
         let can_be_set_aside = record.bodies.in_chunks() || self.components.quarantine.exists();
         (is_old && can_be_set_aside && record.quarantine.is_none()).then(|| {
             let days = BATCH_LIFE_MAX.as_secs() / 86_400;
@@ -212,8 +203,8 @@ impl<'a> BatchRun<'a> {
                 self.quarantine_frozen(index, frozen).await
             }
             None if record.quarantine.is_some() => self.quarantine_new(new).await,
-            Some(index) if !planted(Bug::PartRefrozen) => self.deliver_frozen(index, frozen).await,
-            Some(_) | None => self.deliver_new(new).await,
+            Some(index) => self.deliver_frozen(index, frozen).await,
+            None => self.deliver_new(new).await,
         }
     }
 
@@ -272,21 +263,12 @@ impl<'a> BatchRun<'a> {
 
     /// Freezes the next part before the sink sees any of it. Returns the part's index.
     async fn freeze(&mut self, events: &[StoredEvent]) -> Result<usize, TicketEnd> {
-        let record = self.batch.record();
-        let index = match record.frozen_part() {
-            Some((index, _)) if planted(Bug::PartRefrozen) => index,
-            Some(_) | None => record.parts.len(),
-        };
+        let index = self.batch.record().parts.len();
         if let Some(error) = self.components.part_rules.too_many(index) {
             return Err(self.batch.fail(error).await);
         }
         let sink = self.components.delivery.fingerprint();
-        let mut members = seqs(events);
-        if planted(Bug::MembersAsRange) && self.batch.record().bodies.in_chunks() {
-            let (first, last) = (members.iter().min(), members.iter().max());
-            members = (first.unwrap_or(0)..=last.unwrap_or(0)).collect();
-        }
-        let part = PartRecord::frozen(members, content_hash(events), Some(sink));
+        let part = PartRecord::frozen(seqs(events), content_hash(events), Some(sink));
         let span = self.span("freeze").count(PART, index);
         span.run(self.batch.freeze(index, part)).await?;
         info!(batch_id = %self.id(), part = index, items_count = events.len(), "part frozen");
@@ -309,7 +291,6 @@ impl<'a> BatchRun<'a> {
         }
         let next_turn_at = self.begin(part.items.len()).await?;
         info!(batch_id = %batch, part = index, items_count = part.items.len(), "delivering part");
-        self.plant_early_steps(&part).await?;
         let started = self.budgets.work.clock.now();
         let span = self.span("deliver").calls().count(PART, index);
         let span = span.count(ITEMS_COUNT, part.items.len());
@@ -330,19 +311,6 @@ impl<'a> BatchRun<'a> {
         self.batch.keep_turn(next_turn_at);
         self.give_number_up(index, &self.budgets.wrap_up).await?;
         self.release(&part.items).await
-    }
-
-    /// Does the steps that planted bugs do too early, before the sink has the part.
-    async fn plant_early_steps(&mut self, part: &Part) -> Result<(), TicketEnd> {
-        if planted(Bug::DeliveredBeforeAnswer) {
-            let receipt = Receipt::new("none yet".to_owned());
-            let work = self.budgets.work;
-            self.batch.delivered(part.part_index, receipt, work).await?;
-        }
-        if planted(Bug::ReleasedBeforeDelivery) {
-            self.release(&part.items).await?;
-        }
-        Ok(())
     }
 
     async fn hand_over_failed(&mut self, error: HandOverError) -> TicketEnd {

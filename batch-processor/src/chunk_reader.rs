@@ -7,7 +7,6 @@ use std::sync::Arc;
 use protocol::batch::BatchRecord;
 use protocol::ids::ChunkId;
 use protocol::limits::{CHUNK_CALLS_MAX, CHUNK_RETENTION};
-use protocol::planted::{Bug, planted};
 use protocol::seqs::SeqSet;
 use shared::chunk::decode;
 use shared::ports::{ChunkStore, PortError, Ports, StoredEvent};
@@ -146,7 +145,6 @@ impl ChunkReader {
                 let problem = problem.map(|problem| lost(missing, problem));
                 Ok((decoded.events, problem))
             }
-            Ok(None) if planted(Bug::MissingChunkSkipped) => Ok((Vec::new(), None)),
             Ok(None) => nothing(format!("chunk `{chunk}`: missing in `{}`", record.bodies)),
             // The service may have removed it by now, and only says that it must not be read.
             Err(error @ PortError::Refused { .. })

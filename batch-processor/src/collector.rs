@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use protocol::batch::BatchRecord;
 use protocol::ids::{BatchId, BatchShard};
 use protocol::limits::BATCH_GET_KEYS_MAX;
-use protocol::planted::{Bug, planted};
 use protocol::retry::RetryPolicy;
 use protocol::seqs::SeqSet;
 use shared::ports::{IndexEntry, LockStore, PortError, Ports, StoredEvent};
@@ -145,10 +144,7 @@ impl Collector {
             };
             let mut read =
                 read_events(&*self.lock_store, &piece.ids, &self.permits, budget).await?;
-            read.retain(|event| {
-                event.shard.batch == batch && piece.seqs.contains(event.seq)
-                    || planted(Bug::IndexBelieved)
-            });
+            read.retain(|event| event.shard.batch == batch && piece.seqs.contains(event.seq));
             locked().arrived(piece.ids.len() as u64, &read);
             events.append(&mut read);
         }

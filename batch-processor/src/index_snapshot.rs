@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use protocol::batch::{BatchRecord, Role, lag, role};
 use protocol::ids::{EventId, Seq};
-use protocol::planted::{Bug, planted};
 use protocol::seqs::SeqSet;
 use shared::ports::StoredEvent;
 
@@ -92,10 +91,7 @@ impl UnsortedEntries {
             list.extract_if(.., is_wanted).collect()
         };
         let leftovers = extract(Role::Leftover);
-        let frozen = match planted(Bug::PartRefrozen) {
-            true => Vec::new(),
-            false => extract(Role::Frozen),
-        };
+        let frozen = extract(Role::Frozen);
         let ids = Arc::new(ids);
         let entries = |list| IndexEntries {
             list,

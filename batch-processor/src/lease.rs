@@ -7,10 +7,9 @@ use protocol::batch::{
 use protocol::gate::Why;
 use protocol::ids::{BatchId, LeaseOwner};
 use protocol::limits::{
-    BATCH_LIFE_MAX, BATCH_RECORD_RETENTION, DUE_GRACE, FAILURE_BYTES_MAX, RECEIPT_BYTES_MAX,
-    RECORD_TEXT_BYTES_MAX, TICKET_AWAY_MAX,
+    BATCH_RECORD_RETENTION, DUE_GRACE, FAILURE_BYTES_MAX, RECEIPT_BYTES_MAX, RECORD_TEXT_BYTES_MAX,
+    TICKET_AWAY_MAX,
 };
-use protocol::planted::{Bug, planted};
 use protocol::retry::RetryPolicy;
 use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
@@ -341,15 +340,7 @@ impl LeasedBatch<'_> {
     /// Gives the lease up until `due_at`, because the batch must wait. A turn is not kept in a pause or outside the hours: afterwards, all
     /// those that passed would come at once.
     pub(crate) async fn put_back(&mut self, due_at: Timestamp, why: Why) -> Result<(), TicketEnd> {
-        let forgotten = match why {
-            Why::Pause => planted(Bug::PausedForEver),
-            Why::Window | Why::Hours | Why::Number(_) | Why::Turn => planted(Bug::NeverOpened),
-        };
         let keeps_turn = matches!(why, Why::Number(_) | Why::Turn);
-        let due_at = match forgotten {
-            true => due_at + BATCH_LIFE_MAX,
-            false => due_at,
-        };
         let turn_at = self.record.turn_at.filter(|_| keeps_turn);
         self.give_up_until(due_at, None, turn_at).await
     }

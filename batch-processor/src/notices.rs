@@ -12,7 +12,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use protocol::batch::{BatchRecord, BatchWrite, Notice, OperatorDecision, Status};
 use protocol::limits::{NOTICE_PAUSE, NOTICE_TIME_MAX};
-use protocol::planted::{Bug, planted};
 use protocol::retry::RetryPolicy;
 use protocol::time::Timestamp;
 use shared::notice::notice_message;
@@ -66,9 +65,6 @@ impl Notices {
         if operator.is_none() && budget.clock.now() < paused_until {
             return record.notices.is_empty();
         }
-        if planted(Bug::NoticesMarkedFirst) {
-            self.mark_sent(record, &budget).await;
-        }
         for notice in &record.notices {
             let notice_id = notice.id(record.batch_id);
             if let Err(error) = send(&**target, record, notice, &budget).await {
@@ -76,9 +72,6 @@ impl Notices {
                 metrics.notices_failed.add(1);
                 let until = budget.clock.now() + NOTICE_PAUSE;
                 self.paused_until_ms.store(until.as_ms(), Ordering::Relaxed);
-                if planted(Bug::UnsentNoticesRemoved) {
-                    break;
-                }
                 return false;
             }
             info!(notice_id, "notice sent");
@@ -86,21 +79,6 @@ impl Notices {
             metrics.notices_sent.add(1);
         }
         self.mark_sent(record, &budget).await
-    }
-
-    /// Sends the notice of a batch that is about to be completed: a bug that the simulation plants.
-    pub(crate) async fn plant_early_notice(&self, record: &BatchRecord, budgets: &Budgets<'_>) {
-        if let (true, Some(target)) = (planted(Bug::NoticeBeforeCompletion), &self.target) {
-            let notice = Notice::of_completion(record, budgets.work.clock.now());
-            let sent = send(
-                &**target,
-                record,
-                &notice,
-                &budgets.wrap_up.within(NOTICE_TIME_MAX),
-            )
-            .await;
-            sent.unwrap_or_else(|error| warn!(%error, "planted notice not sent"));
-        }
     }
 
     /// Removes the notices from the record; returns whether it did. If not, they are sent again, with the same ids and content.

@@ -2,7 +2,6 @@
 
 use protocol::batch::BatchRecord;
 use protocol::limits::PARTS_FOR_STRAGGLERS;
-use protocol::planted::{Bug, planted};
 
 use crate::reading::ReadLimits;
 
@@ -23,9 +22,6 @@ impl PartRules {
 
     /// Returns the limits of the next part, when `left` events are in no part yet.
     pub(crate) fn next_part(&self, record: &BatchRecord, left: usize) -> ReadLimits {
-        if planted(Bug::PartsNotGrown) {
-            return self.limits(1);
-        }
         let available = self.count_max - PARTS_FOR_STRAGGLERS;
         let parts = record.parts.len();
         self.limits(left.div_ceil(available.saturating_sub(parts).max(1)))
@@ -57,7 +53,7 @@ pub(crate) fn frozen_for_another_sink(
     present: &str,
 ) -> Option<String> {
     let frozen = record.parts.get(index)?.sink.as_deref()?;
-    (frozen != present && !planted(Bug::SinkFingerprintIgnored)).then(|| {
+    (frozen != present).then(|| {
         format!(
             "part {index}: frozen for another sink: got the sink `{present}`, expected `{frozen}`; restore the former \
              sink, or accept the new one by a ticket with `\"accept\":\"new-sink\"`, or set the batch aside"

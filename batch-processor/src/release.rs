@@ -6,7 +6,6 @@ use std::time::Duration;
 use async_trait::async_trait;
 use protocol::ids::{BatchShard, EventId, SeatKey, Seq};
 use protocol::limits::SET_ASIDE_RETENTION;
-use protocol::planted::{Bug, planted};
 use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
 use shared::ports::{LockStore, PortError, Ports, Release, ReleaseReply, StoredEvent};
@@ -55,15 +54,9 @@ impl Releaser {
             .partition(|event| set_aside.contains(event.seq));
         let remembered = match self.dedup_window {
             window if window.is_zero() => Release::Deleted,
-            window if planted(Bug::LongWindowCut) => {
-                Release::Remembered(now + window.min(Duration::from_secs(86_400)))
-            }
             window => Release::Remembered(now + window),
         };
-        let set_aside_as = match planted(Bug::SetAsideRemembered) {
-            true => remembered,
-            false => Release::SetAside(now + self.dedup_window.max(SET_ASIDE_RETENTION)),
-        };
+        let set_aside_as = Release::SetAside(now + self.dedup_window.max(SET_ASIDE_RETENTION));
         let mut released = self.release_as(delivered, remembered, budget).await;
         released.extend_from(&self.release_as(aside, set_aside_as, budget).await);
         self.bodies.remove(events, &released, budget).await;
@@ -133,7 +126,7 @@ impl<'a> Writer for ReleaseWriter<'a> {
             ReleaseReply::Released => Ok(Some(event.0.seq)),
             ReleaseReply::Error(error @ PortError::Refused { .. }) => {
                 warn!(seq = event.0.seq, event_id = %event.0.event_id, %error, "claim not released");
-                Ok(planted(Bug::RefusedReleaseCounted).then_some(event.0.seq))
+                Ok(None)
             }
             ReleaseReply::Error(_) => Err(event),
         }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::batch::BatchRecord;
-use protocol::planted::{Bug, planted};
 use protocol::retry::RetryPolicy;
 use protocol::sequence::{
     HolderFate, NextNumber, PartId, Sequence, SequenceScope, holder_fate, next_number,
@@ -46,9 +45,7 @@ impl Sequences {
         index: usize,
         budget: &Budget<'_>,
     ) -> Result<Result<u64, PartId>, PortError> {
-        if let Some(number) = record.file_number(index)
-            && !planted(Bug::SequenceTakenAgain)
-        {
+        if let Some(number) = record.file_number(index) {
             return Ok(Ok(number));
         }
         let scope = SequenceScope::of(record);

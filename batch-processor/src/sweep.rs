@@ -21,7 +21,6 @@ use protocol::limits::{
     STATUS_SHARDS, SWEEP_TICKETS_MIN,
 };
 use protocol::pause::Pauses;
-use protocol::planted::{Bug, planted};
 use protocol::retry::RetryPolicy;
 use protocol::sweep::{SweepRules, Wake};
 use protocol::time::Timestamp;
@@ -118,9 +117,6 @@ impl Sweep {
         let budget = &budgets.work;
         let rules = self.rules(budget).await;
         let (mut swept, mut reminders, unread) = self.find(&rules, budget).await;
-        if planted(Bug::SweepBlind) {
-            reminders.clear();
-        }
         swept.tickets_left = reminders.len();
         self.leave_out_waiting(&mut reminders, budget).await;
         self.remind(&reminders, budgets, &mut swept).await;
@@ -272,7 +268,7 @@ impl Sweep {
         budget: &Budget<'_>,
     ) -> Vec<&'r Reminder> {
         let looks = wave.iter().map(|reminder| async move {
-            if reminder.wake != Wake::Window || planted(Bug::FirstTicketRepeated) {
+            if reminder.wake != Wake::Window {
                 return Some(reminder);
             }
             let read = || self.batch_store.read(reminder.batch.batch_id);

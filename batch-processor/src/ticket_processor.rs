@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use protocol::batch::OperatorDecision;
 use protocol::ids::LeaseOwner;
-use protocol::planted::{Bug, planted};
 use shared::ports::{BatchStore, Ports};
 use shared::retry::{BulkWriter, RequestPermits};
 use shared::traces::names::BATCH_ID;
@@ -100,9 +99,7 @@ impl TicketProcessor {
             Ok(leased) => leased,
             Err(NotLeased { end, record }) => {
                 // The invocation that completed the batch, or put it in error, may have died before it sent the notices.
-                if let Some(record) = record
-                    && !planted(Bug::NoticeSentOnlyOnce)
-                {
+                if let Some(record) = record {
                     let metrics = report.metrics_of(&record.source);
                     notices
                         .send_waiting(&record, operator, budgets, metrics)

@@ -22,7 +22,7 @@ use crate::batch::BatchCounts;
 use crate::claim::{Candidate, ExistingClaim};
 use crate::ids::{BatchId, Seat, SourceArn};
 use crate::invariants;
-use crate::planted::{Bug, planted};
+use crate::planted::planted;
 use crate::time::Timestamp;
 
 pub mod open_batch;
@@ -172,14 +172,7 @@ impl Allocator {
                 }
             }
             SeatEnd::Free => {
-                batch.confirmed += u64::from(planted(Bug::AttemptsCountedAsClaims));
                 batch.settled.insert(seat.seq);
-                if let Some(chunk) = seat.chunk
-                    && planted(Bug::LosersCounted)
-                {
-                    batch.claimed.insert(seat.seq);
-                    batch.chunks.insert(chunk.first);
-                }
             }
             SeatEnd::Uncertain => {
                 batch.uncertain += 1;
@@ -228,7 +221,7 @@ impl Allocator {
         }
         let event = Digest::of(candidate.event_id.as_str().as_bytes());
         let known = batch.known.get(&event)?;
-        if known.counted_from > batch.counted && !planted(Bug::KnownUncounted) {
+        if known.counted_from > batch.counted && !planted("known-uncounted") {
             return None;
         }
         if known.message == Digest::of(candidate.sqs_message_id.as_str().as_bytes()) {
@@ -316,9 +309,7 @@ impl Allocator {
 
     /// Returns the slots of a source whose batch has claims and no attempt in flight, and whose period, if there is one, is over.
     pub fn idle(&self, source: &SourceArn, now: Timestamp) -> Vec<BatchScope> {
-        let is_over = |slot: &BatchScope| {
-            planted(Bug::PeriodDrained) || slot.period.is_none_or(|period| period.ends <= now)
-        };
+        let is_over = |slot: &BatchScope| slot.period.is_none_or(|period| period.ends <= now);
         let is_idle = |current: &Current| match current {
             Current::Opening => false,
             Current::Batch(id) => self

@@ -14,7 +14,7 @@
 use std::time::Duration;
 
 use crate::ids::{Seat, SqsMessageId};
-use crate::planted::{Bug, planted};
+use crate::planted::planted;
 use crate::quota::QuotaScope;
 use crate::time::Timestamp;
 
@@ -121,10 +121,9 @@ impl Outcome {
             }
             (Outcome::Duplicate, DuplicateRule::Drop) => Response::Success,
             (Outcome::Duplicate | Outcome::Conflict, DuplicateRule::Requeue) => Response::Failure,
-            (Outcome::Unstorable, _) if planted(Bug::BadMessageDropped) => Response::Success,
             (Outcome::Conflict, DuplicateRule::Drop)
             | (Outcome::Unstorable | Outcome::BeyondQuota, _) => Response::Quarantine,
-            (Outcome::Failed, _) if planted(Bug::FailedAcknowledged) => Response::Success,
+            (Outcome::Failed, _) if planted("failed-acknowledged") => Response::Success,
             (Outcome::Failed, _) => Response::Failure,
         }
     }
@@ -154,9 +153,7 @@ pub fn classify(
     rules: &ClaimRules,
     now: Timestamp,
 ) -> Verdict {
-    let same_message = item.sqs_message_id == candidate.sqs_message_id
-        && !(planted(Bug::RedeliveryTakenForDuplicate)
-            && rules.on_duplicate == DuplicateRule::Requeue);
+    let same_message = item.sqs_message_id == candidate.sqs_message_id;
     let is_own = |seat: Seat| same_message && item.state.is_claim_of(seat);
     match item.state {
         LockState::Live { .. } | LockState::InChunk { .. } => {
@@ -210,14 +207,10 @@ pub fn settle_live(
         SeatFate::SetAside { until } => after_set_aside(candidate, item, until, rules, now),
         // The claim was not delivered and never will be, so any candidate may replace it.
         SeatFate::Orphan | SeatFate::Expired => Verdict::Replace {
-            past: match planted(Bug::OrphansPastDropped) {
-                true => PastDeliveries::new(),
-                false => still_remembered(&item.past, now),
-            },
+            past: still_remembered(&item.past, now),
             // The account gives back the place of an orphan's seat, but not one that its claim took over.
             takes_over: fate == SeatFate::Orphan
-                && (item.place.is_some_and(|place| place.is_taken_over)
-                    || planted(Bug::QuotaPlaceOfOrphan))
+                && item.place.is_some_and(|place| place.is_taken_over)
                 && has_place_of(candidate, item),
         },
         SeatFate::Unknown => Verdict::Done(Outcome::Failed),
@@ -256,15 +249,12 @@ fn against_tombstone(
     now: Timestamp,
 ) -> Verdict {
     let mut past = still_remembered(&item.past, now);
-    if planted(Bug::PastForgotten) {
-        past.clear();
-    }
     // A delivered event has used its place.
     let replace = |past| Verdict::Replace {
         past,
         takes_over: false,
     };
-    if expires_at <= now && !planted(Bug::ExpiredTombstoneBelieved) {
+    if expires_at <= now && !planted("expired-tombstone-believed") {
         return replace(past);
     }
     match rules.on_duplicate {
@@ -275,19 +265,10 @@ fn against_tombstone(
         // The candidate waits until an older delivery is past its window. No delivery is forgotten earlier to make
         // room.
         DuplicateRule::Requeue if past.len() >= rules.past_deliveries_max => {
-            if planted(Bug::OldestPastDropped) {
-                let oldest = past.iter().min_by_key(|(_, until)| **until);
-                let oldest = oldest.map(|(id, _)| id.clone());
-                past.retain(|id, _| Some(id) != oldest.as_ref());
-                past.insert(item.sqs_message_id.clone(), expires_at);
-                return replace(past);
-            }
             Verdict::Done(Outcome::Duplicate)
         }
         DuplicateRule::Requeue => {
-            if !planted(Bug::PastForgotten) {
-                past.insert(item.sqs_message_id.clone(), expires_at);
-            }
+            past.insert(item.sqs_message_id.clone(), expires_at);
             replace(past)
         }
     }
@@ -303,12 +284,9 @@ fn after_set_aside(
     rules: &ClaimRules,
     now: Timestamp,
 ) -> Verdict {
-    if item.body_hash != candidate.body_hash && planted(Bug::CorrectedTakenForConflict) {
-        return Verdict::Done(Outcome::Conflict);
-    }
-    let takes_over = has_place_of(candidate, item) && !planted(Bug::QuotaPlaceForgotten);
+    let takes_over = has_place_of(candidate, item);
     let mut past = still_remembered(&item.past, now);
-    if expires_at <= now || planted(Bug::SetAsideMessageForgotten) {
+    if expires_at <= now {
         return Verdict::Replace { past, takes_over };
     }
     if past.len() >= rules.past_deliveries_max {

@@ -4,7 +4,6 @@
 use crate::batch::{BatchRecord, Status, nothing_to_deliver};
 use crate::limits::{BATCH_LIFE_MAX, TURNS_AHEAD};
 use crate::pause::Pause;
-use crate::planted::{Bug, planted};
 use crate::sequence::PartId;
 use crate::time::Timestamp;
 use crate::turns::{Turn, Turns, kept_turn};
@@ -61,7 +60,7 @@ pub fn gate(record: &BatchRecord, conditions: &Conditions<'_>, now: Timestamp) -
     }
     let waits = paused_until(record, conditions.pauses, now)
         .map(|until| wait(Why::Pause, until))
-        .or_else(|| closed_until(record, conditions).map(|until| wait(Why::Hours, until)))
+        .or_else(|| Some(wait(Why::Hours, conditions.closed_until?)))
         .or_else(|| {
             let (part, until) = conditions.behind?;
             Some(wait(Why::Number(part), until))
@@ -84,18 +83,10 @@ pub fn goes_to_the_sink(record: &BatchRecord, now: Timestamp) -> bool {
 }
 
 fn paused_until(record: &BatchRecord, pauses: &[Pause], now: Timestamp) -> Option<Timestamp> {
-    if planted(Bug::PauseOverlooked) && record.attempts > 1 {
-        return None;
-    }
     let covers = |pause: &&Pause| {
         pause.until > now && pause.covers(&record.source, record.batch_key.as_ref())
     };
     pauses.iter().filter(covers).map(|pause| pause.until).max()
-}
-
-fn closed_until(record: &BatchRecord, conditions: &Conditions<'_>) -> Option<Timestamp> {
-    let overlooks = planted(Bug::HoursOverlooked) && record.frozen_part().is_some();
-    conditions.closed_until.filter(|_| !overlooks)
 }
 
 fn turn_at(record: &BatchRecord, conditions: &Conditions<'_>, now: Timestamp) -> Option<Timestamp> {

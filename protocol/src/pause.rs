@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{BatchId, BatchKey, SourceArn};
 use crate::limits::{BATCH_LIFE_MAX, FORMER_PAUSES_MAX};
-use crate::planted::{Bug, planted};
 use crate::time::Timestamp;
 
 /// A pause of deliveries.
@@ -40,12 +39,7 @@ impl Pause {
 
     /// Returns whether the pause is about batches of this source and key.
     pub fn covers(&self, source: &SourceArn, batch_key: Option<&BatchKey>) -> bool {
-        if planted(Bug::PauseOfBothOverlooked) && self.source.is_some() && self.batch_key.is_some()
-        {
-            return false;
-        }
-        let of_source = self.source.as_ref().is_none_or(|wanted| wanted == source)
-            || planted(Bug::PauseHoldsOthers);
+        let of_source = self.source.as_ref().is_none_or(|wanted| wanted == source);
         let of_key = |wanted: &BatchKey| batch_key == Some(wanted);
         of_source && self.batch_key.as_ref().is_none_or(of_key)
     }
@@ -102,7 +96,7 @@ impl Pauses {
             };
             due_at == life_ends.min(former.until) && !self.pauses.iter().any(is_kept)
         };
-        self.former.iter().any(is_lifted) && !planted(Bug::LiftedPauseForgotten)
+        self.former.iter().any(is_lifted)
     }
 }
 

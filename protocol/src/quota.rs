@@ -20,7 +20,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::batch::BatchRecord;
 use crate::ids::{BatchId, IdError, QuotaKey, Seq};
-use crate::planted::{Bug, planted};
 use crate::seqs::SeqSet;
 use crate::time::Timestamp;
 
@@ -121,12 +120,8 @@ impl QuotaAccount {
         seats: impl Iterator<Item = Seq>,
         max: u64,
     ) -> SeqSet {
-        let places = match planted(Bug::QuotaReservedIgnored) {
-            true => self.taken,
-            false => self.places(),
-        };
         // A smaller quota may have been configured since places were reserved.
-        let mut left = max.saturating_sub(places);
+        let mut left = max.saturating_sub(self.places());
         let reserved = self.reserved.entry(batch).or_default();
         let mut with_place = SeqSet::new();
         for seq in seats {
@@ -147,10 +142,7 @@ impl QuotaAccount {
     /// that is in both counts as claimed. A seat that is not reserved is left alone.
     pub fn settle(&mut self, batch: BatchId, claimed: &SeqSet, free: &SeqSet) {
         let reserved = self.reserved.entry(batch).or_default();
-        let claims = match planted(Bug::QuotaCountedTwice) {
-            true => claimed.len(),
-            false => reserved.intersection_len(claimed),
-        };
+        let claims = reserved.intersection_len(claimed);
         self.taken = self.taken.saturating_add(claims);
         reserved.remove_from(claimed);
         reserved.remove_from(free);
@@ -173,10 +165,7 @@ impl QuotaAccount {
         if record.status.is_some() {
             return;
         }
-        let members = match planted(Bug::QuotaEndedFreed) {
-            true => SeqSet::new(),
-            false => record.members(),
-        };
+        let members = record.members();
         rest.remove_from(&members);
         self.settle(batch, &members, &rest);
     }

@@ -15,7 +15,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::batch::{BatchRecord, PartState};
 use crate::ids::{BatchId, BatchKey, SourceArn};
-use crate::planted::{Bug, planted};
 
 /// The parts that have numbers in common: those of a source and a batch key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -97,9 +96,6 @@ pub enum HolderFate {
 
 /// Returns what became of `holder`, which took the number `last`. `record` is the record of its batch.
 pub fn holder_fate(holder: PartId, last: u64, record: Option<&BatchRecord>) -> HolderFate {
-    if planted(Bug::SequenceHolderIgnored) {
-        return HolderFate::Delivered;
-    }
     // The record has expired, long after its batch was complete. Hardly any part is set aside, and a gap can be explained: two
     // parts with one number cannot.
     let Some(record) = record else {
@@ -142,14 +138,8 @@ pub fn next_number(sequence: Sequence, part: PartId, fate: HolderFate) -> NextNu
     };
     match (sequence.holder, fate) {
         (None, _) => take(sequence.last + 1),
-        (Some(holder), _) if holder == part && planted(Bug::SequenceTakenAgain) => {
-            take(sequence.last + 1)
-        }
         (Some(holder), _) if holder == part => NextNumber::Taken(sequence.last),
         (Some(_), HolderFate::Delivered) => take(sequence.last + 1),
-        (Some(holder), HolderFate::Unused) if planted(Bug::EndedHolderAwaited) => {
-            NextNumber::Wait(holder)
-        }
         (Some(_), HolderFate::Unused) => take(sequence.last),
         (Some(holder), HolderFate::Waiting) => NextNumber::Wait(holder),
     }
@@ -164,7 +154,6 @@ pub fn without_holder(sequence: Sequence, part: PartId, record: &BatchRecord) ->
     let last = match holder_fate(part, sequence.last, Some(record)) {
         HolderFate::Waiting => return None,
         HolderFate::Delivered => sequence.last,
-        HolderFate::Unused if planted(Bug::SetAsideNumberUsed) => sequence.last,
         HolderFate::Unused => sequence.last.saturating_sub(1),
     };
     Some(Sequence { last, holder: None })

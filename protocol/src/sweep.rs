@@ -4,7 +4,6 @@ use crate::batch::{Closing, Listing, Status};
 use crate::ids::BatchId;
 use crate::limits::{BATCH_LIFE_MAX, CLOCK_SKEW_MAX, DUE_GRACE, SQS_DELAY_MAX};
 use crate::pause::Pauses;
-use crate::planted::{Bug, planted};
 use crate::time::Timestamp;
 
 /// What decides about all batches of one sweep.
@@ -64,9 +63,9 @@ impl SweepRules {
             }
             Listing::Status(_) if is_due => Some(Wake::Due),
             Listing::Status(_) if self.opening == Some(due_at) => Some(Wake::Opening),
-            Listing::Status(Status::Open) => may_have_no_ticket(batch, due_at)
-                .then_some(Wake::Window)
-                .filter(|_| !planted(Bug::FirstTicketForgotten)),
+            Listing::Status(Status::Open) => {
+                may_have_no_ticket(batch, due_at).then_some(Wake::Window)
+            }
             Listing::Status(Status::Processing) => {
                 let were_lifted = self.pauses.were_lifted_for(batch, due_at);
                 were_lifted.then_some(Wake::Due)
@@ -88,7 +87,7 @@ impl SweepRules {
     /// Returns whether a batch in error is so old that it goes to the quarantine.
     fn is_set_aside(&self, batch: BatchId) -> bool {
         let is_old = batch.opened_at() + BATCH_LIFE_MAX <= self.now;
-        self.has_quarantine_queue && (is_old || planted(Bug::SetAsideTooEarly))
+        self.has_quarantine_queue && is_old
     }
 }
 

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::batch::BatchRecord;
 use crate::limits::{TICKET_BACKOFF_MAX, TURNS_AHEAD};
-use crate::planted::{Bug, planted};
+use crate::planted::planted;
 use crate::time::Timestamp;
 
 /// The turns of all batches.
@@ -57,17 +57,13 @@ impl Turns {
 
     /// Returns how long a turn of so many events lasts.
     pub fn length(self, events_count: u64) -> Duration {
-        let events_count = match planted(Bug::TurnOfOneEvent) {
-            true => 1,
-            false => events_count,
-        };
         Duration::from_millis((events_count * 1_000).div_ceil(self.rate))
     }
 
     /// Takes a turn for `events_count` events, unless it is farther away than `ahead`, which is [`TURNS_AHEAD`] at most.
     pub fn take(self, events_count: u64, ahead: Duration, now: Timestamp) -> Turn {
         let at = self.free_at.max(self.next_at).max(now);
-        if now + ahead < at && !planted(Bug::TurnsWithoutEnd) {
+        if now + ahead < at && !planted("turns-without-end") {
             // Turns for half of the time are left then, so that the sink is busy until batches come back.
             let until = at.saturating_sub(TURNS_AHEAD / 2).max(now);
             return Turn::Full { until };

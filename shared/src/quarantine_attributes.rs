@@ -5,7 +5,6 @@
 //! into one attribute together, `moreAttributes`, as JSON. [`of_producer`] undoes that. The message group is none of the ten.
 
 use protocol::limits::{SQS_ATTRIBUTES_MAX, SQS_MESSAGE_BYTES_MAX};
-use protocol::planted::{Bug, planted};
 
 use crate::message_attributes::{
     AttributeMap, MESSAGE_GROUP_ID, MessageAttribute, MessageAttributes,
@@ -118,14 +117,11 @@ fn add_of_producer(packed: &mut Packed, attributes: Option<&MessageAttributes>) 
     }
     let names = Vec::from_iter(more.keys().cloned());
     if let Some(json) = MessageAttributes::of(more)
-        && !planted(Bug::MoreAttributesDropped)
         && !packed.add(MORE, MessageAttribute::string(&**json.as_text()))
     {
         packed.left_out.extend(names);
     }
-    if let Some(group) = group
-        && !planted(Bug::MessageGroupDropped)
-    {
+    if let Some(group) = group {
         // Whether SQS counts it is not documented, so the service's attributes leave space for it.
         packed.bytes += group.message_bytes(MESSAGE_GROUP_ID);
         let name = MESSAGE_GROUP_ID.to_owned();

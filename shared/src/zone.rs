@@ -3,7 +3,6 @@
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp as Instant};
-use protocol::planted::{Bug, planted};
 use protocol::time::Timestamp;
 
 pub(crate) const MINUTES_OF_DAY: u16 = 24 * 60;
@@ -24,11 +23,6 @@ impl Zone {
         let (before, name) = text.trim().rsplit_once(' ').ok_or_else(|| {
             "no time zone: expected one at the end, such as `Europe/Berlin` or `UTC`".to_owned()
         })?;
-        let name = if planted(Bug::HoursByUtc) {
-            "UTC"
-        } else {
-            name
-        };
         let zone = TimeZone::get(name).map_err(|_| {
             format!("time zone: got `{name}`, expected a name of the IANA database, such as `Europe/Berlin` or `UTC`")
         })?;
@@ -58,11 +52,7 @@ impl Zone {
             i8::try_from(of_day % 60).ok()?,
         );
         let shown = date.at(hour, minute, 0, 0);
-        let zoned = self.0.to_ambiguous_zoned(shown);
-        let zoned = match planted(Bug::HoursShownTwice) {
-            true => zoned.later().ok()?,
-            false => zoned.compatible().ok()?,
-        };
+        let zoned = self.0.to_ambiguous_zoned(shown).compatible().ok()?;
         let ms = u64::try_from(zoned.timestamp().as_millisecond()).ok()?;
         Some(Timestamp::from_ms(ms))
     }

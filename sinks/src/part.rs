@@ -2,7 +2,6 @@
 
 use protocol::ids::{BatchId, BatchKey, SourceArn};
 use protocol::period::Period;
-use protocol::planted::{Bug, planted};
 use protocol::time::Timestamp;
 use shared::ports::StoredEvent;
 
@@ -46,9 +45,7 @@ pub fn content_hash(items: &[StoredEvent]) -> [u8; 32] {
             bytes.extend_from_slice(&(text.len() as u64).to_be_bytes());
             bytes.extend_from_slice(text.as_bytes());
         }
-        if !planted(Bug::BodyHashLeftOut) {
-            bytes.extend_from_slice(item.body_hash.as_bytes());
-        }
+        bytes.extend_from_slice(item.body_hash.as_bytes());
         if bytes.len() >= BYTES_AT_ONCE {
             hasher.update(&bytes);
             bytes.clear();

@@ -14,6 +14,7 @@ mod infra;
 mod mixed_versions;
 mod mutants;
 mod package;
+mod planted;
 mod postgres;
 mod release;
 mod remap;
@@ -52,12 +53,14 @@ enum Task {
     Configuration,
     /// Generate docs/metrics.md from the metrics that the functions declare
     Metrics,
-    /// Run the simulation: 20,000 seeds, or as its flags say; `test` includes a short run
+    /// Run the simulation: 20,000 seeds, or as its flags say; `test` includes a short run and, with `--planted`, all planted bugs
     Sim {
         /// Flags of the simulation; `--help` lists them
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Write the patch of a planted bug anew, after `sim --planted` stopped at it and you put the bug in
+    RecordBug(planted::RecordBug),
     /// Run the fuzz targets for a long time; `test` includes a short run
     Fuzz(fuzz::Fuzz),
     /// Mutate the protocol, and check that its tests or a short simulation catch the mutants; takes half an hour
@@ -93,6 +96,7 @@ fn main() -> ExitCode {
         Task::Configuration => generate("configuration", "UPDATE_CONFIGURATION"),
         Task::Metrics => generate("metrics", "UPDATE_METRICS"),
         Task::Sim { arguments } => sim(&arguments),
+        Task::RecordBug(bug) => planted::record(&bug),
         Task::Fuzz(fuzz) => fuzz::run(&fuzz),
         Task::Mutants(mutants) => mutants::run(&mutants),
         Task::Infra(infra) => infra::run(&infra),
@@ -207,7 +211,7 @@ fn test_workspace(all: bool) -> anyhow::Result<()> {
     })
 }
 
-/// The tests of the simulation that take long.
+/// The tests of the simulation that take long. All planted bugs, those of the second test among them, are tried in a copy.
 const LONG_SIMULATIONS: [&str; 2] = ["no_promise_is_broken", "every_planted_bug"];
 
 /// Ignored tests that something else runs: `cargo xtask record-fixtures`, and another test.
@@ -258,16 +262,19 @@ fn test_but_simulation(programs: &Programs, all: bool) -> anyhow::Result<()> {
     run_cargo(&mut tests)
 }
 
-/// Runs cargo at the lowest priority, in the time that other tests spend waiting. It uses what the tests' build compiled.
+/// Runs cargo in the time that other tests spend waiting. It uses what the tests' build compiled.
 fn cargo_beside(arguments: &[&str]) -> anyhow::Result<()> {
-    let mut command = Command::new("nice");
-    command.args(["-n", "19", env!("CARGO")]).args(arguments);
-    tools::status(command.envs(tools::lints()?))
+    let mut command = tools::beside(env!("CARGO"));
+    tools::status(command.args(arguments).envs(tools::lints()?))
 }
 
 fn simulate() -> anyhow::Result<()> {
     let histories = ["test", "--workspace", "--test", "histories", "--"];
-    cargo_beside(&[&histories[..], &LONG_SIMULATIONS].concat())
+    let [long, _] = LONG_SIMULATIONS;
+    cargo_beside(&[&histories[..], &[long]].concat())?;
+    // After the histories: while the copy is built, no test can be.
+    let planted = ["--planted".to_owned()];
+    phase("planted bugs", || planted::hunt(&planted))
 }
 
 /// Lints the packages that users build by themselves, as the documents say. In the whole workspace, others switch on features
@@ -294,6 +301,9 @@ fn generate(document: &str, variable: &str) -> anyhow::Result<()> {
 }
 
 fn sim(arguments: &[String]) -> anyhow::Result<()> {
+    if arguments.iter().any(|argument| argument == "--planted") {
+        return planted::hunt(arguments);
+    }
     // Not as in other tasks: this profile takes some minutes to build, and then runs nearly three times as many histories a second.
     cargo(&[
         "build",

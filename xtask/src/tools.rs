@@ -63,6 +63,13 @@ pub fn status(command: &mut Command) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Returns a command that runs a program at the lowest priority, in the time that tests spend waiting.
+pub fn beside(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new("nice");
+    command.args(["-n", "19"]).arg(program);
+    command
+}
+
 /// Removes the variables in which `cargo run` describes this program. The build script of `ring` watches them, so with them cargo
 /// would compile it, and all that depends on it, anew.
 fn hide_xtask(command: &mut Command) {

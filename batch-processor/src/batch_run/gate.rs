@@ -7,7 +7,6 @@ use protocol::limits::{
     CLOCK_SKEW_MAX, DUE_GRACE, SQS_DELAY_MAX, TICKETS_IN_CHAIN_MAX, TURNS_AHEAD,
 };
 use protocol::pause::Pauses;
-use protocol::planted::{Bug, planted};
 use protocol::retry::RetryPolicy;
 use protocol::sequence::PartId;
 use protocol::time::Timestamp;
@@ -75,7 +74,7 @@ impl BatchRun<'_> {
             // go at its turn. A part with a number keeps its turn, because others of its source and key wait for that number.
             let length = read.turns.length(record.undelivered_count());
             let takes_another = turn_at.until(next_at) > length && !record.has_number();
-            if !takes_another && !planted(Bug::TurnTakenAgain) {
+            if !takes_another {
                 let until = next_at;
                 self.wait(Wait { until, why }).await?;
                 return Ok(false);
@@ -103,8 +102,7 @@ impl BatchRun<'_> {
         events_count: usize,
     ) -> Result<Option<Timestamp>, TicketEnd> {
         let components = self.components;
-        let is_later = self.batch.record().parts.len() > 1 && planted(Bug::TurnOnlyOnce);
-        let Some(rate) = components.rate.as_ref().filter(|_| !is_later) else {
+        let Some(rate) = &components.rate else {
             return Ok(None);
         };
         loop {
@@ -173,10 +171,9 @@ impl BatchRun<'_> {
         };
         let now = work.clock.now();
         // The hours may have ended since the gate was asked.
-        let ended_at = (!planted(Bug::HoursOverlooked)).then_some(now);
-        let closes_at = hours.open_until(now).or(ended_at);
+        let closes_at = hours.open_until(now).unwrap_or(now);
         Budget {
-            stop_at: closes_at.map_or(work.stop_at, |at| at.min(work.stop_at)),
+            stop_at: closes_at.min(work.stop_at),
             ..work
         }
     }

@@ -6,7 +6,6 @@ use super::opening::{BatchScope, Opened};
 use crate::batch::BatchCounts;
 use crate::ids::{BatchId, BodyHash, ChunkSeat, Seat, Seq};
 use crate::limits::CHUNK_BYTES_MAX;
-use crate::planted::{Bug, planted};
 use crate::seqs::SeqSet;
 use crate::time::Timestamp;
 
@@ -156,9 +155,6 @@ impl OpenBatch {
 
     /// Begins a grant of seats. Seats of two grants are never in one chunk, because each grant stores its own.
     pub(super) fn begin_grant(&mut self) {
-        if planted(Bug::GrantsMerged) {
-            return;
-        }
         self.chunk_first = self.next_seq;
         self.chunk_bytes = 0;
     }

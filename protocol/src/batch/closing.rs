@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use crate::limits::{CLOCK_SKEW_MAX, SQS_DELAY_MAX};
 use crate::period::Period;
-use crate::planted::{Bug, planted};
 use crate::time::Timestamp;
 
 /// The window of a batch.
@@ -61,11 +60,7 @@ impl Closing {
 
     /// Returns the delay of a ticket sent at `now`: whole seconds, rounded up, with the clock skew added.
     pub fn ticket_delay(self, now: Timestamp) -> Duration {
-        let skew = match planted(Bug::TicketWithoutSkew) {
-            true => Duration::ZERO,
-            false => CLOCK_SKEW_MAX,
-        };
-        let millis = (now.until(self.closes_at) + skew).as_millis();
+        let millis = (now.until(self.closes_at) + CLOCK_SKEW_MAX).as_millis();
         Duration::from_secs((millis as u64).div_ceil(1_000)).min(SQS_DELAY_MAX)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::record::{BatchRecord, Status};
 use crate::limits::CLOCK_SKEW_MAX;
-use crate::planted::{Bug, planted};
+use crate::planted::planted;
 use crate::time::Timestamp;
 
 /// An operator's decision about a batch in error.
@@ -63,7 +63,7 @@ pub fn may_lease(
         Some(Status::Processing) => match &record.lease {
             // Lambda stops the owner at its deadline by another clock, and ours may be ahead.
             Some(lease)
-                if lease.until + CLOCK_SKEW_MAX > now && !planted(Bug::LeaseTakenWhileHeld) =>
+                if lease.until + CLOCK_SKEW_MAX > now && !planted("lease-taken-while-held") =>
             {
                 LeaseVerdict::Held { until: lease.until }
             }

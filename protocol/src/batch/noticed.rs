@@ -5,7 +5,6 @@ use std::time::Duration;
 use super::notice::{Notice, NoticeCounts, NoticeKind};
 use super::record::{BatchRecord, PartState};
 use crate::limits::{BATCH_LIFE_MAX, NOTICE_ERROR_BYTES_MAX, NOTICES_MAX};
-use crate::planted::{Bug, planted};
 use crate::time::Timestamp;
 
 const DAY: Duration = Duration::from_secs(24 * 3_600);
@@ -64,10 +63,7 @@ impl BatchRecord {
                 self.part_state_in(notice, index),
                 PartState::Delivered { .. }
             ) {
-                counts.delivered += match planted(Bug::RejectedToldDelivered) {
-                    true => part.count,
-                    false => part.taken(),
-                };
+                counts.delivered += part.taken();
                 counts.rejected += part.rejected;
             }
         }

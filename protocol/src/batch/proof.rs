@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::record::{BatchRecord, PartState};
 use crate::ids::Seq;
-use crate::planted::{Bug, planted};
+use crate::planted::planted;
 use crate::seqs::SeqSet;
 use crate::time::Timestamp;
 
@@ -22,14 +22,8 @@ pub struct Lag {
 pub fn lag(record: &BatchRecord, new: &SeqSet) -> Option<Lag> {
     let mut known = record.members();
     known.extend_from(new);
-    let found = match planted(Bug::CountsAlone) {
-        true => known.len(),
-        false => known.intersection_len(record.counted()),
-    };
+    let found = known.intersection_len(record.counted());
     let witnessed_missing = record.witnessed.difference_len(&known);
-    if planted(Bug::SealedDeliveredShort) && record.sealed_at.is_some() {
-        return None;
-    }
     (found < record.confirmed || witnessed_missing > 0).then_some(Lag {
         confirmed: record.confirmed,
         found,
@@ -78,7 +72,6 @@ pub fn role(record: &BatchRecord, seq: Seq) -> Role {
     let ended = || record.delivered.contains(seq) || record.set_aside.contains(seq);
     match record.parts.iter().find(|part| part.members.contains(seq)) {
         Some(part) if part.state == PartState::Frozen => Role::Frozen,
-        Some(_) if planted(Bug::LeftoversDeliveredAgain) => Role::New,
         Some(_) => Role::Leftover,
         None if ended() => Role::Leftover,
         None => Role::New,
@@ -102,7 +95,7 @@ pub fn empty_index(
     now: Timestamp,
     verify_delay: Duration,
 ) -> EmptyIndex {
-    if proven(record, released) || planted(Bug::CompletionWithoutVerify) {
+    if proven(record, released) || planted("completion-without-verify") {
         return EmptyIndex::Complete;
     }
     match record.verify_at {

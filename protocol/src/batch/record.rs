@@ -15,7 +15,7 @@ use crate::limits::{
     CLOCK_SKEW_MAX, DUE_GRACE, PART_MEMBERS_BYTES_MAX, PART_OVERHEAD_BYTES, RECORD_OVERHEAD_BYTES,
 };
 use crate::period::Period;
-use crate::planted::{Bug, planted};
+use crate::planted::planted;
 use crate::seqs::SeqSet;
 use crate::time::Timestamp;
 
@@ -406,7 +406,6 @@ impl BatchRecord {
     /// then.
     pub fn kept_until(&self, at: Timestamp) -> Timestamp {
         match self.bodies.in_chunks() {
-            true if planted(Bug::RecordForgottenFirst) => at + self.dedup_window,
             true => at + CHUNK_RECORD_RETENTION + self.dedup_window,
             false => at + BATCH_RECORD_RETENTION,
         }
@@ -494,6 +493,6 @@ impl BatchRecord {
 
     pub(super) fn leased_by(&self, owner: &LeaseOwner) -> bool {
         self.lease.as_ref().map(|lease| &lease.owner) == Some(owner)
-            || planted(Bug::WritesWithoutLease)
+            || planted("writes-without-lease")
     }
 }

@@ -3,7 +3,6 @@
 //! may claim either event. A seq that is set aside and in a delivered part is a rejected one.
 
 use super::record::{BatchRecord, PartState};
-use crate::planted::{Bug, planted};
 use crate::seqs::SeqSet;
 
 /// The records of a delivered part that are only in a reject list.
@@ -34,9 +33,7 @@ impl BatchRecord {
     pub fn rejects_with(&self, index: usize, rejected: &SeqSet) -> Option<Rejects> {
         let rejected = self.parts.get(index)?.members.intersection(rejected);
         let mut set_aside = self.set_aside.clone();
-        if !planted(Bug::RejectedCountedAsDelivered) {
-            set_aside.extend_from(&rejected);
-        }
+        set_aside.extend_from(&rejected);
         (!rejected.is_empty()).then_some(Rejects {
             count: rejected.len(),
             set_aside,

@@ -7,7 +7,7 @@ use super::record::{BatchRecord, Failure, Lease, PartRecord, PartState, Status};
 use super::rejects::Rejects;
 use crate::ids::LeaseOwner;
 use crate::limits::DUE_GRACE;
-use crate::planted::{Bug, planted};
+use crate::planted::planted;
 use crate::seqs::SeqSet;
 use crate::time::Timestamp;
 
@@ -303,14 +303,9 @@ impl BatchRecord {
     fn witness(&mut self, witnessed: &SeqSet, chunks: &SeqSet, witnesses: u64) -> Option<()> {
         self.status?;
         let unchanged = self.witnesses == witnesses;
-        (unchanged || planted(Bug::WitnessOverwrites)).then_some(())?;
-        if planted(Bug::WitnessFolded) && self.bodies.in_chunks() {
-            self.claimed.extend_from(witnessed);
-            self.chunks.extend_from(chunks);
-        } else {
-            self.witnessed = witnessed.clone();
-            self.witnessed_chunks = chunks.clone();
-        }
+        (unchanged || planted("witness-overwrites")).then_some(())?;
+        self.witnessed = witnessed.clone();
+        self.witnessed_chunks = chunks.clone();
         self.witnesses += 1;
         Some(())
     }
@@ -327,9 +322,6 @@ impl BatchRecord {
         self.due_at = lease.until + DUE_GRACE;
         self.attempts += 1;
         let error = self.error.take();
-        if planted(Bug::SetAsideForgotten) && operator != Some(OperatorDecision::Quarantine) {
-            self.quarantine = None;
-        }
         // The first decision keeps its reason: a later error is about setting the batch aside.
         if operator == Some(OperatorDecision::Quarantine) && self.quarantine.is_none() {
             self.quarantine = Some(error.unwrap_or_else(|| NO_ERROR.to_owned()));
@@ -338,9 +330,6 @@ impl BatchRecord {
     }
 
     fn freeze(&mut self, owner: &LeaseOwner, index: usize, part: &PartRecord) -> Option<()> {
-        if planted(Bug::PartRefrozen) {
-            self.parts.truncate(index);
-        }
         (self.leased_by(owner) && self.parts.len() == index).then_some(())?;
         self.parts.push(part.clone());
         self.verify_at = None;
@@ -402,7 +391,7 @@ impl BatchRecord {
     fn number(&mut self, owner: &LeaseOwner, index: usize, number: u64) -> Option<()> {
         (self.leased_by(owner) && self.is_frozen(index)).then_some(())?;
         let part = &mut self.parts[index];
-        (part.file_number.is_none() || planted(Bug::SequenceTakenAgain)).then_some(())?;
+        part.file_number.is_none().then_some(())?;
         part.file_number = Some(number);
         Some(())
     }
@@ -483,7 +472,7 @@ impl BatchRecord {
         let (counts_version, witnesses, parts) = seen;
         let unchanged = self.counts_version == counts_version && self.witnesses == witnesses;
         (self.parts.len() == parts).then_some(())?;
-        (unchanged || planted(Bug::CompletionUnconditional)).then_some(())?;
+        (unchanged || planted("completion-unconditional")).then_some(())?;
         self.status = None;
         self.lease = None;
         self.completed_at = Some(at);

@@ -5,7 +5,6 @@ use std::time::Duration;
 use super::lock_item::LockState;
 use crate::batch::{BatchRecord, PartState};
 use crate::ids::Seq;
-use crate::planted::{Bug, planted};
 use crate::time::Timestamp;
 
 /// What became of the seat of an existing claim.
@@ -34,12 +33,8 @@ pub fn seat_fate(
     now: Timestamp,
 ) -> SeatFate {
     match (*state, record) {
-        (LockState::InChunk { expires_at, .. }, _) if planted(Bug::ChunkClaimTakenForTombstone) => {
-            SeatFate::Delivered { until: expires_at }
-        }
         (LockState::Tombstone { .. }, _) => SeatFate::Unknown,
         // The record of a batch outlasts its claims: those with their bodies are released, and those in chunks expire.
-        (LockState::Live { .. }, None) if planted(Bug::UnknownFateTakenForAlive) => SeatFate::Alive,
         (LockState::Live { .. }, None) => SeatFate::Expired,
         (LockState::InChunk { expires_at, .. }, None) if expires_at <= now => SeatFate::Expired,
         (LockState::InChunk { .. }, None) => SeatFate::Unknown,
@@ -49,11 +44,7 @@ pub fn seat_fate(
             SeatFate::Unknown
         }
         (LockState::InChunk { seq, .. }, Some(record)) => {
-            let window = match planted(Bug::ReadersWindow) {
-                true => dedup_window,
-                false => record.dedup_window,
-            };
-            by_part(record, seq, window, now)
+            by_part(record, seq, record.dedup_window, now)
         }
     }
 }
@@ -65,14 +56,10 @@ fn by_status(record: &BatchRecord, seq: Seq, dedup_window: Duration, now: Timest
         let until = now + dedup_window;
         return SeatFate::SetAside { until };
     }
-    if record.status.is_some() || planted(Bug::OrphanTakenForAlive) {
+    if record.status.is_some() {
         return SeatFate::Alive;
     }
-    let completed_at = record
-        .completed_at
-        .filter(|_| !planted(Bug::LeftoversWindowFromOpening))
-        .unwrap_or(record.created_at);
-    let until = completed_at + dedup_window;
+    let until = record.completed_at.unwrap_or(record.created_at) + dedup_window;
     if record.set_aside.contains(seq) {
         SeatFate::SetAside { until }
     } else if record.members().contains(seq) {
@@ -90,13 +77,7 @@ fn by_part(record: &BatchRecord, seq: Seq, dedup_window: Duration, now: Timestam
     if record.set_aside.contains(seq) {
         // The batch completes at some time from now on.
         let until = record.completed_at.unwrap_or(now) + dedup_window;
-        return if planted(Bug::SetAsideTakenForDelivered) {
-            SeatFate::Delivered { until }
-        } else if planted(Bug::SetAsideTakenForOrphan) {
-            SeatFate::Orphan
-        } else {
-            SeatFate::SetAside { until }
-        };
+        return SeatFate::SetAside { until };
     }
     let part = record.parts.iter().find(|part| part.members.contains(seq));
     let delivered_at = match part.map(|part| &part.state) {
@@ -109,9 +90,6 @@ fn by_part(record: &BatchRecord, seq: Seq, dedup_window: Duration, now: Timestam
             Some(_) => SeatFate::Alive,
             None => SeatFate::Orphan,
         };
-    }
-    if planted(Bug::DeliveredSeatAlive) && record.status.is_some() {
-        return SeatFate::Alive;
     }
     let at = delivered_at
         .or(record.shared_parts_delivered_at())

@@ -2,7 +2,7 @@
 
 use super::candidate::PastDeliveries;
 use crate::ids::{BatchId, BatchShard, BodyHash, Seat, Seq, SqsMessageId};
-use crate::planted::{Bug, planted};
+use crate::planted::planted;
 use crate::quota::Place;
 use crate::time::Timestamp;
 
@@ -29,7 +29,7 @@ impl LockItem {
     /// Returns the TTL of the item: the end of a tombstone's window; `None` for a live claim with its body.
     pub fn expires_at(&self) -> Option<Timestamp> {
         match self.state {
-            LockState::Live { .. } if planted(Bug::TtlOnLiveClaim) => Some(Timestamp::EPOCH),
+            LockState::Live { .. } if planted("ttl-on-live-claim") => Some(Timestamp::EPOCH),
             LockState::Live { .. } => None,
             LockState::InChunk { expires_at, .. } | LockState::Tombstone { expires_at } => {
                 Some(expires_at)

@@ -5,7 +5,6 @@ use async_trait::async_trait;
 use protocol::claim::{Claim, LockItem, LockState};
 use protocol::ids::{BatchShard, BodyHash, EventId, SeatKey};
 use protocol::limits::{BATCH_GET_KEYS_MAX, DYNAMODB_ITEM_BYTES_MAX, PARTIQL_STATEMENTS_MAX};
-use protocol::planted::{Bug, planted};
 
 use super::locked::locked;
 use crate::message_attributes::MessageAttributes;
@@ -125,7 +124,7 @@ impl Stored {
 
 /// Returns whether the condition of a release holds.
 fn holds(event: &StoredEvent, seat: SeatKey) -> bool {
-    event.seat_key() == seat || planted(Bug::UnconditionalRelease)
+    event.seat_key() == seat
 }
 
 fn unstorable(claim: &Claim) -> Option<ClaimReply> {
@@ -152,10 +151,8 @@ impl LockStore for MemoryLockStore {
             replies.push(
                 match (unstorable(claim), items.get(&claim.candidate.event_id)) {
                     (Some(reply), _) => reply,
-                    (None, Some(stored)) if !planted(Bug::ClaimUnconditional) => {
-                        ClaimReply::Exists(Some(stored.item.clone()))
-                    }
-                    (None, _) => {
+                    (None, Some(stored)) => ClaimReply::Exists(Some(stored.item.clone())),
+                    (None, None) => {
                         items.insert(claim.candidate.event_id.clone(), Stored::of(claim));
                         ClaimReply::Written
                     }
@@ -172,12 +169,7 @@ impl LockStore for MemoryLockStore {
         }
         match items.get_mut(&claim.candidate.event_id) {
             Some(stored) if stored.item.is_same_state(expected) => {
-                let before = std::mem::replace(stored, Stored::of(claim));
-                let is_live = matches!(before.item.state, LockState::Live { .. });
-                if planted(Bug::ReplacementMerges) && is_live && claim.seat.chunk.is_some() {
-                    // An item with an index entry is read as a claim with its body.
-                    stored.item.state = before.item.state;
-                }
+                *stored = Stored::of(claim);
                 ClaimReply::Written
             }
             other => ClaimReply::Exists(other.map(|stored| stored.item.clone())),

@@ -6,7 +6,6 @@ use std::time::Duration;
 use futures::stream::{self, StreamExt};
 use protocol::batch::{BatchRecord, BatchWrite, already_applied};
 use protocol::ids::BatchId;
-use protocol::planted::{Bug, planted};
 use protocol::retry::RetryPolicy;
 use protocol::time::Timestamp;
 
@@ -47,7 +46,7 @@ impl<'a> Budget<'a> {
 
     /// Returns whether a new request may be started.
     pub fn has_time(&self) -> bool {
-        self.clock.now() < self.stop_at || planted(Bug::DeadlineIgnored)
+        self.clock.now() < self.stop_at
     }
 
     /// Checks that an invocation has time for requests. It ends at `deadline`, and this budget `margin` before that.
@@ -92,7 +91,7 @@ impl<'a> Budget<'a> {
     /// Waits before retry number `attempt`, counted from 1. Returns `false` when there is no time left for the retry.
     pub async fn pause(&self, policy: RetryPolicy, attempt: u32) -> bool {
         let pause = policy.pause(attempt, self.entropy.jitter());
-        if self.clock.now() + pause >= self.stop_at && !planted(Bug::DeadlineIgnored) {
+        if self.clock.now() + pause >= self.stop_at {
             return false;
         }
         self.clock.sleep(pause).await;

@@ -4,7 +4,6 @@ use protocol::batch::Listing;
 use protocol::claim::LockItem;
 use protocol::ids::EventId;
 use protocol::limits::{STATUS_SHARDS, SWEEP_PAGES_MAX};
-use protocol::planted::{Bug, planted};
 use protocol::retry::RetryPolicy;
 use protocol::time::Timestamp;
 use tracing::warn;
@@ -123,7 +122,7 @@ async fn read_list(
                 break;
             }
         }
-        if after.is_none() || planted(Bug::SweepStopsAfterPage) {
+        if after.is_none() {
             return Ok(read);
         }
     }

@@ -1,13 +1,55 @@
 //! Measures how many seeds it takes to catch each planted bug, and which promise catches it.
 
 use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{env, fs, io};
 
-use protocol::planted::{Bug, plant};
+use protocol::planted::{SWITCHES, plant};
+
+use crate::backlog;
+
+/// The number of seeds in which a bug must be caught.
+pub const SEEDS_MAX: u64 = 5_000;
+
+/// A seed for each planted bug that catches it, as `bug seed`. The simulation draws other histories after most changes of it, so a seed
+/// that no longer catches its bug is no failure: then the bug is hunted.
+const STORED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/planted_seeds.txt");
+
+/// The patches that put in the bugs which have no switch in `protocol`.
+const PATCHES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/bugs");
+
+/// Whether this was compiled with the patches. `cargo xtask sim --planted` sets the variable.
+const IS_PATCHED: bool = option_env!("SIM_PATCHED").is_some();
+
+/// Returns the names of the bugs that this build has, sorted.
+///
+/// # Errors
+/// The folder of the patches cannot be read.
+pub fn all() -> io::Result<Vec<&'static str>> {
+    let mut bugs = SWITCHES.to_vec();
+    if IS_PATCHED {
+        // A name is needed for as long as the program runs.
+        bugs.extend(patches()?.into_iter().map(|bug| &*bug.leak()));
+    }
+    bugs.sort_unstable();
+    Ok(bugs)
+}
+
+/// Returns the names of the bugs that are patches.
+fn patches() -> io::Result<Vec<String>> {
+    let mut bugs = Vec::new();
+    for entry in fs::read_dir(PATCHES)? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        bugs.extend(name.strip_suffix(".patch").map(str::to_owned));
+    }
+    Ok(bugs)
+}
 
 /// The result for one bug.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caught {
-    pub bug: Bug,
+    pub bug: &'static str,
     /// The number of seeds until the first broken promise, for each range of seeds; `None` if the bug was not caught.
     pub seeds: Vec<Option<u64>>,
     /// The promises that were broken first, and in how many ranges.
@@ -36,8 +78,15 @@ impl Caught {
     }
 }
 
-/// Returns the promise that a history breaks with the bug but not without it; `None` if there is none.
-pub fn caught_by(bug: Bug, seed: u64) -> Option<&'static str> {
+/// Returns the promise that a history breaks with the bug but not without it; `None` if there is none. A bug that shows only with a long
+/// backlog has a history of its own, whatever the seed.
+pub fn caught_by(bug: &'static str, seed: u64) -> Option<&'static str> {
+    if let Some(breaks) = backlog::of(bug) {
+        plant(Some(bug));
+        let broken = breaks();
+        plant(None);
+        return broken;
+    }
     plant(Some(bug));
     let broken = crate::run(seed, false).broken;
     plant(None);
@@ -46,11 +95,15 @@ pub fn caught_by(bug: Bug, seed: u64) -> Option<&'static str> {
 }
 
 /// Runs `ranges` disjoint ranges of at most `seeds_max` seeds, each until the bug is caught.
-pub fn hunt(bug: Bug, ranges: u64, seeds_max: u64) -> Caught {
+pub fn hunt(bug: &'static str, ranges: u64, seeds_max: u64) -> Caught {
     let mut caught = Caught {
         bug,
         seeds: Vec::new(),
         by: BTreeMap::new(),
+    };
+    let (ranges, seeds_max) = match backlog::of(bug) {
+        Some(_) => (1, 1),
+        None => (ranges, seeds_max),
     };
     for range in 0..ranges {
         let first = range * seeds_max;
@@ -62,4 +115,69 @@ pub fn hunt(bug: Bug, ranges: u64, seeds_max: u64) -> Caught {
         caught.seeds.push(broken.map(|(number, _)| number));
     }
     caught
+}
+
+/// Tries the bugs with their stored seeds, and hunts those that are not caught by them. Prints the promise that caught each. With
+/// `UPDATE_PLANTED_SEEDS`, it writes the stored seeds anew. Returns the bugs that were not caught.
+///
+/// # Errors
+/// The stored seeds cannot be read or written.
+pub fn try_stored(bugs: &[&'static str], threads: usize) -> io::Result<Vec<&'static str>> {
+    let text = fs::read_to_string(STORED)?;
+    let parse = |line: &str| {
+        let (bug, seed) = line.split_once(' ')?;
+        Some((bug.to_owned(), seed.parse::<u64>().ok()?))
+    };
+    let mut stored: BTreeMap<String, u64> = text.lines().filter_map(parse).collect();
+    let found: BTreeMap<&str, Option<(u64, &str)>> = on_threads(bugs, threads, |bug| {
+        let seed = stored.get(bug).filter(|seed| **seed < SEEDS_MAX).copied();
+        let caught = seed.and_then(|seed| Some((seed, caught_by(bug, seed)?)));
+        let caught = caught.or_else(|| {
+            println!("{bug}: not caught by the stored seed {seed:?}; `UPDATE_PLANTED_SEEDS=1 cargo xtask sim --planted` stores another");
+            (0..SEEDS_MAX).find_map(|seed| Some((seed, caught_by(bug, seed)?)))
+        });
+        if let Some((seed, promise)) = caught {
+            println!("{bug}: seed {seed}: {promise}");
+        }
+        (bug, caught)
+    })
+    .into_iter()
+    .collect();
+    if env::var_os("UPDATE_PLANTED_SEEDS").is_some() {
+        for (bug, caught) in &found {
+            match caught {
+                Some((seed, _)) => stored.insert((*bug).to_owned(), *seed),
+                None => stored.remove(*bug),
+            };
+        }
+        let patches = patches()?;
+        stored.retain(|bug, _| SWITCHES.contains(&&**bug) || patches.contains(bug));
+        let lines = stored.iter().map(|(bug, seed)| format!("{bug} {seed}\n"));
+        fs::write(STORED, lines.collect::<String>())?;
+    }
+    let missed = bugs.iter().filter(|bug| found.get(*bug) == Some(&None));
+    Ok(missed.copied().collect())
+}
+
+/// Calls `run` with each bug, on several threads.
+pub fn on_threads<T: Send>(
+    bugs: &[&'static str],
+    threads: usize,
+    run: impl Fn(&'static str) -> T + Sync,
+) -> Vec<T> {
+    let next = AtomicUsize::new(0);
+    let results: Mutex<Vec<T>> = Mutex::default();
+    std::thread::scope(|scope| {
+        for _ in 0..threads.max(1) {
+            scope.spawn(|| {
+                while let Some(bug) = bugs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let result = run(bug);
+                    if let Ok(mut results) = results.lock() {
+                        results.push(result);
+                    }
+                }
+            });
+        }
+    });
+    results.into_inner().unwrap_or_default()
 }

@@ -9,6 +9,7 @@
 
 pub mod act;
 pub mod afterlife;
+pub mod backlog;
 pub mod bugs;
 pub mod burst;
 pub mod calendar;

@@ -22,17 +22,17 @@ struct Args {
     /// Replay one seed, and print everything that happens
     #[arg(long, conflicts_with_all = ["seeds", "first"])]
     seed: Option<u64>,
-    /// Switch on each planted bug in turn, and print how many seeds it takes to catch the bug
+    /// Switch on each planted bug in turn, with the seed that is stored for it
     #[arg(long, conflicts_with = "everything")]
     planted: bool,
-    /// Number of separate ranges of seeds for each bug; the printed median is over these ranges
-    #[arg(long, default_value_t = 9)]
-    ranges: u64,
+    /// Run the planted bugs in N separate ranges of seeds instead, and print how many seeds it takes to catch each
+    #[arg(long, value_name = "N", requires = "planted")]
+    ranges: Option<u64>,
     /// Switch on only bugs whose name contains this text
     #[arg(long, default_value = "")]
     bug: String,
     /// Largest number of seeds in one range
-    #[arg(long, default_value_t = 5_000)]
+    #[arg(long, default_value_t = sim::bugs::SEEDS_MAX)]
     range_seeds: u64,
     /// Have delivery hours, a rate, periods, quotas, numbers and notices in every history
     #[arg(long)]
@@ -65,7 +65,7 @@ fn main() -> ExitCode {
 
 fn run(args: &Args) -> anyhow::Result<()> {
     if args.planted {
-        return planted::table(args);
+        return planted::run(args);
     }
     match args.seed {
         Some(seed) => replay(args.plan(seed)),
@@ -147,37 +147,32 @@ fn seeds(args: &Args) -> anyhow::Result<()> {
 }
 
 mod planted {
-    use std::sync::Mutex;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
     use anyhow::ensure;
-    use protocol::planted::Bug;
-    use sim::bugs::{Caught, hunt};
+    use sim::bugs::{all, hunt, on_threads, try_stored};
 
-    pub fn table(args: &super::Args) -> anyhow::Result<()> {
+    pub fn run(args: &super::Args) -> anyhow::Result<()> {
         // A bug may break an assertion of the functions. Such a panic counts as caught, so it is not printed.
         std::panic::set_hook(Box::new(|_| {}));
-        let (ranges, seeds_max) = (args.ranges, args.range_seeds);
-        let bugs: Vec<Bug> = Bug::ALL
-            .iter()
-            .copied()
-            .filter(|bug| format!("{bug:?}").contains(&args.bug))
-            .collect();
-        let next = AtomicUsize::new(0);
-        let caught: Mutex<Vec<Caught>> = Mutex::default();
-        std::thread::scope(|scope| {
-            for _ in 0..args.threads.max(1) {
-                scope.spawn(|| {
-                    while let Some(bug) = bugs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        let one = hunt(*bug, ranges, seeds_max);
-                        if let Ok(mut caught) = caught.lock() {
-                            caught.push(one);
-                        }
-                    }
-                });
-            }
+        let mut bugs = all()?;
+        bugs.retain(|bug| bug.contains(&args.bug));
+        ensure!(
+            !bugs.is_empty(),
+            "`--bug`: no bug has `{}` in its name",
+            args.bug
+        );
+        let missed = match args.ranges {
+            Some(ranges) => table(&bugs, ranges, args),
+            None => try_stored(&bugs, args.threads)?,
+        };
+        ensure!(missed.is_empty(), "not caught: {missed:?}");
+        println!("{} planted bugs are caught", bugs.len());
+        Ok(())
+    }
+
+    fn table(bugs: &[&'static str], ranges: u64, args: &super::Args) -> Vec<&'static str> {
+        let mut caught = on_threads(bugs, args.threads, |bug| {
+            hunt(bug, ranges, args.range_seeds)
         });
-        let mut caught = caught.into_inner().unwrap_or_default();
         caught.sort_by_key(|one| one.bug);
         println!("| planted bug | caught by (times of {ranges}) | median seeds | most seeds |");
         println!("|---|---|---|---|");
@@ -190,22 +185,14 @@ mod planted {
                 .collect();
             let seeds = |seeds: Option<u64>| seeds.map_or("-".to_owned(), |n| n.to_string());
             println!(
-                "| `{:?}` | {} | {} | {} |",
+                "| `{}` | {} | {} | {} |",
                 one.bug,
                 by.join(", "),
                 seeds(one.median()),
                 seeds(one.most())
             );
         }
-        let missed: Vec<Bug> = caught
-            .iter()
-            .filter(|one| one.most().is_none())
-            .map(|one| one.bug)
-            .collect();
-        ensure!(
-            missed.is_empty(),
-            "not caught within {seeds_max} seeds: {missed:?}"
-        );
-        Ok(())
+        let missed = caught.iter().filter(|one| one.most().is_none());
+        missed.map(|one| one.bug).collect()
     }
 }
