@@ -5,8 +5,8 @@ use std::sync::Arc;
 use protocol::allocator::SeatEnd;
 use protocol::batch::BatchRecord;
 use protocol::claim::{
-    Claim, ClaimRules, ExistingClaim, LockItem, Outcome, Overflow, PastDeliveries, Verdict,
-    classify, seat_fate, settle_live,
+    Claim, ClaimRules, Decision, ExistingClaim, LockItem, Outcome, Overflow, PastDeliveries,
+    classify, decide_live, seat_resolution,
 };
 use protocol::ids::{BatchShard, Seat};
 use protocol::quota::{Place, QuotaScope};
@@ -54,7 +54,7 @@ pub enum State {
     Unread,
     /// The outcome is known. The item is the one that holds the event, if the attempt found one.
     Done(Outcome, Option<Box<LockItem>>),
-    /// A live claim exists. The outcome depends on the fate of its batch.
+    /// A live claim exists. The outcome depends on the resolution of its batch.
     Live(Box<LockItem>, ExistingClaim),
     /// The claim may replace this item.
     Replace(Box<Replacement>),
@@ -73,7 +73,7 @@ pub struct Replacement {
 
 /// A candidate whose outcome is known.
 #[derive(Debug)]
-pub struct Settled {
+pub struct ClaimResult {
     /// The position of the candidate among those that are the first with their event id in the invocation.
     pub first: usize,
     pub outcome: Outcome,
@@ -87,10 +87,10 @@ pub struct Settled {
     pub unused: Option<Box<Overflow>>,
 }
 
-impl Settled {
+impl ClaimResult {
     /// Returns the result of a candidate that got no seat.
-    pub fn failed(first: usize) -> Settled {
-        Settled {
+    pub fn failed(first: usize) -> ClaimResult {
+        ClaimResult {
             first,
             outcome: Outcome::Failed,
             winner: None,
@@ -101,10 +101,10 @@ impl Settled {
     }
 
     /// Returns the result of a candidate whose event is claimed by a claim that the environment remembers.
-    pub fn known(first: usize, existing: ExistingClaim) -> Settled {
-        Settled {
+    pub fn known(first: usize, existing: ExistingClaim) -> ClaimResult {
+        ClaimResult {
             outcome: existing.outcome(),
-            ..Settled::failed(first)
+            ..ClaimResult::failed(first)
         }
     }
 }
@@ -193,8 +193,8 @@ impl<'a> ClaimAttempt<'a> {
         let Seated {
             candidate, seat, ..
         } = &self.seated;
-        let verdict = classify(candidate, Some(*seat), &item, rules, now);
-        self.state_of(verdict, Box::new(item))
+        let decision = classify(candidate, Some(*seat), &item, rules, now);
+        self.state_of(decision, Box::new(item))
     }
 
     /// Returns the state after the attempt found a claim whose batch has the record `record`.
@@ -206,16 +206,23 @@ impl<'a> ClaimAttempt<'a> {
         rules: &ClaimRules,
         now: Timestamp,
     ) -> State {
-        let fate = seat_fate(record, &item.state, rules.dedup_window, now);
-        let verdict = settle_live(self.seated.candidate, &item, existing, fate, rules, now);
-        self.state_of(verdict, item)
+        let resolution = seat_resolution(record, &item.state, rules.dedup_window, now);
+        let decision = decide_live(
+            self.seated.candidate,
+            &item,
+            existing,
+            resolution,
+            rules,
+            now,
+        );
+        self.state_of(decision, item)
     }
 
-    fn state_of(&self, verdict: Verdict, item: Box<LockItem>) -> State {
-        match verdict {
-            Verdict::Done(outcome) => State::Done(outcome, Some(item)),
-            Verdict::Live(existing) => State::Live(item, existing),
-            Verdict::Replace { past, takes_over } => match (self.place, takes_over) {
+    fn state_of(&self, decision: Decision, item: Box<LockItem>) -> State {
+        match decision {
+            Decision::Done(outcome) => State::Done(outcome, Some(item)),
+            Decision::Live(existing) => State::Live(item, existing),
+            Decision::Replace { past, takes_over } => match (self.place, takes_over) {
                 (SeatPlace::Reserved, _) | (SeatPlace::None(_), true) => {
                     let item = *item;
                     State::Replace(Box::new(Replacement {
@@ -230,7 +237,7 @@ impl<'a> ClaimAttempt<'a> {
     }
 
     /// Reports the end of the seat to the allocator, and returns the outcome. An attempt that is not done has failed.
-    pub fn settle(self) -> Settled {
+    pub fn finish(self) -> ClaimResult {
         let State::Done(outcome, winner) = self.state else {
             // The time was over, or the existing item could not be read.
             return self.fail();
@@ -249,8 +256,8 @@ impl<'a> ClaimAttempt<'a> {
         };
         let unused = self.overflow.filter(|_| end == SeatEnd::Free);
         self.seated
-            .settle(end, outcome == Outcome::Claimed && !self.has_past);
-        Settled {
+            .finish(end, outcome == Outcome::Claimed && !self.has_past);
+        ClaimResult {
             first,
             outcome,
             winner,
@@ -260,8 +267,8 @@ impl<'a> ClaimAttempt<'a> {
         }
     }
 
-    fn fail(mut self) -> Settled {
+    fn fail(mut self) -> ClaimResult {
         self.state = State::Done(Outcome::Failed, None);
-        self.settle()
+        self.finish()
     }
 }

@@ -21,7 +21,7 @@ use shared::traces::{self, span};
 use tracing::{error, warn};
 
 use crate::chunks::Chunks;
-use crate::claim_attempt::{ClaimAttempt, SeatPlace, Settled, State};
+use crate::claim_attempt::{ClaimAttempt, ClaimResult, SeatPlace, State};
 use crate::claim_log::ClaimedTraces;
 use crate::claim_writer::ClaimWriter;
 use crate::config::Config;
@@ -48,13 +48,13 @@ pub struct ClaimRounds {
     concurrency: usize,
 }
 
-/// The candidates of one invocation: those that wait for a seat, and those that are settled.
+/// The candidates of one invocation: those that wait for a seat, and the results of the others.
 struct Candidates<'a> {
     /// The first message of each event id. The outcome of each later message follows from that of the first.
     firsts: &'a [&'a Record],
     /// The positions of those first messages that wait for a seat, by slot, in the order of the event.
     waiting: BTreeMap<&'a BatchScope, VecDeque<usize>>,
-    settled: Vec<Settled>,
+    results: Vec<ClaimResult>,
 }
 
 /// The result of one request for seats in all slots.
@@ -95,7 +95,7 @@ impl ClaimRounds {
         received: &ReceivedCounts<'_>,
         budgets: &Budgets<'_>,
         counts: &'a InvocationCounts,
-    ) -> Vec<Settled> {
+    ) -> Vec<ClaimResult> {
         let allocator = self.open_batches.allocator();
         let mut candidates = Candidates::new(firsts, allocator, budgets.deadline);
         // Batches of earlier invocations are sealed first, but within a short time: a late seal delays a batch, whereas a
@@ -127,7 +127,7 @@ impl ClaimRounds {
             let round = claim
                 .run(self.claim_round(seated, firsts, budgets, counts))
                 .await;
-            candidates.settled.extend(round);
+            candidates.results.extend(round);
             counted.extend(
                 self.open_batches
                     .seal_sealable(&budgets.wrap_up, counts)
@@ -147,11 +147,11 @@ impl ClaimRounds {
                     .await,
             );
         }
-        let settled = self
-            .count_claims(firsts, candidates.into_settled(), counted, budgets)
+        let results = self
+            .count_claims(firsts, candidates.into_results(), counted, budgets)
             .await;
-        self.quotas.settle(&settled, firsts, &budgets.wrap_up).await;
-        settled
+        self.quotas.finish(&results, firsts, &budgets.wrap_up).await;
+        results
     }
 
     /// Retires the batches of which no event came for a while, if there is such a limit. Returns whether any batch was retired: the caller
@@ -162,7 +162,7 @@ impl ClaimRounds {
         };
         let now = budgets.claims.clock.now();
         let mut allocator = self.open_batches.allocator().lock();
-        for seat in candidates.settled.iter().filter_map(|one| one.seat) {
+        for seat in candidates.results.iter().filter_map(|one| one.seat) {
             allocator.used(seat.batch, now);
         }
         allocator.retire_unused(now.saturating_sub(idle))
@@ -203,14 +203,14 @@ impl ClaimRounds {
         }
     }
 
-    /// Claims the events of seated candidates, and settles those that found an item.
+    /// Claims the events of seated candidates, and finishes those that found an item.
     async fn claim_round<'a>(
         &'a self,
         seated: Vec<Seated<'a>>,
         firsts: &[&Record],
         budgets: &Budgets<'_>,
         counts: &'a InvocationCounts,
-    ) -> Vec<Settled> {
+    ) -> Vec<ClaimResult> {
         let Placed {
             with_place,
             without,
@@ -245,23 +245,23 @@ impl ClaimRounds {
         let mut written = self.classify_live(written, budgets).await;
         self.quotas.give_back(&mut written, &budgets.claims).await;
         attempted.extend(written);
-        let mut settled = Vec::with_capacity(attempted.len());
-        let mut unsettled = Vec::new();
+        let mut results = Vec::with_capacity(attempted.len());
+        let mut unfinished = Vec::new();
         for attempt in attempted {
             match attempt.state {
                 State::Done(..) | State::Unwritten | State::Unread => {
-                    settled.push(attempt.settle())
+                    results.push(attempt.finish())
                 }
                 State::Live(..) | State::Replace(_) => {
-                    unsettled.push(self.writer.settle_one(attempt, &budgets.claims, counts));
+                    unfinished.push(self.writer.finish_one(attempt, &budgets.claims, counts));
                 }
             }
         }
-        settled.extend(bounded(unsettled, self.concurrency).await);
+        results.extend(bounded(unfinished, self.concurrency).await);
         self.bodies
-            .remove_unused(&mut settled, &budgets.wrap_up)
+            .remove_unused(&mut results, &budgets.wrap_up)
             .await;
-        settled
+        results
     }
 
     /// Classifies the attempts that found live claims, by the records of the batches of these claims.
@@ -302,13 +302,13 @@ impl ClaimRounds {
     async fn count_claims(
         &self,
         firsts: &[&Record],
-        mut settled: Vec<Settled>,
+        mut results: Vec<ClaimResult>,
         mut counted: CountedBatches,
         budgets: &Budgets<'_>,
-    ) -> Vec<Settled> {
+    ) -> Vec<ClaimResult> {
         let mut claimed: BTreeMap<BatchId, SeqSet> = BTreeMap::new();
         let mut traces = ClaimedTraces::default();
-        for one in &settled {
+        for one in &results {
             if let Some(seat) = one.seat {
                 claimed.entry(seat.batch).or_default().insert(seat.seq);
                 if let Some(trace) = &firsts[one.first].trace_id {
@@ -327,19 +327,19 @@ impl ClaimRounds {
         });
         let counts = bounded(counts.collect(), self.concurrency).await;
         counted.extend(counts.into_iter().collect());
-        for one in &mut settled {
+        for one in &mut results {
             if let Some(seat) = one.seat
                 && !counted.is_counted(seat.batch)
             {
-                *one = Settled::failed(one.first);
+                *one = ClaimResult::failed(one.first);
             }
         }
-        settled
+        results
     }
 }
 
 impl<'a> Candidates<'a> {
-    /// Settles the messages whose events are claimed by claims that the environment remembers. All others wait for seats.
+    /// Finishes the messages whose events the environment remembers claims of. All others wait for seats.
     fn new(
         firsts: &'a [&'a Record],
         allocator: &SharedAllocator,
@@ -348,14 +348,14 @@ impl<'a> Candidates<'a> {
         let mut candidates = Candidates {
             firsts,
             waiting: BTreeMap::new(),
-            settled: Vec::with_capacity(firsts.len()),
+            results: Vec::with_capacity(firsts.len()),
         };
         let mut allocator = allocator.lock();
         allocator.retire_past(deadline);
         for (index, first) in firsts.iter().enumerate() {
             let (candidate, slot) = (&first.candidate, &first.slot);
             match allocator.known(slot, candidate, deadline) {
-                Some(existing) => candidates.settled.push(Settled::known(index, existing)),
+                Some(existing) => candidates.results.push(ClaimResult::known(index, existing)),
                 None => candidates.waiting.entry(slot).or_default().push_back(index),
             }
         }
@@ -380,7 +380,7 @@ impl<'a> Candidates<'a> {
     fn retire_urgent(&self, allocator: &SharedAllocator) -> bool {
         let mut allocator = allocator.lock();
         let mut retired = false;
-        for one in &self.settled {
+        for one in &self.results {
             let first = self.firsts[one.first];
             if !first.is_urgent {
                 continue;
@@ -406,14 +406,14 @@ impl<'a> Candidates<'a> {
     /// Fails all candidates that wait for a seat of `slot`.
     fn fail_slot(&mut self, slot: &BatchScope) {
         let failed = self.waiting.remove(slot).into_iter().flatten();
-        self.settled.extend(failed.map(Settled::failed));
+        self.results.extend(failed.map(ClaimResult::failed));
     }
 
     /// Requests seats for all waiting candidates, under one lock.
     fn seat(&mut self, shared: &'a SharedAllocator, deadline: Timestamp) -> SeatingPass<'a> {
         let mut pass = SeatingPass::default();
         let mut allocator = shared.lock();
-        let (firsts, settled) = (self.firsts, &mut self.settled);
+        let (firsts, results) = (self.firsts, &mut self.results);
         self.waiting.retain(|slot, queue| {
             let sizes: Vec<u64> = queue
                 .iter()
@@ -438,7 +438,7 @@ impl<'a> Candidates<'a> {
                         failed_count = queue.len(),
                         "too many batch keys open"
                     );
-                    settled.extend(queue.drain(..).map(Settled::failed));
+                    results.extend(queue.drain(..).map(ClaimResult::failed));
                 }
             }
             !queue.is_empty()
@@ -447,10 +447,10 @@ impl<'a> Candidates<'a> {
     }
 
     /// Returns all results. Candidates that still wait for a seat have failed.
-    fn into_settled(mut self) -> Vec<Settled> {
+    fn into_results(mut self) -> Vec<ClaimResult> {
         let waiting = self.waiting.into_values().flatten();
-        self.settled.extend(waiting.map(Settled::failed));
-        self.settled
+        self.results.extend(waiting.map(ClaimResult::failed));
+        self.results
     }
 }
 

@@ -14,7 +14,7 @@ use shared::ports::{ClaimReply, LockStore, PortError, Ports};
 use shared::retry::{Budget, BulkWriter, Writer, attempt_timeout, bounded, read_items};
 use tracing::{debug, warn};
 
-use crate::claim_attempt::{ClaimAttempt, Replacement, Settled, State};
+use crate::claim_attempt::{ClaimAttempt, ClaimResult, Replacement, State};
 use crate::config::Config;
 use crate::invocation::InvocationCounts;
 use crate::open_batches::{OpenBatches, Seats};
@@ -60,7 +60,7 @@ impl<'a> Writer for ClaimRequest<'a> {
     }
 
     /// Leaves an item that the reply does not show unread: the items of many requests are read together later.
-    fn settle(
+    fn finish(
         &self,
         mut attempt: ClaimAttempt<'a>,
         reply: ClaimReply,
@@ -102,7 +102,7 @@ impl ClaimWriter {
 
     /// Writes the claims of `unwritten`, and reads and classifies the existing items, until every attempt was written or
     /// the time is over. Returns all attempts; those in the state `Live` or `Replace` need
-    /// [`settle_one`](Self::settle_one).
+    /// [`finish_one`](Self::finish_one).
     pub async fn write_all<'a>(
         &'a self,
         mut unwritten: Vec<ClaimAttempt<'a>>,
@@ -219,14 +219,14 @@ impl ClaimWriter {
         }
     }
 
-    /// Settles one attempt that found an item: reads the record of its batch, and replaces the item where the rules allow it.
+    /// Finishes one attempt that found an item: reads the record of its batch, and replaces the item where the rules allow it.
     /// An attempt that is not done after four rounds fails.
-    pub async fn settle_one(
+    pub async fn finish_one(
         &self,
         mut attempt: ClaimAttempt<'_>,
         budget: &Budget<'_>,
         counts: &InvocationCounts,
-    ) -> Settled {
+    ) -> ClaimResult {
         for round in 0..REPLACE_ROUNDS_MAX {
             if attempt.holds_two_places() {
                 // The message comes again.
@@ -236,7 +236,7 @@ impl ClaimWriter {
             attempt.state = match step {
                 State::Done(..) => {
                     attempt.state = step;
-                    return attempt.settle();
+                    return attempt.finish();
                 }
                 State::Unwritten | State::Unread => break,
                 State::Live(item, existing) => {
@@ -250,7 +250,7 @@ impl ClaimWriter {
                 }
             };
         }
-        attempt.settle()
+        attempt.finish()
     }
 
     /// Returns the state of an attempt that found a live claim, after the record of the claim's batch was read.

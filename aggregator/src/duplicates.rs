@@ -15,7 +15,7 @@ use shared::ports::{Ports, QuarantineQueue, Quarantined};
 use shared::retry::{Budget, send_to_quarantine};
 use shared::sqs_text::sqs_text;
 
-use crate::claim_attempt::Settled;
+use crate::claim_attempt::ClaimResult;
 use crate::config::Config;
 
 /// The attribute `reason` of a report.
@@ -32,14 +32,14 @@ pub struct Holder {
 impl Holder {
     /// Returns what claimed the event of `candidate`, given the first message of the invocation with this event. `None` if only
     /// the environment remembers the claim, and not who made it.
-    pub fn of(candidate: &Candidate, first: &Candidate, settled: &Settled) -> Option<Holder> {
-        if let Some(item) = settled.winner.as_deref() {
+    pub fn of(candidate: &Candidate, first: &Candidate, result: &ClaimResult) -> Option<Holder> {
+        if let Some(item) = result.winner.as_deref() {
             return Some(Holder {
                 sqs_message_id: item.sqs_message_id.clone(),
                 batch: item.state.claimed_seat().map(|seat| seat.batch),
             });
         }
-        let seat = settled.seat?;
+        let seat = result.seat?;
         (candidate.sqs_message_id != first.sqs_message_id).then(|| Holder {
             sqs_message_id: first.sqs_message_id.clone(),
             batch: Some(seat.batch),

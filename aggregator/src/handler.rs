@@ -19,7 +19,7 @@ use shared::traces::names::FAILED_COUNT;
 use tracing::{error, info};
 
 use crate::chunks::Chunks;
-use crate::claim_attempt::Settled;
+use crate::claim_attempt::ClaimResult;
 use crate::claim_rounds::ClaimRounds;
 use crate::claim_writer::ClaimWriter;
 use crate::config::Config;
@@ -85,7 +85,7 @@ pub struct Handler {
 }
 
 /// What became of a record.
-struct Judged {
+struct Classified {
     outcome: Outcome,
     /// Of a duplicate, if duplicates are reported and it is known.
     holder: Option<Holder>,
@@ -143,13 +143,19 @@ impl Handler {
             return Ok(SqsBatchResponse::default());
         }
         let counts = InvocationCounts::default();
-        let judged = self.claim(&records, &budgets, &counts).await;
-        let in_quarantine = self.send_to_quarantine(&records, &judged, &budgets).await;
-        let unreported = self.report_duplicates(&records, &judged, &budgets).await;
+        let classified = self.claim(&records, &budgets, &counts).await;
+        let in_quarantine = self
+            .send_to_quarantine(&records, &classified, &budgets)
+            .await;
+        let unreported = self
+            .report_duplicates(&records, &classified, &budgets)
+            .await;
 
         let mut failed = BTreeSet::new();
         let mut metrics: BTreeMap<&SourceArn, AggregatorMetrics> = BTreeMap::new();
-        for (index, (record, Judged { outcome, .. })) in records.iter().zip(judged).enumerate() {
+        for (index, (record, Classified { outcome, .. })) in
+            records.iter().zip(classified).enumerate()
+        {
             let in_quarantine = in_quarantine.contains(&index);
             let success = match outcome.response(self.config.rule) {
                 Response::Success => !unreported.contains(&index),
@@ -182,7 +188,7 @@ impl Handler {
         records: &[Result<Record, Quarantined>],
         budgets: &Budgets<'_>,
         counts: &InvocationCounts,
-    ) -> Vec<Judged> {
+    ) -> Vec<Classified> {
         let mut first_of: HashMap<&EventId, usize> = HashMap::with_capacity(records.len());
         let mut firsts = Vec::new();
         let mut received = ReceivedCounts::new();
@@ -198,49 +204,49 @@ impl Handler {
                 *received.entry(id_and_source(record).1).or_default() += 1;
             }
         }
-        let mut settled = self
+        let mut results = self
             .claim_rounds
             .claim_all(&firsts, &received, budgets, counts)
             .await;
-        settled.sort_unstable_by_key(|one| one.first);
-        debug_assert_eq!(settled.len(), firsts.len());
-        let judge = |record: &Result<Record, Quarantined>| match record {
+        results.sort_unstable_by_key(|one| one.first);
+        debug_assert_eq!(results.len(), firsts.len());
+        let classify = |record: &Result<Record, Quarantined>| match record {
             Ok(Record { candidate, .. }) => {
                 let first = first_of[&candidate.event_id];
-                let (first, settled) = (&firsts[first].candidate, &settled[first]);
-                let outcome = outcome_of(candidate, first, settled);
+                let (first, result) = (&firsts[first].candidate, &results[first]);
+                let outcome = outcome_of(candidate, first, result);
                 let is_reported = outcome == Outcome::Duplicate && self.duplicates.are_reported();
-                let holder = is_reported.then(|| Holder::of(candidate, first, settled));
-                Judged {
+                let holder = is_reported.then(|| Holder::of(candidate, first, result));
+                Classified {
                     outcome,
                     holder: holder.flatten(),
                 }
             }
             // A record that cannot be read is handled as one that cannot be stored: it goes to the quarantine.
-            Err(_) => Judged {
+            Err(_) => Classified {
                 outcome: Outcome::Unstorable,
                 holder: None,
             },
         };
-        records.iter().map(judge).collect()
+        records.iter().map(classify).collect()
     }
 
     /// Reports the duplicates that are dropped. Returns the positions of those whose report was not acknowledged.
     async fn report_duplicates(
         &self,
         records: &[Result<Record, Quarantined>],
-        judged: &[Judged],
+        classified: &[Classified],
         budgets: &Budgets<'_>,
     ) -> BTreeSet<usize> {
         if !self.duplicates.are_reported() {
             return BTreeSet::new();
         }
-        let is_dropped = |one: &Judged| {
+        let is_dropped = |one: &Classified| {
             let response = one.outcome.response(self.config.rule);
             one.outcome == Outcome::Duplicate && response == Response::Success
         };
-        let judged = records.iter().zip(judged).enumerate();
-        let dropped = judged.filter_map(|(index, (record, one))| {
+        let classified = records.iter().zip(classified).enumerate();
+        let dropped = classified.filter_map(|(index, (record, one))| {
             let Record { candidate, .. } = record.as_ref().ok().filter(|_| is_dropped(one))?;
             Some((index, (candidate, one.holder.as_ref())))
         });
@@ -262,10 +268,10 @@ impl Handler {
     async fn send_to_quarantine(
         &self,
         records: &[Result<Record, Quarantined>],
-        judged: &[Judged],
+        classified: &[Classified],
         budgets: &Budgets<'_>,
     ) -> BTreeSet<usize> {
-        let outcomes = judged.iter().map(|one| one.outcome);
+        let outcomes = classified.iter().map(|one| one.outcome);
         let (indices, messages): (Vec<usize>, Vec<Quarantined>) = records
             .iter()
             .zip(outcomes)
@@ -349,11 +355,11 @@ impl Handler {
 }
 
 /// Returns the outcome of a candidate, given the result of the first message with its event id.
-fn outcome_of(candidate: &Candidate, first: &Candidate, settled: &Settled) -> Outcome {
+fn outcome_of(candidate: &Candidate, first: &Candidate, result: &ClaimResult) -> Outcome {
     if std::ptr::eq(candidate, first) {
-        settled.outcome
+        result.outcome
     } else {
-        classify_repeat(candidate, first, settled.outcome, settled.winner.as_deref())
+        classify_repeat(candidate, first, result.outcome, result.winner.as_deref())
     }
 }
 

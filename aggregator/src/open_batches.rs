@@ -1,4 +1,4 @@
-//! Writes the records of open batches: opens, counts and seals them. Reads the fates of the batches of existing claims.
+//! Writes the records of open batches: opens, counts and seals them. Reads the resolutions of the batches of existing claims.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -100,7 +100,7 @@ impl FromIterator<(BatchId, bool)> for CountedBatches {
     }
 }
 
-/// Opens, counts and seals batches, and reads the fates of the batches of existing claims.
+/// Opens, counts and seals batches, and reads the resolutions of the batches of existing claims.
 pub struct OpenBatches {
     allocator: Arc<SharedAllocator>,
     batch_store: Arc<dyn BatchStore>,
@@ -390,7 +390,9 @@ impl OpenBatches {
         let record = budget
             .update(&*self.batch_store, batch, witness)
             .await
-            .inspect_err(|error| warn!(batch_id = %batch, %error, "fate of the batch unknown"))?;
+            .inspect_err(
+                |error| warn!(batch_id = %batch, %error, "resolution of the batch unknown"),
+            )?;
         let record = record.map(Arc::from);
         if let Some(record) = &record {
             self.ended.keep(record);

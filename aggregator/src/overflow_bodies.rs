@@ -9,7 +9,7 @@ use shared::ports::{OverflowStore, Ports};
 use shared::retry::{Budget, RequestPermits, bounded};
 use tracing::warn;
 
-use crate::claim_attempt::{ClaimAttempt, Settled, State};
+use crate::claim_attempt::{ClaimAttempt, ClaimResult, State};
 use crate::shared_allocator::Seated;
 
 /// Stores bodies before their claims are written, and removes those whose claims were not written.
@@ -58,8 +58,8 @@ impl OverflowBodies {
 
     /// Removes the bodies whose claims were not written and never will be. A body that cannot be removed stays until the
     /// bucket's lifecycle rule removes it.
-    pub async fn remove_unused(&self, settled: &mut [Settled], budget: &Budget<'_>) {
-        let unused = settled.iter_mut().filter_map(|one| one.unused.take());
+    pub async fn remove_unused(&self, results: &mut [ClaimResult], budget: &Budget<'_>) {
+        let unused = results.iter_mut().filter_map(|one| one.unused.take());
         let removals = unused
             .map(|object| async move {
                 let remove = || {

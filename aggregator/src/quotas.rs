@@ -1,7 +1,7 @@
-//! Places of quotas: reserved before claims are made, and settled when it is known which were.
+//! Places of quotas: reserved before claims are made, and taken or given back when their results are known.
 //!
 //! An account is written twice for each key, period and invocation. If the environment dies between, the places stay reserved until
-//! their batches are complete: then the records say which claims were delivered, and the next aggregator that needs a place settles them. What could not
+//! their batches are complete: then the records say which claims were delivered, and the next aggregator that needs a place finishes them. What could not
 //! be written is kept, and written with the next reservation of the same key and period.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,7 +19,7 @@ use shared::ports::{BatchStore, NamedItems, Ports};
 use shared::retry::{Budget, bounded};
 use tracing::warn;
 
-use crate::claim_attempt::{ClaimAttempt, SeatPlace, Settled};
+use crate::claim_attempt::{ClaimAttempt, ClaimResult, SeatPlace};
 use crate::config::Config;
 use crate::quota::QuotaRule;
 use crate::records::Record;
@@ -32,14 +32,14 @@ pub struct Quotas {
     batch_store: Arc<dyn BatchStore>,
     concurrency: usize,
     /// What is not in the accounts yet.
-    unwritten: Mutex<BTreeMap<QuotaScope, Settlement>>,
+    unwritten: Mutex<BTreeMap<QuotaScope, ResolvedPlaces>>,
 }
 
 /// What became of the seats of some batches.
-type Settlement = BTreeMap<BatchId, SettledSeats>;
+type ResolvedPlaces = BTreeMap<BatchId, ResolvedSeats>;
 
 #[derive(Clone, Debug, Default)]
-struct SettledSeats {
+struct ResolvedSeats {
     claimed: SeqSet,
     free: SeqSet,
 }
@@ -164,13 +164,13 @@ impl Quotas {
         }
     }
 
-    /// Settles the seats that had places: those with claims, which are counted, and those that are free.
-    pub async fn settle(&self, settled: &[Settled], firsts: &[&Record], budget: &Budget<'_>) {
-        let seats = settled.iter().filter_map(|one| {
+    /// Finishes the seats that had places: those with claims, which are counted, and those that are free.
+    pub async fn finish(&self, results: &[ClaimResult], firsts: &[&Record], budget: &Budget<'_>) {
+        let seats = results.iter().filter_map(|one| {
             let scope = firsts[one.first].candidate.quota.as_ref()?;
             Some((scope, one.seat.or(one.freed)?, one.seat.is_some()))
         });
-        // The messages are judged already, and their responses wait.
+        // The messages are classified already, and their responses wait.
         self.write(seats, &budget.within(QUOTA_SETTLE_TIME_MAX))
             .await;
     }
@@ -189,7 +189,7 @@ impl Quotas {
         {
             let mut unwritten = self.unwritten();
             if unwritten.len() >= QUOTA_SCOPES_MAX {
-                // As if this environment had died: the seats are settled when their batches are complete.
+                // As if this environment had died: the places are taken or given back when their batches are complete.
                 unwritten.clear();
             }
             for (scope, seat, is_claimed) in seats {
@@ -219,7 +219,7 @@ impl Quotas {
         budget: &Budget<'_>,
         mut change: impl FnMut(&mut QuotaAccount),
     ) -> Option<QuotaAccount> {
-        let settled = self.unwritten().get(scope).cloned().unwrap_or_default();
+        let resolved = self.unwritten().get(scope).cloned().unwrap_or_default();
         let mut ended: Option<Vec<(BatchId, Option<BatchRecord>)>> = None;
         let mut round = 0;
         loop {
@@ -229,8 +229,8 @@ impl Quotas {
                 .inspect_err(|error| warn!(%error, "account of a quota not read"))
                 .ok()?;
             let mut account = found.value.clone();
-            for (batch, seats) in &settled {
-                account.settle(*batch, &seats.claimed, &seats.free);
+            for (batch, seats) in &resolved {
+                account.finish(*batch, &seats.claimed, &seats.free);
             }
             if account.is_full(rule.events_max) || account.reserved.len() > QUOTA_BATCHES_MAX {
                 if ended.is_none() {
@@ -238,7 +238,7 @@ impl Quotas {
                 }
                 // A complete batch never changes, so its record holds for a later read of the account as well.
                 for (batch, record) in ended.iter().flatten() {
-                    account.settle_ended(*batch, record.as_ref());
+                    account.finish_ended(*batch, record.as_ref());
                 }
             }
             change(&mut account);
@@ -251,7 +251,7 @@ impl Quotas {
             };
             match written {
                 Ok(true) => {
-                    self.written(scope, &settled);
+                    self.written(scope, &resolved);
                     return Some(account);
                 }
                 // Another environment wrote it, or an attempt without a reply did.
@@ -286,12 +286,12 @@ impl Quotas {
     }
 
     /// Forgets what was written.
-    fn written(&self, scope: &QuotaScope, settled: &Settlement) {
+    fn written(&self, scope: &QuotaScope, resolved: &ResolvedPlaces) {
         let mut unwritten = self.unwritten();
         let Some(of_scope) = unwritten.get_mut(scope) else {
             return;
         };
-        for (batch, seats) in settled {
+        for (batch, seats) in resolved {
             if let Some(rest) = of_scope.get_mut(batch) {
                 rest.claimed.remove_from(&seats.claimed);
                 rest.free.remove_from(&seats.free);
@@ -303,7 +303,7 @@ impl Quotas {
         }
     }
 
-    fn unwritten(&self) -> MutexGuard<'_, BTreeMap<QuotaScope, Settlement>> {
+    fn unwritten(&self) -> MutexGuard<'_, BTreeMap<QuotaScope, ResolvedPlaces>> {
         self.unwritten
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

@@ -58,7 +58,7 @@ pub async fn wait_for_change(change: Notified<'_>, budget: &Budget<'_>, longest:
     )
 }
 
-/// A candidate with a seat. If it is dropped before it is settled, for example by a panic, its seat counts as uncertain.
+/// A candidate with a seat. If it is dropped before it is finished, for example by a panic, its seat counts as uncertain.
 #[derive(Debug)]
 pub struct Seated<'a> {
     /// The position of the candidate among those that are the first with their event id in the invocation.
@@ -66,7 +66,7 @@ pub struct Seated<'a> {
     pub candidate: &'a Candidate,
     pub seat: Seat,
     allocator: &'a SharedAllocator,
-    settled: bool,
+    finished: bool,
 }
 
 impl<'a> Seated<'a> {
@@ -82,20 +82,20 @@ impl<'a> Seated<'a> {
             candidate,
             seat,
             allocator,
-            settled: false,
+            finished: false,
         }
     }
 
     /// Reports the end of the attempt to the allocator. With `remember`, the allocator keeps the claim in memory, and
-    /// settles later messages of the event without a request.
-    pub fn settle(mut self, end: SeatEnd, remember: bool) {
+    /// finishes later messages of the event without a request.
+    pub fn finish(mut self, end: SeatEnd, remember: bool) {
         self.end(end, remember);
     }
 
     fn end(&mut self, end: SeatEnd, remember: bool) {
-        if !std::mem::replace(&mut self.settled, true) {
+        if !std::mem::replace(&mut self.finished, true) {
             let mut allocator = self.allocator.lock();
-            allocator.settle(self.seat, self.candidate.content_bytes() as u64, end);
+            allocator.finish(self.seat, self.candidate.content_bytes() as u64, end);
             if remember {
                 allocator.remember(self.seat, self.candidate);
             }

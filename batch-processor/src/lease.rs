@@ -1,7 +1,7 @@
 //! The lease on a batch, and every write to the record of a leased batch.
 
 use protocol::batch::{
-    BatchRecord, BatchWrite, Failure, Lease, LeaseVerdict, Notice, OperatorDecision, PartRecord,
+    BatchRecord, BatchWrite, Failure, Lease, LeaseDecision, Notice, OperatorDecision, PartRecord,
     may_lease,
 };
 use protocol::gate::Why;
@@ -123,38 +123,38 @@ fn refused(
 ) -> Option<NotLeased> {
     let end = match may_lease(&record, now, operator) {
         // The invocation that has the lease sends the notices of other batches itself.
-        LeaseVerdict::Complete => return Some(NotLeased::ended("complete", record)),
-        LeaseVerdict::InError => return Some(NotLeased::ended("in error", record)),
+        LeaseDecision::Complete => return Some(NotLeased::ended("complete", record)),
+        LeaseDecision::InError => return Some(NotLeased::ended("in error", record)),
         // The invocation that received the operator's ticket first has died. If it did not write the new sink to the
         // record, the new sink is not accepted, and the batch goes into error again.
-        LeaseVerdict::NotInError
+        LeaseDecision::NotInError
             if record.quarantine.is_some() || operator == Some(OperatorDecision::AcceptSink) =>
         {
             return None;
         }
-        LeaseVerdict::NotInError => {
+        LeaseDecision::NotInError => {
             warn!(batch_id = %record.batch_id, status = ?record.status, "batch is not in error, and is not set aside");
             TicketEnd::Done("not in error")
         }
         // The invocation that received this ticket before may have died, and no other ticket may be on its way.
-        LeaseVerdict::Held { until } if is_same_ticket(&record, owner) => {
+        LeaseDecision::Held { until } if is_same_ticket(&record, owner) => {
             let why = format!("leased by an earlier delivery of this ticket until {until}");
             TicketEnd::retry_at(until, now, why)
         }
         // If it dies, the sweep sends another ticket.
-        LeaseVerdict::Held { until } => {
+        LeaseDecision::Held { until } => {
             info!(batch_id = %record.batch_id, %until, "batch is leased by another");
             TicketEnd::Done("leased by another")
         }
         // No ticket waits so long. The sweep sends one when the window ends.
-        LeaseVerdict::TooEarly { closes_at } if now + TICKET_AWAY_MAX < closes_at => {
+        LeaseDecision::TooEarly { closes_at } if now + TICKET_AWAY_MAX < closes_at => {
             TicketEnd::Done("open")
         }
-        LeaseVerdict::TooEarly { closes_at } => {
+        LeaseDecision::TooEarly { closes_at } => {
             TicketEnd::retry_at(closes_at, now, format!("open until {closes_at}"))
         }
         // The lease became free between the write and its reply.
-        LeaseVerdict::Free => lease_lost(),
+        LeaseDecision::Free => lease_lost(),
     };
     Some(end.into())
 }

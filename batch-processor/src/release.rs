@@ -116,7 +116,7 @@ impl<'a> Writer for ReleaseWriter<'a> {
     }
 
     /// A refused release is not retried here. The batch is not complete while the index shows the claim.
-    fn settle(
+    fn finish(
         &self,
         event: Delivered<'a>,
         reply: ReleaseReply,

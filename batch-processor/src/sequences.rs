@@ -6,7 +6,7 @@ use std::time::Duration;
 use protocol::batch::BatchRecord;
 use protocol::retry::RetryPolicy;
 use protocol::sequence::{
-    HolderFate, NextNumber, PartId, Sequence, SequenceScope, holder_fate, next_number,
+    HolderResolution, NextNumber, PartId, Sequence, SequenceScope, holder_resolution, next_number,
     without_holder,
 };
 use protocol::time::Timestamp;
@@ -56,11 +56,13 @@ impl Sequences {
         for _ in 0..ATTEMPTS_MAX {
             let read = self.read(&scope, budget).await?;
             let sequence = read.value;
-            let fate = match sequence.holder {
-                Some(holder) if holder != part => self.fate(holder, sequence.last, budget).await?,
-                Some(_) | None => HolderFate::Waiting,
+            let resolution = match sequence.holder {
+                Some(holder) if holder != part => {
+                    self.resolution(holder, sequence.last, budget).await?
+                }
+                Some(_) | None => HolderResolution::Waiting,
             };
-            let next = match next_number(sequence, part, fate) {
+            let next = match next_number(sequence, part, resolution) {
                 NextNumber::Taken(number) => return Ok(Ok(number)),
                 NextNumber::Wait(holder) => return Ok(Err(holder)),
                 NextNumber::Take(next) => next,
@@ -85,25 +87,25 @@ impl Sequences {
         let sequence = read.value;
         match sequence.holder {
             Some(holder) if holder.batch != record.batch_id => {
-                let fate = self.fate(holder, sequence.last, budget).await?;
-                Ok((fate == HolderFate::Waiting).then_some(holder))
+                let resolution = self.resolution(holder, sequence.last, budget).await?;
+                Ok((resolution == HolderResolution::Waiting).then_some(holder))
             }
             Some(_) | None => Ok(None),
         }
     }
 
-    async fn fate(
+    async fn resolution(
         &self,
         holder: PartId,
         last: u64,
         budget: &Budget<'_>,
-    ) -> Result<HolderFate, PortError> {
+    ) -> Result<HolderResolution, PortError> {
         let read = || self.batch_store.read(holder.batch);
         let record = budget.call(RetryPolicy::CONTROL, read).await?;
         if record.is_none() {
             warn!(%holder, number = last, "the record of the last number's part has expired: the number counts as used");
         }
-        Ok(holder_fate(holder, last, record.as_ref()))
+        Ok(holder_resolution(holder, last, record.as_ref()))
     }
 
     /// Gives up the number of a part that was delivered or set aside.

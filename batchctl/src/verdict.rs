@@ -1,11 +1,11 @@
 //! What the tables say about an event: the answer of `find`, and what `redrive` and `forget` decide by.
 //!
-//! What a claim means is decided by `protocol::claim::seat_fate`; this file puts its answer into words.
+//! What a claim means is decided by `protocol::claim::seat_resolution`; this file puts its answer into words.
 
 use std::time::Duration;
 
 use protocol::batch::{BatchRecord, PartState, Role, role};
-use protocol::claim::{LockItem, LockState, SeatFate, seat_fate};
+use protocol::claim::{LockItem, LockState, SeatResolution, seat_resolution};
 use protocol::ids::{BatchId, Seq};
 use protocol::time::Timestamp;
 use serde::Serialize;
@@ -91,18 +91,18 @@ pub fn judge(
     let Some((batch, seq)) = seat else {
         return unknown;
     };
-    let fate = seat_fate(record, &item.state, dedup_window, now);
+    let fate = seat_resolution(record, &item.state, dedup_window, now);
     let delivery = record.map(|record| delivery(record, seq));
     let (parts, delivered_at) = delivery.unwrap_or_default();
     // While a batch is not complete, a claim with its body counts as alive until it is released. Its seat may have ended.
     let ended = record.is_some_and(|record| role(record, seq) == Role::Leftover);
     let (state, until) = match fate {
-        SeatFate::Alive if ended => (EventState::Delivered, None),
-        SeatFate::Alive => (EventState::Live, None),
-        SeatFate::Delivered { until } => (remembered(until, now), Some(until)),
-        SeatFate::SetAside { until } => (not_delivered(record, seq), Some(until)),
-        SeatFate::Orphan | SeatFate::Expired => (EventState::Orphan, None),
-        SeatFate::Unknown => (EventState::Unclear, item.expires_at()),
+        SeatResolution::Alive if ended => (EventState::Delivered, None),
+        SeatResolution::Alive => (EventState::Live, None),
+        SeatResolution::Delivered { until } => (remembered(until, now), Some(until)),
+        SeatResolution::SetAside { until } => (not_delivered(record, seq), Some(until)),
+        SeatResolution::Orphan | SeatResolution::Expired => (EventState::Orphan, None),
+        SeatResolution::Unknown => (EventState::Unclear, item.expires_at()),
     };
     let was_delivered = matches!(state, EventState::Delivered | EventState::Forgotten);
     let is_in_part = was_delivered || state == EventState::Rejected;

@@ -7,7 +7,7 @@ use protocol::batch::{BatchRecord, Status};
 use protocol::gate::{Conditions, Gate, Wait, Why, gate};
 use protocol::limits::DUE_GRACE;
 use protocol::pause::Pause;
-use protocol::sequence::{HolderFate, PartId, Sequence, SequenceScope, holder_fate};
+use protocol::sequence::{HolderResolution, PartId, Sequence, SequenceScope, holder_resolution};
 use protocol::time::Timestamp;
 use protocol::turns::Turns;
 use serde::Serialize;
@@ -157,8 +157,8 @@ async fn behind(service: &Service, record: &BatchRecord) -> Result<Option<PartId
         return Ok(None);
     };
     let of_holder = service.record(holder.batch).await?;
-    let fate = holder_fate(holder, sequence.last, of_holder.as_ref());
-    Ok((fate == HolderFate::Waiting).then_some(holder))
+    let fate = holder_resolution(holder, sequence.last, of_holder.as_ref());
+    Ok((fate == HolderResolution::Waiting).then_some(holder))
 }
 
 /// Returns what a batch waits for. `None` if it is complete, in error or being processed, or waits for nothing but its ticket.

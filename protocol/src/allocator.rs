@@ -155,7 +155,7 @@ impl Allocator {
     }
 
     /// Records how the attempt of `seat`, whose body has `bytes`, ended.
-    pub fn settle(&mut self, seat: Seat, bytes: u64, end: SeatEnd) {
+    pub fn finish(&mut self, seat: Seat, bytes: u64, end: SeatEnd) {
         let Some(batch) = self.batches.get_mut(&seat.batch) else {
             return;
         };

@@ -22,7 +22,7 @@ enum Step {
     Seat(usize, Vec<u64>, Timestamp),
     Opened(usize, Timestamp),
     OpeningFailed(usize),
-    Settle(usize, SeatEnd),
+    Finish(usize, SeatEnd),
     Remember(usize, Candidate),
     Known(usize, Candidate, Timestamp),
     Count(usize),
@@ -273,7 +273,7 @@ impl Both {
                     .current
                     .retain(|other, id| other != slot || id.is_some());
             }
-            Step::Settle(number, end) => self.settle(number, end),
+            Step::Finish(number, end) => self.finish(number, end),
             Step::Remember(number, candidate) => self.remember(number, candidate),
             Step::Known(slot, candidate, deadline) => prop_assert_eq!(
                 self.allocator.known(&slots[slot], &candidate, deadline),
@@ -333,10 +333,10 @@ impl Both {
         }
     }
 
-    fn settle(&mut self, number: usize, end: SeatEnd) {
+    fn finish(&mut self, number: usize, end: SeatEnd) {
         if !self.attempts.is_empty() {
             let (seat, bytes) = self.attempts.swap_remove(number % self.attempts.len());
-            self.allocator.settle(seat, bytes, end);
+            self.allocator.finish(seat, bytes, end);
             let batch = self.model.batches.get_mut(&seat.batch).unwrap();
             batch.seats[seat.seq as usize].1 = Some(end);
             if end == SeatEnd::Claimed {
@@ -432,7 +432,7 @@ fn steps() -> impl Strategy<Value = Step> {
         8 => (slot(), sizes, time()).prop_map(|(slot, sizes, by)| Step::Seat(slot, sizes, by)),
         6 => (slot(), time()).prop_map(|(slot, closes_at)| Step::Opened(slot, closes_at)),
         1 => slot().prop_map(Step::OpeningFailed),
-        12 => (any::<usize>(), ends).prop_map(|(number, end)| Step::Settle(number, end)),
+        12 => (any::<usize>(), ends).prop_map(|(number, end)| Step::Finish(number, end)),
         4 => (any::<usize>(), candidates()).prop_map(|(number, c)| Step::Remember(number, c)),
         4 => (slot(), candidates(), time()).prop_map(|(slot, c, by)| Step::Known(slot, c, by)),
         3 => any::<usize>().prop_map(Step::Count),

@@ -74,7 +74,7 @@ fn a_batch_gives_out_exactly_as_many_seats_as_it_has() {
     let seats = seats(allocator.seat(&slot, &[1; 6], DEADLINE));
     assert_eq!(seats.len(), 3);
     for seat in seats {
-        allocator.settle(seat, 1, SeatEnd::Free);
+        allocator.finish(seat, 1, SeatEnd::Free);
     }
     // All places are free again, and no seq is given out a second time.
     assert!(!matches!(
@@ -94,9 +94,9 @@ fn a_full_batch_holds_exactly_as_many_claims_as_it_may() {
         allocator.seat(&slot, &[1; 2], DEADLINE),
         Seating::Wait
     ));
-    allocator.settle(first[0], 1, SeatEnd::Free);
+    allocator.finish(first[0], 1, SeatEnd::Free);
     for seat in &first[1..] {
-        allocator.settle(*seat, 1, SeatEnd::Claimed);
+        allocator.finish(*seat, 1, SeatEnd::Claimed);
     }
     assert!(allocator.take_sealable().is_empty());
     let second = seats(allocator.seat(&slot, &[1; 2], DEADLINE));
@@ -110,7 +110,7 @@ fn a_full_batch_holds_exactly_as_many_claims_as_it_may() {
         }],
         "the place is given out again, and the seq is not"
     );
-    allocator.settle(second[0], 1, SeatEnd::Claimed);
+    allocator.finish(second[0], 1, SeatEnd::Claimed);
     let sealable = allocator.take_sealable();
     assert_eq!(sealable.len(), 1);
     let counts = &sealable[0].counts;
@@ -135,7 +135,7 @@ fn bytes_fill_a_batch_and_one_body_always_fits() {
         allocator.seat(&slot, &[10], DEADLINE),
         Seating::Wait
     ));
-    allocator.settle(large[0], 150, SeatEnd::Claimed);
+    allocator.finish(large[0], 150, SeatEnd::Claimed);
     assert!(matches!(
         allocator.seat(&slot, &[10], DEADLINE),
         Seating::Open(_)
@@ -162,7 +162,7 @@ fn an_invocation_that_outlives_the_window_opens_its_own_batch() {
         allocator.seat(&slot, &[1], CLOSES),
         Seating::Open(_)
     ));
-    allocator.settle(seat, 1, SeatEnd::Claimed);
+    allocator.finish(seat, 1, SeatEnd::Claimed);
     let sealable = allocator.take_sealable();
     assert_eq!(sealable[0].id, id);
     assert_eq!(sealable[0].counts.confirmed, 1);
@@ -179,7 +179,7 @@ fn an_uncertain_seat_keeps_its_place_and_is_not_settled() {
     let slot = slot("q", None);
     let id = open(&mut allocator, &slot, 1);
     let both = seats(allocator.seat(&slot, &[1, 1], DEADLINE));
-    allocator.settle(both[0], 1, SeatEnd::Uncertain);
+    allocator.finish(both[0], 1, SeatEnd::Uncertain);
     let counts = allocator.counts(id).unwrap();
     assert_eq!(
         (
@@ -190,7 +190,7 @@ fn an_uncertain_seat_keeps_its_place_and_is_not_settled() {
         ),
         (0, 1, 0, 1)
     );
-    allocator.settle(both[1], 1, SeatEnd::Claimed);
+    allocator.finish(both[1], 1, SeatEnd::Claimed);
     let counts = &allocator.take_sealable()[0].counts;
     assert_eq!(
         (counts.confirmed, counts.uncertain, counts.version),
@@ -204,7 +204,7 @@ fn a_retired_batch_is_sealed_and_another_batch_is_opened() {
     let slot = slot("q", None);
     open(&mut allocator, &slot, 1);
     let seat = seats(allocator.seat(&slot, &[1], DEADLINE))[0];
-    allocator.settle(seat, 1, SeatEnd::Claimed);
+    allocator.finish(seat, 1, SeatEnd::Claimed);
     assert!(allocator.take_sealable().is_empty());
     allocator.retire(&slot, FlushReason::Full);
     assert_eq!(allocator.take_sealable()[0].counts.confirmed, 1);
@@ -248,7 +248,7 @@ fn a_claim_is_known_once_it_is_counted_and_until_its_batch_closes() {
     let first = candidate("m1", "b");
     let seat = seats(allocator.seat(&slot, &[1], DEADLINE))[0];
     let early = allocator.counts(batch).unwrap();
-    allocator.settle(seat, 1, SeatEnd::Claimed);
+    allocator.finish(seat, 1, SeatEnd::Claimed);
     allocator.remember(seat, &first);
     allocator.counted(batch, early.version);
     assert_eq!(
@@ -285,10 +285,10 @@ fn a_batch_with_claims_and_no_attempt_in_flight_is_idle() {
         .iter()
         .flat_map(|slot| seats(allocator.seat(slot, &[1], DEADLINE)))
         .collect();
-    allocator.settle(seated[1], 1, SeatEnd::Claimed);
-    allocator.settle(seated[2], 1, SeatEnd::Claimed);
+    allocator.finish(seated[1], 1, SeatEnd::Claimed);
+    allocator.finish(seated[2], 1, SeatEnd::Claimed);
     assert_eq!(allocator.idle(source, Timestamp::EPOCH), [slots[1].clone()]);
-    allocator.settle(seated[0], 1, SeatEnd::Free);
+    allocator.finish(seated[0], 1, SeatEnd::Free);
     assert_eq!(allocator.idle(source, Timestamp::EPOCH), [slots[1].clone()]);
     allocator.retire(&slots[1], FlushReason::Drained);
     assert_eq!(allocator.idle(source, Timestamp::EPOCH), []);
@@ -303,13 +303,13 @@ fn a_batch_is_flushed_for_the_reason_that_ended_it() {
         let mut allocator = Allocator::new(limits(2, 10));
         open(&mut allocator, &slot, 1);
         let seat = seats(allocator.seat(&slot, &[6], DEADLINE))[0];
-        allocator.settle(seat, 6, SeatEnd::Claimed);
+        allocator.finish(seat, 6, SeatEnd::Claimed);
         end(&mut allocator);
         allocator.take_sealable()[0].reason
     };
     let one_more = |allocator: &mut Allocator, bytes| {
         for seat in seats(allocator.seat(&slot, &[bytes], DEADLINE)) {
-            allocator.settle(seat, bytes, SeatEnd::Claimed);
+            allocator.finish(seat, bytes, SeatEnd::Claimed);
         }
     };
     let too_large = |allocator: &mut Allocator| {
@@ -329,7 +329,7 @@ fn a_batch_is_flushed_for_the_reason_that_ended_it() {
     let full_and_drained = |allocator: &mut Allocator| {
         let seat = seats(allocator.seat(&slot, &[1], DEADLINE))[0];
         allocator.retire(&slot, FlushReason::Drained);
-        allocator.settle(seat, 1, SeatEnd::Claimed);
+        allocator.finish(seat, 1, SeatEnd::Claimed);
     };
     assert_eq!(flushed(&full_and_drained), FlushReason::Full);
 }

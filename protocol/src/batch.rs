@@ -25,7 +25,7 @@ mod rejects;
 mod write;
 
 pub use closing::{Closing, NoWindow};
-pub use lease::{LeaseVerdict, OperatorDecision, may_lease};
+pub use lease::{LeaseDecision, OperatorDecision, may_lease};
 pub use note::{OperatorNote, with_note};
 pub use notice::{Notice, NoticeCounts, NoticeKind};
 pub use proof::{EmptyIndex, Lag, Role, empty_index, lag, nothing_to_deliver, proven, role};

@@ -1,12 +1,12 @@
-//! Judges a claim attempt that finds a lock item: the tables of docs/protocol.md, "What a claim meets", as pure
+//! Classifies a claim attempt that finds a lock item: the tables of docs/protocol.md, "What a claim meets", as pure
 //! functions.
 //!
 //! Two of the rules are there because a crash could lose or repeat an event without them:
 //!
 //! * **A claim is worth nothing once its batch is complete.** A claim that becomes visible after its batch completed
-//!   would never be processed. So an attempt that finds a claim first reads the record of the claim's batch, and judges
-//!   by the [`SeatFate`]. While the batch is alive, the claim stands. If the batch ended without delivering the seat,
-//!   the claim is an orphan and is replaced. If the batch delivered the seat, the claim is judged as the tombstone that
+//!   would never be processed. So an attempt that finds a claim first reads the record of the claim's batch, and classifies
+//!   by the [`SeatResolution`]. While the batch is alive, the claim stands. If the batch ended without delivering the seat,
+//!   the claim is an orphan and is replaced. If the batch delivered the seat, the claim is classified as the tombstone that
 //!   its release makes, or would have made.
 //! * **`requeue` replaces tombstones, which hold the ids of delivered messages.** The replacing claim carries the past
 //!   deliveries that are still within the dedup window, so that a redelivery of an older message is recognised.
@@ -19,12 +19,12 @@ use crate::quota::QuotaScope;
 use crate::time::Timestamp;
 
 mod candidate;
-mod fate;
 mod lock_item;
+mod resolution;
 
 pub use candidate::{Candidate, Claim, Overflow, PastDeliveries};
-pub use fate::{SeatFate, seat_fate};
 pub use lock_item::{ClaimedSeat, LockItem, LockState};
+pub use resolution::{SeatResolution, seat_resolution};
 
 /// What to do with a message whose event id is claimed already, or was delivered within the dedup window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub enum DuplicateRule {
     Requeue,
 }
 
-/// The configuration by which an existing lock item is judged.
+/// The configuration by which an existing lock item is classified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClaimRules {
     /// `ON_DUPLICATE`.
@@ -130,10 +130,10 @@ impl Outcome {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Decision {
     /// The outcome is known.
     Done(Outcome),
-    /// The outcome depends on the fate of the claim's seat. Read the record of its batch, then call [`settle_live`].
+    /// The outcome depends on the resolution of the claim's seat. Read the record of its batch, then call [`decide_live`].
     Live(ExistingClaim),
     /// The candidate may replace the item, on condition that the item is still exactly what was read.
     Replace {
@@ -145,33 +145,33 @@ pub enum Verdict {
     },
 }
 
-/// Judges the item that refused a conditional write. `own` is the seat with which the write tried to claim.
+/// Classifies the item that refused a conditional write. `own` is the seat with which the write tried to claim.
 pub fn classify(
     candidate: &Candidate,
     own: Option<Seat>,
     item: &LockItem,
     rules: &ClaimRules,
     now: Timestamp,
-) -> Verdict {
+) -> Decision {
     let same_message = item.sqs_message_id == candidate.sqs_message_id;
     let is_own = |seat: Seat| same_message && item.state.is_claim_of(seat);
     match item.state {
         LockState::Live { .. } | LockState::InChunk { .. } => {
             if own.is_some_and(is_own) {
-                return Verdict::Done(Outcome::Claimed);
+                return Decision::Done(Outcome::Claimed);
             }
             if remembers(&item.past, &candidate.sqs_message_id, now) {
-                return Verdict::Done(Outcome::RedeliveredLate);
+                return Decision::Done(Outcome::RedeliveredLate);
             }
-            Verdict::Live(existing(candidate, item))
+            Decision::Live(existing(candidate, item))
         }
         LockState::Tombstone { expires_at } => {
             if remembers(&item.past, &candidate.sqs_message_id, now) {
-                return Verdict::Done(Outcome::RedeliveredLate);
+                return Decision::Done(Outcome::RedeliveredLate);
             }
             if item.set_aside {
                 return match same_message {
-                    true => Verdict::Done(Outcome::RedeliveredLate),
+                    true => Decision::Done(Outcome::RedeliveredLate),
                     false => {
                         // The tombstone lasts longer than its message must be remembered.
                         let until = expires_at.min(now + rules.dedup_window);
@@ -180,40 +180,44 @@ pub fn classify(
                 };
             }
             if same_message {
-                return Verdict::Done(redelivered(expires_at, now));
+                return Decision::Done(redelivered(expires_at, now));
             }
             against_tombstone(candidate, item, expires_at, rules, now)
         }
     }
 }
 
-/// Judges an existing claim once the fate of its seat is known.
-pub fn settle_live(
+/// Classifies an existing claim once the resolution of its seat is known.
+pub fn decide_live(
     candidate: &Candidate,
     item: &LockItem,
     existing: ExistingClaim,
-    fate: SeatFate,
+    resolution: SeatResolution,
     rules: &ClaimRules,
     now: Timestamp,
-) -> Verdict {
+) -> Decision {
     let same_message = existing == ExistingClaim::Redelivered;
-    match fate {
-        SeatFate::Alive => Verdict::Done(existing.outcome()),
-        // The claim is judged as the tombstone that a release makes, or would have made.
-        SeatFate::Delivered { until } if same_message => Verdict::Done(redelivered(until, now)),
-        SeatFate::Delivered { until } => against_tombstone(candidate, item, until, rules, now),
+    match resolution {
+        SeatResolution::Alive => Decision::Done(existing.outcome()),
+        // The claim is classified as the tombstone that a release makes, or would have made.
+        SeatResolution::Delivered { until } if same_message => {
+            Decision::Done(redelivered(until, now))
+        }
+        SeatResolution::Delivered { until } => {
+            against_tombstone(candidate, item, until, rules, now)
+        }
         // The event is in the quarantine or in a reject list. Its message is done, and another message may claim the event.
-        SeatFate::SetAside { .. } if same_message => Verdict::Done(Outcome::RedeliveredLate),
-        SeatFate::SetAside { until } => after_set_aside(candidate, item, until, rules, now),
+        SeatResolution::SetAside { .. } if same_message => Decision::Done(Outcome::RedeliveredLate),
+        SeatResolution::SetAside { until } => after_set_aside(candidate, item, until, rules, now),
         // The claim was not delivered and never will be, so any candidate may replace it.
-        SeatFate::Orphan | SeatFate::Expired => Verdict::Replace {
+        SeatResolution::Orphan | SeatResolution::Expired => Decision::Replace {
             past: still_remembered(&item.past, now),
             // The account gives back the place of an orphan's seat, but not one that its claim took over.
-            takes_over: fate == SeatFate::Orphan
+            takes_over: resolution == SeatResolution::Orphan
                 && item.place.is_some_and(|place| place.is_taken_over)
                 && has_place_of(candidate, item),
         },
-        SeatFate::Unknown => Verdict::Done(Outcome::Failed),
+        SeatResolution::Unknown => Decision::Done(Outcome::Failed),
     }
 }
 
@@ -247,10 +251,10 @@ fn against_tombstone(
     expires_at: Timestamp,
     rules: &ClaimRules,
     now: Timestamp,
-) -> Verdict {
+) -> Decision {
     let mut past = still_remembered(&item.past, now);
     // A delivered event has used its place.
-    let replace = |past| Verdict::Replace {
+    let replace = |past| Decision::Replace {
         past,
         takes_over: false,
     };
@@ -259,13 +263,13 @@ fn against_tombstone(
     }
     match rules.on_duplicate {
         DuplicateRule::Drop if item.body_hash == candidate.body_hash => {
-            Verdict::Done(Outcome::Duplicate)
+            Decision::Done(Outcome::Duplicate)
         }
-        DuplicateRule::Drop => Verdict::Done(Outcome::Conflict),
+        DuplicateRule::Drop => Decision::Done(Outcome::Conflict),
         // The candidate waits until an older delivery is past its window. No delivery is forgotten earlier to make
         // room.
         DuplicateRule::Requeue if past.len() >= rules.past_deliveries_max => {
-            Verdict::Done(Outcome::Duplicate)
+            Decision::Done(Outcome::Duplicate)
         }
         DuplicateRule::Requeue => {
             past.insert(item.sqs_message_id.clone(), expires_at);
@@ -274,7 +278,7 @@ fn against_tombstone(
     }
 }
 
-/// Judges another message of an event that was set aside or rejected. It may claim the event, whatever its content, and takes its
+/// Classifies another message of an event that was set aside or rejected. It may claim the event, whatever its content, and takes its
 /// place in a quota over. The message that was set aside or rejected may not, so the new claim remembers it as a past delivery until
 /// `expires_at`.
 fn after_set_aside(
@@ -283,18 +287,18 @@ fn after_set_aside(
     expires_at: Timestamp,
     rules: &ClaimRules,
     now: Timestamp,
-) -> Verdict {
+) -> Decision {
     let takes_over = has_place_of(candidate, item);
     let mut past = still_remembered(&item.past, now);
     if expires_at <= now {
-        return Verdict::Replace { past, takes_over };
+        return Decision::Replace { past, takes_over };
     }
     if past.len() >= rules.past_deliveries_max {
         // SQS delivers the message again, and it claims the event once an older delivery is past its window.
-        return Verdict::Done(Outcome::Failed);
+        return Decision::Done(Outcome::Failed);
     }
     past.insert(item.sqs_message_id.clone(), expires_at);
-    Verdict::Replace { past, takes_over }
+    Decision::Replace { past, takes_over }
 }
 
 fn remembers(past: &PastDeliveries, message: &SqsMessageId, now: Timestamp) -> bool {
@@ -330,7 +334,7 @@ pub fn classify_repeat(
         return Outcome::Failed;
     }
     let (message, hash) = match (leader_outcome, winner) {
-        // The repeat itself holds the event. Its next delivery finds its own item and is judged by that.
+        // The repeat itself holds the event. Its next delivery finds its own item and is classified by that.
         (_, Some(item)) if item.sqs_message_id == repeat.sqs_message_id => {
             return Outcome::Failed;
         }

@@ -127,7 +127,7 @@ pub const DRAINED_LOOKS_APART: Duration = Duration::from_secs(1);
 
 /// How long the record of a complete batch is kept, for audits and for claims that become visible late.
 pub const BATCH_RECORD_RETENTION: Duration = Duration::from_secs(14 * 24 * 3_600);
-/// Longest dedup window. A late claim is judged by the record of its batch, so the record must outlast the window.
+/// Longest dedup window. A late claim is classified by the record of its batch, so the record must outlast the window.
 pub const DEDUP_WINDOW_MAX: Duration = Duration::from_secs(13 * 24 * 3_600);
 /// How long the lock item of an event that was set aside or rejected is kept at least: as long as SQS keeps its message in the quarantine.
 /// Source: <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html> (2026-08).
@@ -135,9 +135,9 @@ pub const SET_ASIDE_RETENTION: Duration = Duration::from_secs(14 * 24 * 3_600);
 /// Batches with reserved places in the account of a quota; with more of them, those that are complete are settled. So the account
 /// stays small.
 pub const QUOTA_BATCHES_MAX: usize = 16;
-/// How long an invocation that has judged its messages waits for accounts of quotas. What is not written then is written later.
+/// How long an invocation that has classified its messages waits for accounts of quotas. What is not written then is written later.
 pub const QUOTA_SETTLE_TIME_MAX: Duration = Duration::from_secs(2);
-/// Keys and periods of quotas that an environment remembers unwritten settlements of.
+/// Keys and periods of quotas that an environment remembers unwritten results of.
 pub const QUOTA_SCOPES_MAX: usize = 10_000;
 /// How far after its message was sent an event may have happened by its own time. With `CLOSE_AT`, its batch is open until then.
 pub const EVENT_AHEAD_MAX: Duration = Duration::from_secs(24 * 3_600);
@@ -185,7 +185,7 @@ pub const PAUSES_MAX: usize = 50;
 pub const FORMER_PAUSES_MAX: usize = 50;
 /// How long a claim whose body is in a chunk outlasts the dedup window, from the opening of its batch on.
 pub const CHUNK_CLAIM_RETENTION: Duration = Duration::from_secs(15 * 24 * 3_600);
-/// How long the record of a complete batch of chunks outlasts the dedup window. It judges every claim of the batch.
+/// How long the record of a complete batch of chunks outlasts the dedup window. It classifies every claim of the batch.
 pub const CHUNK_RECORD_RETENTION: Duration = Duration::from_secs(16 * 24 * 3_600);
 /// How long a chunk is kept.
 pub const CHUNK_RETENTION: Duration = Duration::from_secs(30 * 24 * 3_600);

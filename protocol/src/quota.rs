@@ -1,11 +1,11 @@
 //! Quotas: at most so many distinct events of a quota key and a period are delivered.
 //!
 //! One account for each quota key and period counts places. An aggregator reserves a place for each seat before it makes a claim
-//! in the seat, so a claim without a place never exists. Once it is known whether the claim was made, the seat is settled: its
+//! in the seat, so a claim without a place never exists. Once it is known whether the claim was made, the seat is finished: its
 //! place is taken permanently, or given back.
 //!
 //! A place belongs to a seat, and a seat is used for one claim at most. So a write that is sent again, or a message that comes
-//! again, changes nothing: a seat that is reserved already keeps its place, and a seat that is settled already is left alone.
+//! again, changes nothing: a seat that is reserved already keeps its place, and a seat that is finished already is left alone.
 //!
 //! The place of a claim that was set aside or rejected stays taken. The lock item says which account has it ([`Place`]), and the claim
 //! that replaces this item takes the place over: the account is not asked, so its counts stay as they are. One claim at most can
@@ -112,7 +112,7 @@ impl QuotaAccount {
     }
 
     /// Reserves a place for each seat of `batch`, the first seats first, until `max` places are taken or reserved. Returns the
-    /// seats that have a place, those that had one before included. A seat that was settled must not be reserved again: it would
+    /// seats that have a place, those that had one before included. A seat that was finished must not be reserved again: it would
     /// get a second place.
     pub fn reserve(
         &mut self,
@@ -138,9 +138,9 @@ impl QuotaAccount {
         with_place
     }
 
-    /// Settles reserved seats of `batch`: those in `claimed` take their places permanently, those in `free` give them back. A seat
+    /// Finishes reserved seats of `batch`: those in `claimed` take their places permanently, those in `free` give them back. A seat
     /// that is in both counts as claimed. A seat that is not reserved is left alone.
-    pub fn settle(&mut self, batch: BatchId, claimed: &SeqSet, free: &SeqSet) {
+    pub fn finish(&mut self, batch: BatchId, claimed: &SeqSet, free: &SeqSet) {
         let reserved = self.reserved.entry(batch).or_default();
         let claims = reserved.intersection_len(claimed);
         self.taken = self.taken.saturating_add(claims);
@@ -149,25 +149,25 @@ impl QuotaAccount {
         self.without_empty(batch);
     }
 
-    /// Settles all reserved seats of `batch` if it has ended. `record` is the record of the batch, read after the seats were.
+    /// Finishes all reserved seats of `batch` if it has ended. `record` is the record of the batch, read after the seats were.
     ///
     /// A seat of a complete batch takes its place if it is a member. The others give theirs back, because no claim of a complete
     /// batch is ever delivered later.
-    pub fn settle_ended(&mut self, batch: BatchId, record: Option<&BatchRecord>) {
+    pub fn finish_ended(&mut self, batch: BatchId, record: Option<&BatchRecord>) {
         let Some(mut rest) = self.reserved.get(&batch).cloned() else {
             return;
         };
         let Some(record) = record else {
             // The record has expired, long after the batch was complete, and which seats were members is not known any more. A
             // place that is taken without need delivers one event less; a place that is given back without need, one too many.
-            return self.settle(batch, &rest, &SeqSet::new());
+            return self.finish(batch, &rest, &SeqSet::new());
         };
         if record.status.is_some() {
             return;
         }
         let members = record.members();
         rest.remove_from(&members);
-        self.settle(batch, &members, &rest);
+        self.finish(batch, &members, &rest);
     }
 
     fn without_empty(&mut self, batch: BatchId) {

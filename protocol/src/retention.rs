@@ -1,7 +1,7 @@
-//! Judges whether a bucket keeps the bodies stored in it for as long as their batches may need them.
+//! Classifies whether a bucket keeps the bodies stored in it for as long as their batches may need them.
 //!
 //! A body is an object under `<batchId>/<seq>`. The batch-processor removes it once its claim is released; until then,
-//! no lifecycle rule of the bucket may remove it. `shared` reads the rules, and this module judges them.
+//! no lifecycle rule of the bucket may remove it. `shared` reads the rules, and this module classifies them.
 
 use crate::limits::{OVERFLOW_DAYS_MIN, SQS_MESSAGE_BYTES_MAX};
 

@@ -85,7 +85,7 @@ pub struct Sequence {
 
 /// What became of the holder of the last number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HolderFate {
+pub enum HolderResolution {
     /// Its delivery has still to end.
     Waiting,
     /// It was delivered with the number.
@@ -95,25 +95,29 @@ pub enum HolderFate {
 }
 
 /// Returns what became of `holder`, which took the number `last`. `record` is the record of its batch.
-pub fn holder_fate(holder: PartId, last: u64, record: Option<&BatchRecord>) -> HolderFate {
+pub fn holder_resolution(
+    holder: PartId,
+    last: u64,
+    record: Option<&BatchRecord>,
+) -> HolderResolution {
     // The record has expired, long after its batch was complete. Hardly any part is set aside, and a gap can be explained: two
     // parts with one number cannot.
     let Some(record) = record else {
-        return HolderFate::Delivered;
+        return HolderResolution::Delivered;
     };
     let Some(part) = record.parts.get(holder.part) else {
         return match record.status {
-            Some(_) => HolderFate::Waiting,
-            None => HolderFate::Unused,
+            Some(_) => HolderResolution::Waiting,
+            None => HolderResolution::Unused,
         };
     };
     match (&part.state, part.file_number == Some(last)) {
-        (PartState::Delivered { .. }, true) => HolderFate::Delivered,
-        (PartState::Frozen, true) => HolderFate::Waiting,
-        (PartState::Frozen, false) if part.file_number.is_none() => HolderFate::Waiting,
+        (PartState::Delivered { .. }, true) => HolderResolution::Delivered,
+        (PartState::Frozen, true) => HolderResolution::Waiting,
+        (PartState::Frozen, false) if part.file_number.is_none() => HolderResolution::Waiting,
         // A processor that had lost its lease took the number.
-        (PartState::Frozen | PartState::Delivered { .. }, false) => HolderFate::Unused,
-        (PartState::SetAside, _) => HolderFate::Unused,
+        (PartState::Frozen | PartState::Delivered { .. }, false) => HolderResolution::Unused,
+        (PartState::SetAside, _) => HolderResolution::Unused,
     }
 }
 
@@ -128,20 +132,20 @@ pub enum NextNumber {
     Wait(PartId),
 }
 
-/// Returns how `part` gets its number. `fate` is what became of the holder, if there is one.
-pub fn next_number(sequence: Sequence, part: PartId, fate: HolderFate) -> NextNumber {
+/// Returns how `part` gets its number. `resolution` is what became of the holder, if there is one.
+pub fn next_number(sequence: Sequence, part: PartId, resolution: HolderResolution) -> NextNumber {
     let take = |last| {
         NextNumber::Take(Sequence {
             last,
             holder: Some(part),
         })
     };
-    match (sequence.holder, fate) {
+    match (sequence.holder, resolution) {
         (None, _) => take(sequence.last + 1),
         (Some(holder), _) if holder == part => NextNumber::Taken(sequence.last),
-        (Some(_), HolderFate::Delivered) => take(sequence.last + 1),
-        (Some(_), HolderFate::Unused) => take(sequence.last),
-        (Some(holder), HolderFate::Waiting) => NextNumber::Wait(holder),
+        (Some(_), HolderResolution::Delivered) => take(sequence.last + 1),
+        (Some(_), HolderResolution::Unused) => take(sequence.last),
+        (Some(holder), HolderResolution::Waiting) => NextNumber::Wait(holder),
     }
 }
 
@@ -151,10 +155,10 @@ pub fn without_holder(sequence: Sequence, part: PartId, record: &BatchRecord) ->
     if sequence.holder != Some(part) {
         return None;
     }
-    let last = match holder_fate(part, sequence.last, Some(record)) {
-        HolderFate::Waiting => return None,
-        HolderFate::Delivered => sequence.last,
-        HolderFate::Unused => sequence.last.saturating_sub(1),
+    let last = match holder_resolution(part, sequence.last, Some(record)) {
+        HolderResolution::Waiting => return None,
+        HolderResolution::Delivered => sequence.last,
+        HolderResolution::Unused => sequence.last.saturating_sub(1),
     };
     Some(Sequence { last, holder: None })
 }
@@ -201,7 +205,7 @@ mod tests {
 
     #[test]
     fn a_holder_holds_its_number_until_it_is_delivered_or_set_aside() {
-        use HolderFate::{Delivered, Unused, Waiting};
+        use HolderResolution::{Delivered, Unused, Waiting};
         for (state, number, expected) in [
             (PartState::Frozen, Some(7), Waiting),
             (PartState::Frozen, None, Waiting),
@@ -213,21 +217,21 @@ mod tests {
             (PartState::SetAside, None, Unused),
         ] {
             let record = record(state.clone(), number);
-            let fate = holder_fate(part(1), 7, Some(&record));
-            assert_eq!(fate, expected, "{state:?} with {number:?}");
+            let resolution = holder_resolution(part(1), 7, Some(&record));
+            assert_eq!(resolution, expected, "{state:?} with {number:?}");
         }
         let mut record = record(PartState::Frozen, None);
         record.parts.clear();
-        assert_eq!(holder_fate(part(1), 7, Some(&record)), Waiting);
+        assert_eq!(holder_resolution(part(1), 7, Some(&record)), Waiting);
         record.status = None;
-        assert_eq!(holder_fate(part(1), 7, Some(&record)), Unused);
-        assert_eq!(holder_fate(part(1), 7, None), Delivered);
+        assert_eq!(holder_resolution(part(1), 7, Some(&record)), Unused);
+        assert_eq!(holder_resolution(part(1), 7, None), Delivered);
     }
 
     #[test]
     fn a_part_gets_the_next_number_once_the_holder_has_ended() {
-        use HolderFate::{Delivered, Unused, Waiting};
-        let next = |sequence, fate| next_number(sequence, part(2), fate);
+        use HolderResolution::{Delivered, Unused, Waiting};
+        let next = |sequence, resolution| next_number(sequence, part(2), resolution);
         let taken = |last| NextNumber::Take(sequence(last, Some(2)));
         assert_eq!(next(Sequence::default(), Waiting), taken(1));
         assert_eq!(next(sequence(7, None), Waiting), taken(8));

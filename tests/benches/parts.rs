@@ -46,7 +46,7 @@ fn seat_and_settle(bencher: Bencher<'_, '_>) {
         .with_inputs(|| open(&slot))
         .bench_local_refs(|allocator| {
             for seat in seats(allocator, &slot) {
-                allocator.settle(seat, BODY_BYTES as u64, SeatEnd::Claimed);
+                allocator.finish(seat, BODY_BYTES as u64, SeatEnd::Claimed);
             }
         });
 }
@@ -77,7 +77,7 @@ fn known(bencher: Bencher<'_, '_>) {
     let candidates = candidates();
     let mut allocator = open(&slot);
     for (seat, candidate) in seats(&mut allocator, &slot).into_iter().zip(&candidates) {
-        allocator.settle(seat, BODY_BYTES as u64, SeatEnd::Claimed);
+        allocator.finish(seat, BODY_BYTES as u64, SeatEnd::Claimed);
         allocator.remember(seat, candidate);
     }
     let counts = allocator.counts(batch()).expect("the batch is open");

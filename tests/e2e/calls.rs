@@ -108,7 +108,7 @@ async fn to_a_bucket(write_mode: &str, seal_when_drained: &str) -> BTreeSet<Stri
     ended(&rig).await
 }
 
-/// Returns the requests for bodies in a chunk that is too large for the batch table, and for a duplicate, whose claim's fate
+/// Returns the requests for bodies in a chunk that is too large for the batch table, and for a duplicate, whose claim's resolution
 /// the aggregator reads in the batch's record.
 async fn for_chunks() -> BTreeSet<String> {
     let rig = Setup::new().bodies(BodiesKind::S3).start().await;

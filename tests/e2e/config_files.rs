@@ -113,9 +113,9 @@ async fn the_functions_report_the_problems_of_the_file_that_config_names() {
             }
         };
         let said = start(&uri).await.replace("\\\"", "\"");
-        // Each function knows the keys of the other, and judges the values that it reads.
-        let judged = &PROBLEMS[if function == "aggregator" { 0 } else { 1 }..];
-        for words in judged {
+        // Each function knows the keys of the other, and classifies the values that it reads.
+        let classified = &PROBLEMS[if function == "aggregator" { 0 } else { 1 }..];
+        for words in classified {
             let line = format!("{name}{words}");
             assert!(said.contains(&line), "{function}: {line} in {said}");
         }

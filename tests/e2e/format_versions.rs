@@ -104,7 +104,7 @@ async fn a_record_of_a_later_version_is_left_untouched_until_that_version_is_bac
     assert!(!rig.process(&ticket(&batch)).await);
     let operator = json!({ "batchId": batch, "reason": "quarantine" }).to_string();
     assert!(!rig.process(&operator).await);
-    // The fate of the batch is in its record, so a duplicate of its event may not be dropped either.
+    // The resolution of the batch is in its record, so a duplicate of its event may not be dropped either.
     assert!(!rig.take_duplicate("e1").await);
     assert_eq!(rig.record(&batch).await, before);
     assert!(rig.delivered().is_empty());

@@ -131,9 +131,9 @@ async fn a_burst_that_is_interrupted_says_what_was_done_and_removes_what_it_made
                 "{so_far}"
             );
         } else {
-            let verdict =
+            let decision =
                 format!("INTERRUPTED by {name}: what was delivered is not audited\nsent ");
-            assert!(out.starts_with(&verdict), "{out}");
+            assert!(out.starts_with(&decision), "{out}");
             assert!(out.contains(" of 9000 messages\n"), "{out}");
             assert!(out.contains("\nsink        file, parts removed"), "{out}");
         }

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use protocol::batch::{BatchCounts, BatchRecord, BatchWrite, Lease, PartRecord, PartState, Status};
 use protocol::claim::{Candidate, Claim, LockState, Overflow, PastDeliveries};
-use protocol::claim::{ClaimRules, DuplicateRule, LockItem, Outcome, Verdict, classify};
+use protocol::claim::{ClaimRules, Decision, DuplicateRule, LockItem, Outcome, classify};
 use protocol::ids::{BatchId, BodyHash, EventId, Seat};
 use protocol::limits::{DUE_GRACE, PARTS_FOR_STRAGGLERS, REMINDED_FOR, TICKET_BACKOFF_MAX};
 use protocol::seqs::SeqSet;

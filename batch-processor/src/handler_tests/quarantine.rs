@@ -91,7 +91,7 @@ async fn another_message_may_claim_an_event_that_was_set_aside_and_the_same_mess
         dedup_window: Duration::from_secs(3_600),
         past_deliveries_max: 4,
     };
-    let judge = |message: &str, item: &LockItem| {
+    let classify = |message: &str, item: &LockItem| {
         let mut candidate = a_claim(0).candidate;
         candidate.sqs_message_id = message.parse().unwrap();
         // The clock of the claimer is as far behind as clocks may be.
@@ -102,8 +102,11 @@ async fn another_message_may_claim_an_event_that_was_set_aside_and_the_same_mess
             .saturating_sub(Duration::from_secs(2));
         classify(&candidate, None, item, &rules, now)
     };
-    assert_eq!(judge("m0", item), Verdict::Done(Outcome::RedeliveredLate));
-    assert!(matches!(judge("m9", item), Verdict::Replace { .. }));
+    assert_eq!(
+        classify("m0", item),
+        Decision::Done(Outcome::RedeliveredLate)
+    );
+    assert!(matches!(classify("m9", item), Decision::Replace { .. }));
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! Parts with records that the sink rejects.
 
 use protocol::claim::ExistingClaim;
-use protocol::claim::{SeatFate, seat_fate, settle_live};
+use protocol::claim::{SeatResolution, decide_live, seat_resolution};
 use shared::ports::ClaimReply;
 
 use super::chunks::opened_in_chunks;
@@ -21,7 +21,7 @@ fn that_rejects(seqs: &[u32]) -> Processor {
 }
 
 /// Returns what becomes of a message of event `e<seq>` with this body.
-fn judged(processor: &Processor, seq: u32, message: &str, body: &str) -> Verdict {
+fn classified(processor: &Processor, seq: u32, message: &str, body: &str) -> Decision {
     let items = processor.fakes.lock_store.items();
     let id = format!("e{seq}");
     let item = items.iter().find(|(found, _)| found.as_str() == id);
@@ -32,13 +32,13 @@ fn judged(processor: &Processor, seq: u32, message: &str, body: &str) -> Verdict
         ..a_claim(seq).candidate
     };
     let now = processor.fakes.clock.now();
-    let verdict = classify(&candidate, None, item, &RULES, now);
-    let Verdict::Live(existing) = verdict else {
-        return verdict;
+    let decision = classify(&candidate, None, item, &RULES, now);
+    let Decision::Live(existing) = decision else {
+        return decision;
     };
     let record = record(processor);
-    let fate = seat_fate(Some(&record), &item.state, RULES.dedup_window, now);
-    settle_live(&candidate, item, existing, fate, &RULES, now)
+    let resolution = seat_resolution(Some(&record), &item.state, RULES.dedup_window, now);
+    decide_live(&candidate, item, existing, resolution, &RULES, now)
 }
 
 /// Checks that the events 0 and 2 count as delivered, and event 1 as rejected.
@@ -48,13 +48,13 @@ fn check_rejected(processor: &Processor) {
     assert_eq!(found.quarantined(), SeqSet::new());
     assert_eq!((found.parts[0].count, found.parts[0].taken()), (3, 2));
     for seq in [0, 2] {
-        let corrected = judged(processor, seq, "m9", "corrected");
-        assert_eq!(corrected, Verdict::Done(Outcome::Conflict));
+        let corrected = classified(processor, seq, "m9", "corrected");
+        assert_eq!(corrected, Decision::Done(Outcome::Conflict));
     }
-    let redelivered = judged(processor, 1, "m1", "body 1");
-    assert_eq!(redelivered, Verdict::Done(Outcome::RedeliveredLate));
+    let redelivered = classified(processor, 1, "m1", "body 1");
+    assert_eq!(redelivered, Decision::Done(Outcome::RedeliveredLate));
     for body in ["corrected", "body 1"] {
-        let Verdict::Replace { past, .. } = judged(processor, 1, "m9", body) else {
+        let Decision::Replace { past, .. } = classified(processor, 1, "m9", body) else {
             panic!("another message must claim the event");
         };
         assert!(past.contains_key(&"m1".parse().unwrap()), "{past:?}");
@@ -73,7 +73,7 @@ async fn another_message_may_claim_a_rejected_event_and_the_same_message_may_not
 }
 
 #[tokio::test]
-async fn a_rejected_event_in_a_chunk_is_judged_by_its_seat_also_before_its_batch_is_complete() {
+async fn a_rejected_event_in_a_chunk_is_classified_by_its_seat_also_before_its_batch_is_complete() {
     let processor = that_rejects(&[1]);
     opened_in_chunks(&processor, &[0, 1, 2]).await;
     for seq in 0..3 {
@@ -129,15 +129,16 @@ async fn a_rejected_event_may_be_claimed_before_its_claim_is_released() {
     died_before_the_release(&processor).await;
     let items = processor.fakes.lock_store.items();
     let (_, item) = items.iter().find(|(id, _)| id.as_str() == "e1").unwrap();
-    let fate =
-        |record: &BatchRecord| seat_fate(Some(record), &item.state, RULES.dedup_window, START);
+    let resolution = |record: &BatchRecord| {
+        seat_resolution(Some(record), &item.state, RULES.dedup_window, START)
+    };
     assert!(matches!(
-        fate(&record(&processor)),
-        SeatFate::SetAside { .. }
+        resolution(&record(&processor)),
+        SeatResolution::SetAside { .. }
     ));
     assert_eq!(
-        judged(&processor, 0, "m9", "body 0"),
-        Verdict::Done(ExistingClaim::Duplicate.outcome()),
+        classified(&processor, 0, "m9", "body 0"),
+        Decision::Done(ExistingClaim::Duplicate.outcome()),
         "the claim of a delivered event is alive until its release"
     );
     let mut corrected = a_claim(1);

@@ -17,7 +17,7 @@ pub enum OperatorDecision {
 
 /// Whether a processor may take the lease, and why not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LeaseVerdict {
+pub enum LeaseDecision {
     /// The processor may take the lease.
     Free,
     Complete,
@@ -41,11 +41,11 @@ pub fn may_lease(
     record: &BatchRecord,
     now: Timestamp,
     operator: Option<OperatorDecision>,
-) -> LeaseVerdict {
+) -> LeaseDecision {
     match record.status {
-        None => LeaseVerdict::Complete,
-        Some(Status::Error) if operator.is_some() => LeaseVerdict::Free,
-        Some(Status::Error) => LeaseVerdict::InError,
+        None => LeaseDecision::Complete,
+        Some(Status::Error) if operator.is_some() => LeaseDecision::Free,
+        Some(Status::Error) => LeaseDecision::InError,
         // The operator's decision holds for one error only. A later delivery of the same ticket has no effect.
         Some(Status::Open | Status::Sealed | Status::Processing)
             if matches!(
@@ -53,11 +53,11 @@ pub fn may_lease(
                 Some(OperatorDecision::Quarantine | OperatorDecision::AcceptSink)
             ) =>
         {
-            LeaseVerdict::NotInError
+            LeaseDecision::NotInError
         }
-        Some(Status::Sealed) => LeaseVerdict::Free,
-        Some(Status::Open) if record.closes_at <= now => LeaseVerdict::Free,
-        Some(Status::Open) => LeaseVerdict::TooEarly {
+        Some(Status::Sealed) => LeaseDecision::Free,
+        Some(Status::Open) if record.closes_at <= now => LeaseDecision::Free,
+        Some(Status::Open) => LeaseDecision::TooEarly {
             closes_at: record.closes_at,
         },
         Some(Status::Processing) => match &record.lease {
@@ -65,9 +65,9 @@ pub fn may_lease(
             Some(lease)
                 if lease.until + CLOCK_SKEW_MAX > now && !planted("lease-taken-while-held") =>
             {
-                LeaseVerdict::Held { until: lease.until }
+                LeaseDecision::Held { until: lease.until }
             }
-            Some(_) | None => LeaseVerdict::Free,
+            Some(_) | None => LeaseDecision::Free,
         },
     }
 }

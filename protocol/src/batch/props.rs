@@ -376,7 +376,7 @@ proptest! {
             for write in others {
                 prop_assert_eq!(apply(&world.record, write), None);
             }
-            prop_assert_eq!(may_lease(&world.record, world.now, Some(OperatorDecision::Retry)), LeaseVerdict::Complete);
+            prop_assert_eq!(may_lease(&world.record, world.now, Some(OperatorDecision::Retry)), LeaseDecision::Complete);
         }
     }
 

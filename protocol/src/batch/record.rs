@@ -169,7 +169,7 @@ pub struct BatchRecord {
     pub shards: u16,
     /// Where the bodies are.
     pub bodies: Bodies,
-    /// The dedup window of the aggregator that opened the batch, if the bodies are in chunks; it judges their claims.
+    /// The dedup window of the aggregator that opened the batch, if the bodies are in chunks; it classifies their claims.
     /// Otherwise 0.
     pub dedup_window: Duration,
     /// Number of claims among the settled seqs.
@@ -402,7 +402,7 @@ impl BatchRecord {
         self.bodies.in_chunks().then_some(expire_at)
     }
 
-    /// Returns when DynamoDB may remove the record of a batch that is complete at `at`. It judges claims of the batch until
+    /// Returns when DynamoDB may remove the record of a batch that is complete at `at`. It classifies claims of the batch until
     /// then.
     pub fn kept_until(&self, at: Timestamp) -> Timestamp {
         match self.bodies.in_chunks() {

@@ -1,6 +1,6 @@
 //! The writes of a batch record, and their conditions.
 
-use super::lease::{LeaseVerdict, OperatorDecision, may_lease};
+use super::lease::{LeaseDecision, OperatorDecision, may_lease};
 use super::note::OperatorNote;
 use super::notice::Notice;
 use super::record::{BatchRecord, Failure, Lease, PartRecord, PartState, Status};
@@ -316,7 +316,7 @@ impl BatchRecord {
         at: Timestamp,
         operator: Option<OperatorDecision>,
     ) -> Option<()> {
-        (may_lease(self, at, operator) == LeaseVerdict::Free).then_some(())?;
+        (may_lease(self, at, operator) == LeaseDecision::Free).then_some(())?;
         self.status = Some(Status::Processing);
         self.lease = Some(lease.clone());
         self.due_at = lease.until + DUE_GRACE;

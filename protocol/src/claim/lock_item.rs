@@ -46,7 +46,7 @@ pub enum LockState {
         shard: BatchShard,
         seq: Seq,
     },
-    /// A chunk claim. It is never released; the fate of its seat says what it means.
+    /// A chunk claim. It is never released; the resolution of its seat says what it means.
     InChunk {
         batch: BatchId,
         seq: Seq,

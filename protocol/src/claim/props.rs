@@ -1,4 +1,4 @@
-//! Properties of claims; this file has the strategies that draw messages, items and fates.
+//! Properties of claims; this file has the strategies that draw messages, items and resolutions.
 
 mod life;
 mod meetings;
@@ -19,20 +19,20 @@ fn classify(
     item: &LockItem,
     rule: DuplicateRule,
     now: Timestamp,
-) -> Verdict {
+) -> Decision {
     super::classify(candidate, own, item, &rules_of(rule), now)
 }
 
-/// Calls [`super::settle_live`] with the rules of this file.
-fn settle_live(
+/// Calls [`super::decide_live`] with the rules of this file.
+fn decide_live(
     candidate: &Candidate,
     item: &LockItem,
     existing: ExistingClaim,
-    fate: SeatFate,
+    resolution: SeatResolution,
     rule: DuplicateRule,
     now: Timestamp,
-) -> Verdict {
-    super::settle_live(candidate, item, existing, fate, &rules_of(rule), now)
+) -> Decision {
+    super::decide_live(candidate, item, existing, resolution, &rules_of(rule), now)
 }
 
 fn rules_of(on_duplicate: DuplicateRule) -> ClaimRules {
@@ -126,13 +126,13 @@ fn items() -> impl Strategy<Value = LockItem> {
     })
 }
 
-fn fates() -> impl Strategy<Value = SeatFate> {
+fn resolutions() -> impl Strategy<Value = SeatResolution> {
     prop_oneof![
-        Just(SeatFate::Alive),
-        Just(SeatFate::Orphan),
-        Just(SeatFate::Expired),
-        Just(SeatFate::Unknown),
-        time().prop_map(|until| SeatFate::Delivered { until }),
-        time().prop_map(|until| SeatFate::SetAside { until }),
+        Just(SeatResolution::Alive),
+        Just(SeatResolution::Orphan),
+        Just(SeatResolution::Expired),
+        Just(SeatResolution::Unknown),
+        time().prop_map(|until| SeatResolution::Delivered { until }),
+        time().prop_map(|until| SeatResolution::SetAside { until }),
     ]
 }

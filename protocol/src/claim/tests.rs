@@ -1,7 +1,7 @@
-mod fates;
+mod decisions;
 mod outcomes;
+mod resolutions;
 mod sizes;
-mod verdicts;
 
 use super::*;
 use crate::ids::{BatchId, BodyHash, Seq};
@@ -18,20 +18,20 @@ fn classify(
     item: &LockItem,
     rule: DuplicateRule,
     now: Timestamp,
-) -> Verdict {
+) -> Decision {
     super::classify(candidate, own, item, &rules_of(rule), now)
 }
 
-/// Calls [`super::settle_live`] with the rules of this file.
-fn settle_live(
+/// Calls [`super::decide_live`] with the rules of this file.
+fn decide_live(
     candidate: &Candidate,
     item: &LockItem,
     existing: ExistingClaim,
-    fate: SeatFate,
+    resolution: SeatResolution,
     rule: DuplicateRule,
     now: Timestamp,
-) -> Verdict {
-    super::settle_live(candidate, item, existing, fate, &rules_of(rule), now)
+) -> Decision {
+    super::decide_live(candidate, item, existing, resolution, &rules_of(rule), now)
 }
 
 fn rules_of(on_duplicate: DuplicateRule) -> ClaimRules {

@@ -72,35 +72,35 @@ fn a_smaller_quota_takes_no_place_away() {
 #[test]
 fn a_claimed_seat_takes_its_place_once() {
     let mut account = reserved();
-    account.settle(batch(1), &seats([0, 1, 9]), &seats([2, 8]));
+    account.finish(batch(1), &seats([0, 1, 9]), &seats([2, 8]));
     assert_eq!(account.taken, 2);
     assert_eq!(account.reserved[&batch(1)], seats([3]));
     let once = account.clone();
-    account.settle(batch(1), &seats([0, 1, 9]), &seats([2, 8]));
-    account.settle(batch(2), &seats([3]), &seats([3]));
+    account.finish(batch(1), &seats([0, 1, 9]), &seats([2, 8]));
+    account.finish(batch(2), &seats([3]), &seats([3]));
     assert_eq!(account, once);
-    account.settle(batch(1), &seats([3]), &seats([3]));
+    account.finish(batch(1), &seats([3]), &seats([3]));
     assert_eq!((account.taken, account.is_certain()), (3, true));
-    account.settle(batch(1), &seats([3]), &SeqSet::new());
+    account.finish(batch(1), &seats([3]), &SeqSet::new());
     assert_eq!((account.taken, account.is_certain()), (3, true));
 }
 
 #[test]
 fn a_free_seat_gives_its_place_to_another() {
     let mut account = reserved();
-    account.settle(batch(1), &SeqSet::new(), &seats([1]));
+    account.finish(batch(1), &SeqSet::new(), &seats([1]));
     assert_eq!(account.places(), 3);
     assert_eq!(account.reserve(batch(2), 0..2, 4), seats([0]));
 }
 
 #[test]
-fn a_batch_that_is_not_complete_settles_nothing() {
+fn a_batch_that_is_not_complete_finishes_nothing() {
     let mut account = reserved();
     let mut processing = record(1);
     processing.parts = vec![PartRecord::frozen(seats(0..2), [0; 32], None)];
-    account.settle_ended(batch(1), Some(&processing));
+    account.finish_ended(batch(1), Some(&processing));
     assert_eq!(account, reserved());
-    account.settle_ended(batch(2), None);
+    account.finish_ended(batch(2), None);
     assert_eq!(account, reserved());
 }
 
@@ -111,8 +111,8 @@ fn members_of_a_complete_batch_take_their_places() {
     ended.parts = vec![PartRecord::frozen(seats([3, 9]), [0; 32], None)];
     let mut account = reserved();
     account.reserve(batch(2), 0..2, 10);
-    account.settle_ended(batch(1), Some(&ended));
-    account.settle_ended(batch(1), Some(&ended));
+    account.finish_ended(batch(1), Some(&ended));
+    account.finish_ended(batch(1), Some(&ended));
     assert_eq!(account.taken, 3);
     assert_eq!(account.reserved, BTreeMap::from([(batch(2), seats(0..2))]));
 }
@@ -120,8 +120,8 @@ fn members_of_a_complete_batch_take_their_places() {
 #[test]
 fn seats_of_a_batch_without_a_record_take_their_places() {
     let mut account = reserved();
-    account.settle_ended(batch(1), None);
-    account.settle_ended(batch(1), None);
+    account.finish_ended(batch(1), None);
+    account.finish_ended(batch(1), None);
     assert_eq!((account.taken, account.is_certain()), (4, true));
 }
 
@@ -167,7 +167,7 @@ enum Seated {
 #[derive(Clone, Debug)]
 enum Operation {
     Reserve(Vec<Seq>),
-    Settle {
+    Finish {
         claimed: BTreeSet<Seq>,
         free: BTreeSet<Seq>,
     },
@@ -181,7 +181,7 @@ fn steps() -> impl Strategy<Value = Vec<(u128, Operation, bool)>> {
     let set = || prop::collection::btree_set(0..8_u32, 0..6);
     let operation = prop_oneof![
         4 => prop::collection::vec(0..8_u32, 0..6).prop_map(Operation::Reserve),
-        4 => (set(), set()).prop_map(|(claimed, free)| Operation::Settle { claimed, free }),
+        4 => (set(), set()).prop_map(|(claimed, free)| Operation::Finish { claimed, free }),
         1 => Just(Operation::Incomplete),
         1 => set().prop_map(Operation::Complete),
         1 => Just(Operation::Expired),
@@ -213,10 +213,10 @@ impl Model {
     }
 
     /// Changes each reserved seat of a batch.
-    fn settle(&mut self, number: u128, fate: impl Fn(Seq) -> Seated) {
+    fn finish(&mut self, number: u128, resolution: impl Fn(Seq) -> Seated) {
         for ((of, seq), seated) in &mut self.0 {
             if *of == number && *seated == Seated::Reserved {
-                *seated = fate(*seq);
+                *seated = resolution(*seq);
             }
         }
     }
@@ -233,11 +233,11 @@ impl Model {
         match operation {
             Operation::Reserve(asked) => {
                 // A seat is used once.
-                let unsettled = |seq: &Seq| {
+                let unfinished = |seq: &Seq| {
                     let seated = self.0.get(&(number, *seq));
                     seated.is_none_or(|seated| *seated == Reserved)
                 };
-                let asked: Vec<Seq> = asked.iter().copied().filter(unsettled).collect();
+                let asked: Vec<Seq> = asked.iter().copied().filter(unfinished).collect();
                 let mut expected = SeqSet::new();
                 for seq in &asked {
                     let seat = (number, *seq);
@@ -248,9 +248,9 @@ impl Model {
                 }
                 prop_assert_eq!(account.reserve(id, asked.into_iter(), max), expected);
             }
-            Operation::Settle { claimed, free } => {
-                account.settle(id, &seats(claimed.clone()), &seats(free.clone()));
-                self.settle(number, |seq| {
+            Operation::Finish { claimed, free } => {
+                account.finish(id, &seats(claimed.clone()), &seats(free.clone()));
+                self.finish(number, |seq| {
                     match (claimed.contains(&seq), free.contains(&seq)) {
                         (true, _) => Claimed,
                         (false, true) => Free,
@@ -258,18 +258,18 @@ impl Model {
                     }
                 });
             }
-            Operation::Incomplete => account.settle_ended(id, Some(&record(number))),
+            Operation::Incomplete => account.finish_ended(id, Some(&record(number))),
             Operation::Complete(members) => {
                 let record = complete(number, &seats(members.clone()));
-                account.settle_ended(id, Some(&record));
-                self.settle(number, |seq| match members.contains(&seq) {
+                account.finish_ended(id, Some(&record));
+                self.finish(number, |seq| match members.contains(&seq) {
                     true => Claimed,
                     false => Free,
                 });
             }
             Operation::Expired => {
-                account.settle_ended(id, None);
-                self.settle(number, |_| Claimed);
+                account.finish_ended(id, None);
+                self.finish(number, |_| Claimed);
             }
         }
         Ok(())

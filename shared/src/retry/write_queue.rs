@@ -47,7 +47,7 @@ pub trait Writer: Sync {
     ///
     /// # Errors
     /// The item, if it must be written again.
-    fn settle(
+    fn finish(
         &self,
         item: Self::Item,
         reply: Self::Reply,
@@ -122,7 +122,7 @@ impl BulkWriter {
             let mut lost = false;
             for (item, reply) in items.into_iter().zip(replies) {
                 let is_unknown = matches!(W::error(&reply), Some(PortError::Unknown { .. }));
-                match writer.settle(item, reply, now) {
+                match writer.finish(item, reply, now) {
                     Ok(known) => done.push(known),
                     Err(item) => {
                         lost |= is_unknown;

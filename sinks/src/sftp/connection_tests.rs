@@ -30,7 +30,7 @@ impl StandIn {
         }
     }
 
-    fn judge(&self, shown: String, right: bool) -> Auth {
+    fn classify(&self, shown: String, right: bool) -> Auth {
         self.shown.lock().unwrap().push(shown);
         match right {
             true => Auth::Accept,
@@ -43,7 +43,7 @@ impl server::Handler for StandIn {
     type Error = russh::Error;
 
     async fn auth_password(&mut self, user: &str, password: &str) -> Result<Auth, russh::Error> {
-        Ok(self.judge(format!("{user} {password}"), password == self.password))
+        Ok(self.classify(format!("{user} {password}"), password == self.password))
     }
 
     async fn auth_publickey(
@@ -52,7 +52,7 @@ impl server::Handler for StandIn {
         key: VerifiedPublicKey<'_>,
     ) -> Result<Auth, russh::Error> {
         let right = key.public_key.key_data() == self.key.key_data();
-        Ok(self.judge(format!("{user} {}", fingerprint(key.public_key)), right))
+        Ok(self.classify(format!("{user} {}", fingerprint(key.public_key)), right))
     }
 }
 

@@ -290,7 +290,7 @@ pub fn p8_a_lost_event_is_lost(readable: usize, chunk: ChunkId) -> Check {
     })
 }
 
-/// INV-26: a record outlasts the claims in chunks that it judges.
+/// INV-26: a record outlasts the claims in chunks that it classifies.
 pub fn inv26_a_record_outlasts_its_claims(batch: BatchId, outlived_by: Option<&EventId>) -> Check {
     hold(
         "INV-26 a_record_outlasts_its_claims",

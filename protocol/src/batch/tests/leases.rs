@@ -23,9 +23,9 @@ fn a_processor_waits_for_the_window_the_seal_or_the_end_of_the_lease() {
     let open = opened();
     assert_eq!(
         may_lease(&open, at(29), None),
-        LeaseVerdict::TooEarly { closes_at: at(30) }
+        LeaseDecision::TooEarly { closes_at: at(30) }
     );
-    assert_eq!(may_lease(&open, at(30), None), LeaseVerdict::Free);
+    assert_eq!(may_lease(&open, at(30), None), LeaseDecision::Free);
     let sealed = must(
         &open,
         &BatchWrite::Seal {
@@ -34,15 +34,15 @@ fn a_processor_waits_for_the_window_the_seal_or_the_end_of_the_lease() {
             due_at: None,
         },
     );
-    assert_eq!(may_lease(&sealed, at(1), None), LeaseVerdict::Free);
+    assert_eq!(may_lease(&sealed, at(1), None), LeaseDecision::Free);
     let leased = must(&sealed, &lease("p", 1, 20));
     assert_eq!(
         may_lease(&leased, at(20), None),
-        LeaseVerdict::Held { until: at(20) }
+        LeaseDecision::Held { until: at(20) }
     );
     assert_eq!(
         may_lease(&leased, at(22), None),
-        LeaseVerdict::Free,
+        LeaseDecision::Free,
         "the lease is free after its end and the clock skew"
     );
     assert!(already_applied(&leased, &lease("p", 1, 20)));
@@ -56,7 +56,7 @@ fn a_processor_waits_for_the_window_the_seal_or_the_end_of_the_lease() {
     };
     assert_eq!(
         may_lease(&must(&leased, &given), at(2), None),
-        LeaseVerdict::Free
+        LeaseDecision::Free
     );
     let failed = must(
         &leased,
@@ -66,10 +66,10 @@ fn a_processor_waits_for_the_window_the_seal_or_the_end_of_the_lease() {
             notice: None,
         },
     );
-    assert_eq!(may_lease(&failed, at(99), None), LeaseVerdict::InError);
+    assert_eq!(may_lease(&failed, at(99), None), LeaseDecision::InError);
     assert_eq!(
         may_lease(&failed, at(99), Some(OperatorDecision::Retry)),
-        LeaseVerdict::Free
+        LeaseDecision::Free
     );
 }
 

@@ -151,7 +151,7 @@ fn a_record_counts_every_byte_that_grows() {
         expected += set.to_bytes().len() - empty_set;
         assert_eq!(record.bytes(), expected);
     }
-    record.notes = vec![OperatorNote::new(at(5), "me", "retry", "fixed")];
+    record.notes = vec![OperatorNote::new(at(5), "me", "retry", "solved")];
     expected += NOTE_OVERHEAD_BYTES + 2 + 5 + 6;
     assert_eq!(record.bytes(), expected);
     let sink = Some("sink".to_owned());

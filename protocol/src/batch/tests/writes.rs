@@ -21,7 +21,7 @@ fn a_note_is_written_only_to_the_batch_as_the_operator_saw_it() {
         status: Some(Status::Open),
         attempts,
         notes_count,
-        notes: vec![OperatorNote::new(at(5), "me", "retry", "fixed")],
+        notes: vec![OperatorNote::new(at(5), "me", "retry", "solved")],
     };
     let noted = must(&record, &note(0, 0));
     assert_eq!((noted.notes.len(), noted.notes_count), (1, 1));

@@ -37,7 +37,7 @@ struct Life {
     rule: DuplicateRule,
     now: Timestamp,
     item: Option<LockItem>,
-    fate: SeatFate,
+    resolution: SeatResolution,
     next_seq: Seq,
     /// The last delivery of each message: the end of its dedup window, and its body hash.
     delivered: BTreeMap<SqsMessageId, (Timestamp, BodyHash)>,
@@ -67,20 +67,20 @@ impl Life {
         let Some(item) = self.item.clone() else {
             return self.claim(candidate, PastDeliveries::new());
         };
-        let verdict = match classify(candidate, None, &item, self.rule, self.now) {
-            Verdict::Live(existing) => {
-                let (fate, rule) = (self.fate, self.rule);
-                settle_live(candidate, &item, existing, fate, rule, self.now)
+        let decision = match classify(candidate, None, &item, self.rule, self.now) {
+            Decision::Live(existing) => {
+                let (resolution, rule) = (self.resolution, self.rule);
+                decide_live(candidate, &item, existing, resolution, rule, self.now)
             }
-            verdict @ (Verdict::Done(_) | Verdict::Replace { .. }) => verdict,
+            decision @ (Decision::Done(_) | Decision::Replace { .. }) => decision,
         };
-        match verdict {
-            Verdict::Replace { past, .. } => self.claim(candidate, past),
-            Verdict::Live(_) => Err(TestCaseError::fail("a live claim was not settled")),
-            Verdict::Done(outcome) if outcome.response(self.rule) == Response::Success => {
+        match decision {
+            Decision::Replace { past, .. } => self.claim(candidate, past),
+            Decision::Live(_) => Err(TestCaseError::fail("a live claim was not settled")),
+            Decision::Done(outcome) if outcome.response(self.rule) == Response::Success => {
                 self.must_be_safe_to_drop(candidate, &item)
             }
-            Verdict::Done(_) => Ok(()),
+            Decision::Done(_) => Ok(()),
         }
     }
 
@@ -107,7 +107,7 @@ impl Life {
             place: None,
         });
         self.next_seq += 1;
-        self.fate = SeatFate::Alive;
+        self.resolution = SeatResolution::Alive;
         Ok(())
     }
 
@@ -119,7 +119,7 @@ impl Life {
         item: &LockItem,
     ) -> Result<(), TestCaseError> {
         let live = matches!(item.state, LockState::Live { .. });
-        let held = live && self.fate == SeatFate::Alive;
+        let held = live && self.resolution == SeatResolution::Alive;
         let same = |id: &SqsMessageId, hash: BodyHash| {
             *id == candidate.sqs_message_id
                 || (self.rule == DuplicateRule::Drop && hash == candidate.body_hash)
@@ -141,15 +141,15 @@ impl Life {
         let Some(item) = self.live() else {
             return;
         };
-        if self.fate != SeatFate::Alive {
+        if self.resolution != SeatResolution::Alive {
             return;
         }
-        self.fate = SeatFate::Orphan;
+        self.resolution = SeatResolution::Orphan;
         if delivers {
             let until = self.now + WINDOW;
             self.delivered
                 .insert(item.sqs_message_id, (until, item.body_hash));
-            self.fate = SeatFate::Delivered { until };
+            self.resolution = SeatResolution::Delivered { until };
         }
     }
 
@@ -157,7 +157,7 @@ impl Life {
         let Some(item) = self.live() else {
             return;
         };
-        if self.fate == SeatFate::Orphan {
+        if self.resolution == SeatResolution::Orphan {
             return;
         }
         let expires_at = self.now + WINDOW;
@@ -181,7 +181,7 @@ proptest! {
             rule,
             now: Timestamp::from_ms(NOW),
             item: None,
-            fate: SeatFate::Orphan,
+            resolution: SeatResolution::Orphan,
             next_seq: 0,
             delivered: BTreeMap::new(),
         };

@@ -1,28 +1,28 @@
-//! Properties of every verdict on a message that meets an item.
+//! Properties of every decision on a message that meets an item.
 
 use super::*;
 
-/// A message, the item that it meets, and everything else that decides the verdict.
+/// A message, the item that it meets, and everything else that decides the decision.
 #[derive(Clone, Debug)]
 struct Case {
     candidate: Candidate,
     own: Option<Seat>,
     item: LockItem,
-    fate: SeatFate,
+    resolution: SeatResolution,
     rule: DuplicateRule,
 }
 
 fn cases() -> impl Strategy<Value = Case> {
     let own = prop::option::of(seats());
-    (candidates(), own, items(), fates(), rules()).prop_map(|(candidate, own, item, fate, rule)| {
-        Case {
+    (candidates(), own, items(), resolutions(), rules()).prop_map(
+        |(candidate, own, item, resolution, rule)| Case {
             candidate,
             own,
             item,
-            fate,
+            resolution,
             rule,
-        }
-    })
+        },
+    )
 }
 
 impl Case {
@@ -30,20 +30,20 @@ impl Case {
         Timestamp::from_ms(NOW)
     }
 
-    /// Returns the verdict, with the fate of the batch if it is needed.
-    fn verdict(&self) -> Verdict {
+    /// Returns the decision, with the resolution of the batch if it is needed.
+    fn decision(&self) -> Decision {
         let Case {
             candidate,
             item,
-            fate,
+            resolution,
             rule,
             ..
         } = self;
         match classify(candidate, self.own, item, *rule, self.now()) {
-            Verdict::Live(existing) => {
-                settle_live(candidate, item, existing, *fate, *rule, self.now())
+            Decision::Live(existing) => {
+                decide_live(candidate, item, existing, *resolution, *rule, self.now())
             }
-            verdict @ (Verdict::Done(_) | Verdict::Replace { .. }) => verdict,
+            decision @ (Decision::Done(_) | Decision::Replace { .. }) => decision,
         }
     }
 
@@ -57,16 +57,16 @@ impl Case {
 
     /// Returns whether the item is a claim and its batch will deliver it.
     fn held(&self) -> bool {
-        self.claimed() && self.fate == SeatFate::Alive
+        self.claimed() && self.resolution == SeatResolution::Alive
     }
 
     /// Returns the end of the dedup window of the item's own delivery, if there was one.
     fn delivered_until(&self) -> Option<Timestamp> {
-        match (self.item.state, self.fate) {
+        match (self.item.state, self.resolution) {
             (LockState::Tombstone { expires_at }, _) => {
                 (!self.item.set_aside).then_some(expires_at)
             }
-            (_, SeatFate::Delivered { until }) => Some(until),
+            (_, SeatResolution::Delivered { until }) => Some(until),
             _ => None,
         }
     }
@@ -85,9 +85,9 @@ impl Case {
 
     /// Returns until when the message of the item is remembered as set aside, if an operator sent it to the quarantine.
     fn set_aside_until(&self) -> Option<Timestamp> {
-        match (self.item.state, self.fate) {
+        match (self.item.state, self.resolution) {
             (LockState::Tombstone { expires_at }, _) => self.item.set_aside.then_some(expires_at),
-            (_, SeatFate::SetAside { until }) => Some(until),
+            (_, SeatResolution::SetAside { until }) => Some(until),
             _ => None,
         }
     }
@@ -113,13 +113,13 @@ proptest! {
 
     #[test]
     fn only_an_own_claim_is_recognised_as_own(case in cases()) {
-        let claimed = case.verdict() == Verdict::Done(Outcome::Claimed);
+        let claimed = case.decision() == Decision::Done(Outcome::Claimed);
         prop_assert_eq!(claimed, case.own_claim());
     }
 
     #[test]
     fn a_message_is_acknowledged_only_if_its_event_is_held_or_was_delivered(case in cases()) {
-        let Verdict::Done(outcome) = case.verdict() else {
+        let Decision::Done(outcome) = case.decision() else {
             return Ok(());
         };
         if outcome.response(case.rule) != Response::Success || case.own_claim() {
@@ -138,7 +138,7 @@ proptest! {
         let past = case.item.past.get(&case.candidate.sqs_message_id);
         let known = past.is_some_and(|until| *until > case.now()) || case.own_claim();
         if case.is_set_aside() && !known {
-            prop_assert_eq!(case.verdict(), Verdict::Done(Outcome::RedeliveredLate));
+            prop_assert_eq!(case.decision(), Decision::Done(Outcome::RedeliveredLate));
         }
     }
 
@@ -153,14 +153,14 @@ proptest! {
                 true if own.is_some_and(in_window) => Outcome::Redelivered,
                 _ => Outcome::RedeliveredLate,
             };
-            prop_assert_eq!(case.verdict(), Verdict::Done(outcome));
+            prop_assert_eq!(case.decision(), Decision::Done(outcome));
         }
     }
 
     #[test]
     fn a_claim_that_will_be_delivered_is_never_replaced(case in cases()) {
         if case.held() {
-            prop_assert!(matches!(case.verdict(), Verdict::Done(_)));
+            prop_assert!(matches!(case.decision(), Decision::Done(_)));
         }
     }
 
@@ -168,20 +168,20 @@ proptest! {
     fn a_free_event_is_claimed_by_the_next_message(case in cases()) {
         let over = case.delivered_until().is_none_or(|until| until <= case.now());
         let known = case.own_delivery_is_known() || case.is_set_aside();
-        let unclear = case.claimed() && case.fate == SeatFate::Unknown;
+        let unclear = case.claimed() && case.resolution == SeatResolution::Unknown;
         if over && !case.held() && !unclear && !known && !case.own_claim() {
             // If the item cannot remember one more message, the candidate fails and is redelivered.
-            let verdict = case.verdict();
+            let decision = case.decision();
             match case.to_remember().len() > PAST_DELIVERIES_MAX {
-                true => prop_assert_eq!(verdict, Verdict::Done(Outcome::Failed)),
-                false => prop_assert!(matches!(verdict, Verdict::Replace { .. }), "{verdict:?}"),
+                true => prop_assert_eq!(decision, Decision::Done(Outcome::Failed)),
+                false => prop_assert!(matches!(decision, Decision::Replace { .. }), "{decision:?}"),
             }
         }
     }
 
     #[test]
     fn a_replacing_claim_remembers_exactly_the_deliveries_within_their_window(case in cases()) {
-        let Verdict::Replace { past, .. } = case.verdict() else {
+        let Decision::Replace { past, .. } = case.decision() else {
             return Ok(());
         };
         prop_assert_eq!(&past, &case.to_remember());
@@ -197,7 +197,7 @@ proptest! {
         {
             return Ok(());
         }
-        if let Verdict::Done(outcome) = case.verdict() {
+        if let Decision::Done(outcome) = case.decision() {
             prop_assert_ne!(outcome.response(case.rule), Response::Success);
         }
     }
@@ -208,10 +208,10 @@ proptest! {
     ) {
         // The write of a first that replaces an item may succeed or fail.
         let first = &case.candidate;
-        let (outcome, winner) = match case.verdict() {
+        let (outcome, winner) = match case.decision() {
             _ if fails => (Outcome::Failed, None),
-            Verdict::Done(outcome) => (outcome, Some(&case.item)),
-            Verdict::Replace { .. } | Verdict::Live(_) => (Outcome::Claimed, None),
+            Decision::Done(outcome) => (outcome, Some(&case.item)),
+            Decision::Replace { .. } | Decision::Live(_) => (Outcome::Claimed, None),
         };
         let followed = classify_repeat(&repeat, first, outcome, winner);
         if repeat.sqs_message_id == first.sqs_message_id {

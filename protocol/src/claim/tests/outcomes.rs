@@ -86,7 +86,7 @@ fn repro_a_duplicate_beside_a_late_redelivery_of_a_forgotten_event_was_dropped()
     let (first, second) = (message("m1", "body"), message("m2", "body"));
     let forgotten = tombstone(&first, NOW.as_ms());
     let outcome = match classify(&first, None, &forgotten, DuplicateRule::Drop, NOW) {
-        Verdict::Done(outcome) => outcome,
+        Decision::Done(outcome) => outcome,
         other => panic!("{other:?}"),
     };
     assert_eq!(outcome, Outcome::RedeliveredLate);

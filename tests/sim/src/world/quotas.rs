@@ -42,7 +42,7 @@ impl World {
         };
         self.ledger.beyond.insert(quota.clone());
         let kept = self.locks.get(id).and_then(|item| self.aside(id, &item));
-        // The message may have been judged before its event was set aside.
+        // The message may have been classified before its event was set aside.
         let judged_within = Duration::from_millis(self.plan.aggregator_timeout_ms);
         let judged_from = self.now().saturating_sub(judged_within);
         let has_place = kept.is_some_and(|one| {

@@ -30,42 +30,48 @@ fn delivered(at: Option<Timestamp>) -> PartState {
     }
 }
 
-/// Returns the fate of a claim with its body.
-fn with_body(record: Option<&BatchRecord>, seq: Seq) -> SeatFate {
+/// Returns the resolution of a claim with its body.
+fn with_body(record: Option<&BatchRecord>, seq: Seq) -> SeatResolution {
     let shard = seat(1, seq).shard();
-    seat_fate(record, &LockState::Live { shard, seq }, READERS_WINDOW, NOW)
+    seat_resolution(record, &LockState::Live { shard, seq }, READERS_WINDOW, NOW)
 }
 
-/// Returns the fate of a claim in a chunk.
-fn in_chunk(record: Option<&BatchRecord>, seq: Seq, expires_at: Timestamp) -> SeatFate {
+/// Returns the resolution of a claim in a chunk.
+fn in_chunk(record: Option<&BatchRecord>, seq: Seq, expires_at: Timestamp) -> SeatResolution {
     let state = LockState::InChunk {
         batch: batch(1),
         seq,
         chunk: 0,
         expires_at,
     };
-    seat_fate(record, &state, READERS_WINDOW, NOW)
+    seat_resolution(record, &state, READERS_WINDOW, NOW)
 }
 
 #[test]
-fn a_claim_with_its_body_is_judged_by_the_status_of_its_batch() {
+fn a_claim_with_its_body_is_classified_by_the_status_of_its_batch() {
     let mut record = record();
     record.delivered = [1].into_iter().collect();
-    assert_eq!(with_body(Some(&record), 1), SeatFate::Alive);
+    assert_eq!(with_body(Some(&record), 1), SeatResolution::Alive);
     record.set_aside = [5].into_iter().collect();
     record.parts = vec![part(&[2], delivered(Some(Timestamp::EPOCH)))];
     let record = complete(record);
     let until = NOW + READERS_WINDOW;
     for seq in [1, 2] {
-        assert_eq!(with_body(Some(&record), seq), SeatFate::Delivered { until });
+        assert_eq!(
+            with_body(Some(&record), seq),
+            SeatResolution::Delivered { until }
+        );
     }
-    assert_eq!(with_body(Some(&record), 5), SeatFate::SetAside { until });
-    assert_eq!(with_body(Some(&record), 3), SeatFate::Orphan);
-    assert_eq!(with_body(None, 3), SeatFate::Expired);
+    assert_eq!(
+        with_body(Some(&record), 5),
+        SeatResolution::SetAside { until }
+    );
+    assert_eq!(with_body(Some(&record), 3), SeatResolution::Orphan);
+    assert_eq!(with_body(None, 3), SeatResolution::Expired);
 }
 
 #[test]
-fn a_claim_in_a_chunk_is_judged_by_its_seat_and_the_window_of_its_batch() {
+fn a_claim_in_a_chunk_is_classified_by_its_seat_and_the_window_of_its_batch() {
     let later = NOW + WINDOW;
     let mut record = record().with_bodies(Bodies::Table, WINDOW);
     let at = Timestamp::from_ms(7);
@@ -76,10 +82,10 @@ fn a_claim_in_a_chunk_is_judged_by_its_seat_and_the_window_of_its_batch() {
     let until = at + WINDOW;
     assert_eq!(
         in_chunk(Some(&record), 2, later),
-        SeatFate::Delivered { until }
+        SeatResolution::Delivered { until }
     );
-    assert_eq!(in_chunk(Some(&record), 3, later), SeatFate::Alive);
-    assert_eq!(in_chunk(Some(&record), 4, later), SeatFate::Alive);
+    assert_eq!(in_chunk(Some(&record), 3, later), SeatResolution::Alive);
+    assert_eq!(in_chunk(Some(&record), 4, later), SeatResolution::Alive);
     record.parts[1] = part(&[], PartState::SetAside);
     record.set_aside = [3].into_iter().collect();
     // The part has no time of its own.
@@ -88,13 +94,13 @@ fn a_claim_in_a_chunk_is_judged_by_its_seat_and_the_window_of_its_batch() {
     let until = NOW + WINDOW;
     assert_eq!(
         in_chunk(Some(&record), 2, later),
-        SeatFate::Delivered { until }
+        SeatResolution::Delivered { until }
     );
     assert_eq!(
         in_chunk(Some(&record), 3, later),
-        SeatFate::SetAside { until }
+        SeatResolution::SetAside { until }
     );
-    assert_eq!(in_chunk(Some(&record), 4, later), SeatFate::Orphan);
+    assert_eq!(in_chunk(Some(&record), 4, later), SeatResolution::Orphan);
 }
 
 #[test]
@@ -110,23 +116,23 @@ fn a_seq_whose_part_keeps_no_set_was_delivered_with_the_last_such_part() {
     let until = last + WINDOW;
     assert_eq!(
         in_chunk(Some(&record), 3, NOW),
-        SeatFate::Delivered { until }
+        SeatResolution::Delivered { until }
     );
 }
 
 #[test]
 fn a_claim_in_a_chunk_without_a_record_is_free_once_its_ttl_is_past() {
-    assert_eq!(in_chunk(None, 1, NOW), SeatFate::Expired);
+    assert_eq!(in_chunk(None, 1, NOW), SeatResolution::Expired);
     let later = NOW + Duration::from_millis(1);
-    assert_eq!(in_chunk(None, 1, later), SeatFate::Unknown);
+    assert_eq!(in_chunk(None, 1, later), SeatResolution::Unknown);
 }
 
 #[test]
 fn a_claim_whose_record_has_the_other_layout_proves_nothing() {
     let items = record();
     let chunks = record().with_bodies(Bodies::Table, WINDOW);
-    assert_eq!(in_chunk(Some(&items), 1, NOW), SeatFate::Unknown);
-    assert_eq!(with_body(Some(&chunks), 1), SeatFate::Unknown);
+    assert_eq!(in_chunk(Some(&items), 1, NOW), SeatResolution::Unknown);
+    assert_eq!(with_body(Some(&chunks), 1), SeatResolution::Unknown);
 }
 
 #[test]
@@ -135,26 +141,29 @@ fn a_seat_that_was_set_aside_or_rejected_has_ended_also_before_its_batch_is_comp
     items.parts = vec![part(&[1, 2], delivered(Some(Timestamp::EPOCH)))];
     items.set_aside = [2, 5].into_iter().collect();
     let until = NOW + READERS_WINDOW;
-    assert_eq!(with_body(Some(&items), 1), SeatFate::Alive);
+    assert_eq!(with_body(Some(&items), 1), SeatResolution::Alive);
     for seq in [2, 5] {
-        assert_eq!(with_body(Some(&items), seq), SeatFate::SetAside { until });
+        assert_eq!(
+            with_body(Some(&items), seq),
+            SeatResolution::SetAside { until }
+        );
     }
     let chunks = items.clone().with_bodies(Bodies::Table, WINDOW);
     for record in [chunks.clone(), complete(chunks)] {
         let until = NOW + WINDOW;
         assert_eq!(
             in_chunk(Some(&record), 2, NOW),
-            SeatFate::SetAside { until }
+            SeatResolution::SetAside { until }
         );
         let until = Timestamp::EPOCH + WINDOW;
         assert_eq!(
             in_chunk(Some(&record), 1, NOW),
-            SeatFate::Delivered { until }
+            SeatResolution::Delivered { until }
         );
     }
     let until = NOW + READERS_WINDOW;
     assert_eq!(
         with_body(Some(&complete(items)), 2),
-        SeatFate::SetAside { until }
+        SeatResolution::SetAside { until }
     );
 }

@@ -9,7 +9,7 @@ use crate::time::Timestamp;
 
 /// What became of the seat of an existing claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SeatFate {
+pub enum SeatResolution {
     /// The batch will deliver the seat, or is about to release it.
     Alive,
     /// The sink has the event, which is remembered until this time.
@@ -25,23 +25,27 @@ pub enum SeatFate {
 }
 
 /// Returns what became of the seat of the claim `state`, whose batch has the record `record`. `dedup_window` is that of the
-/// reader, which judges claims with their bodies.
-pub fn seat_fate(
+/// reader, which classifies claims with their bodies.
+pub fn seat_resolution(
     record: Option<&BatchRecord>,
     state: &LockState,
     dedup_window: Duration,
     now: Timestamp,
-) -> SeatFate {
+) -> SeatResolution {
     match (*state, record) {
-        (LockState::Tombstone { .. }, _) => SeatFate::Unknown,
+        (LockState::Tombstone { .. }, _) => SeatResolution::Unknown,
         // The record of a batch outlasts its claims: those with their bodies are released, and those in chunks expire.
-        (LockState::Live { .. }, None) => SeatFate::Expired,
-        (LockState::InChunk { expires_at, .. }, None) if expires_at <= now => SeatFate::Expired,
-        (LockState::InChunk { .. }, None) => SeatFate::Unknown,
-        (LockState::Live { .. }, Some(record)) if record.bodies.in_chunks() => SeatFate::Unknown,
+        (LockState::Live { .. }, None) => SeatResolution::Expired,
+        (LockState::InChunk { expires_at, .. }, None) if expires_at <= now => {
+            SeatResolution::Expired
+        }
+        (LockState::InChunk { .. }, None) => SeatResolution::Unknown,
+        (LockState::Live { .. }, Some(record)) if record.bodies.in_chunks() => {
+            SeatResolution::Unknown
+        }
         (LockState::Live { seq, .. }, Some(record)) => by_status(record, seq, dedup_window, now),
         (LockState::InChunk { .. }, Some(record)) if !record.bodies.in_chunks() => {
-            SeatFate::Unknown
+            SeatResolution::Unknown
         }
         (LockState::InChunk { seq, .. }, Some(record)) => {
             by_part(record, seq, record.dedup_window, now)
@@ -49,53 +53,63 @@ pub fn seat_fate(
     }
 }
 
-/// Returns the fate of a seat whose claim has its body. While the batch is not complete, the claim may be released at any
+/// Returns the resolution of a seat whose claim has its body. While the batch is not complete, the claim may be released at any
 /// time. So only a seat that was set aside has ended before: its event may be claimed again at once.
-fn by_status(record: &BatchRecord, seq: Seq, dedup_window: Duration, now: Timestamp) -> SeatFate {
+fn by_status(
+    record: &BatchRecord,
+    seq: Seq,
+    dedup_window: Duration,
+    now: Timestamp,
+) -> SeatResolution {
     if record.status.is_some() && record.set_aside.contains(seq) {
         let until = now + dedup_window;
-        return SeatFate::SetAside { until };
+        return SeatResolution::SetAside { until };
     }
     if record.status.is_some() {
-        return SeatFate::Alive;
+        return SeatResolution::Alive;
     }
     let until = record.completed_at.unwrap_or(record.created_at) + dedup_window;
     if record.set_aside.contains(seq) {
-        SeatFate::SetAside { until }
+        SeatResolution::SetAside { until }
     } else if record.members().contains(seq) {
-        SeatFate::Delivered { until }
+        SeatResolution::Delivered { until }
     } else {
-        SeatFate::Orphan
+        SeatResolution::Orphan
     }
 }
 
-/// Returns the fate of a seat whose body is in a chunk. Its claim is never released, so the seat decides, not the status of
+/// Returns the resolution of a seat whose body is in a chunk. Its claim is never released, so the seat decides, not the status of
 /// the batch.
-fn by_part(record: &BatchRecord, seq: Seq, dedup_window: Duration, now: Timestamp) -> SeatFate {
+fn by_part(
+    record: &BatchRecord,
+    seq: Seq,
+    dedup_window: Duration,
+    now: Timestamp,
+) -> SeatResolution {
     // A frozen part that is being set aside may have seats that are set aside already, and a delivered part has those of rejected
     // records.
     if record.set_aside.contains(seq) {
         // The batch completes at some time from now on.
         let until = record.completed_at.unwrap_or(now) + dedup_window;
-        return SeatFate::SetAside { until };
+        return SeatResolution::SetAside { until };
     }
     let part = record.parts.iter().find(|part| part.members.contains(seq));
     let delivered_at = match part.map(|part| &part.state) {
-        Some(PartState::Frozen) => return SeatFate::Alive,
+        Some(PartState::Frozen) => return SeatResolution::Alive,
         Some(PartState::Delivered { at, .. }) => *at,
         Some(PartState::SetAside) | None => None,
     };
     if part.is_none() && !record.delivered.contains(seq) {
         return match record.status {
-            Some(_) => SeatFate::Alive,
-            None => SeatFate::Orphan,
+            Some(_) => SeatResolution::Alive,
+            None => SeatResolution::Orphan,
         };
     }
     let at = delivered_at
         .or(record.shared_parts_delivered_at())
         .or(record.completed_at)
         .unwrap_or(record.created_at);
-    SeatFate::Delivered {
+    SeatResolution::Delivered {
         until: at + dedup_window,
     }
 }

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use super::*;
 
-/// Returns the verdict of a claim without a quota that replaces an item.
-fn replace(past: PastDeliveries) -> Verdict {
-    Verdict::Replace {
+/// Returns the decision of a claim without a quota that replaces an item.
+fn replace(past: PastDeliveries) -> Decision {
+    Decision::Replace {
         past,
         takes_over: false,
     }
@@ -40,29 +40,29 @@ fn only_a_tombstone_expires() {
 #[test]
 fn a_live_claim_with_our_seat_is_an_earlier_attempt_of_ours() {
     let m1 = message("m1", "a");
-    let verdict = classify(
+    let decision = classify(
         &m1,
         Some(seat(1, 3)),
         &live(&m1, seat(1, 3)),
         DuplicateRule::Drop,
         NOW,
     );
-    assert_eq!(verdict, Verdict::Done(Outcome::Claimed));
-    let verdict = classify(
+    assert_eq!(decision, Decision::Done(Outcome::Claimed));
+    let decision = classify(
         &m1,
         Some(seat(1, 3)),
         &live(&m1, seat(1, 4)),
         DuplicateRule::Drop,
         NOW,
     );
-    assert_eq!(verdict, Verdict::Live(ExistingClaim::Redelivered));
+    assert_eq!(decision, Decision::Live(ExistingClaim::Redelivered));
 }
 
 #[test]
 fn a_claim_is_ours_only_with_message_batch_and_seq() {
     let m1 = message("m1", "a");
     let own = seat(1, 3);
-    let claimed = Verdict::Done(Outcome::Claimed);
+    let claimed = Decision::Done(Outcome::Claimed);
     let meets = |candidate: &Candidate, item: &LockItem| {
         classify(candidate, Some(own), item, DuplicateRule::Drop, NOW)
     };
@@ -74,58 +74,58 @@ fn a_claim_is_ours_only_with_message_batch_and_seq() {
 }
 
 #[test]
-fn what_a_claim_means_depends_on_the_fate_of_its_seat() {
+fn what_a_claim_means_depends_on_the_resolution_of_its_seat() {
     let (m1, m2, m3) = (message("m1", "a"), message("m2", "a"), message("m3", "b"));
     let item = live(&m1, seat(1, 3));
     let until = Timestamp::from_ms(900_000) + WINDOW;
-    let delivered = SeatFate::Delivered { until };
-    let settle = |candidate: &Candidate, existing, fate, rule| {
-        settle_live(candidate, &item, existing, fate, rule, NOW)
+    let delivered = SeatResolution::Delivered { until };
+    let decide = |candidate: &Candidate, existing, resolution, rule| {
+        decide_live(candidate, &item, existing, resolution, rule, NOW)
     };
     for rule in [DuplicateRule::Drop, DuplicateRule::Requeue] {
-        let alive = |candidate, existing| settle(candidate, existing, SeatFate::Alive, rule);
+        let alive = |candidate, existing| decide(candidate, existing, SeatResolution::Alive, rule);
         assert_eq!(
             alive(&m1, ExistingClaim::Redelivered),
-            Verdict::Done(Outcome::Redelivered)
+            Decision::Done(Outcome::Redelivered)
         );
         assert_eq!(
             alive(&m2, ExistingClaim::Duplicate),
-            Verdict::Done(Outcome::Duplicate)
+            Decision::Done(Outcome::Duplicate)
         );
         assert_eq!(
             alive(&m3, ExistingClaim::Conflict),
-            Verdict::Done(Outcome::Conflict)
+            Decision::Done(Outcome::Conflict)
         );
         for (message, existing) in [
             (&m1, ExistingClaim::Redelivered),
             (&m2, ExistingClaim::Duplicate),
         ] {
-            for fate in [SeatFate::Orphan, SeatFate::Expired] {
-                let settled = settle(message, existing, fate, rule);
-                assert_eq!(settled, replace(PastDeliveries::new()));
+            for resolution in [SeatResolution::Orphan, SeatResolution::Expired] {
+                let decided = decide(message, existing, resolution, rule);
+                assert_eq!(decided, replace(PastDeliveries::new()));
             }
-            let settled = settle(message, existing, SeatFate::Unknown, rule);
-            assert_eq!(settled, Verdict::Done(Outcome::Failed));
+            let decided = decide(message, existing, SeatResolution::Unknown, rule);
+            assert_eq!(decided, Decision::Done(Outcome::Failed));
         }
         assert_eq!(
-            settle(&m1, ExistingClaim::Redelivered, delivered, rule),
-            Verdict::Done(Outcome::Redelivered)
+            decide(&m1, ExistingClaim::Redelivered, delivered, rule),
+            Decision::Done(Outcome::Redelivered)
         );
     }
     assert_eq!(
-        settle(
+        decide(
             &m2,
             ExistingClaim::Duplicate,
             delivered,
             DuplicateRule::Drop
         ),
-        Verdict::Done(Outcome::Duplicate)
+        Decision::Done(Outcome::Duplicate)
     );
     assert_eq!(
-        settle(&m3, ExistingClaim::Conflict, delivered, DuplicateRule::Drop),
-        Verdict::Done(Outcome::Conflict)
+        decide(&m3, ExistingClaim::Conflict, delivered, DuplicateRule::Drop),
+        Decision::Done(Outcome::Conflict)
     );
-    let Verdict::Replace { past, .. } = settle(
+    let Decision::Replace { past, .. } = decide(
         &m2,
         ExistingClaim::Duplicate,
         delivered,
@@ -137,21 +137,21 @@ fn what_a_claim_means_depends_on_the_fate_of_its_seat() {
 }
 
 #[test]
-fn the_verdict_on_a_tombstone_depends_on_message_hash_and_age() {
+fn the_decision_on_a_tombstone_depends_on_message_hash_and_age() {
     let (m1, m2, m3) = (message("m1", "a"), message("m2", "a"), message("m3", "b"));
     let fresh = tombstone(&m1, 1_000_001);
     let stale = tombstone(&m1, 1_000_000);
     let drop = |candidate, item| classify(candidate, None, item, DuplicateRule::Drop, NOW);
-    assert_eq!(drop(&m1, &fresh), Verdict::Done(Outcome::Redelivered));
-    assert_eq!(drop(&m1, &stale), Verdict::Done(Outcome::RedeliveredLate));
-    assert_eq!(drop(&m2, &fresh), Verdict::Done(Outcome::Duplicate));
-    assert_eq!(drop(&m3, &fresh), Verdict::Done(Outcome::Conflict));
+    assert_eq!(drop(&m1, &fresh), Decision::Done(Outcome::Redelivered));
+    assert_eq!(drop(&m1, &stale), Decision::Done(Outcome::RedeliveredLate));
+    assert_eq!(drop(&m2, &fresh), Decision::Done(Outcome::Duplicate));
+    assert_eq!(drop(&m3, &fresh), Decision::Done(Outcome::Conflict));
     for candidate in [&m2, &m3] {
         assert_eq!(drop(candidate, &stale), replace(PastDeliveries::new()));
-        let verdict = classify(candidate, None, &fresh, DuplicateRule::Requeue, NOW);
+        let decision = classify(candidate, None, &fresh, DuplicateRule::Requeue, NOW);
         let past =
             PastDeliveries::from([(m1.sqs_message_id.clone(), Timestamp::from_ms(1_000_001))]);
-        assert_eq!(verdict, replace(past));
+        assert_eq!(decision, replace(past));
     }
 }
 
@@ -173,7 +173,7 @@ fn requeue_remembers_the_messages_it_delivered_before() {
             ..item_of(&m2, state)
         };
         let again = classify(&m1, None, &item, DuplicateRule::Requeue, NOW);
-        assert_eq!(again, Verdict::Done(Outcome::RedeliveredLate));
+        assert_eq!(again, Decision::Done(Outcome::RedeliveredLate));
         let later = classify(
             &m1,
             None,
@@ -183,7 +183,7 @@ fn requeue_remembers_the_messages_it_delivered_before() {
         );
         assert_ne!(
             later,
-            Verdict::Done(Outcome::RedeliveredLate),
+            Decision::Done(Outcome::RedeliveredLate),
             "forgotten after the window"
         );
     }
@@ -196,7 +196,7 @@ fn repro_a_duplicate_was_dropped_beside_a_redelivery_of_a_message_that_was_set_a
     let mut item = live(&m2, seat(1, 3));
     let until = Timestamp::from_ms(2_000_000);
     item.past.insert(m1.sqs_message_id.clone(), until);
-    let Verdict::Done(first) = classify(&m1, None, &item, DuplicateRule::Drop, NOW) else {
+    let Decision::Done(first) = classify(&m1, None, &item, DuplicateRule::Drop, NOW) else {
         panic!("the message of a past delivery is done");
     };
     assert_eq!(first.response(DuplicateRule::Drop), Response::Success);
@@ -212,14 +212,14 @@ fn a_full_memory_makes_the_next_duplicate_wait() {
     item.past = (0..PAST_DELIVERIES_MAX)
         .map(|n| (format!("old{n}").parse().unwrap(), until))
         .collect();
-    let verdict = classify(&m2, None, &item, DuplicateRule::Requeue, NOW);
-    assert_eq!(verdict, Verdict::Done(Outcome::Duplicate));
+    let decision = classify(&m2, None, &item, DuplicateRule::Requeue, NOW);
+    assert_eq!(decision, Decision::Done(Outcome::Duplicate));
     assert_eq!(
         Outcome::Duplicate.response(DuplicateRule::Requeue),
         Response::Failure
     );
-    let verdict = classify(&m2, None, &item, DuplicateRule::Requeue, until);
-    assert!(matches!(verdict, Verdict::Replace { .. }));
+    let decision = classify(&m2, None, &item, DuplicateRule::Requeue, until);
+    assert!(matches!(decision, Decision::Replace { .. }));
 }
 
 #[test]
@@ -229,21 +229,21 @@ fn a_delivery_is_remembered_until_its_window_ends() {
         let until = Timestamp::from_ms(until_ms);
         let mut item = live(&m2, seat(1, 3));
         item.past.insert(m1.sqs_message_id.clone(), until);
-        let verdict = classify(&m1, None, &item, DuplicateRule::Requeue, NOW);
+        let decision = classify(&m1, None, &item, DuplicateRule::Requeue, NOW);
         assert_eq!(
-            verdict == Verdict::Done(Outcome::RedeliveredLate),
+            decision == Decision::Done(Outcome::RedeliveredLate),
             remembered,
             "until {until_ms}"
         );
-        let orphan = settle_live(
+        let orphan = decide_live(
             &message("m3", "a"),
             &item,
             ExistingClaim::Duplicate,
-            SeatFate::Orphan,
+            SeatResolution::Orphan,
             DuplicateRule::Requeue,
             NOW,
         );
-        let Verdict::Replace { past, .. } = orphan else {
+        let Decision::Replace { past, .. } = orphan else {
             panic!("an orphan is replaced, not {orphan:?}")
         };
         assert_eq!(past.len(), usize::from(remembered), "until {until_ms}");
@@ -264,21 +264,21 @@ fn only_an_event_that_was_not_delivered_keeps_a_place_that_is_not_given_back() {
     let former = message("m1", "a");
     let mut candidate = message("m2", "a");
     candidate.quota = Some(scope("k"));
-    let takes_over = |candidate: &Candidate, item: LockItem, fate| {
-        let verdict = match classify(candidate, None, &item, DuplicateRule::Requeue, NOW) {
-            Verdict::Live(existing) => settle_live(
+    let takes_over = |candidate: &Candidate, item: LockItem, resolution| {
+        let decision = match classify(candidate, None, &item, DuplicateRule::Requeue, NOW) {
+            Decision::Live(existing) => decide_live(
                 candidate,
                 &item,
                 existing,
-                fate,
+                resolution,
                 DuplicateRule::Requeue,
                 NOW,
             ),
-            verdict => verdict,
+            decision => decision,
         };
-        match verdict {
-            Verdict::Replace { takes_over, .. } => takes_over,
-            verdict => panic!("{verdict:?}"),
+        match decision {
+            Decision::Replace { takes_over, .. } => takes_over,
+            decision => panic!("{decision:?}"),
         }
     };
     let live = |place| LockItem {
@@ -293,24 +293,24 @@ fn only_an_event_that_was_not_delivered_keeps_a_place_that_is_not_given_back() {
     let until = NOW + WINDOW;
     for is_taken_over in [false, true] {
         let own = Some(place("k", is_taken_over));
-        let kept = |item, fate| takes_over(&candidate, item, fate);
-        assert!(kept(live(own), SeatFate::SetAside { until }));
-        assert!(kept(live(own), SeatFate::SetAside { until: NOW }));
-        assert!(kept(ended(true, 1_000_001, own), SeatFate::Unknown));
-        assert!(kept(ended(true, 999_999, own), SeatFate::Unknown));
+        let kept = |item, resolution| takes_over(&candidate, item, resolution);
+        assert!(kept(live(own), SeatResolution::SetAside { until }));
+        assert!(kept(live(own), SeatResolution::SetAside { until: NOW }));
+        assert!(kept(ended(true, 1_000_001, own), SeatResolution::Unknown));
+        assert!(kept(ended(true, 999_999, own), SeatResolution::Unknown));
         // The place of an orphan's seat is given back, unless the claim took it over.
-        assert_eq!(kept(live(own), SeatFate::Orphan), is_taken_over);
+        assert_eq!(kept(live(own), SeatResolution::Orphan), is_taken_over);
         // It may have been delivered.
-        assert!(!kept(live(own), SeatFate::Expired));
-        assert!(!kept(live(own), SeatFate::Delivered { until }));
-        assert!(!kept(ended(false, 1_000_001, own), SeatFate::Unknown));
-        assert!(!kept(ended(false, 999_999, own), SeatFate::Unknown));
+        assert!(!kept(live(own), SeatResolution::Expired));
+        assert!(!kept(live(own), SeatResolution::Delivered { until }));
+        assert!(!kept(ended(false, 1_000_001, own), SeatResolution::Unknown));
+        assert!(!kept(ended(false, 999_999, own), SeatResolution::Unknown));
         for other in [None, Some(place("other", is_taken_over))] {
-            assert!(!kept(live(other), SeatFate::SetAside { until }));
-            assert!(!kept(live(other), SeatFate::Orphan));
+            assert!(!kept(live(other), SeatResolution::SetAside { until }));
+            assert!(!kept(live(other), SeatResolution::Orphan));
         }
         let without = message("m2", "a");
-        let aside = SeatFate::SetAside { until };
+        let aside = SeatResolution::SetAside { until };
         assert!(!takes_over(&without, live(own), aside));
         assert!(!takes_over(&without, live(None), aside));
     }
@@ -325,8 +325,8 @@ fn a_message_that_was_set_aside_is_remembered_for_the_dedup_window() {
     ] {
         let mut item = tombstone(&m1, expires_at.as_ms());
         item.set_aside = true;
-        let verdict = classify(&m2, None, &item, DuplicateRule::Drop, NOW);
+        let decision = classify(&m2, None, &item, DuplicateRule::Drop, NOW);
         let past = PastDeliveries::from([(m1.sqs_message_id.clone(), until)]);
-        assert_eq!(verdict, replace(past));
+        assert_eq!(decision, replace(past));
     }
 }
