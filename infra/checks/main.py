@@ -1,7 +1,7 @@
 """Runs every check of the templates and of the workflows in .github, one after the other, and prints the time of each. `cargo xtask infra` installs the tools.
 
 `main.py --packages` runs the checks that need the zips, which must have been built before. `main.py --release TEMPLATE` checks the
-template of a release (xtask/src/release/template.rs). `main.py --few` plants one wrong template
+template of a release (tools/xtask/src/release/template.rs). `main.py --few` plants one wrong template
 or construct for each check that notices any; without it, all of them.
 """
 

@@ -1,6 +1,6 @@
 """Checks the zips: each must contain one executable `bootstrap` that the runtime provided.al2023 can run.
 
-xtask/src/package.rs builds the zips. Run as a program (`cargo xtask package`), this also unpacks each executable beside its zip,
+tools/xtask/src/package.rs builds the zips. Run as a program (`cargo xtask package`), this also unpacks each executable beside its zip,
 for runs without Lambda. As one of the checks of main.py, it expects zips for the architecture in the template.
 
     python package.py --arch ARCHITECTURE

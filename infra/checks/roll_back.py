@@ -39,7 +39,7 @@ WRONG = FORMER | {"CodeKeyPrefix": RELEASES[1], "Config": "s3://my-configuration
 
 
 def released(text):
-    """Returns the template of a release (xtask/src/release/template.rs), transformed."""
+    """Returns the template of a release (tools/xtask/src/release/template.rs), transformed."""
     parameters = '\nParameters:\n  CodeBucket: { Type: String }\n  CodeKeyPrefix: { Type: String, Default: "" }\n'
     text = text.replace("\nParameters:\n", parameters)
     code = r'CodeUri: { Bucket: !Ref CodeBucket, Key: !Sub "${CodeKeyPrefix}\1-${Architecture}.zip" }'

@@ -22,16 +22,16 @@ const PROGRAMS: [&str; 7] = [
     "zip",
 ];
 
-/// What runs a command that needs no account: the file, and a text in it. `cargo xtask test --all` runs those of xtask/src/main.rs.
+/// What runs a command that needs no account: the file, and a text in it. `cargo xtask test --all` runs those of tools/xtask/src/main.rs.
 const RUN_BY: [(&str, &str, &str); 20] = [
     (
         "cargo run --release -p local",
-        "xtask/src/main.rs",
+        "tools/xtask/src/main.rs",
         "cargo run --release -p local",
     ),
     (
         "cargo run --release -p batchctl -- config check FILE",
-        "xtask/src/main.rs",
+        "tools/xtask/src/main.rs",
         "cargo run --release -p batchctl -- config check docs/examples/service.toml",
     ),
     (
@@ -46,43 +46,43 @@ const RUN_BY: [(&str, &str, &str); 20] = [
     ),
     (
         "cargo xtask infra",
-        "xtask/src/main.rs",
+        "tools/xtask/src/main.rs",
         "infra::run_quietly",
     ),
     (
         "cargo xtask infra --packages",
-        "xtask/src/main.rs",
+        "tools/xtask/src/main.rs",
         "cargo xtask infra --packages",
     ),
     (
         "cargo xtask package",
-        "xtask/src/main.rs",
+        "tools/xtask/src/main.rs",
         "cargo xtask package-burst\"",
     ),
     (
         "cargo xtask package --arch arm64",
-        "xtask/src/main.rs",
+        "tools/xtask/src/main.rs",
         "cargo xtask package-burst --arch arm64",
     ),
     (
         "cargo xtask package --arch x86_64",
-        "xtask/src/main.rs",
+        "tools/xtask/src/main.rs",
         "cargo xtask release",
     ),
     (
         "cargo xtask package --minimal",
-        "xtask/src/main.rs",
+        "tools/xtask/src/main.rs",
         "cargo xtask package --minimal",
     ),
     (
         "cargo xtask package-burst",
-        "xtask/src/main.rs",
+        "tools/xtask/src/main.rs",
         "cargo xtask package-burst\"",
     ),
-    (ARM64_BURST, "xtask/src/main.rs", ARM64_BURST),
+    (ARM64_BURST, "tools/xtask/src/main.rs", ARM64_BURST),
     (
         "cargo xtask ministack",
-        "xtask/src/main.rs",
+        "tools/xtask/src/main.rs",
         "cargo xtask ministack",
     ),
     (
@@ -92,7 +92,7 @@ const RUN_BY: [(&str, &str, &str); 20] = [
     ),
     (
         "cargo xtask release --check",
-        "xtask/src/main.rs",
+        "tools/xtask/src/main.rs",
         "cargo xtask release --check",
     ),
     (

@@ -32,11 +32,11 @@ pub struct Release {
     check: bool,
 }
 
-/// The programs of a release beside the functions: names of packages and of executables.
-const PROGRAMS: [(&str, &str); 3] = [
-    ("batchctl", "batchctl"),
-    ("loadgen", "loadgen"),
-    ("local", "batch-local"),
+/// The programs of a release beside the functions: names of packages, their folders, and names of executables.
+const PROGRAMS: [(&str, &str, &str); 3] = [
+    ("batchctl", "tools/batchctl", "batchctl"),
+    ("loadgen", "loadgen", "loadgen"),
+    ("local", "tools/local", "batch-local"),
 ];
 
 /// The file with the hashes of all others.
@@ -91,7 +91,7 @@ fn build(dist: &Path) -> anyhow::Result<()> {
 
 /// Builds the programs, linked statically, for an architecture; returns them with the licence.
 fn programs(arch: Architecture) -> anyhow::Result<Vec<File>> {
-    let packages = PROGRAMS.map(|(package, _)| package);
+    let packages = PROGRAMS.map(|(package, ..)| package);
     package::build_static(&packages, arch)?;
     let built = target_dir().join(arch.static_target()).join("release");
     let mut files = vec![File {
@@ -99,7 +99,7 @@ fn programs(arch: Architecture) -> anyhow::Result<Vec<File>> {
         mode: 0o644,
         content: fs::read(root()?.join("LICENSE"))?,
     }];
-    for (_, name) in PROGRAMS {
+    for (.., name) in PROGRAMS {
         files.push(executable(name, &built.join(name))?);
     }
     Ok(files)
@@ -122,13 +122,14 @@ fn write_bills_of_materials(dist: &Path, time_secs: u64) -> anyhow::Result<()> {
     clone_to(&tree)?;
     for arch in Architecture::ALL {
         let functions = FUNCTIONS.map(|name| (name, name));
+        let programs = PROGRAMS.map(|(_, folder, name)| (folder, name));
         for (target, executables) in [
             (arch.target(), &functions[..]),
-            (arch.static_target(), &PROGRAMS),
+            (arch.static_target(), &programs),
         ] {
             sbom::write_all(&tree, target, time_secs)?;
-            for (package, name) in executables {
-                let bill = sbom::read(&tree, package, name)?;
+            for (folder, name) in executables {
+                let bill = sbom::read(&tree, folder, name)?;
                 fs::write(dist.join(format!("{name}-{}.cdx.json", arch.name())), bill)?;
             }
         }
@@ -277,6 +278,15 @@ mod tests {
             "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad  first\n\
              e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855  second\n"
         );
+    }
+
+    #[test]
+    fn each_program_is_in_its_folder() {
+        for (package, folder, _) in PROGRAMS {
+            let manifest = root().unwrap().join(folder).join("Cargo.toml");
+            let text = fs::read_to_string(manifest).unwrap();
+            assert!(text.contains(&format!("name = \"{package}\"\n")), "{text}");
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use anyhow::Context;
 use emulators::sam::Template;
 
 /// The deployed template at the time of the build.
-const DEPLOYED: &str = include_str!("../../infra/sam/template.yaml");
+const DEPLOYED: &str = include_str!("../../../infra/sam/template.yaml");
 
 /// Returns the deployed template.
 ///

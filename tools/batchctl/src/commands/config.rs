@@ -173,7 +173,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_example_has_no_problems_and_is_short() {
-        let example = include_str!("../../../docs/examples/service.toml");
+        let example = include_str!("../../../../docs/examples/service.toml");
         assert_eq!(problems_of(example).await, [""; 0]);
         assert!(example.lines().count() <= 30);
     }

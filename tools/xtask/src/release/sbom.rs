@@ -28,10 +28,10 @@ pub fn write_all(workspace: &Path, target: &str, time_secs: u64) -> anyhow::Resu
     status(&mut command)
 }
 
-/// Returns the bill of materials of an executable, which [`write_all`] wrote.
-pub fn read(workspace: &Path, package: &str, executable: &str) -> anyhow::Result<String> {
+/// Returns the bill of materials of an executable, which [`write_all`] wrote into the folder of its package.
+pub fn read(workspace: &Path, folder: &str, executable: &str) -> anyhow::Result<String> {
     let path = workspace
-        .join(package)
+        .join(folder)
         .join(format!("{executable}_bin.cdx.json"));
     let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
     without_folder(&text, workspace)

@@ -11,8 +11,9 @@ use anyhow::{Context, ensure};
 /// Returns the folder of the workspace.
 pub fn root() -> anyhow::Result<&'static Path> {
     Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .context("find the folder of the workspace above `xtask`")
+        .ancestors()
+        .nth(2)
+        .context("find the folder of the workspace above `tools/xtask`")
 }
 
 /// Installs the requirements in a file of `infra/checks` into a virtualenv of this name; returns its interpreter.
@@ -96,9 +97,8 @@ pub fn install_tool(name: &str, version: &str) -> anyhow::Result<PathBuf> {
 }
 
 pub fn target_dir() -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
     env::var_os("CARGO_TARGET_DIR").map_or_else(
-        || root.unwrap_or(Path::new(".")).join("target"),
+        || root().unwrap_or(Path::new(".")).join("target"),
         PathBuf::from,
     )
 }

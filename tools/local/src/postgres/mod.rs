@@ -17,7 +17,7 @@ pub use proxy::{Proxy, Sent};
 pub use server::Server;
 
 /// The SQL that creates the tables of the sink.
-pub const TABLES: &str = include_str!("../../../infra/postgres.sql");
+pub const TABLES: &str = include_str!("../../../../infra/postgres.sql");
 
 /// A running server with the sink's tables, and the proxy in front of it.
 pub struct Postgres {

@@ -3,8 +3,6 @@
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::Context;
-
 use crate::tools;
 
 /// The targets of `tests/fuzz`.
@@ -28,9 +26,7 @@ pub struct Fuzz {
 /// The runs use no sanitizer: sanitizers need a nightly compiler, and the workspace has no unsafe code. The corpus is kept in
 /// the target directory for later runs. An input that fails is kept in `tests/fuzz/artifacts`.
 pub fn run(fuzz: &Fuzz) -> anyhow::Result<()> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .context("find the folder of the workspace above `xtask`")?;
+    let root = tools::root()?;
     let target_dir = tools::target_dir();
     let cargo_fuzz = tools::install_tool("cargo-fuzz", CARGO_FUZZ)?;
     let only = fuzz.target.as_deref();
