@@ -14,7 +14,7 @@ import tempfile
 from botocore.exceptions import ClientError
 
 from verify import code_zips, emulators, ledger, template
-from verify.world import Unavailable
+from verify.unavailable import Unavailable
 
 CDK = ledger.ROOT / "infra" / "cdk"
 SECONDS_MAX = 300

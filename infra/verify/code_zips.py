@@ -8,7 +8,7 @@ import zipfile
 
 from verify import ledger
 from verify.interrupt import say
-from verify.world import Unavailable
+from verify.unavailable import Unavailable
 
 FUNCTIONS = ("aggregator", "batch-processor")
 

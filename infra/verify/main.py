@@ -21,7 +21,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 from verify import bill, burst, cleanup, code_zips, ledger, registry, report, verdict
 from verify.interrupt import Interrupted, Signals, say
 from verify.plan import Plan
-from verify.world import BOUNDARY, Unavailable, World, boundary, brief
+from verify.unavailable import Unavailable, brief
+from verify.world import BOUNDARY, World, boundary
 
 USAGE, NOT_DELETED, INTERRUPTED = 2, 3, 130
 MAX_COST = 20.0

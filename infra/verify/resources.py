@@ -15,7 +15,7 @@ from botocore.exceptions import WaiterError
 
 from verify import change_sets, code_zips, emulators, ledger, template
 from verify.interrupt import say
-from verify.world import Unavailable, brief
+from verify.unavailable import Unavailable, brief
 
 HERE = pathlib.Path(__file__).resolve().parent
 PYTHON = "python3.13"

@@ -10,16 +10,14 @@ import boto3
 from botocore.config import Config
 
 from verify.interrupt import say
+from verify.resources import RESOURCES
+from verify.unavailable import Unavailable, brief
 
 # An experiment that waits for results of a function waits this long for its response.
 READ_SECONDS_MAX = 900
 POLL_SECONDS = 5
 # The managed policy of infra/verify/boundary.json. The policy of the caller demands it of each role, so it cannot be made by a run.
 BOUNDARY = "verify-aws-boundary"
-
-
-class Unavailable(Exception):
-    """Something that an experiment needs could not be had. Its text is the reason of the verdict `unclear`."""
 
 
 def boundary(session, account):
@@ -71,12 +69,10 @@ class World:
         return boundary(self.session, self.ledger.about["account"])
 
     def need(self, name):
-        """Returns what a resource of resources.RESOURCES has to say about itself, and creates it first if it is not there.
+        """Returns what a resource of RESOURCES has to say about itself, and creates it first if it is not there.
 
         Raises Unavailable if it could not be created, now or before.
         """
-        from verify.resources import RESOURCES
-
         if name in self.broken:
             raise Unavailable(self.broken[name])
         if name not in self.made:
@@ -202,9 +198,3 @@ def warnings_of(log):
         for line in log.splitlines()
         if re.match(r"\s*(WARN|ERROR)\b", line) or '"level":"WARN"' in line or '"level":"ERROR"' in line
     ]
-
-
-def brief(error):
-    """Returns one line about an exception."""
-    text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text[:300]}" if not isinstance(error, Unavailable) else text

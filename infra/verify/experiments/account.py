@@ -2,8 +2,8 @@
 
 from verify.costs import Cost
 from verify.experiment import Experiment
+from verify.unavailable import Unavailable
 from verify.verdict import of_checks
-from verify.world import Unavailable
 
 # Defaults of the template: 4 aggregators, of which one more may run, 2 batch-processors, and a sweep.
 CONCURRENCY_MIN = 8

@@ -9,8 +9,8 @@ from verify import burst
 from verify.costs import PRICES, Cost
 from verify.costs import burst as burst_costs
 from verify.experiment import Experiment
+from verify.unavailable import Unavailable
 from verify.verdict import of_checks, unclear
-from verify.world import Unavailable
 
 MESSAGES = 1_200_000
 DUPLICATES = 5

@@ -3,8 +3,8 @@
 from verify import figures
 from verify.costs import Cost
 from verify.experiment import Experiment
+from verify.unavailable import Unavailable
 from verify.verdict import of_checks
-from verify.world import Unavailable
 
 # shared/src/retry/budget.rs, attempt_timeout: a quarter of DEADLINE_MARGIN_MS, which is 3,000 ms.
 ATTEMPT_MS = 750

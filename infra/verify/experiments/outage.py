@@ -5,8 +5,8 @@ import time
 
 from verify.costs import Cost
 from verify.experiment import Experiment
+from verify.unavailable import Unavailable
 from verify.verdict import of_checks, unclear
-from verify.world import Unavailable
 
 CLOSED_SECONDS = 60
 # protocol/src/limits.rs, TICKET_BACKOFF_MAX. Without it a ticket comes back after the visibility timeout, 360 s in this stack.
