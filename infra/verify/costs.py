@@ -1,11 +1,17 @@
 """What the experiments cost, from list prices of us-east-1. Other regions can cost up to half as much again.
 
-Sources: third-party notes of the price list, 2026-03 to 2026-09, as docs/deploying.md has them; where a line says otherwise, that.
+Prices are those of tools/planner/prices.json, which plans and bursts use too; it has the source and month of each. Where a line says
+otherwise, that.
 """
 
 import dataclasses
+import json
 
-PRICES_OF = "us-east-1, list prices of 2026-03 to 2026-09"
+from verify import ledger
+
+TABLE = json.loads((ledger.ROOT / "tools" / "planner" / "prices.json").read_text())
+MONTHS = sorted(each["date"] for each in TABLE.values() if isinstance(each, dict))
+PRICES_OF = f"{TABLE['region']}, list prices of {MONTHS[0]} to {MONTHS[-1]}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -15,19 +21,23 @@ class Price:
     unit: str
 
 
+def listed(name, per, unit):
+    return Price(TABLE[name]["dollars"], per, unit)
+
+
 PRICES = {
-    "write": Price(0.625, 1e6, "DynamoDB write units"),
-    "read": Price(0.125, 1e6, "DynamoDB read units"),
-    "sqs": Price(0.40, 1e6, "SQS requests"),
-    "invocation": Price(0.20, 1e6, "Lambda requests"),
-    "gb-second": Price(0.0000166667, 1, "Lambda GB-s"),
-    # S3, KMS, CloudWatch and transfer: AWS's price pages from memory, not read for this.
-    "put": Price(0.005, 1e3, "S3 PUT requests"),
-    "get": Price(0.0004, 1e3, "S3 GET requests"),
+    "write": listed("dynamodb_million_write_units", 1e6, "DynamoDB write units"),
+    "read": listed("dynamodb_million_read_units", 1e6, "DynamoDB read units"),
+    "sqs": listed("sqs_million_requests", 1e6, "SQS requests"),
+    "invocation": listed("lambda_million_requests", 1e6, "Lambda requests"),
+    "gb-second": listed("lambda_gb_second_x86_64", 1, "Lambda GB-s"),
+    "put": listed("s3_million_puts", 1e6, "S3 PUT requests"),
+    "get": listed("s3_million_gets", 1e6, "S3 GET requests"),
+    # KMS, CloudWatch and transfer: AWS's price pages from memory, not read for this.
     "gb-out": Price(0.09, 1, "GB to this machine"),
     "kms": Price(0.03, 1e4, "KMS requests"),
     "log-gb": Price(0.50, 1, "GB of logs"),
-    "poller-hour": Price(0.00925, 1, "event poller unit hours"),
+    "poller-hour": listed("poller_hour", 1, "event poller unit hours"),
     "key-hour": Price(1.0 / 730, 1, "KMS key hours"),
     # 16 alarms on 19 metrics, the dashboard and some 30 custom metrics, all of them charged by the hour.
     "watch-hour": Price((19 * 0.10 + 3.00 + 30 * 0.30) / 730, 1, "hours of a stack's alarms, metrics and dashboard"),

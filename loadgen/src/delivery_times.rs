@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use planner::LatencySummary;
+
 use crate::audit::DuplicateRule;
 use crate::latency::LatencyHistogram;
-use crate::record::LatencySummary;
 
 /// When a part was delivered, in seconds from the beginning of the burst.
 #[derive(Clone, Debug, PartialEq)]

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-
-use crate::record::LatencySummary;
+use planner::LatencySummary;
 
 /// The range of a latency in microseconds: up to a day. Longer ones count as a day.
 const MICROS_MAX: u64 = 24 * 3600 * 1_000_000;

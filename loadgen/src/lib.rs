@@ -37,13 +37,10 @@ mod body;
 mod deliveries;
 mod delivery_times;
 mod latency;
-mod minutes;
 mod mix;
 mod part_name;
-pub mod planner;
 mod progress;
 mod queue;
-mod record;
 mod report;
 mod report_files;
 #[cfg(feature = "full")]
@@ -68,10 +65,6 @@ pub use deliveries::{Deliveries, DeliveryReport};
 pub use delivery_times::{DeliveryTimes, PartTime};
 pub use progress::Progress;
 pub use queue::QueueAddress;
-pub use record::{
-    BatchSpan, Cost, Flushed, LatencySummary, Outcome, RECORD_VERSION, Record, RecordError,
-    RecordKind, SAMPLES_MAX, Sample, Setting, Throttle,
-};
 pub use report::{compare, report};
 pub use report_files::{ReportFiles, ReportFilesError};
 #[cfg(feature = "full")]

@@ -24,8 +24,8 @@ mod over_time;
 mod page;
 mod totals;
 
-use crate::record::Record;
 use model::{Data, Report};
+use planner::Record;
 
 /// Returns the report of one run as HTML.
 pub fn report(record: &Record) -> String {

@@ -2,14 +2,14 @@
 
 use std::fmt;
 
+use planner::{
+    BatchSpan, LatencySummary, Outcome, RECORD_VERSION, Record, RecordKind, SAMPLES_MAX, Sample,
+    Setting,
+};
 use protocol::text::counted;
 use serde::Serialize;
 
 use crate::audit::{AuditReport, DuplicateRule};
-use crate::record::{
-    BatchSpan, LatencySummary, Outcome, RECORD_VERSION, Record, RecordKind, SAMPLES_MAX, Sample,
-    Setting,
-};
 use crate::send::SendReport;
 
 /// How many batch sizes the text names.

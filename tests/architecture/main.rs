@@ -23,11 +23,12 @@ use serde_json::{Value, json};
 
 /// Every crate of the workspace, with the crates of the workspace that it may depend on. The rule holds for the tests
 /// of a crate too.
-const MAY_IMPORT: [(&str, &[&str]); 14] = [
+const MAY_IMPORT: [(&str, &[&str]); 15] = [
     ("protocol", &[]),
     ("emulators", &[]),
     ("stack", &[]),
-    ("loadgen", &["protocol", "stack"]),
+    ("planner", &["protocol"]),
+    ("loadgen", &["planner", "protocol", "stack"]),
     ("shared", &["protocol"]),
     ("aggregator", &["protocol", "shared"]),
     (
@@ -50,6 +51,7 @@ const MAY_IMPORT: [(&str, &[&str]); 14] = [
             "batch-processor",
             "emulators",
             "loadgen",
+            "planner",
             "protocol",
             "shared",
             "sinks",
@@ -77,6 +79,7 @@ const MAY_IMPORT: [(&str, &[&str]); 14] = [
             "emulators",
             "loadgen",
             "local",
+            "planner",
             "protocol",
             "shared",
             "sinks",

@@ -125,7 +125,7 @@ fn is_recorded(out: &str, file: &str) {
     let html = std::fs::read_to_string(report).expect("there is a report");
     assert!(html.starts_with("<!doctype html>"));
     let text = std::fs::read_to_string(file).expect("there is a record");
-    let record = loadgen::Record::from_json(&text).expect("it is a record");
+    let record = planner::Record::from_json(&text).expect("it is a record");
     let outcome = &record.outcome;
     assert_eq!(
         (outcome.ok, outcome.delivered, outcome.lost),
@@ -211,7 +211,7 @@ async fn a_failed_burst_says_why_and_where_to_look_in_its_text_and_in_its_record
     assert!(out.contains("\nprice       $"), "{out}");
     assert!(out.contains("\nsink        file, parts removed"), "{out}");
     let text = std::fs::read_to_string(record).expect("there is a record");
-    let outcome = loadgen::Record::from_json(&text)
+    let outcome = planner::Record::from_json(&text)
         .expect("it is a record")
         .outcome;
     assert_eq!(outcome.ok, Some(false));

@@ -58,7 +58,7 @@ async fn a_burst_is_audited_although_the_sink_has_batches_of_an_earlier_one() {
         assert_eq!(summary["delivery_latency"]["count"], 900, "{summary}");
         let record = directory.path().join(format!("loadgen-{seed}.record.json"));
         let record = std::fs::read_to_string(record).expect("every burst writes a record");
-        let record = loadgen::Record::from_json(&record).expect("it is a record");
+        let record = planner::Record::from_json(&record).expect("it is a record");
         assert_eq!(record.outcome.ok, Some(true));
         assert_eq!(
             record.batches.iter().map(|batch| batch.events).sum::<u64>(),

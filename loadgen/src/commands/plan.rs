@@ -5,12 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Args;
-use loadgen::planner::{
-    Plan, Prices, Report, Settings, Shape, duration, parameters, plan, published, search, total,
-    what_if,
-};
-
-use protocol::text::counted;
+use planner::{Prices, Report, Settings, Shape, parameters, plan, published, search, what_if};
 
 use super::USAGE;
 
@@ -27,7 +22,7 @@ pub struct PlanArgs {
     #[arg(long, value_name = "BYTES", default_value_t = 300)]
     size: u64,
     /// When the messages arrive: `burst` (all at once), `constant:RATE` a second, `ramp:SECONDS`, `spikes:COUNT:SECONDS` apart
-    #[arg(long, value_name = "SHAPE", default_value = "burst", value_parser = shape)]
+    #[arg(long, value_name = "SHAPE", default_value = "burst", value_parser = str::parse::<Shape>)]
     shape: Shape,
     /// Number of values of the batch key; 1 without BatchKey
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -38,7 +33,7 @@ pub struct PlanArgs {
     /// A parameter of the SAM template; overrides the file; may be repeated
     #[arg(long = "set", value_name = "NAME=VALUE")]
     set: Vec<String>,
-    /// A price file of the form of loadgen/src/planner/prices.json [default: that file]
+    /// A price file of the form of tools/planner/prices.json [default: that file]
     #[arg(long, value_name = "FILE")]
     prices: Option<PathBuf>,
     #[command(flatten)]
@@ -102,9 +97,6 @@ struct AssumedArgs {
     write_ms: Option<f64>,
 }
 
-/// Settings shown by a search, at most.
-const FOUND_SHOWN: usize = 5;
-
 /// Plans, and prints the plan.
 pub fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
     if let Some(record) = &args.record {
@@ -125,7 +117,16 @@ pub fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
         }
     };
     if let Some(conditions) = &args.search {
-        return Ok(found(&settings, &prices, conditions));
+        return Ok(match search::cheapest(&settings, &prices, conditions) {
+            Ok(found) => {
+                print!("{found}");
+                ExitCode::SUCCESS
+            }
+            Err(first) => {
+                print!("{first}");
+                ExitCode::FAILURE
+            }
+        });
     }
     let plan = plan(&settings);
     let report = Report {
@@ -137,7 +138,7 @@ pub fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
     if !args.json {
         print!("{report}");
         if args.what_if {
-            print!("{}", changes(&settings, &plan, &prices));
+            print!("{}", what_if::table(&settings, &plan, &prices));
         }
         print!("{}", report.assumptions());
     }
@@ -236,7 +237,7 @@ impl AssumedArgs {
         }
         let tables = &mut settings.tables;
         if let Some(units) = self.table_limit {
-            (tables.lock, tables.batch, tables.quota) = (units, units, units);
+            tables.fix_units(units);
         }
         tables.key = self.key_limit.or(tables.key);
         settings.account_concurrency = self
@@ -256,114 +257,7 @@ impl AssumedArgs {
     }
 }
 
-fn shape(text: &str) -> Result<Shape, String> {
-    let wrong = || {
-        "expected burst, constant:RATE, ramp:SECONDS or spikes:COUNT:SECONDS, each above 0"
-            .to_owned()
-    };
-    let positive = |text: &str| match text.parse::<f64>() {
-        Ok(number) if number > 0.0 && number.is_finite() => Ok(number),
-        Ok(_) | Err(_) => Err(wrong()),
-    };
-    let parts: Vec<&str> = text.split(':').collect();
-    match parts[..] {
-        ["burst"] => Ok(Shape::Burst),
-        ["constant", rate] => Ok(Shape::Constant {
-            rate: positive(rate)?,
-        }),
-        ["ramp", secs] => Ok(Shape::Ramp {
-            secs: positive(secs)?,
-        }),
-        ["spikes", count, secs] => {
-            let count = count
-                .parse()
-                .ok()
-                .filter(|count| *count > 0)
-                .ok_or_else(wrong)?;
-            Ok(Shape::Spikes {
-                count,
-                every_secs: positive(secs)?,
-            })
-        }
-        _ => Err(wrong()),
-    }
-}
-
-/// Returns what doubling each limit changes, as text.
-fn changes(settings: &Settings, before: &Plan, prices: &Prices) -> String {
-    let dollars = |settings: &Settings, plan: &Plan| {
-        total(
-            &Report {
-                settings,
-                plan,
-                prices,
-            }
-            .costs(),
-        )
-    };
-    let base = dollars(settings, before);
-    let mut text = format!(
-        "what if     {:<33} {:>19} {:>16} {:>16} {:>9} {:>9}\n",
-        "a limit were doubled", "from, to", "taken", "drained", "batches", "price, $"
-    );
-    text += &format!(
-        "            {:<33} {:>19} {:>16} {:>16} {:>9} {base:>9.3}\n",
-        "as it is",
-        "",
-        duration(before.claimed_secs),
-        duration(before.drained_secs),
-        before.batches
-    );
-    for each in what_if::what_if(settings) {
-        text += &format!(
-            "            {:<33} {:>19} {:>16} {:>16} {:>9} {:>9.3}\n",
-            each.name,
-            format!("{}, {}", each.from, each.to),
-            duration(each.plan.claimed_secs),
-            duration(each.plan.drained_secs),
-            each.plan.batches,
-            dollars(&each.settings, &each.plan)
-        );
-    }
-    text
-}
-
-/// Prints the cheapest settings that keep the conditions. If there are none, prints the one that drains first, and returns 1.
-fn found(settings: &Settings, prices: &Prices, conditions: &search::Conditions) -> ExitCode {
-    let all = search::all(settings, prices);
-    let keeps = |each: &&search::Found| conditions.hold(&each.plan, each.dollars);
-    let found: Vec<&search::Found> = all.iter().filter(keeps).collect();
-    let show = |each: &search::Found| {
-        println!(
-            "${:.3}, drained after {}, {}\n  {}",
-            each.dollars,
-            duration(each.plan.drained_secs),
-            counted(each.plan.batches, "batch"),
-            each.choice
-        );
-    };
-    if found.is_empty() {
-        println!(
-            "none of {} keeps the conditions; the one that drains first:",
-            counted(all.len(), "setting")
-        );
-        let first = all
-            .iter()
-            .min_by(|a, b| a.plan.drained_secs.total_cmp(&b.plan.drained_secs));
-        first.into_iter().for_each(show);
-        return ExitCode::FAILURE;
-    }
-    println!(
-        "{} of {} keep the conditions; the cheapest:",
-        found.len(),
-        counted(all.len(), "setting")
-    );
-    found.into_iter().take(FOUND_SHOWN).for_each(show);
-    println!("LockTableCapacity stays as given, because AWS's price for it is not known here");
-    ExitCode::SUCCESS
-}
-
-/// Plans the published run, and beside it what this service's defaults do with its messages.
+/// Plans the published run, and prints it beside what this service's defaults do with its messages.
 fn published_run(args: &PlanArgs, prices: &Prices) -> anyhow::Result<ExitCode> {
     let settings = published::settings();
     let plan = plan(&settings);
@@ -373,65 +267,9 @@ fn published_run(args: &PlanArgs, prices: &Prices) -> anyhow::Result<ExitCode> {
         prices,
     };
     output(args, &report, "the published run of a proof of concept")?;
-    if args.json {
-        return Ok(ExitCode::SUCCESS);
+    if !args.json {
+        print!("{}", published::comparison(&plan, prices));
+        println!("\n{}", report.assumptions());
     }
-    let off = |got: f64, published: f64| format!("{:+.1} %", (got / published - 1.0) * 100.0);
-    println!(
-        "the published run: 1.2 million messages, dormant, a warmed table, one index key a batch\n"
-    );
-    println!("| | published | planned | off |\n|---|---:|---:|---:|");
-    for (name, published, planned) in [
-        ("batches", published::BATCHES as f64, plan.batches as f64),
-        ("full batches", published::FULL as f64, plan.full as f64),
-        (
-            "all done, minutes",
-            published::DONE_SECS / 60.0,
-            plan.drained_secs / 60.0,
-        ),
-    ] {
-        println!(
-            "| {name} | {published} | {planned:.1} | {} |",
-            off(planned, published)
-        );
-    }
-    println!();
-    published::NOTES
-        .iter()
-        .for_each(|note| println!("- {note}"));
-    println!("\nthe same messages with this service's defaults\n");
-    println!(
-        "| | batches | full | taken | delivered | drained | aggregators | $ | held up longest by |"
-    );
-    println!("|---|---:|---:|---:|---:|---:|---:|---:|---|");
-    for (name, settings) in published::ours() {
-        println!("{}", row(&name, &settings, prices));
-    }
-    println!("\n{}", report.assumptions());
     Ok(ExitCode::SUCCESS)
-}
-
-fn row(name: &str, settings: &Settings, prices: &Prices) -> String {
-    let plan = plan(settings);
-    let dollars = total(
-        &Report {
-            settings,
-            plan: &plan,
-            prices,
-        }
-        .costs(),
-    );
-    let binds = plan.binds().map_or_else(
-        || "nothing".to_owned(),
-        |(limit, percent)| format!("{limit}, {percent:.0} %"),
-    );
-    format!(
-        "| {name} | {} | {} | {} | {} | {} | {} | {dollars:.2} | {binds} |",
-        plan.batches,
-        plan.full,
-        duration(plan.claimed_secs),
-        duration(plan.delivered_secs),
-        duration(plan.drained_secs),
-        plan.aggregators_most
-    )
 }

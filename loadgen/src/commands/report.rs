@@ -5,7 +5,8 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Args;
-use loadgen::{Record, check_file};
+use loadgen::check_file;
+use planner::Record;
 
 use super::print;
 

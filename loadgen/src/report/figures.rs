@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use aws_sdk_sqs::primitives::{DateTime, DateTimeFormat};
+use planner::{Flushed, Record, RecordKind, Sample};
 
 use super::format::{count, dollars, secs};
 use super::model::{Cell, Column, RunHead, Section, Table, Tone, Verdict, labels};
-use crate::record::{Flushed, Record, RecordKind, Sample};
 
 /// Returns the title of a report.
 pub(super) fn title(runs: &[&Record]) -> String {
@@ -247,7 +247,7 @@ fn of_run(run: &Record) -> Vec<(String, Form, f64)> {
         );
     }
     if !run.costs.is_empty() {
-        let sum = |each: fn(&crate::record::Cost) -> f64| Some(run.costs.iter().map(each).sum());
+        let sum = |each: fn(&planner::Cost) -> f64| Some(run.costs.iter().map(each).sum());
         push("Cost of the run", Form::Dollars, sum(|cost| cost.dollars));
         let name = "Cost of a million unique events";
         push(

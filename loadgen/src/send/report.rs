@@ -1,9 +1,9 @@
 //! The printed result of a burst.
 
+use planner::LatencySummary;
 use serde::Serialize;
 
 use super::rate::RateReport;
-use crate::record::LatencySummary;
 
 /// What was sent. A burst that was continued counts what all its runs sent, and times this run alone.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -3,10 +3,11 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use planner::LatencySummary;
+
 use super::feed::TakenMessage;
 use super::rate::SendTimes;
 use crate::latency::LatencyHistogram;
-use crate::record::LatencySummary;
 
 /// From when a message was due to its acknowledgement.
 pub(super) const CORRECTED: &str = "scheduled send to acknowledgement";

@@ -1,9 +1,9 @@
 //! What a burst must know about the stack it goes to.
 
 use ::stack::{Settings, SettingsError};
+use planner::Setting;
 
 use crate::audit::DuplicateRule;
-use crate::record::Setting;
 
 /// The attributes and places of a stack that a burst needs.
 #[derive(Clone, Debug, PartialEq, Eq)]

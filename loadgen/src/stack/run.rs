@@ -5,10 +5,10 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use ::stack::Connection;
+use planner::{LatencySummary, Record};
 
 use crate::audit::{AuditError, AuditReport, Manifests, audit_watched};
 use crate::delivery_times::DeliveryTimes;
-use crate::record::{LatencySummary, Record};
 use crate::send::{Halt, SendError, SendOptions, SendState, Sent, send_until};
 use crate::sent_times::SentTimes;
 use crate::summary::BurstSummary;
@@ -109,7 +109,7 @@ impl Run<'_> {
                 ended: state.1,
             }
         };
-        let look = |sample: &crate::record::Sample| {
+        let look = |sample: &planner::Sample| {
             update(&|state| {
                 state.0.claimed = sample.claimed.unwrap_or_default();
                 state.0.delivered = sample.delivered.unwrap_or_default();

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use ::stack::Connection;
+use planner::{BatchSpan, Flushed, Sample};
 
 use protocol::text::counted;
 
 use crate::delivery_times::PartTime;
-use crate::record::{BatchSpan, Flushed, Sample};
 use crate::send::Halt;
 
 use super::batches::{self, BatchState};

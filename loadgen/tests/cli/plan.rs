@@ -1,6 +1,6 @@
 //! `loadgen plan`.
 
-use loadgen::{Record, RecordKind};
+use planner::{Record, RecordKind};
 
 use super::{json, loadgen, stderr};
 
@@ -117,7 +117,7 @@ fn other_prices_change_the_price_and_a_wrong_file_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("prices.json");
     let path = file.to_str().unwrap();
-    let ours = include_str!("../../src/planner/prices.json");
+    let ours = include_str!("../../../tools/planner/prices.json");
     std::fs::write(
         &file,
         ours.replace("us-east-1", "eu-north-9")

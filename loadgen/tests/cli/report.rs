@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use loadgen::{Outcome, RECORD_VERSION, Record, RecordKind};
+use planner::{Outcome, RECORD_VERSION, Record, RecordKind};
 
 use super::{json, loadgen, stderr};
 

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use loadgen::{Record, compare, report};
+use loadgen::{compare, report};
+use planner::Record;
 
 use crate::browser::{Browser, Look, Page};
 use crate::records::{self, FEW, LARGE, SLOW};

@@ -1,6 +1,6 @@
 //! Records made up for tests, the same at every run.
 
-use loadgen::{
+use planner::{
     BatchSpan, Cost, Flushed, LatencySummary, Outcome, RECORD_VERSION, Record, RecordKind, Sample,
     Setting, Throttle,
 };
@@ -61,7 +61,7 @@ pub const LARGE: Shape = Shape {
     sent_a_second: 90_000.0,
     taken_a_second: 61_000.0,
     batches: 5_000,
-    samples: loadgen::SAMPLES_MAX,
+    samples: planner::SAMPLES_MAX,
     throttled_percent: 4,
 };
 

@@ -1,6 +1,7 @@
 //! What the text of a report says, without a browser.
 
-use loadgen::{Record, RecordKind, Sample, Setting, compare, report};
+use loadgen::{compare, report};
+use planner::{Record, RecordKind, Sample, Setting};
 
 use crate::records::{self, FEW, SLOW};
 

@@ -1,6 +1,7 @@
 //! What the record of a burst tells about a batch.
 
-use loadgen::{BatchSpan, PartTime};
+use loadgen::PartTime;
+use planner::BatchSpan;
 use protocol::ids::BatchId;
 
 /// A batch, and its parts.

@@ -12,6 +12,7 @@ use loadgen::{
     Schedule, SendOptions, SendProgress, SendReport, SentTimes, Shape, Sizes, StopSignal,
     StopSignals, Workload, WorkloadConfig,
 };
+use planner::local as defaults;
 use protocol::batch::Status;
 
 use crate::batch_life::BatchLife;
@@ -29,12 +30,6 @@ use crate::stack::{
 };
 use crate::summary::{SetAside, Summary, SummaryJson, SummaryText, TimeSplit, Usage};
 use crate::traces::Collector;
-
-/// Bursts of more messages get a window in which batches of the default size can fill. The others get a short one.
-const LONG_BURST_MESSAGES: u64 = 200_000;
-
-/// Bursts of at most so many messages do not wait for their windows.
-const SMALL_BURST_MESSAGES: u64 = 1_000;
 
 /// The variables that the audit depends on. No redeploy may change them.
 const AUDIT_VARIABLES: [&str; 3] = ["SINK", "ON_DUPLICATE", "QUOTA"];
@@ -144,15 +139,11 @@ pub async fn run(args: BurstArgs, stack_args: StackArgs) -> anyhow::Result<ExitC
 /// if the user has set one, or a rate, with which the queue is empty again and again.
 fn set_defaults(options: &mut StackOptions, args: &BurstArgs) {
     let window = "MAX_SECONDARY_BATCHING_WINDOW";
-    let small = args.messages <= SMALL_BURST_MESSAGES && args.rate.is_none();
+    let small = defaults::is_small(args.messages) && args.rate.is_none();
     if small && !options.variables.contains_key(window) {
         options.default_variable("SEAL_WHEN_DRAINED", "on");
     }
-    let secs = match args.messages {
-        0..=LONG_BURST_MESSAGES => 5,
-        _ => 60,
-    };
-    options.default_variable(window, secs);
+    options.default_variable(window, defaults::window_secs(args.messages));
 }
 
 /// Checks that the audit can read and judge what these options deliver.

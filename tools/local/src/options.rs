@@ -9,6 +9,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use emulators::lambda::{Bootstrap, MAPPING_CONCURRENCY};
 use emulators::sam::Template;
+use planner::local as defaults;
 use shared::config::WITHOUT_FULL;
 
 use crate::bodies::{self, BodiesKind};
@@ -47,15 +48,16 @@ fn from_environment() -> impl Iterator<Item = &'static str> {
 /// The event id of the messages that a burst sends.
 const EVENT_ID: &str = "EVENT_ID";
 
-/// Values of unset variables, where the stack differs from a deployment. Waits are a few seconds, so that a burst
-/// ends while you watch. `WRITE_CONCURRENCY` is low because the DynamoDB stand-in handles one request at a time: more
-/// requests in flight would wait longer, and time out. `LOG_FORMAT` is for the people who read what the functions log here.
-const DEFAULTS: &[(&str, &str)] = &[
-    ("VERIFY_DELAY", "2"),
-    (EVENT_ID, "json:id"),
-    ("WRITE_CONCURRENCY", "8"),
-    ("LOG_FORMAT", "text"),
-];
+/// Returns the values of unset variables, where the stack differs from a deployment. `LOG_FORMAT` is for the people who
+/// read what the functions log here.
+fn default_variables() -> [(&'static str, String); 4] {
+    [
+        ("VERIFY_DELAY", defaults::VERIFY_DELAY_SECS.to_string()),
+        (EVENT_ID, "json:id".to_owned()),
+        ("WRITE_CONCURRENCY", defaults::WRITE_CONCURRENCY.to_string()),
+        ("LOG_FORMAT", "text".to_owned()),
+    ]
+}
 
 /// The path that stands for the executable built into this one.
 const BUILT_IN: &str = "built-in";
@@ -101,22 +103,22 @@ pub struct StackArgs {
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Maximum number of records in one aggregator event; choose it so that the aggregator handles them within its timeout
-    #[arg(long, value_name = "N", default_value_t = 5_000)]
+    #[arg(long, value_name = "N", default_value_t = defaults::BATCH_SIZE)]
     batch_size: usize,
     /// Maximum number of aggregator environments (MaximumConcurrency, 2 to 1000)
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = mapping_concurrency)]
+    #[arg(long, value_name = "N", default_value_t = defaults::ENVIRONMENTS, value_parser = mapping_concurrency)]
     aggregators: u32,
     /// Maximum number of batch-processor environments (MaximumConcurrency, 2 to 1000)
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = mapping_concurrency)]
+    #[arg(long, value_name = "N", default_value_t = defaults::ENVIRONMENTS, value_parser = mapping_concurrency)]
     batch_processors: u32,
     /// Maximum number of concurrent invocations in one aggregator environment (AWS_LAMBDA_MAX_CONCURRENCY)
     #[arg(long, value_name = "N", default_value_t = 1)]
     concurrency_per_environment: u32,
     /// Timeout of the aggregator
-    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    #[arg(long, value_name = "SECONDS", default_value_t = defaults::AGGREGATOR_TIMEOUT_SECS)]
     aggregator_timeout: u64,
     /// Timeout of the batch-processor
-    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    #[arg(long, value_name = "SECONDS", default_value_t = defaults::BATCH_PROCESSOR_TIMEOUT_SECS)]
     batch_processor_timeout: u64,
     /// Show every log line of the functions, not only warnings and errors
     #[arg(long)]
@@ -263,9 +265,8 @@ impl StackArgs {
                     .or_insert_with(|| value.clone());
             }
         }
-        for (name, value) in DEFAULTS {
-            let value = || (*value).to_owned();
-            variables.entry((*name).to_owned()).or_insert_with(value);
+        for (name, value) in default_variables() {
+            variables.entry(name.to_owned()).or_insert(value);
         }
         let mut faults = self.faults.resolve()?;
         for deploy in &self.deploys {

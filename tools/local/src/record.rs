@@ -3,10 +3,8 @@
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use loadgen::{
-    LatencySummary, Outcome, RECORD_VERSION, Record, RecordKind, ReportFiles, Sample, Setting,
-};
-
+use loadgen::ReportFiles;
+use planner::{LatencySummary, Outcome, RECORD_VERSION, Record, RecordKind, Sample, Setting};
 use protocol::text::counted;
 
 use crate::batch_life::BatchLife;
@@ -123,7 +121,7 @@ mod tests {
     use std::path::Path;
     use std::time::Duration;
 
-    use loadgen::{BatchSpan, Flushed};
+    use planner::{BatchSpan, Flushed};
 
     use super::*;
     use crate::batch_life::PartDelivery;

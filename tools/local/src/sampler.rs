@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use emulators::lambda::{EnvironmentState, Function};
-use loadgen::{SAMPLES_MAX, Sample};
+use planner::{SAMPLES_MAX, Sample};
 
 use crate::stack::{INPUT_QUEUE, Stack};
 

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use loadgen::{Setting, WorkloadConfig};
+use loadgen::WorkloadConfig;
+use planner::Setting;
 use protocol::text::counted;
 
 use crate::options::StackOptions;

@@ -49,10 +49,6 @@ pub const BATCH_DEAD_LETTER_QUEUE: &str = "batch-dead-letter-queue";
 /// The name of the rule that starts sweeps.
 const SWEEP: &str = "sweep";
 
-/// Receives before a message becomes a dead letter, if any fault is on. Every killed aggregator counts as a receive of all
-/// messages of its event, and the audit would report dead letters as lost although the service lost nothing.
-const RECEIVES_MAX_FAULTS: u32 = 100;
-
 /// The running stack.
 pub struct Stack {
     pub sqs: Sqs,
@@ -414,7 +410,9 @@ fn create_queues(sqs: &Sqs, resources: &Resources, options: &StackOptions) -> an
         if let Some(redrive) = attributes.redrive.as_mut()
             && options.faults.any()
         {
-            redrive.receives_max = redrive.receives_max.max(RECEIVES_MAX_FAULTS);
+            redrive.receives_max = redrive
+                .receives_max
+                .max(planner::local::RECEIVES_MAX_FAULTS);
         }
         sqs.create_queue(name, attributes)?;
     }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use emulators::dynamodb::{IndexLagReport, KeyLimitReport, TableLimitUsage};
 use emulators::proxy::{ExpiredCredentialsReport, LostRepliesReport, RequestErrorsReport};
-use loadgen::Throttle;
+use planner::Throttle;
 use protocol::text::counted;
 use serde::Serialize;
 

@@ -1,11 +1,9 @@
 //! The cost of a run by purpose, for its record.
 
-use loadgen::Cost;
-
+use planner::{Cost, MILLION};
 use protocol::text::counted;
 
 use super::Ledger;
-use super::prices::MILLION;
 
 impl Ledger {
     /// Returns what each purpose cost in a run with `unique` events. Purposes that cost nothing are left out.

@@ -39,7 +39,7 @@ pub use s3::{S3Key, S3Requests};
 
 use emulators::lambda::FunctionStats;
 use emulators::proxy::Service;
-use prices::MILLION;
+use planner::{MILLION, gb_months};
 use protocol::limits::{CHUNK_CLAIM_RETENTION, CHUNK_RETENTION};
 
 use crate::dynamodb::BATCH_TABLE;
@@ -278,8 +278,8 @@ impl Counts {
     fn storage_dollars(&self) -> f64 {
         let chunks = (BATCH_TABLE.to_owned(), UnitsPurpose::Chunks);
         let chunks = self.units.get(&chunks).map_or(0.0, |units| units.writes);
-        let chunks = prices::gb_months(chunks * 1_024.0, CHUNK_RETENTION);
-        let claims = prices::gb_months(self.kept_claim_bytes as f64, CHUNK_CLAIM_RETENTION);
+        let chunks = gb_months(chunks * 1_024.0, CHUNK_RETENTION);
+        let claims = gb_months(self.kept_claim_bytes as f64, CHUNK_CLAIM_RETENTION);
         (chunks + claims) * prices::dynamodb_gb_month()
     }
 }
@@ -377,7 +377,7 @@ mod tests {
         close(each.dollars_per_million.total, dollars.total / 2.0);
         assert_eq!(ledger.proof_of_concept_dollars_per_million, 2.5);
         let costs = ledger.costs(100);
-        let sum = |each: fn(&loadgen::Cost) -> f64| costs.iter().map(each).sum::<f64>();
+        let sum = |each: fn(&planner::Cost) -> f64| costs.iter().map(each).sum::<f64>();
         close(sum(|cost| cost.dollars_per_million_unique), dollars.total);
         close(sum(|cost| cost.dollars), dollars.total / 1e4);
         assert_eq!(costs[0].quantity, "420 write units");

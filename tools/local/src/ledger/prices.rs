@@ -1,10 +1,9 @@
-//! List prices, in dollars: those of the price file of `loadgen`, for us-east-1 on demand, without free tier and savings plan.
+//! List prices, in dollars: those of the price file of `planner`, for us-east-1 on demand, without free tier and savings plan.
 //! The file has the source and month of each.
 
 use std::sync::LazyLock;
-use std::time::Duration;
 
-use loadgen::planner::Prices;
+use planner::{MILLION, Prices};
 
 static PRICES: LazyLock<Prices> = LazyLock::new(Prices::us_east_1);
 
@@ -43,11 +42,6 @@ pub fn s3_gb_month() -> f64 {
     PRICES.s3_gb_month.dollars
 }
 
-/// Returns the GB-months of bytes that are kept for this time. A month has 730 hours.
-pub fn gb_months(bytes: f64, time: Duration) -> f64 {
-    bytes / f64::from(1 << 30) * time.as_secs_f64() / (730.0 * 3_600.0)
-}
-
 /// Returns the price of one invocation.
 pub fn lambda_request() -> f64 {
     PRICES.lambda_million_requests.dollars / MILLION
@@ -66,6 +60,3 @@ pub fn lambda_gb_second_x86_64() -> f64 {
 /// Write units of a unique message in the public proof of concept of such a service. The lock item and its index entry are
 /// each written once and removed once.
 pub const PROOF_OF_CONCEPT_WRITE_UNITS: f64 = 4.0;
-
-/// The number of messages to which prices refer.
-pub const MILLION: f64 = 1e6;

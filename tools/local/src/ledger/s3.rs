@@ -59,7 +59,7 @@ impl S3Key {
             "DeleteObject" => (0.0, 0),
             _ => (prices::s3_get(), 0),
         };
-        let gb_months = prices::gb_months(stored as f64, CHUNK_RETENTION);
+        let gb_months = planner::gb_months(stored as f64, CHUNK_RETENTION);
         (
             requests.count as f64 * request,
             gb_months * prices::s3_gb_month(),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
-use loadgen::{BatchSpan, Flushed};
+use planner::{BatchSpan, Flushed};
 use protocol::batch::{BatchRecord, PartState};
 use protocol::ids::BatchId;
 use protocol::time::Timestamp;

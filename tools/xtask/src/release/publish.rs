@@ -10,13 +10,14 @@ use crate::tools::{cargo, install_tool, root, status};
 const CARGO_SEMVER_CHECKS: &str = "0.51.0";
 
 /// The crates that others use, with what they depend on.
-const CRATES: [&str; 7] = [
+const CRATES: [&str; 8] = [
     "protocol",
     "shared",
     "sinks",
     "batch-processor",
     "emulators",
     "stack",
+    "planner",
     "loadgen",
 ];
 

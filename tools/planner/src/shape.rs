@@ -1,5 +1,7 @@
 //! When the messages of a burst arrive.
 
+use std::str::FromStr;
+
 /// How the rate of a burst changes with time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Shape {
@@ -52,6 +54,44 @@ impl Shape {
             Shape::Constant { .. } | Shape::Ramp { .. } => {
                 (self.secs(messages) / SLICES_MAX).max(SLICE_SECS_MIN)
             }
+        }
+    }
+}
+
+/// Reads `burst`, `constant:RATE`, `ramp:SECONDS` or `spikes:COUNT:SECONDS`.
+impl FromStr for Shape {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Shape, String> {
+        let wrong = || {
+            "expected burst, constant:RATE, ramp:SECONDS or spikes:COUNT:SECONDS, each above 0"
+                .to_owned()
+        };
+        let positive = |text: &str| match text.parse::<f64>() {
+            Ok(number) if number > 0.0 && number.is_finite() => Ok(number),
+            Ok(_) | Err(_) => Err(wrong()),
+        };
+        let parts: Vec<&str> = text.split(':').collect();
+        match parts[..] {
+            ["burst"] => Ok(Shape::Burst),
+            ["constant", rate] => Ok(Shape::Constant {
+                rate: positive(rate)?,
+            }),
+            ["ramp", secs] => Ok(Shape::Ramp {
+                secs: positive(secs)?,
+            }),
+            ["spikes", count, secs] => {
+                let count = count
+                    .parse()
+                    .ok()
+                    .filter(|count| *count > 0)
+                    .ok_or_else(wrong)?;
+                Ok(Shape::Spikes {
+                    count,
+                    every_secs: positive(secs)?,
+                })
+            }
+            _ => Err(wrong()),
         }
     }
 }

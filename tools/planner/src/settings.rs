@@ -1,15 +1,21 @@
 //! What a plan is made for: the burst, and the configuration of the stack.
 
-use protocol::limits::aws;
+use protocol::limits::{SQS_MESSAGE_BYTES_MAX, aws};
 
 use super::calibration as measured;
+use super::local;
 use super::shape::Shape;
-use crate::workload::{BODY_BYTES_MAX, MESSAGES_MAX};
 
 /// Messages a second that the stand-in of a mapping receives: more than a function handles.
 const LOCAL_RECEIVE_RATE: f64 = 50_000.0;
 /// Units a second of a table that has no limit.
 const UNLIMITED: f64 = 1e12;
+
+/// The longest burst, in messages. Products of two such numbers still fit 64 bits.
+pub const MESSAGES_MAX: u64 = 1_000_000_000;
+
+/// About half of the duplicates of a burst come at most this many messages after their original.
+pub const NEAR_MESSAGES: u64 = 1_000;
 
 /// Everything that a plan depends on. The default is the burst of `loadgen` and the template's defaults.
 #[derive(Clone, Debug, PartialEq)]
@@ -178,12 +184,19 @@ impl Burst {
                 "the burst: wrong share of duplicates: got `{percent}` %, expected 0 to below 100"
             ));
         }
-        if !(1..=BODY_BYTES_MAX as u64).contains(&size) {
+        if !(1..=SQS_MESSAGE_BYTES_MAX as u64).contains(&size) {
             problems.push(format!(
-                "the burst: wrong body size: got `{size}` bytes, expected 1 to {BODY_BYTES_MAX}"
+                "the burst: wrong body size: got `{size}` bytes, expected 1 to {SQS_MESSAGE_BYTES_MAX}"
             ));
         }
         problems
+    }
+}
+
+impl Tables {
+    /// Gives each table, and each index, so many write units a second, whatever AWS would make of it.
+    pub fn fix_units(&mut self, units: f64) {
+        (self.lock, self.batch, self.quota) = (units, units, units);
     }
 }
 
@@ -191,25 +204,22 @@ impl Settings {
     /// Changes the settings to the stand-ins and defaults of `batch-local burst`, with so many aggregators.
     pub fn be_local(&mut self, environments: u32) {
         self.input.scaling = Scaling::Local(environments);
-        (self.input.batch_size, self.input.receive_rate) = (5_000, LOCAL_RECEIVE_RATE);
-        self.input.receives_max = 100;
-        (self.aggregator.timeout_secs, self.processor.timeout_secs) = (10.0, 30.0);
+        (self.input.batch_size, self.input.receive_rate) =
+            (local::BATCH_SIZE as u64, LOCAL_RECEIVE_RATE);
+        self.input.receives_max = local::RECEIVES_MAX_FAULTS;
+        self.aggregator.timeout_secs = local::AGGREGATOR_TIMEOUT_SECS as f64;
+        self.processor.timeout_secs = local::BATCH_PROCESSOR_TIMEOUT_SECS as f64;
         for function in [&mut self.aggregator, &mut self.processor] {
             function.cold_start_secs = measured::COLD_START_SECS;
         }
-        self.batches.window_secs = if self.burst.messages > 200_000 {
-            60.0
-        } else {
-            5.0
-        };
+        self.batches.window_secs = local::window_secs(self.burst.messages) as f64;
         self.batches.seal_when_drained =
-            self.burst.messages <= 1_000 && self.burst.shape == Shape::Burst;
-        self.batches.verify_delay_secs = Some(2.0);
+            local::is_small(self.burst.messages) && self.burst.shape == Shape::Burst;
+        self.batches.verify_delay_secs = Some(f64::from(local::VERIFY_DELAY_SECS));
         // The stand-ins throttle only with a limit.
-        (self.tables.lock, self.tables.batch, self.tables.quota) =
-            (UNLIMITED, UNLIMITED, UNLIMITED);
+        self.tables.fix_units(UNLIMITED);
         (self.tables.key, self.tables.index_lag_secs) = (None, 0.0);
-        self.requests.concurrency = 8;
+        self.requests.concurrency = local::WRITE_CONCURRENCY;
         (self.requests.control_secs, self.requests.write_secs) = (0.005, 0.005);
         (self.sink.secs_per_part, self.sink.bytes_per_sec) = (0.02, 1e9);
     }

@@ -1,5 +1,8 @@
 //! A model of the service on AWS, which says what a burst would do there: `loadgen plan`.
 //!
+//! It also has what a plan shares with runs: the [`Record`] that both leave, the [`Prices`] that both are charged, and the defaults
+//! of [`local`].
+//!
 //! [`plan`] takes [`Settings`] and returns a [`Plan`]. It models cohorts of messages, invocations and batches, one event
 //! after the other, and no single messages. `docs/planning.md` says what the model includes and what it leaves out.
 //! The limits of AWS are in `protocol::limits::aws`; what was measured of our own code is in `calibration`.
@@ -16,7 +19,9 @@ mod gathering;
 mod limit;
 #[cfg(test)]
 mod limit_tests;
+pub mod local;
 mod mapping;
+mod minutes;
 mod observer;
 pub mod parameters;
 mod plan;
@@ -24,6 +29,7 @@ mod prices;
 mod processor;
 pub mod published;
 mod queue;
+mod record;
 mod report;
 pub mod search;
 mod settings;
@@ -34,15 +40,20 @@ pub mod what_if;
 mod world;
 
 pub use assumptions::{Assumption, assumptions};
-pub use costs::{costs, total};
+pub use costs::{costs, dollars, total};
 pub use engine::plan;
 pub use limit::Limit;
+pub use minutes::minutes;
 pub use plan::Plan;
-pub use prices::{Price, Prices, PricesError};
+pub use prices::{MILLION, Price, Prices, PricesError, gb_months};
+pub use record::{
+    BatchSpan, Cost, Flushed, LatencySummary, Outcome, RECORD_VERSION, Record, RecordError,
+    RecordKind, SAMPLES_MAX, Sample, Setting, Throttle,
+};
 pub use report::{Report, duration};
 pub use settings::{
-    Batches, Bodies, Burst, Function, Input, Requests, STANDARD_RECEIVE_RATE, Scaling, Settings,
-    Sink, Tables,
+    Batches, Bodies, Burst, Function, Input, MESSAGES_MAX, NEAR_MESSAGES, Requests,
+    STANDARD_RECEIVE_RATE, Scaling, Settings, Sink, Tables,
 };
 pub use shape::Shape;
 pub use usage::Usage;

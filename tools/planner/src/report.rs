@@ -360,7 +360,7 @@ fn named(settings: &Settings) -> Vec<Setting> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::planner::plan;
+    use crate::plan;
 
     #[test]
     fn the_record_of_a_plan_reads_as_it_was_written() {

@@ -4,6 +4,11 @@
 //! 21 minutes. Its configuration is in its repository, `kurtismash/aws-serverless-unique-event-aggregator` (081be89,
 //! June 2024), and in the article about it: <https://medium.com/@nooptech/serverless-event-aggregation-with-aws-lambda-and-dynamodb-96fe1a742a81>.
 
+use super::costs::dollars;
+use super::engine::plan;
+use super::plan::Plan;
+use super::prices::Prices;
+use super::report::duration;
 use super::settings::{
     Batches, Bodies, Function, Input, Requests, Scaling, Settings, Sink, Tables,
 };
@@ -124,10 +129,61 @@ pub fn ours() -> Vec<(String, Settings)> {
     all
 }
 
+/// Returns the published run beside a plan of it, and beside what this service's defaults do with its messages, as text.
+pub fn comparison(planned: &Plan, prices: &Prices) -> String {
+    let mut lines = vec![
+        "the published run: 1.2 million messages, dormant, a warmed table, one index key a batch\n"
+            .to_owned(),
+        "| | published | planned | off |\n|---|---:|---:|---:|".to_owned(),
+    ];
+    for (name, published, planned) in [
+        ("batches", BATCHES as f64, planned.batches as f64),
+        ("full batches", FULL as f64, planned.full as f64),
+        (
+            "all done, minutes",
+            DONE_SECS / 60.0,
+            planned.drained_secs / 60.0,
+        ),
+    ] {
+        let off = (planned / published - 1.0) * 100.0;
+        lines.push(format!(
+            "| {name} | {published} | {planned:.1} | {off:+.1} % |"
+        ));
+    }
+    lines.push(String::new());
+    lines.extend(NOTES.iter().map(|note| format!("- {note}")));
+    lines.push("\nthe same messages with this service's defaults\n".to_owned());
+    lines.push(
+        "| | batches | full | taken | delivered | drained | aggregators | $ | held up longest by |"
+            .to_owned(),
+    );
+    lines.push("|---|---:|---:|---:|---:|---:|---:|---:|---|".to_owned());
+    let rows = ours().into_iter();
+    lines.extend(rows.map(|(name, settings)| row(&name, &settings, prices)));
+    lines.join("\n") + "\n"
+}
+
+fn row(name: &str, settings: &Settings, prices: &Prices) -> String {
+    let plan = plan(settings);
+    let binds = plan.binds().map_or_else(
+        || "nothing".to_owned(),
+        |(limit, percent)| format!("{limit}, {percent:.0} %"),
+    );
+    format!(
+        "| {name} | {} | {} | {} | {} | {} | {} | {:.2} | {binds} |",
+        plan.batches,
+        plan.full,
+        duration(plan.claimed_secs),
+        duration(plan.delivered_secs),
+        duration(plan.drained_secs),
+        plan.aggregators_most,
+        dollars(&plan, settings, prices)
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::planner::plan;
 
     fn within_a_tenth(got: f64, published: f64) -> bool {
         (got / published - 1.0).abs() <= 0.1

@@ -1,13 +1,16 @@
 //! Finds the cheapest settings that keep conditions like `drain < 5m`.
 
-use std::fmt;
+use std::fmt::{self, Write};
 use std::str::FromStr;
 use std::thread;
 
-use super::costs::{costs, total};
+use protocol::text::counted;
+
+use super::costs::dollars;
 use super::engine::plan;
 use super::plan::Plan;
 use super::prices::Prices;
+use super::report::duration;
 use super::settings::{Bodies, Scaling, Settings};
 
 /// What a search tries: every combination of these. A setting that is not here stays as it is given.
@@ -248,12 +251,62 @@ pub fn all(settings: &Settings, prices: &Prices) -> Vec<Found> {
 fn try_out(settings: &Settings, prices: &Prices, choice: Choice) -> Found {
     let settings = choice.applied_to(settings);
     let plan = plan(&settings);
-    let dollars = total(&costs(&plan.usage, &settings, prices, plan.unique));
+    let dollars = dollars(&plan, &settings, prices);
     Found {
         choice,
         settings,
         plan,
         dollars,
+    }
+}
+
+/// Settings that a text shows, at most.
+const FOUND_SHOWN: usize = 5;
+
+/// Returns the cheapest settings that keep the conditions, as text.
+///
+/// # Errors
+/// None does: the text has the settings that drain first.
+pub fn cheapest(
+    settings: &Settings,
+    prices: &Prices,
+    conditions: &Conditions,
+) -> Result<String, String> {
+    let all = all(settings, prices);
+    let keeps = |each: &&Found| conditions.hold(&each.plan, each.dollars);
+    let found: Vec<&Found> = all.iter().filter(keeps).collect();
+    let tried = counted(all.len(), "setting");
+    if found.is_empty() {
+        let first = all
+            .iter()
+            .min_by(|a, b| a.plan.drained_secs.total_cmp(&b.plan.drained_secs));
+        return Err(format!(
+            "none of {tried} keeps the conditions; the one that drains first:\n{}",
+            first.map(Found::to_string).unwrap_or_default()
+        ));
+    }
+    let mut text = format!(
+        "{} of {tried} keep the conditions; the cheapest:\n",
+        found.len()
+    );
+    for each in found.into_iter().take(FOUND_SHOWN) {
+        let _ = write!(text, "{each}");
+    }
+    text += "LockTableCapacity stays as given, because AWS's price for it is not known here\n";
+    Ok(text)
+}
+
+/// Two lines: the figures, and the settings.
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "${:.3}, drained after {}, {}\n  {}",
+            self.dollars,
+            duration(self.plan.drained_secs),
+            counted(self.plan.batches, "batch"),
+            self.choice
+        )
     }
 }
 

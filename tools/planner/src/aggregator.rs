@@ -10,12 +10,9 @@ use super::batches::{BatchId, Flushed};
 use super::environments::end_of_invocation;
 use super::limit::Limit;
 use super::queue::{Cohort, push, totals};
-use super::settings::Bodies;
+use super::settings::{Bodies, NEAR_MESSAGES};
 use super::usage::Sizes;
 use super::world::{Event, Invocation, STEP_ITEMS, World};
-
-/// About half of the duplicates of a burst come at most this many messages after their original.
-const NEAR_MESSAGES: f64 = crate::NEAR_MESSAGES as f64;
 
 impl World {
     /// Returns the seconds of one message: of CPU, or of requests with as many in flight as may be.
@@ -31,7 +28,8 @@ impl World {
     /// invocation nor in an open batch of its environment. Half of the duplicates come soon after their originals.
     pub(super) fn unknown_share(&self, count: u64, environment: usize) -> f64 {
         let gatherers = self.mapping.gatherers.len().max(1) as f64;
-        let together = (1.0 - NEAR_MESSAGES / 2.0 / count.max(1) as f64).max(0.0) / gatherers;
+        let together =
+            (1.0 - NEAR_MESSAGES as f64 / 2.0 / count.max(1) as f64).max(0.0) / gatherers;
         let elsewhere = 1.0 - 1.0 / self.environments.count().max(1) as f64;
         let open: u64 = self
             .batches

@@ -1,26 +1,21 @@
 //! What a burst costs, by purpose.
 
-use std::time::Duration;
-
 use protocol::limits::{CHUNK_CLAIM_RETENTION, CHUNK_RETENTION};
 
-use super::prices::Prices;
+use super::plan::Plan;
+use super::prices::{MILLION, Prices, gb_months};
 use super::settings::{Function, Settings};
 use super::usage::Usage;
 use crate::record::Cost;
 
-const MILLION: f64 = 1e6;
-const GB: f64 = 1_073_741_824.0;
-const MONTH_SECS: f64 = 730.0 * 3_600.0;
 const HOUR_SECS: f64 = 3_600.0;
 
 /// Returns what a burst of so many unique events costs, by purpose. Purposes that cost nothing are absent.
 pub fn costs(usage: &Usage, settings: &Settings, prices: &Prices, unique: u64) -> Vec<Cost> {
     let writes = |units: f64| units * prices.dynamodb_million_write_units.dollars / MILLION;
-    let storage = |bytes: f64, time: Duration| bytes / GB * time.as_secs_f64() / MONTH_SECS;
-    let in_tables = storage(usage.chunk_bytes_table, CHUNK_RETENTION)
-        + storage(usage.claim_bytes, CHUNK_CLAIM_RETENTION);
-    let in_s3 = storage(usage.chunk_bytes_s3, CHUNK_RETENTION);
+    let in_tables = gb_months(usage.chunk_bytes_table, CHUNK_RETENTION)
+        + gb_months(usage.claim_bytes, CHUNK_CLAIM_RETENTION);
+    let in_s3 = gb_months(usage.chunk_bytes_s3, CHUNK_RETENTION);
     let requests = prices.lambda_million_requests.dollars / MILLION;
     let function = |function: &Function, secs: f64, invocations: f64| {
         let gb_secs = secs * function.memory_mb as f64 / 1_024.0;
@@ -105,6 +100,11 @@ pub fn costs(usage: &Usage, settings: &Settings, prices: &Prices, unique: u64) -
 /// Rounds dollars to millionths: what is less is not paid.
 fn micros(dollars: f64) -> f64 {
     (dollars * 1e6).round() / 1e6
+}
+
+/// Returns what a planned burst costs, in dollars.
+pub fn dollars(plan: &Plan, settings: &Settings, prices: &Prices) -> f64 {
+    total(&costs(&plan.usage, settings, prices, plan.unique))
 }
 
 /// Returns the sum of costs, in dollars.

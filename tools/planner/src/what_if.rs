@@ -1,7 +1,10 @@
 //! What doubling each limit by itself would change.
 
+use super::costs::dollars;
 use super::engine::plan;
 use super::plan::Plan;
+use super::prices::Prices;
+use super::report::duration;
 use super::settings::{Scaling, Settings};
 use super::shape::Shape;
 
@@ -124,6 +127,35 @@ pub fn what_if(settings: &Settings) -> Vec<Doubled> {
         })
     };
     CHANGES.iter().filter_map(doubled).collect()
+}
+
+/// Returns what doubling each limit changes, as a table. `before` is the plan of these settings as they are.
+pub fn table(settings: &Settings, before: &Plan, prices: &Prices) -> String {
+    let base = dollars(before, settings, prices);
+    let mut text = format!(
+        "what if     {:<33} {:>19} {:>16} {:>16} {:>9} {:>9}\n",
+        "a limit were doubled", "from, to", "taken", "drained", "batches", "price, $"
+    );
+    text += &format!(
+        "            {:<33} {:>19} {:>16} {:>16} {:>9} {base:>9.3}\n",
+        "as it is",
+        "",
+        duration(before.claimed_secs),
+        duration(before.drained_secs),
+        before.batches
+    );
+    for each in what_if(settings) {
+        text += &format!(
+            "            {:<33} {:>19} {:>16} {:>16} {:>9} {:>9.3}\n",
+            each.name,
+            format!("{}, {}", each.from, each.to),
+            duration(each.plan.claimed_secs),
+            duration(each.plan.drained_secs),
+            each.plan.batches,
+            dollars(&each.plan, &each.settings, prices)
+        );
+    }
+    text
 }
 
 #[cfg(test)]

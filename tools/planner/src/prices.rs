@@ -1,6 +1,19 @@
 //! List prices, from a file: the one of this crate, `prices.json`, or another of the same form.
 
+use std::time::Duration;
+
 use serde::Deserialize;
+
+/// The number of units, requests or events to which a price refers.
+pub const MILLION: f64 = 1e6;
+
+const GB: f64 = 1_073_741_824.0;
+const MONTH_SECS: f64 = 730.0 * 3_600.0;
+
+/// Returns the GB-months of bytes that are kept for this time. A GB is 2^30 bytes, and a month has 730 hours.
+pub fn gb_months(bytes: f64, time: Duration) -> f64 {
+    bytes / GB * time.as_secs_f64() / MONTH_SECS
+}
 
 /// Prices of one region.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -55,7 +68,7 @@ pub enum PricesError {
 impl Prices {
     /// Returns the prices of this crate's file.
     pub fn us_east_1() -> Prices {
-        let prices = Prices::from_json(include_str!("prices.json"));
+        let prices = Prices::from_json(include_str!("../prices.json"));
         prices.expect("the price file of this crate is checked by a test")
     }
 
@@ -115,7 +128,7 @@ mod tests {
 
     #[test]
     fn a_file_without_a_price_or_with_a_negative_one_is_refused() {
-        let text = include_str!("prices.json");
+        let text = include_str!("../prices.json");
         let missing = Prices::from_json(&text.replace("s3_gb_month", "s3_gb_year")).unwrap_err();
         assert!(
             missing

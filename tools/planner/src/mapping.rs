@@ -174,7 +174,7 @@ impl Mapping {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::planner::settings::Settings;
+    use crate::settings::Settings;
 
     fn mapping(scaling: Scaling, size_bytes: u64) -> Mapping {
         let mut mapping = Mapping::new(

@@ -1,7 +1,7 @@
 //! Times of minutes as texts, in the terminal and in reports.
 
 /// Returns a time of 100 s or more as minutes and seconds, such as `12 min 36 s`; [`None`] if it is shorter.
-pub(crate) fn minutes(secs: f64) -> Option<String> {
+pub fn minutes(secs: f64) -> Option<String> {
     // Also 99.96 s, which would read `100 s`.
     if secs < 99.95 {
         return None;
