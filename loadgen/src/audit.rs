@@ -35,8 +35,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Receiver;
 
-use crate::body::Content;
-use crate::workload::Workload;
+use crate::workload::{Content, Workload};
 use check::{EventLine, Finding, Place, Problem};
 pub use error::AuditError;
 use layout::Elsewhere;

@@ -33,7 +33,6 @@
 
 mod arrivals;
 mod audit;
-mod body;
 mod deliveries;
 mod delivery_times;
 mod latency;

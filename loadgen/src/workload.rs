@@ -9,6 +9,7 @@
 //! other message is a *repeat* of an earlier original. An event has one body, or two: then some of its
 //! repeats have the *changed* body.
 
+mod body;
 mod duplicates;
 mod error;
 mod limits;
@@ -19,7 +20,8 @@ mod tests;
 
 use serde::{Deserialize, Serialize};
 
-use crate::body::{Content, Frame};
+pub(crate) use body::Content;
+use body::Frame;
 pub use duplicates::{Duplicates, DuplicatesError};
 pub use error::WorkloadError;
 pub use limits::{BODY_BYTES_MAX, MESSAGES_MAX, NEAR_MESSAGES, NEXT_MESSAGES, SKEW_MAX};

@@ -3,9 +3,8 @@
 //! Several threads check lines. Whether an event was delivered before is decided afterwards, in the order of the lines.
 
 use super::line::{self, Corruption, Envelope, Format};
-use crate::body::Content;
 use crate::mix::mix;
-use crate::workload::Workload;
+use crate::workload::{Content, Workload};
 
 /// The place of a file among the delivered ones.
 #[derive(Clone, Debug)]

@@ -67,9 +67,8 @@ impl Ledger {
 mod tests {
     use super::*;
     use crate::audit::ledger::entry::Surplus;
-    use crate::body::Content;
     use crate::mix::mix;
-    use crate::workload::{Duplicates, WorkloadConfig};
+    use crate::workload::{Content, Duplicates, WorkloadConfig};
 
     fn workload(messages: u64, duplicates: &str) -> Workload {
         let duplicates: Duplicates = duplicates.parse().unwrap();

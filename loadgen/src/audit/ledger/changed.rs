@@ -1,7 +1,6 @@
 //! The events that have two bodies.
 
-use crate::body::Content;
-use crate::workload::Workload;
+use crate::workload::{Content, Workload};
 
 /// The events that have two bodies, by number: 16 bytes for each.
 pub(super) struct Changed(Vec<ChangedEvent>);

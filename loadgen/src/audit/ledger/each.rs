@@ -9,8 +9,7 @@ use std::collections::{BTreeMap, HashSet};
 use super::bits::Bits;
 use super::changed::Changed;
 use super::entry::{Delivery, Entry, Surplus};
-use crate::body::Content;
-use crate::workload::Workload;
+use crate::workload::{Content, Workload};
 
 /// The number of events whose slots are found together.
 const BLOCK: usize = 64;

@@ -1,6 +1,6 @@
 //! A delivery, and what is wrong with it.
 
-use crate::body::Content;
+use crate::workload::Content;
 
 /// A delivery of an event.
 #[derive(Clone, Copy, Debug)]

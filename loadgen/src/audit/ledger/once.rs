@@ -3,8 +3,7 @@
 use super::bits::Bits;
 use super::changed::Changed;
 use super::entry::{Delivery, Entry, Surplus};
-use crate::body::Content;
-use crate::workload::Workload;
+use crate::workload::{Content, Workload};
 
 /// Which events were delivered: a bit for each, and 16 bytes for each event with two bodies.
 pub(super) struct Once {

@@ -13,8 +13,8 @@
 //! Bodies must be cheap: one machine renders a million of them, runs the service, and renders them
 //! again for the audit. So numbers are formatted by hand, and words are copied eight bytes at a time.
 
+use super::sizes::Sizes;
 use crate::mix::{mix, skewed_below};
-use crate::workload::Sizes;
 
 /// The 256 words of `pad`, of at most seven letters: a word and a space fit a stride.
 const WORDS: &str = "\
