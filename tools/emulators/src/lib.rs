@@ -98,6 +98,11 @@
 
 #![warn(missing_docs)]
 
+/// Compiles and runs the example of the page.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod counter;
 #[cfg(feature = "dynamodb")]
 pub mod dynamodb;
