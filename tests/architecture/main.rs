@@ -2,6 +2,7 @@
 
 mod circles;
 mod files;
+mod folders;
 mod imports;
 
 mod links;

@@ -1,0 +1,35 @@
+//! Checks that ARCHITECTURE.md names every folder of the repository.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use crate::files::{read, root};
+
+/// Folders that git ignores.
+const BUILT: [&str; 3] = ["dist", "node_modules", "target"];
+
+/// Returns the folders in a folder, by its path from the root.
+fn folders(path: &str) -> BTreeSet<String> {
+    let entries = fs::read_dir(root().join(path)).expect("a folder can be read");
+    let folders = entries.filter_map(|entry| {
+        let entry = entry.expect("an entry can be read");
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let is_ours = !name.starts_with('.') && !BUILT.contains(&name.as_str());
+        (is_ours && entry.path().is_dir()).then_some(name)
+    });
+    folders.collect()
+}
+
+#[test]
+fn the_map_has_every_folder() {
+    let text = read("ARCHITECTURE.md");
+    let (_, map) = text.split_once("\n## Folders\n").expect("the map");
+    let rows = map.lines().filter_map(|line| line.strip_prefix("| [`"));
+    let named = rows.filter_map(|row| row.split_once('`'));
+    let named: BTreeSet<String> = named.map(|(name, _)| name.to_owned()).collect();
+    assert_eq!(folders(""), named);
+    for tool in folders("tools") {
+        let link = format!("[`{tool}`](tools/{tool})");
+        assert!(map.contains(&link), "ARCHITECTURE.md: {link}");
+    }
+}
