@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use protocol::time::Timestamp;
 
-use crate::verdict::EventState;
+use crate::event_state::EventState;
 
 /// Where a message comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub enum Origin {
 
 /// What to do with a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum Decision {
     /// Send it to the input queue, and delete it here.
     Redrive,
     /// Its event was delivered after all, with this body.
@@ -36,22 +36,22 @@ pub enum Fate {
     Notice,
 }
 
-impl Fate {
-    /// Returns the fate in words.
+impl Decision {
+    /// Returns the decision in words.
     pub fn words(self) -> &'static str {
         match self {
-            Fate::Redrive => "redrive",
-            Fate::Delivered => "left: delivered after all",
-            Fate::OtherDelivered => {
+            Decision::Redrive => "redrive",
+            Decision::Delivered => "left: delivered after all",
+            Decision::OtherDelivered => {
                 "left: another body of this id was delivered, and this one was not"
             }
-            Fate::Rejected => {
+            Decision::Rejected => {
                 "left: rejected by the sink with this body; `batchctl rejects` lists and redrives it"
             }
-            Fate::Live => "left: claimed, its batch is not complete",
-            Fate::Unclear => "left: it may have been delivered; look for it at the sink",
-            Fate::Repeated => "left: the same event is redriven already",
-            Fate::Notice => "left: a notice about a lost chunk",
+            Decision::Live => "left: claimed, its batch is not complete",
+            Decision::Unclear => "left: it may have been delivered; look for it at the sink",
+            Decision::Repeated => "left: the same event is redriven already",
+            Decision::Notice => "left: a notice about a lost chunk",
         }
     }
 }
@@ -65,29 +65,29 @@ pub fn decide(
     age: Option<Duration>,
     dedup_window: Duration,
     although_unclear: bool,
-) -> Fate {
+) -> Decision {
     let unclear = match although_unclear {
-        true => Fate::Redrive,
-        false => Fate::Unclear,
+        true => Decision::Redrive,
+        false => Decision::Unclear,
     };
     match (state, origin) {
-        (EventState::Delivered, _) if same_body => Fate::Delivered,
-        (EventState::Delivered, _) => Fate::OtherDelivered,
+        (EventState::Delivered, _) if same_body => Decision::Delivered,
+        (EventState::Delivered, _) => Decision::OtherDelivered,
         // Sent again as it is, it would be rejected again, unless the sink was changed. The reject list has it.
-        (EventState::Rejected, _) if same_body => Fate::Rejected,
-        (EventState::Rejected, _) => Fate::Redrive,
-        (EventState::Live, _) => Fate::Live,
+        (EventState::Rejected, _) if same_body => Decision::Rejected,
+        (EventState::Rejected, _) => Decision::Redrive,
+        (EventState::Live, _) => Decision::Live,
         // Its claim has ended without a delivery.
-        (EventState::Orphan, _) => Fate::Redrive,
+        (EventState::Orphan, _) => Decision::Redrive,
         // The service put it into the quarantine because it did not deliver it.
-        (EventState::SetAside | EventState::Unknown, Origin::Quarantine) => Fate::Redrive,
+        (EventState::SetAside | EventState::Unknown, Origin::Quarantine) => Decision::Redrive,
         // A copy is in the quarantine, and redriven from there. With `message-id`, this one would be another event.
         (EventState::SetAside, Origin::DeadLetter) => unclear,
         // It was delivered once, and the quarantine or the dead-letter queue has another message of it, or this one.
         (EventState::Forgotten | EventState::Unclear, _) => unclear,
         // Within the window, the tombstone of a delivery would be there.
         (EventState::Unknown, Origin::DeadLetter) => match age {
-            Some(age) if age < dedup_window => Fate::Redrive,
+            Some(age) if age < dedup_window => Decision::Redrive,
             Some(_) | None => unclear,
         },
     }
@@ -104,7 +104,7 @@ mod tests {
 
     const WINDOW: Duration = Duration::from_secs(3_600);
 
-    fn fate(origin: Origin, state: EventState, age_secs: u64) -> Fate {
+    fn decision(origin: Origin, state: EventState, age_secs: u64) -> Decision {
         let age = Some(Duration::from_secs(age_secs));
         decide(origin, state, true, age, WINDOW, false)
     }
@@ -112,37 +112,52 @@ mod tests {
     #[test]
     fn another_body_of_a_delivered_id_is_told_from_the_delivered_one_and_of_a_rejected_one_redriven()
      {
-        let fate = |state, same_body| {
+        let decision = |state, same_body| {
             [Origin::DeadLetter, Origin::Quarantine]
                 .map(|origin| decide(origin, state, same_body, None, WINDOW, false))
         };
-        assert_eq!(fate(EventState::Delivered, true), [Fate::Delivered; 2]);
         assert_eq!(
-            fate(EventState::Delivered, false),
-            [Fate::OtherDelivered; 2]
+            decision(EventState::Delivered, true),
+            [Decision::Delivered; 2]
         );
-        assert_ne!(Fate::Delivered.words(), Fate::OtherDelivered.words());
-        assert_eq!(fate(EventState::Rejected, true), [Fate::Rejected; 2]);
-        assert_eq!(fate(EventState::Rejected, false), [Fate::Redrive; 2]);
+        assert_eq!(
+            decision(EventState::Delivered, false),
+            [Decision::OtherDelivered; 2]
+        );
+        assert_ne!(
+            Decision::Delivered.words(),
+            Decision::OtherDelivered.words()
+        );
+        assert_eq!(
+            decision(EventState::Rejected, true),
+            [Decision::Rejected; 2]
+        );
+        assert_eq!(
+            decision(EventState::Rejected, false),
+            [Decision::Redrive; 2]
+        );
     }
 
     #[test]
     fn what_was_delivered_or_is_claimed_is_left() {
         for origin in [Origin::DeadLetter, Origin::Quarantine] {
-            assert_eq!(fate(origin, EventState::Delivered, 5), Fate::Delivered);
-            assert_eq!(fate(origin, EventState::Live, 5), Fate::Live);
+            assert_eq!(
+                decision(origin, EventState::Delivered, 5),
+                Decision::Delivered
+            );
+            assert_eq!(decision(origin, EventState::Live, 5), Decision::Live);
             for although in [false, true] {
-                let fate = decide(origin, EventState::Delivered, true, None, WINDOW, although);
-                assert_eq!(fate, Fate::Delivered, "on demand neither");
+                let decision = decide(origin, EventState::Delivered, true, None, WINDOW, although);
+                assert_eq!(decision, Decision::Delivered, "on demand neither");
             }
         }
     }
 
     #[test]
     fn a_dead_letter_that_was_never_claimed_is_redriven_within_the_window() {
-        let fate = |secs| fate(Origin::DeadLetter, EventState::Unknown, secs);
-        assert_eq!(fate(3_599), Fate::Redrive);
-        assert_eq!(fate(3_600), Fate::Unclear);
+        let decision = |secs| decision(Origin::DeadLetter, EventState::Unknown, secs);
+        assert_eq!(decision(3_599), Decision::Redrive);
+        assert_eq!(decision(3_600), Decision::Unclear);
         let unknown = decide(
             Origin::DeadLetter,
             EventState::Unknown,
@@ -151,7 +166,7 @@ mod tests {
             WINDOW,
             false,
         );
-        assert_eq!(unknown, Fate::Unclear);
+        assert_eq!(unknown, Decision::Unclear);
         let demanded = decide(
             Origin::DeadLetter,
             EventState::Unknown,
@@ -160,22 +175,22 @@ mod tests {
             WINDOW,
             true,
         );
-        assert_eq!(demanded, Fate::Redrive);
+        assert_eq!(demanded, Decision::Redrive);
     }
 
     #[test]
     fn what_was_set_aside_is_redriven_from_the_quarantine_only() {
         assert_eq!(
-            fate(Origin::Quarantine, EventState::SetAside, 5),
-            Fate::Redrive
+            decision(Origin::Quarantine, EventState::SetAside, 5),
+            Decision::Redrive
         );
         assert_eq!(
-            fate(Origin::DeadLetter, EventState::SetAside, 5),
-            Fate::Unclear
+            decision(Origin::DeadLetter, EventState::SetAside, 5),
+            Decision::Unclear
         );
         assert_eq!(
-            fate(Origin::Quarantine, EventState::Unknown, 9_999),
-            Fate::Redrive
+            decision(Origin::Quarantine, EventState::Unknown, 9_999),
+            Decision::Redrive
         );
     }
 }

@@ -5,15 +5,15 @@ use protocol::claim::LockItem;
 use protocol::ids::EventId;
 use shared::ports::PortError;
 
+use crate::event_state::{Classification, classify};
 use crate::service::Service;
-use crate::verdict::{Verdict, judge};
 
 /// What the tables have about an event, and what it means.
 pub struct LookedUp {
     pub item: Option<LockItem>,
     /// The record of the batch that the item names, or that released it.
     pub record: Option<BatchRecord>,
-    pub verdict: Verdict,
+    pub classification: Classification,
 }
 
 /// Reads the lock item of an event, and the record of its batch, with strong consistency.
@@ -30,7 +30,7 @@ pub async fn look_up(service: &Service, id: &EventId) -> Result<LookedUp, PortEr
         Some((batch, _)) => service.record(batch).await?,
         None => None,
     };
-    let verdict = judge(
+    let classification = classify(
         item.as_ref(),
         seat,
         record.as_ref(),
@@ -40,6 +40,6 @@ pub async fn look_up(service: &Service, id: &EventId) -> Result<LookedUp, PortEr
     Ok(LookedUp {
         item,
         record,
-        verdict,
+        classification,
     })
 }

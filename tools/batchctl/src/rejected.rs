@@ -2,11 +2,11 @@
 
 use protocol::ids::{BatchId, Seq};
 
-use crate::verdict::{EventState, Verdict};
+use crate::event_state::{Classification, EventState};
 
 /// What to do with a rejected event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum Decision {
     /// Send its body to the input queue.
     Redrive,
     /// It was delivered since, by another message.
@@ -29,22 +29,22 @@ pub enum Fate {
     OtherEvent,
 }
 
-impl Fate {
-    /// Returns the fate in words.
+impl Decision {
+    /// Returns the decision in words.
     pub fn words(self) -> &'static str {
         match self {
-            Fate::Redrive => "redrive",
-            Fate::Delivered => "left: delivered since, by another message",
-            Fate::Live => "left: claimed again, its batch is not complete",
-            Fate::Again => "left: claimed again, and rejected again",
-            Fate::SetAside => "left: claimed again, and now in the quarantine",
-            Fate::TakenForDelivered => {
+            Decision::Redrive => "redrive",
+            Decision::Delivered => "left: delivered since, by another message",
+            Decision::Live => "left: claimed again, its batch is not complete",
+            Decision::Again => "left: claimed again, and rejected again",
+            Decision::SetAside => "left: claimed again, and now in the quarantine",
+            Decision::TakenForDelivered => {
                 "left: an earlier version remembers it as delivered; forget it first"
             }
-            Fate::Unclear => "left: it may have been delivered since; look for it at the sink",
-            Fate::Repeated => "left: the same event is redriven already",
-            Fate::NoBody => "left: its body cannot be had",
-            Fate::OtherEvent => {
+            Decision::Unclear => "left: it may have been delivered since; look for it at the sink",
+            Decision::Repeated => "left: the same event is redriven already",
+            Decision::NoBody => "left: its body cannot be had",
+            Decision::OtherEvent => {
                 "left: sent again, it would be another event; its id needs more than its body, or another queue"
             }
         }
@@ -53,18 +53,18 @@ impl Fate {
 
 /// Returns what to do with an event that was rejected in `seat`. `found` is what the tables say about it now. `although_unclear` is an
 /// operator's word that it was not delivered since.
-pub fn decide(seat: (BatchId, Seq), found: &Verdict, although_unclear: bool) -> Fate {
+pub fn decide(seat: (BatchId, Seq), found: &Classification, although_unclear: bool) -> Decision {
     let is_same = found.seat == Some(seat);
     match found.state {
-        EventState::Rejected if is_same => Fate::Redrive,
-        EventState::Rejected => Fate::Again,
-        EventState::Delivered | EventState::Forgotten if is_same => Fate::TakenForDelivered,
-        EventState::Delivered | EventState::Forgotten => Fate::Delivered,
+        EventState::Rejected if is_same => Decision::Redrive,
+        EventState::Rejected => Decision::Again,
+        EventState::Delivered | EventState::Forgotten if is_same => Decision::TakenForDelivered,
+        EventState::Delivered | EventState::Forgotten => Decision::Delivered,
         // The message of an orphan was not acknowledged, and comes back.
-        EventState::Live | EventState::Orphan => Fate::Live,
-        EventState::SetAside => Fate::SetAside,
-        EventState::Unclear | EventState::Unknown if although_unclear => Fate::Redrive,
-        EventState::Unclear | EventState::Unknown => Fate::Unclear,
+        EventState::Live | EventState::Orphan => Decision::Live,
+        EventState::SetAside => Decision::SetAside,
+        EventState::Unclear | EventState::Unknown if although_unclear => Decision::Redrive,
+        EventState::Unclear | EventState::Unknown => Decision::Unclear,
     }
 }
 
@@ -74,9 +74,9 @@ mod tests {
 
     const SEATS: [Seq; 2] = [3, 4];
 
-    fn fate(state: EventState, seq: Seq, although: bool) -> Fate {
+    fn decision(state: EventState, seq: Seq, although: bool) -> Decision {
         let batch: BatchId = "0190163d-8694-739b-aea5-966c26f8ad91".parse().unwrap();
-        let found = Verdict {
+        let found = Classification {
             state,
             seat: Some((batch, seq)),
             parts: Vec::new(),
@@ -90,15 +90,24 @@ mod tests {
     fn only_an_event_whose_item_still_has_the_rejected_seat_is_redriven() {
         let [own, other] = SEATS;
         for although in [false, true] {
-            assert_eq!(fate(EventState::Rejected, own, although), Fate::Redrive);
-            assert_eq!(fate(EventState::Rejected, other, although), Fate::Again);
+            assert_eq!(
+                decision(EventState::Rejected, own, although),
+                Decision::Redrive
+            );
+            assert_eq!(
+                decision(EventState::Rejected, other, although),
+                Decision::Again
+            );
             for seq in SEATS {
-                assert_eq!(fate(EventState::Live, seq, although), Fate::Live);
-                assert_eq!(fate(EventState::SetAside, seq, although), Fate::SetAside);
+                assert_eq!(decision(EventState::Live, seq, although), Decision::Live);
+                assert_eq!(
+                    decision(EventState::SetAside, seq, although),
+                    Decision::SetAside
+                );
             }
             for state in [EventState::Delivered, EventState::Forgotten] {
-                assert_eq!(fate(state, other, although), Fate::Delivered);
-                assert_eq!(fate(state, own, although), Fate::TakenForDelivered);
+                assert_eq!(decision(state, other, although), Decision::Delivered);
+                assert_eq!(decision(state, own, although), Decision::TakenForDelivered);
             }
         }
     }
@@ -106,8 +115,8 @@ mod tests {
     #[test]
     fn what_is_not_remembered_is_redriven_on_demand_only() {
         for state in [EventState::Unknown, EventState::Unclear] {
-            assert_eq!(fate(state, SEATS[0], false), Fate::Unclear);
-            assert_eq!(fate(state, SEATS[0], true), Fate::Redrive);
+            assert_eq!(decision(state, SEATS[0], false), Decision::Unclear);
+            assert_eq!(decision(state, SEATS[0], true), Decision::Redrive);
         }
     }
 }

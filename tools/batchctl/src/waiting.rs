@@ -157,8 +157,8 @@ async fn behind(service: &Service, record: &BatchRecord) -> Result<Option<PartId
         return Ok(None);
     };
     let of_holder = service.record(holder.batch).await?;
-    let fate = holder_resolution(holder, sequence.last, of_holder.as_ref());
-    Ok((fate == HolderResolution::Waiting).then_some(holder))
+    let resolution = holder_resolution(holder, sequence.last, of_holder.as_ref());
+    Ok((resolution == HolderResolution::Waiting).then_some(holder))
 }
 
 /// Returns what a batch waits for. `None` if it is complete, in error or being processed, or waits for nothing but its ticket.

@@ -12,12 +12,12 @@ use serde::Serialize;
 
 use super::views::status_word;
 use crate::event_ids::EventArgs;
+use crate::event_state::EventState;
 use crate::events::{LookedUp, look_up};
 use crate::failure::{Done, Failure};
 use crate::outcome::Output;
 use crate::service::Service;
 use crate::times::with_distance;
-use crate::verdict::EventState;
 
 /// The state of an event that was delivered, for a message with another body.
 const OTHER_DELIVERED: &str =
@@ -91,7 +91,7 @@ impl Found {
         let LookedUp {
             item,
             record,
-            verdict,
+            classification,
         } = looked_up;
         let chunk = item.as_ref().and_then(|item| match item.state {
             LockState::InChunk { chunk, .. } => Some(chunk),
@@ -99,17 +99,17 @@ impl Found {
         });
         Found {
             event_id,
-            state: verdict.state,
+            state: classification.state,
             same_body: None,
             sqs_message_id: item.as_ref().map(|item| item.sqs_message_id.to_string()),
-            batch_id: verdict.seat.map(|(batch, _)| batch.to_string()),
+            batch_id: classification.seat.map(|(batch, _)| batch.to_string()),
             batch_status: record.as_ref().map(|record| status_word(record.status)),
             batch_error: record.as_ref().and_then(|record| record.error.clone()),
-            seq: verdict.seat.map(|(_, seq)| seq),
+            seq: classification.seat.map(|(_, seq)| seq),
             chunk,
-            parts: verdict.parts.clone(),
-            delivered_at: verdict.delivered_at,
-            remembered_until: verdict.until,
+            parts: classification.parts.clone(),
+            delivered_at: classification.delivered_at,
+            remembered_until: classification.until,
             past_deliveries: item.as_ref().map_or(0, |item| item.past.len()),
             now,
         }

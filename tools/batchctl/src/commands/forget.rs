@@ -9,11 +9,11 @@ use shared::aws::BatchSummary;
 
 use crate::change::{ChangeArgs, note};
 use crate::event_ids::EventArgs;
+use crate::event_state::EventState;
 use crate::events::look_up;
 use crate::failure::{Done, Failure};
 use crate::outcome::Output;
 use crate::service::Service;
-use crate::verdict::EventState;
 
 #[derive(Args)]
 pub struct ForgetArgs {
@@ -48,13 +48,16 @@ pub async fn run(service: &Service, args: &ForgetArgs, output: Output) -> Result
         let words = EventState::Unknown.words();
         return Err(Failure::NotFound(format!("event `{id}`: {words}")));
     };
-    if let Some(refusal) = refusal(found.verdict.state, args.although_unclear) {
+    if let Some(refusal) = refusal(found.classification.state, args.although_unclear) {
         return Err(Failure::Refused(format!("event `{id}`: {refusal}")));
     }
     let mut forgotten = Forgotten {
         event_id: id.clone(),
-        state: found.verdict.state,
-        batch_id: found.verdict.seat.map(|(batch, _)| batch.to_string()),
+        state: found.classification.state,
+        batch_id: found
+            .classification
+            .seat
+            .map(|(batch, _)| batch.to_string()),
         done: false,
         hint: args.change.hint(),
     };

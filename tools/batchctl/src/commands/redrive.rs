@@ -15,7 +15,7 @@ use shared::expression::Expression;
 use shared::message_attributes::AttributeMap;
 use shared::quarantine_attributes::{EVENT_ID, REASON, SOURCE, of_producer};
 
-use crate::dead_letter::{Fate, Origin, age, decide};
+use crate::dead_letter::{Decision, Origin, age, decide};
 use crate::event_ids::EventIds;
 use crate::events::look_up;
 use crate::failure::{Done, Failure};
@@ -221,14 +221,14 @@ impl Run<'_> {
 
     /// Decides about a message, and redrives it. Returns whether it is gone from its queue.
     async fn one(&mut self, message: &Received) -> Result<(Line, bool), Failure> {
-        let (id, fate) = self.fate(message).await?;
+        let (id, decision) = self.decision(message).await?;
         let line = |outcome: String| message.line(id.as_ref(), outcome);
-        if fate != Fate::Redrive {
-            return Ok((line(fate.words().to_owned()), false));
+        if decision != Decision::Redrive {
+            return Ok((line(decision.words().to_owned()), false));
         }
         if !self.args.yes {
             self.redriven.extend(id.clone());
-            return Ok((line(fate.words().to_owned()), false));
+            return Ok((line(decision.words().to_owned()), false));
         }
         let clock = &self.service.clock;
         clock.sleep(Duration::from_secs(1) / self.args.rate).await;
@@ -269,7 +269,7 @@ impl Run<'_> {
     }
 
     /// Returns the event of a message, and what to do with the message.
-    async fn fate(&self, message: &Received) -> Result<(Option<EventId>, Fate), Failure> {
+    async fn decision(&self, message: &Received) -> Result<(Option<EventId>, Decision), Failure> {
         let origin = match self.args.from {
             FromQueue::DeadLetters => Origin::DeadLetter,
             FromQueue::Quarantine => Origin::Quarantine,
@@ -278,7 +278,7 @@ impl Run<'_> {
             .attribute(EVENT_ID)
             .filter(|_| origin == Origin::Quarantine);
         if origin == Origin::Quarantine && named.is_none() && message.body.starts_with(NOTICE) {
-            return Ok((None, Fate::Notice));
+            return Ok((None, Decision::Notice));
         }
         let named = named.and_then(|id| EventId::try_from(id).ok());
         // A wrong `EVENT_ID` gives several events one id. Once it is fixed, the fixed id of such a message is its own.
@@ -292,10 +292,10 @@ impl Run<'_> {
         };
         // A message without an id was never claimed. What is wrong with it may be fixed by now.
         let Some(id) = id else {
-            return Ok((None, Fate::Redrive));
+            return Ok((None, Decision::Redrive));
         };
         if self.redriven.contains(&id) {
-            return Ok((Some(id), Fate::Repeated));
+            return Ok((Some(id), Decision::Repeated));
         }
         let found = look_up(self.service, &id).await?;
         let hash = BodyHash::of(message.body.as_bytes());
@@ -304,15 +304,15 @@ impl Run<'_> {
             .as_ref()
             .is_none_or(|item| item.body_hash == hash);
         let now: Timestamp = self.service.now();
-        let fate = decide(
+        let decision = decide(
             origin,
-            found.verdict.state,
+            found.classification.state,
             same_body,
             age(message.first_received_at, now),
             self.service.dedup_window,
             self.args.although_unclear,
         );
-        Ok((Some(id), fate))
+        Ok((Some(id), decision))
     }
 
     /// Returns the event id that the aggregator found in a message. SQS keeps the message id of a dead letter, but not that of

@@ -25,7 +25,7 @@ use crate::outcome::Output;
 use crate::ports::{MessageQueue, Sent};
 use crate::progress::Progress;
 use crate::reject_lists::{RejectLine, RejectLists};
-use crate::rejected::{Fate, decide};
+use crate::rejected::{Decision, decide};
 use crate::service::Service;
 use crate::table::{Table, cut};
 
@@ -147,7 +147,7 @@ pub async fn run(
         if let Some(redrive) = &mut redrive {
             redrive.batch(&record, &mut rejects).await?;
             let is_left =
-                |reject: &Rejected| reject.outcome.as_deref() == Some(Fate::Redrive.words());
+                |reject: &Rejected| reject.outcome.as_deref() == Some(Decision::Redrive.words());
             report.stopped = args.change.yes && rejects.iter().any(is_left);
         }
         report.rejects.extend(rejects);
@@ -283,11 +283,11 @@ impl Redrive<'_> {
     ) -> Result<(), Failure> {
         let mut wanted = Vec::new();
         for (index, reject) in rejects.iter_mut().enumerate() {
-            let fate = self.fate(record, reject).await?;
-            if fate == Fate::Redrive {
+            let decision = self.decision(record, reject).await?;
+            if decision == Decision::Redrive {
                 wanted.push(index);
             }
-            reject.outcome = Some(fate.words().to_owned());
+            reject.outcome = Some(decision.words().to_owned());
         }
         let Some(operator) = self.operator.clone().filter(|_| !wanted.is_empty()) else {
             return Ok(());
@@ -332,19 +332,23 @@ impl Redrive<'_> {
         }
     }
 
-    async fn fate(&mut self, record: &BatchRecord, reject: &Rejected) -> Result<Fate, Failure> {
+    async fn decision(
+        &mut self,
+        record: &BatchRecord,
+        reject: &Rejected,
+    ) -> Result<Decision, Failure> {
         let (Some(id), Some(body)) = (&reject.event_id, &reject.body) else {
-            return Ok(Fate::NoBody);
+            return Ok(Decision::NoBody);
         };
         let id = EventId::try_from(id.as_str())?;
         if self.redriven.contains(&id) {
-            return Ok(Fate::Repeated);
+            return Ok(Decision::Repeated);
         }
         let found = look_up(self.service, &id).await?;
         let seat = (record.batch_id, reject.seq);
-        let fate = decide(seat, &found.verdict, self.args.although_unclear);
-        if fate != Fate::Redrive {
-            return Ok(fate);
+        let decision = decide(seat, &found.classification, self.args.although_unclear);
+        if decision != Decision::Redrive {
+            return Ok(decision);
         }
         match self.ids.are_of_content() {
             true => {
@@ -352,17 +356,17 @@ impl Redrive<'_> {
                 // The id that SQS will give it does not matter, but there has to be one.
                 let again = self.ids.find(&self.input_arn, "redriven", body, attributes);
                 if again.ok().as_ref() != Some(&id) {
-                    return Ok(Fate::OtherEvent);
+                    return Ok(Decision::OtherEvent);
                 }
             }
             // SQS gives the message another id, so no lock item tells that it was redriven before.
             false if was_redriven(record) && !self.args.although_unclear => {
-                return Ok(Fate::Unclear);
+                return Ok(Decision::Unclear);
             }
             false => {}
         }
         self.redriven.insert(id);
-        Ok(Fate::Redrive)
+        Ok(Decision::Redrive)
     }
 }
 
@@ -475,12 +479,12 @@ mod tests {
             |redrives, done, outcomes: &[Option<&str>]| report(redrives, done, outcomes).ended();
         assert!(matches!(ended(false, false, &[]), Ok(Done::NotFound)));
         assert!(matches!(ended(false, false, &[None]), Ok(Done::Yes)));
-        let redrive = Some(Fate::Redrive.words());
+        let redrive = Some(Decision::Redrive.words());
         assert!(matches!(
             ended(true, false, &[redrive]),
             Ok(Done::OnlyShown)
         ));
-        let left = Some(Fate::Delivered.words());
+        let left = Some(Decision::Delivered.words());
         assert!(matches!(ended(true, true, &[left]), Ok(Done::NotFound)));
         let redriven = Some("redriven");
         assert!(matches!(

@@ -54,7 +54,7 @@ impl EventState {
 
 /// What the tables say about an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verdict {
+pub struct Classification {
     pub state: EventState,
     /// The batch and the seat of its claim. A tombstone of an earlier version does not name them.
     pub seat: Option<(BatchId, Seq)>,
@@ -68,14 +68,14 @@ pub struct Verdict {
 
 /// Returns what a lock item, and the record of its batch, say about its event. `seat` is that of the claim, or of the claim that
 /// became this tombstone. `dedup_window` is `DEDUP_WINDOW`.
-pub fn judge(
+pub fn classify(
     item: Option<&LockItem>,
     seat: Option<(BatchId, Seq)>,
     record: Option<&BatchRecord>,
     dedup_window: Duration,
     now: Timestamp,
-) -> Verdict {
-    let unknown = Verdict {
+) -> Classification {
+    let unknown = Classification {
         state: EventState::Unknown,
         seat: None,
         parts: Vec::new(),
@@ -91,12 +91,12 @@ pub fn judge(
     let Some((batch, seq)) = seat else {
         return unknown;
     };
-    let fate = seat_resolution(record, &item.state, dedup_window, now);
+    let resolution = seat_resolution(record, &item.state, dedup_window, now);
     let delivery = record.map(|record| delivery(record, seq));
     let (parts, delivered_at) = delivery.unwrap_or_default();
     // While a batch is not complete, a claim with its body counts as alive until it is released. Its seat may have ended.
     let ended = record.is_some_and(|record| role(record, seq) == Role::Leftover);
-    let (state, until) = match fate {
+    let (state, until) = match resolution {
         SeatResolution::Alive if ended => (EventState::Delivered, None),
         SeatResolution::Alive => (EventState::Live, None),
         SeatResolution::Delivered { until } => (remembered(until, now), Some(until)),
@@ -106,7 +106,7 @@ pub fn judge(
     };
     let was_delivered = matches!(state, EventState::Delivered | EventState::Forgotten);
     let is_in_part = was_delivered || state == EventState::Rejected;
-    Verdict {
+    Classification {
         state,
         seat: Some((batch, seq)),
         parts: if is_in_part { parts } else { Vec::new() },
@@ -123,14 +123,14 @@ fn of_tombstone(
     record: Option<&BatchRecord>,
     dedup_window: Duration,
     now: Timestamp,
-) -> Verdict {
+) -> Classification {
     let (parts, at) = match (record, seat) {
         (Some(record), Some((_, seq))) => delivery(record, seq),
         _ => Default::default(),
     };
     // A tombstone is written right after the delivery.
     let at = at.unwrap_or_else(|| expires_at.saturating_sub(dedup_window));
-    Verdict {
+    Classification {
         state: match (set_aside, seat) {
             (false, _) => remembered(expires_at, now),
             (true, Some((_, seq))) => not_delivered(record, seq),
@@ -249,37 +249,44 @@ mod tests {
         record
     }
 
-    fn judged(item: &LockItem, record: Option<&BatchRecord>) -> Verdict {
-        judged_at(item, record, NOW)
+    fn classified(item: &LockItem, record: Option<&BatchRecord>) -> Classification {
+        classified_at(item, record, NOW)
     }
 
-    fn judged_at(item: &LockItem, record: Option<&BatchRecord>, now: Timestamp) -> Verdict {
+    fn classified_at(
+        item: &LockItem,
+        record: Option<&BatchRecord>,
+        now: Timestamp,
+    ) -> Classification {
         let seat = item.state.claimed_seat();
         let seat = seat.map(|seat| (seat.batch, seat.seq));
-        judge(Some(item), seat, record, WINDOW, now)
+        classify(Some(item), seat, record, WINDOW, now)
     }
 
     #[test]
     fn an_event_without_an_item_is_unknown() {
-        let verdict = judge(None, None, None, WINDOW, NOW);
-        assert_eq!((verdict.state, verdict.seat), (EventState::Unknown, None));
+        let classification = classify(None, None, None, WINDOW, NOW);
+        assert_eq!(
+            (classification.state, classification.seat),
+            (EventState::Unknown, None)
+        );
     }
 
     #[test]
     fn a_tombstone_is_a_delivered_event_until_its_window_ends() {
-        let verdict = |secs| {
-            judged(
+        let classification = |secs| {
+            classified(
                 &item(LockState::Tombstone {
                     expires_at: at(secs),
                 }),
                 None,
             )
         };
-        let delivered = verdict(1_050);
+        let delivered = classification(1_050);
         assert_eq!(delivered.state, EventState::Delivered);
         assert_eq!(delivered.delivered_at, Some(at(950)));
         assert_eq!(delivered.until, Some(at(1_050)));
-        assert_eq!(verdict(1_000).state, EventState::Forgotten);
+        assert_eq!(classification(1_000).state, EventState::Forgotten);
     }
 
     #[test]
@@ -289,9 +296,13 @@ mod tests {
             expires_at: at(1_052),
         });
         let seat = Some((batch(), 2));
-        let verdict = judge(Some(&tombstone), seat, Some(&complete), WINDOW, NOW);
-        assert_eq!((verdict.parts, verdict.seat), (vec![0], seat));
-        assert_eq!(verdict.delivered_at, Some(at(950)), "as the part says");
+        let classification = classify(Some(&tombstone), seat, Some(&complete), WINDOW, NOW);
+        assert_eq!((classification.parts, classification.seat), (vec![0], seat));
+        assert_eq!(
+            classification.delivered_at,
+            Some(at(950)),
+            "as the part says"
+        );
     }
 
     #[test]
@@ -300,9 +311,9 @@ mod tests {
             expires_at: at(1_050),
         });
         tombstone.set_aside = true;
-        let verdict = judged(&tombstone, None);
-        assert_eq!(verdict.state, EventState::SetAside);
-        assert_eq!(verdict.delivered_at, None);
+        let classification = classified(&tombstone, None);
+        assert_eq!(classification.state, EventState::SetAside);
+        assert_eq!(classification.delivered_at, None);
     }
 
     #[test]
@@ -320,22 +331,25 @@ mod tests {
         let seat = Some((batch(), 1));
         let complete = rejects(Bodies::Items, None);
         let verdicts = [
-            judged(
+            classified(
                 &live(1),
                 Some(&rejects(Bodies::Items, Some(Status::Processing))),
             ),
-            judged(
+            classified(
                 &in_chunk(1),
                 Some(&rejects(Bodies::Table, Some(Status::Processing))),
             ),
-            judged(&in_chunk(1), Some(&rejects(Bodies::Table, None))),
-            judge(Some(&tombstone), seat, Some(&complete), WINDOW, NOW),
+            classified(&in_chunk(1), Some(&rejects(Bodies::Table, None))),
+            classify(Some(&tombstone), seat, Some(&complete), WINDOW, NOW),
         ];
-        for verdict in verdicts {
-            assert_eq!(verdict.state, EventState::Rejected);
-            assert_eq!((verdict.parts, verdict.delivered_at), (vec![0], None));
+        for classification in verdicts {
+            assert_eq!(classification.state, EventState::Rejected);
+            assert_eq!(
+                (classification.parts, classification.delivered_at),
+                (vec![0], None)
+            );
         }
-        let neighbour = judged(&in_chunk(2), Some(&rejects(Bodies::Table, None)));
+        let neighbour = classified(&in_chunk(2), Some(&rejects(Bodies::Table, None)));
         assert_eq!(neighbour.state, EventState::Delivered);
     }
 
@@ -346,18 +360,18 @@ mod tests {
             (Bodies::Table, in_chunk),
         ] {
             let open = record(bodies, Some(Status::Processing));
-            let frozen = judged(&claim(3), Some(&open));
+            let frozen = classified(&claim(3), Some(&open));
             assert_eq!(frozen.state, EventState::Live);
             assert_eq!((frozen.parts.len(), frozen.seat), (0, Some((batch(), 3))));
-            assert_eq!(judged(&claim(4), Some(&open)).state, EventState::Live);
-            let delivered = judged(&claim(1), Some(&open));
+            assert_eq!(classified(&claim(4), Some(&open)).state, EventState::Live);
+            let delivered = classified(&claim(1), Some(&open));
             assert_eq!(delivered.state, EventState::Delivered);
             assert_eq!(delivered.parts, [0]);
             assert_eq!(delivered.delivered_at, Some(at(950)));
             let mut aside = open.clone();
             aside.set_aside = [7].into_iter().collect();
-            let verdict = judged(&claim(7), Some(&aside));
-            assert_eq!(verdict.state, EventState::SetAside);
+            let classification = classified(&claim(7), Some(&aside));
+            assert_eq!(classification.state, EventState::SetAside);
         }
     }
 
@@ -365,18 +379,18 @@ mod tests {
     fn a_claim_of_a_complete_batch_is_delivered_or_an_orphan() {
         let mut complete = record(Bodies::Table, None);
         complete.parts.pop();
-        let delivered = judged(&in_chunk(1), Some(&complete));
+        let delivered = classified(&in_chunk(1), Some(&complete));
         assert_eq!(delivered.state, EventState::Delivered);
         assert_eq!(delivered.until, Some(at(1_050)));
         assert_eq!(
-            judged(&in_chunk(4), Some(&complete)).state,
+            classified(&in_chunk(4), Some(&complete)).state,
             EventState::Orphan
         );
-        let later = judged_at(&in_chunk(1), Some(&complete), at(1_051));
+        let later = classified_at(&in_chunk(1), Some(&complete), at(1_051));
         assert_eq!((later.state, later.parts.len()), (EventState::Forgotten, 1));
         complete.set_aside = [9].into_iter().collect();
         assert_eq!(
-            judged(&in_chunk(9), Some(&complete)).state,
+            classified(&in_chunk(9), Some(&complete)).state,
             EventState::SetAside
         );
     }
@@ -396,15 +410,15 @@ mod tests {
             .iter_mut()
             .for_each(|part| part.members = SeqSet::new());
         complete.delivered = (0..6).collect();
-        let verdict = judged(&in_chunk(5), Some(&complete));
-        assert_eq!(verdict.parts, [0, 1]);
-        assert_eq!(verdict.delivered_at, Some(at(955)));
+        let classification = classified(&in_chunk(5), Some(&complete));
+        assert_eq!(classification.parts, [0, 1]);
+        assert_eq!(classification.delivered_at, Some(at(955)));
     }
 
     #[test]
     fn a_claim_without_a_record_is_an_orphan_or_unclear() {
-        assert_eq!(judged(&live(1), None).state, EventState::Orphan);
-        let unclear = judged(&in_chunk(1), None);
+        assert_eq!(classified(&live(1), None).state, EventState::Orphan);
+        let unclear = classified(&in_chunk(1), None);
         assert_eq!(unclear.state, EventState::Unclear);
         assert_eq!(unclear.until, Some(at(9_000)));
     }
