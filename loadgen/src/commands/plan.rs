@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Args;
-use planner::{Prices, Report, Settings, Shape, parameters, plan, published, search, what_if};
+use planner::{PlanReport, Prices, Settings, Shape, parameters, plan, published, search, what_if};
 
 use super::USAGE;
 
@@ -129,7 +129,7 @@ pub fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
         });
     }
     let plan = plan(&settings);
-    let report = Report {
+    let report = PlanReport {
         settings: &settings,
         plan: &plan,
         prices: &prices,
@@ -146,7 +146,7 @@ pub fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Writes the record, to the file and to standard output as the flags say.
-fn output(args: &PlanArgs, report: &Report<'_>, title: &str) -> anyhow::Result<()> {
+fn output(args: &PlanArgs, report: &PlanReport<'_>, title: &str) -> anyhow::Result<()> {
     if args.record.is_none() && !args.json {
         return Ok(());
     }
@@ -261,7 +261,7 @@ impl AssumedArgs {
 fn published_run(args: &PlanArgs, prices: &Prices) -> anyhow::Result<ExitCode> {
     let settings = published::settings();
     let plan = plan(&settings);
-    let report = Report {
+    let report = PlanReport {
         settings: &settings,
         plan: &plan,
         prices,

@@ -25,12 +25,12 @@ mod minutes;
 mod observer;
 pub mod parameters;
 mod plan;
+mod plan_report;
 mod prices;
 mod processor;
 pub mod published;
 mod queue;
 mod record;
-mod report;
 pub mod search;
 mod settings;
 mod shape;
@@ -45,12 +45,12 @@ pub use engine::plan;
 pub use limit::Limit;
 pub use minutes::minutes;
 pub use plan::Plan;
+pub use plan_report::{PlanReport, duration};
 pub use prices::{MILLION, Price, Prices, PricesError, gb_months};
 pub use record::{
     BatchSpan, Cost, Flushed, LatencySummary, Outcome, RECORD_VERSION, Record, RecordError,
     RecordKind, SAMPLES_MAX, Sample, Setting, Throttle,
 };
-pub use report::{Report, duration};
 pub use settings::{
     Batches, Bodies, Burst, Function, Input, MESSAGES_MAX, NEAR_MESSAGES, Requests,
     STANDARD_RECEIVE_RATE, Scaling, Settings, Sink, Tables,

@@ -7,8 +7,8 @@
 use super::costs::dollars;
 use super::engine::plan;
 use super::plan::Plan;
+use super::plan_report::duration;
 use super::prices::Prices;
-use super::report::duration;
 use super::settings::{
     Batches, Bodies, Function, Input, Requests, Scaling, Settings, Sink, Tables,
 };

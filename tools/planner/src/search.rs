@@ -9,8 +9,8 @@ use protocol::text::counted;
 use super::costs::dollars;
 use super::engine::plan;
 use super::plan::Plan;
+use super::plan_report::duration;
 use super::prices::Prices;
-use super::report::duration;
 use super::settings::{Bodies, Scaling, Settings};
 
 /// What a search tries: every combination of these. A setting that is not here stays as it is given.

@@ -18,7 +18,7 @@ use crate::record::{
 
 /// A plan with everything that a reader needs to judge it.
 #[derive(Debug)]
-pub struct Report<'a> {
+pub struct PlanReport<'a> {
     pub settings: &'a Settings,
     pub plan: &'a Plan,
     pub prices: &'a Prices,
@@ -27,7 +27,7 @@ pub struct Report<'a> {
 /// Limits that the text names, at most.
 const LIMITS_SHOWN: usize = 4;
 
-impl Report<'_> {
+impl PlanReport<'_> {
     /// Returns the costs of the burst, by purpose.
     pub fn costs(&self) -> Vec<Cost> {
         costs(
@@ -136,7 +136,7 @@ impl Report<'_> {
     }
 }
 
-impl fmt::Display for Report<'_> {
+impl fmt::Display for PlanReport<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Plan {
             messages,
@@ -209,7 +209,7 @@ impl fmt::Display for Report<'_> {
     }
 }
 
-impl Report<'_> {
+impl PlanReport<'_> {
     fn throttle_text(&self) -> String {
         let each: Vec<String> = self
             .plan
@@ -367,7 +367,7 @@ mod tests {
         let settings = Settings::default();
         let plan = plan(&settings);
         let prices = Prices::us_east_1();
-        let report = Report {
+        let report = PlanReport {
             settings: &settings,
             plan: &plan,
             prices: &prices,
