@@ -40,8 +40,6 @@ mod mix;
 mod part_name;
 mod progress;
 mod queue;
-mod report;
-mod report_files;
 #[cfg(feature = "full")]
 mod rows;
 mod schedule;
@@ -53,7 +51,6 @@ pub mod stack;
 mod stop_signals;
 mod summary;
 mod workload;
-mod writable;
 
 pub use arrivals::{Arrivals, ArrivalsError, LineError};
 pub use audit::{
@@ -64,8 +61,6 @@ pub use deliveries::{Deliveries, DeliveryReport};
 pub use delivery_times::{DeliveryTimes, PartTime};
 pub use progress::Progress;
 pub use queue::QueueAddress;
-pub use report::{compare, report};
-pub use report_files::{ReportFiles, ReportFilesError};
 #[cfg(feature = "full")]
 pub use rows::{Rows, RowsError};
 pub use schedule::{Schedule, ScheduleError};
@@ -81,4 +76,3 @@ pub use workload::{
     BODY_BYTES_MAX, Duplicates, DuplicatesError, MESSAGES_MAX, NEAR_MESSAGES, NEXT_MESSAGES,
     SKEW_MAX, Sizes, SizesError, Workload, WorkloadConfig, WorkloadError, WorkloadMessage,
 };
-pub use writable::{NotWritable, check_directory, check_file};

@@ -7,9 +7,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::Context;
 use clap::Args;
 use loadgen::stack::{Ended, Run, RunError, RunProgress, Stack};
-use loadgen::{
-    BurstSummary, Halt, Progress, ReportFiles, ResumeFile, SendError, SendState, Workload,
-};
+use loadgen::{BurstSummary, Halt, Progress, ResumeFile, SendError, SendState, Workload};
+use planner::{ReportFiles, check_file};
 use serde::Serialize;
 use stack::StackArgs;
 
@@ -72,7 +71,7 @@ pub async fn run(args: &BurstArgs) -> anyhow::Result<ExitCode> {
     let seed = burst.workload.seed;
     let file = args.resume.clone().or(args.resume_file.clone());
     let file = file.unwrap_or_else(|| format!("loadgen-{seed}.resume.json").into());
-    loadgen::check_file("--resume-file", &file)?;
+    check_file("--resume-file", &file)?;
     report_files(args, seed).check("--record")?;
     let write = |state: SendState| {
         let mut burst = burst.clone();

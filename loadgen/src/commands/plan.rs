@@ -5,7 +5,9 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Args;
-use planner::{PlanReport, Prices, Settings, Shape, parameters, plan, published, search, what_if};
+use planner::{
+    PlanReport, Prices, Settings, Shape, check_file, parameters, plan, published, search, what_if,
+};
 
 use super::USAGE;
 
@@ -100,7 +102,7 @@ struct AssumedArgs {
 /// Plans, and prints the plan.
 pub fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
     if let Some(record) = &args.record {
-        loadgen::check_file("--record", record)?;
+        check_file("--record", record)?;
     }
     let prices = match &args.prices {
         Some(path) => Prices::from_json(&read(path)?)?,

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Args;
-use loadgen::check_file;
-use planner::Record;
+use planner::report::{compare, report};
+use planner::{Record, check_file};
 
 use super::print;
 
@@ -41,8 +41,8 @@ pub fn run(args: &ReportArgs) -> anyhow::Result<ExitCode> {
     let other = args.other.as_deref().map(read).transpose()?;
     check_file("--out", &out)?;
     let html = match &other {
-        None => loadgen::report(&first),
-        Some(other) => loadgen::compare(&first, other),
+        None => report(&first),
+        Some(other) => compare(&first, other),
     };
     std::fs::write(&out, html).with_context(|| format!("write the report `{}`", out.display()))?;
     print(&Written { report: out })?;

@@ -59,7 +59,7 @@ pub async fn run(args: &SendArgs) -> anyhow::Result<ExitCode> {
     let file = args.resume.clone().or(args.resume_file.clone());
     let file =
         file.unwrap_or_else(|| format!("loadgen-{}.resume.json", burst.workload.seed).into());
-    loadgen::check_file("--resume-file", &file)?;
+    planner::check_file("--resume-file", &file)?;
     let client = connect(&burst.queue_url, burst.endpoint_url.as_deref()).await?;
     let options = args
         .pace

@@ -8,11 +8,11 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Context, bail};
 use clap::Args;
 use loadgen::{
-    AuditReport, DeliveryTimes, DuplicateRule, Duplicates, Manifests, Progress, ReportFiles,
-    Schedule, SendOptions, SendProgress, SendReport, SentTimes, Shape, Sizes, StopSignal,
-    StopSignals, Workload, WorkloadConfig,
+    AuditReport, DeliveryTimes, DuplicateRule, Duplicates, Manifests, Progress, Schedule,
+    SendOptions, SendProgress, SendReport, SentTimes, Shape, Sizes, StopSignal, StopSignals,
+    Workload, WorkloadConfig,
 };
-use planner::local as defaults;
+use planner::{ReportFiles, local as defaults};
 use protocol::batch::Status;
 
 use crate::batch_life::BatchLife;

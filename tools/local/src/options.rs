@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use emulators::lambda::{Bootstrap, MAPPING_CONCURRENCY};
 use emulators::sam::Template;
-use planner::local as defaults;
+use planner::{check_directory, check_file, local as defaults};
 use shared::config::WITHOUT_FULL;
 
 use crate::bodies::{self, BodiesKind};
@@ -296,10 +296,10 @@ impl StackArgs {
                     out.display()
                 );
             }
-            loadgen::check_directory("--out", out)?;
+            check_directory("--out", out)?;
         }
         if let Some(traces) = &self.traces {
-            loadgen::check_file("--traces", traces)?;
+            check_file("--traces", traces)?;
         }
         Ok(StackOptions {
             aggregator: bootstrap(self.aggregator.as_ref(), "aggregator")?,

@@ -1,10 +1,11 @@
-//! Writes the record of a burst, and the report that `loadgen` draws of it.
+//! Writes the record of a burst, and the report of it.
 
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use loadgen::ReportFiles;
-use planner::{LatencySummary, Outcome, RECORD_VERSION, Record, RecordKind, Sample, Setting};
+use planner::{
+    LatencySummary, Outcome, RECORD_VERSION, Record, RecordKind, ReportFiles, Sample, Setting,
+};
 use protocol::text::counted;
 
 use crate::batch_life::BatchLife;

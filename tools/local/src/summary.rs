@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use emulators::lambda::FunctionStats;
 use emulators::sqs::Depth;
-use loadgen::{AuditLines, AuditReport, ReportFiles, SendReport, Verdict};
+use loadgen::{AuditLines, AuditReport, SendReport, Verdict};
+use planner::ReportFiles;
 use protocol::text::counted;
 use serde::Serialize;
 

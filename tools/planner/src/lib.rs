@@ -1,7 +1,8 @@
-//! A model of the service on AWS, which says what a burst would do there: `loadgen plan`.
+//! Records, plans and reports of bursts: the [`Record`] that a run or a plan leaves, the [`plan()`] of a burst on AWS, and the
+//! [`report`] that draws records as HTML.
 //!
-//! It also has what a plan shares with runs: the [`Record`] that both leave, the [`Prices`] that both are charged, and the defaults
-//! of [`local`].
+//! Plans and runs also share the [`Prices`] that both are charged, the defaults of [`local`], and the check that an output
+//! can be written.
 //!
 //! [`plan`] takes [`Settings`] and returns a [`Plan`]. It models cohorts of messages, invocations and batches, one event
 //! after the other, and no single messages. `docs/planning.md` says what the model includes and what it leaves out.
@@ -31,6 +32,8 @@ mod processor;
 pub mod published;
 mod queue;
 mod record;
+pub mod report;
+mod report_files;
 pub mod search;
 mod settings;
 mod shape;
@@ -38,6 +41,7 @@ mod tables;
 mod usage;
 pub mod what_if;
 mod world;
+mod writable;
 
 pub use assumptions::{Assumption, assumptions};
 pub use costs::{costs, dollars, total};
@@ -51,9 +55,11 @@ pub use record::{
     BatchSpan, Cost, Flushed, LatencySummary, Outcome, RECORD_VERSION, Record, RecordError,
     RecordKind, SAMPLES_MAX, Sample, Setting, Throttle,
 };
+pub use report_files::{ReportFiles, ReportFilesError};
 pub use settings::{
     Batches, Bodies, Burst, Function, Input, MESSAGES_MAX, NEAR_MESSAGES, Requests,
     STANDARD_RECEIVE_RATE, Scaling, Settings, Sink, Tables,
 };
 pub use shape::Shape;
 pub use usage::Usage;
+pub use writable::{NotWritable, check_directory, check_file};

@@ -1,10 +1,10 @@
 //! The batches of a run: on a time line, and by size.
 
-use planner::{BatchSpan, Flushed, Record};
 use protocol::text::counted;
 
 use super::format::count;
 use super::model::{BatchColumns, Chart, OfBatches, Section, labels};
+use crate::record::{BatchSpan, Flushed, Record};
 
 /// The most rows of the table of batches. A browser needs seconds for a table of all batches of a long run.
 const ROWS_MAX: usize = 1_000;

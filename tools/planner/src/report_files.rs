@@ -3,9 +3,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use planner::Record;
 use serde::Serialize;
 
+use crate::record::Record;
 use crate::report::report;
 use crate::writable::{NotWritable, check_file};
 

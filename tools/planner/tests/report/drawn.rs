@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use loadgen::{compare, report};
 use planner::Record;
+use planner::report::{compare, report};
 
 use crate::browser::{Browser, Look, Page};
 use crate::records::{self, FEW, LARGE, SLOW};

@@ -12,7 +12,7 @@
 //! | `page` | puts everything into one file |
 //! | `assets` | the page, its style and script, and uPlot, which draws the charts |
 //!
-//! This crate decides what is shown; the script only draws it. All text is in the HTML, so the page can be read without
+//! This module decides what is shown; the script only draws it. All text is in the HTML, so the page can be read without
 //! the script. The page allows no request, and no script or style but its own: its policy names their hashes.
 
 mod batches;
@@ -24,8 +24,8 @@ mod over_time;
 mod page;
 mod totals;
 
+use crate::record::Record;
 use model::{Data, Report};
-use planner::Record;
 
 /// Returns the report of one run as HTML.
 pub fn report(record: &Record) -> String {

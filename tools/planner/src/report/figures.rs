@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use aws_sdk_sqs::primitives::{DateTime, DateTimeFormat};
-use planner::{Flushed, Record, RecordKind, Sample};
+use aws_smithy_types::DateTime;
+use aws_smithy_types::date_time::Format;
 
 use super::format::{count, dollars, secs};
 use super::model::{Cell, Column, RunHead, Section, Table, Tone, Verdict, labels};
+use crate::record::{Cost, Flushed, Record, RecordKind, Sample};
 
 /// Returns the title of a report.
 pub(super) fn title(runs: &[&Record]) -> String {
@@ -34,7 +35,7 @@ fn origin(run: &Record) -> String {
         RecordKind::Plan => "A plan, computed by a model: nothing was sent",
     };
     let began = run.began_at_ms.and_then(|ms| i64::try_from(ms).ok());
-    let began = began.and_then(|ms| DateTime::from_millis(ms).fmt(DateTimeFormat::DateTime).ok());
+    let began = began.and_then(|ms| DateTime::from_millis(ms).fmt(Format::DateTime).ok());
     match began {
         Some(began) => format!("{kind}. It began at {began}."),
         None => format!("{kind}."),
@@ -247,7 +248,7 @@ fn of_run(run: &Record) -> Vec<(String, Form, f64)> {
         );
     }
     if !run.costs.is_empty() {
-        let sum = |each: fn(&planner::Cost) -> f64| Some(run.costs.iter().map(each).sum());
+        let sum = |each: fn(&Cost) -> f64| Some(run.costs.iter().map(each).sum());
         push("Cost of the run", Form::Dollars, sum(|cost| cost.dollars));
         let name = "Cost of a million unique events";
         push(

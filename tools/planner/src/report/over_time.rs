@@ -1,8 +1,7 @@
 //! The charts of the samples: what was seen over time.
 
-use planner::{Record, Sample};
-
 use super::model::{Chart, Line, Lines, LinesOfRun, Section, Unit, labels};
+use crate::record::{Record, Sample};
 
 /// The least time over which a rate is computed. Samples are closer together, and rates between neighbours jump.
 const RATE_OVER_SECS: f64 = 1.0;

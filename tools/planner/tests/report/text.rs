@@ -1,6 +1,6 @@
 //! What the text of a report says, without a browser.
 
-use loadgen::{compare, report};
+use planner::report::{compare, report};
 use planner::{Record, RecordKind, Sample, Setting};
 
 use crate::records::{self, FEW, SLOW};

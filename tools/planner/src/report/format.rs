@@ -1,6 +1,6 @@
 //! Numbers as texts.
 
-use planner::minutes;
+use crate::minutes::minutes;
 
 /// Returns a count with commas: `1,234,567`.
 pub(super) fn count(count: u64) -> String {

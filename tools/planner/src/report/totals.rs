@@ -1,9 +1,8 @@
 //! Latencies, throttles and costs: figures of whole runs.
 
-use planner::{Cost, LatencySummary, Record, Throttle};
-
 use super::format::{count, dollars, secs};
 use super::model::{Cell, Chart, Column, PercentileLine, Percentiles, Section, Table, labels};
+use crate::record::{Cost, LatencySummary, Record, Throttle};
 
 /// A logarithmic axis is used if the largest value is this many times the smallest.
 const LOGARITHMIC_FROM: f64 = 50.0;
