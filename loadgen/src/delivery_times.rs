@@ -3,18 +3,10 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use planner::LatencySummary;
+use planner::{LatencySummary, PartTime};
 
 use crate::audit::DuplicateRule;
 use crate::latency::LatencyHistogram;
-
-/// When a part was delivered, in seconds from the beginning of the burst.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PartTime {
-    pub batch_id: String,
-    pub part: u64,
-    pub at_secs: f64,
-}
 
 /// Collects latencies while the delivered files are audited.
 #[derive(Debug)]

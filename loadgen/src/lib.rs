@@ -58,7 +58,7 @@ pub use audit::{
     audit_watched,
 };
 pub use deliveries::{Deliveries, DeliveryReport};
-pub use delivery_times::{DeliveryTimes, PartTime};
+pub use delivery_times::DeliveryTimes;
 pub use progress::Progress;
 pub use queue::QueueAddress;
 #[cfg(feature = "full")]

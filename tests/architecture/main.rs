@@ -27,8 +27,8 @@ use serde_json::{Value, json};
 const MAY_IMPORT: [(&str, &[&str]); 15] = [
     ("protocol", &[]),
     ("emulators", &[]),
-    ("stack", &[]),
     ("planner", &["protocol"]),
+    ("stack", &["planner", "protocol"]),
     ("loadgen", &["planner", "protocol", "stack"]),
     ("shared", &["protocol"]),
     ("aggregator", &["protocol", "shared"]),

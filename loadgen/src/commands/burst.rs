@@ -82,9 +82,11 @@ pub async fn run(args: &BurstArgs) -> anyhow::Result<ExitCode> {
         connection: &connection,
         stack: &stack,
         workload: &workload,
-        send: args
-            .pace
-            .options(&stack.input_queue_url, &burst.shape, burst.state.clone())?,
+        send: args.pace.options(
+            &stack.watched.input_queue_url,
+            &burst.shape,
+            burst.state.clone(),
+        )?,
         began_at_ms: burst.began_at_ms.unwrap_or_default(),
         every: Duration::from_secs(args.every),
         quiet: Duration::from_secs(args.quiet),
@@ -123,17 +125,23 @@ fn burst(args: &BurstArgs, stack: &Stack) -> anyhow::Result<ResumeFile> {
     if let Some(path) = &args.resume {
         let burst = ResumeFile::read(path)?;
         anyhow::ensure!(
-            burst.queue_url == stack.input_queue_url && burst.began_at_ms.is_some(),
+            burst.queue_url == stack.watched.input_queue_url && burst.began_at_ms.is_some(),
             "`--resume`: a burst of another stack: got one to `{}`, expected one of `loadgen burst` to `{}`",
             burst.queue_url,
-            stack.input_queue_url
+            stack.watched.input_queue_url
         );
         return Ok(burst);
     }
     let shape = args.pace.shape();
     let workload = args.workload.config(messages_of(&shape)?);
     let state = SendState::default();
-    let mut burst = ResumeFile::new(stack.input_queue_url.clone(), None, workload, shape, state);
+    let mut burst = ResumeFile::new(
+        stack.watched.input_queue_url.clone(),
+        None,
+        workload,
+        shape,
+        state,
+    );
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .context("read the clock")?;

@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use ::stack::Connection;
+use ::stack::watch::{Seen, SentSoFar, WatchError, WatchOptions, watch};
 use planner::{LatencySummary, Record};
 
 use crate::audit::{AuditError, AuditReport, Manifests, audit_watched};
@@ -16,8 +17,6 @@ use crate::workload::Workload;
 
 use super::description::Stack;
 use super::parts::{Parts, PartsError, fetch_parts, is_database};
-use super::watch::{Seen, SentSoFar, WatchOptions, watch};
-use super::watch_error::WatchError;
 
 /// A burst through a stack.
 #[derive(Debug)]
@@ -124,7 +123,14 @@ impl Run<'_> {
             quiet: self.quiet,
             patience: self.patience,
         };
-        let watching = watch(self.connection, self.stack, options, halt, &so_far, &look);
+        let watching = watch(
+            self.connection,
+            &self.stack.watched,
+            options,
+            halt.stopped(),
+            &so_far,
+            &look,
+        );
         let (sent, seen) = tokio::join!(sending, watching);
         let ((sent, sent_after_secs), seen) = (sent?, seen?);
         self.finish(sent, sent_after_secs, seen, &times, halt).await

@@ -1,7 +1,6 @@
 //! What the record of a burst tells about a batch.
 
-use loadgen::PartTime;
-use planner::BatchSpan;
+use planner::{BatchSpan, PartTime};
 use protocol::ids::BatchId;
 
 /// A batch, and its parts.

@@ -170,6 +170,14 @@ pub struct BatchSpan {
     pub flushed: Option<Flushed>,
 }
 
+/// When a part was delivered, in seconds from the beginning of the burst. A record has it only for batches.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PartTime {
+    pub batch_id: String,
+    pub part: u64,
+    pub at_secs: f64,
+}
+
 /// Why a batch was closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

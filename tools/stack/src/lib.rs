@@ -1,14 +1,17 @@
-//! Finds a running stack for programs that work with it from outside: `loadgen burst` and `batchctl`.
+//! Finds a running stack for programs that work with it from outside, `loadgen burst` and `batchctl`, and watches a burst in it.
 //!
 //! [`Settings`] say where queues and tables are, and how the functions are configured. They are read from the outputs and
 //! parameters of a CloudFormation stack, from a file of variables as `batch-local serve` prints it, or from the variables of this
-//! process. [`Connection`] has the clients. [`StackArgs`] are the arguments by which a command names its stack.
+//! process. [`Connection`] has the clients. [`StackArgs`] are the arguments by which a command names its stack. `watch` (feature
+//! `watch`) looks at queues and batch records until a burst is delivered.
 
 mod arguments;
 mod connection;
 mod outputs;
 mod settings;
 mod variables;
+#[cfg(feature = "watch")]
+pub mod watch;
 
 pub use arguments::{OpenError, StackArgs};
 pub use connection::{Connection, ConnectionError, Lookup};

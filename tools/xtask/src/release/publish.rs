@@ -16,8 +16,8 @@ const CRATES: [&str; 8] = [
     "sinks",
     "batch-processor",
     "emulators",
-    "stack",
     "planner",
+    "stack",
     "loadgen",
 ];
 

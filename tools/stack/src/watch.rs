@@ -1,20 +1,23 @@
 //! Watches a burst on its way: the input queue, the batch records, and what was set aside.
 
+mod batches;
+mod error;
+mod queues;
+mod watched;
+
 use std::collections::{BTreeMap, BTreeSet};
+use std::pin::pin;
 use std::time::{Duration, Instant};
 
-use ::stack::Connection;
-use planner::{BatchSpan, Flushed, Sample};
-
+use planner::{BatchSpan, Flushed, PartTime, Sample};
 use protocol::text::counted;
 
-use crate::delivery_times::PartTime;
-use crate::send::Halt;
+use crate::connection::Connection;
+use batches::BatchState;
+use queues::Depth;
 
-use super::batches::{self, BatchState};
-use super::description::Stack;
-use super::queues::{self, Depth};
-use super::watch_error::WatchError;
+pub use error::WatchError;
+pub use watched::Watched;
 
 /// How a burst is watched.
 #[derive(Clone, Copy, Debug)]
@@ -62,26 +65,27 @@ pub struct SentSoFar {
     pub ended: bool,
 }
 
-/// Watches until the burst is delivered, or until `halt`. `sent` returns how far the sender is, and `look` is called after
-/// each look.
+/// Watches until the burst is delivered, or until `stopped` completes. `sent` returns how far the sender is, and `look` is called
+/// after each look.
 ///
 /// # Errors
 /// The queues or the batch table cannot be read.
 pub async fn watch(
     connection: &Connection,
-    stack: &Stack,
+    watched: &Watched,
     options: WatchOptions,
-    halt: &Halt,
+    stopped: impl Future<Output = ()>,
     sent: &(dyn Fn() -> SentSoFar + Sync),
     look: &(dyn Fn(&Sample) + Sync),
 ) -> Result<Seen, WatchError> {
-    let mut watch = Watch::start(connection, stack, options).await?;
+    let mut watch = Watch::start(connection, watched, options).await?;
     let mut ticks = tokio::time::interval(options.every);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut stopped = pin!(stopped);
     loop {
         tokio::select! {
             _ = ticks.tick() => {}
-            () = halt.stopped() => return watch.finish(Some("stopped before everything was delivered".to_owned())).await,
+            () = &mut stopped => return watch.finish(Some("stopped before everything was delivered".to_owned())).await,
         }
         let sent = sent();
         look(watch.look(sent).await?);
@@ -94,7 +98,7 @@ pub async fn watch(
 
 struct Watch<'a> {
     connection: &'a Connection,
-    stack: &'a Stack,
+    watched: &'a Watched,
     options: WatchOptions,
     began: Instant,
     /// Batches that were not complete before the run. Of those, only what is added counts.
@@ -111,17 +115,17 @@ struct Watch<'a> {
 impl<'a> Watch<'a> {
     async fn start(
         connection: &'a Connection,
-        stack: &'a Stack,
+        watched: &'a Watched,
         options: WatchOptions,
     ) -> Result<Watch<'a>, WatchError> {
-        let former = batches::incomplete(&connection.dynamodb, &stack.batch_table).await?;
-        let mut former = batches::read(&connection.dynamodb, &stack.batch_table, &former).await?;
+        let former = batches::incomplete(&connection.dynamodb, &watched.batch_table).await?;
+        let mut former = batches::read(&connection.dynamodb, &watched.batch_table, &former).await?;
         // A run that is continued has batches too.
         former.retain(|_, batch| batch.created_at < options.began_at_ms);
         Ok(Watch {
-            set_aside_before: queues::total(&connection.sqs, &stack.set_aside_urls).await?,
+            set_aside_before: queues::total(&connection.sqs, &watched.set_aside_urls).await?,
             connection,
-            stack,
+            watched,
             options,
             began: Instant::now(),
             former,
@@ -135,8 +139,8 @@ impl<'a> Watch<'a> {
 
     async fn look(&mut self, sent: SentSoFar) -> Result<&Sample, WatchError> {
         let at_secs = self.began.elapsed().as_secs_f64();
-        self.depth = queues::depth(&self.connection.sqs, &self.stack.input_queue_url).await?;
-        let (dynamodb, table) = (&self.connection.dynamodb, &self.stack.batch_table);
+        self.depth = queues::depth(&self.connection.sqs, &self.watched.input_queue_url).await?;
+        let (dynamodb, table) = (&self.connection.dynamodb, &self.watched.batch_table);
         let mut ids: BTreeSet<String> = batches::incomplete(dynamodb, table)
             .await?
             .into_iter()
@@ -212,7 +216,7 @@ impl<'a> Watch<'a> {
         // Batches that were opened and completed between two looks.
         let scanned = batches::scan(
             &self.connection.dynamodb,
-            &self.stack.batch_table,
+            &self.watched.batch_table,
             self.options.began_at_ms,
         )
         .await?;
@@ -221,7 +225,7 @@ impl<'a> Watch<'a> {
                 .into_iter()
                 .map(|batch| (batch.batch_id.clone(), batch)),
         );
-        let set_aside = queues::total(&self.connection.sqs, &self.stack.set_aside_urls).await?;
+        let set_aside = queues::total(&self.connection.sqs, &self.watched.set_aside_urls).await?;
         let mut of_run: Vec<&BatchState> = self
             .batches
             .values()
@@ -278,7 +282,7 @@ impl<'a> Watch<'a> {
     fn span(&self, batch: &BatchState) -> BatchSpan {
         let secs = |ms| self.secs(ms);
         let full = self
-            .stack
+            .watched
             .batch_items_max
             .is_some_and(|max| batch.claimed >= max);
         let in_time = batch.sealed_at.is_some_and(|at| at < batch.closes_at);
@@ -293,7 +297,7 @@ impl<'a> Watch<'a> {
             parts: batch.parts,
             flushed: match (full, in_time) {
                 (true, _) => Some(Flushed::Full),
-                (false, true) if self.stack.seal_when_drained => Some(Flushed::Drained),
+                (false, true) if self.watched.seal_when_drained => Some(Flushed::Drained),
                 // Sealed because it was full by bytes, or by a limit that is not known.
                 (false, true) => None,
                 (false, false) => Some(Flushed::Window),

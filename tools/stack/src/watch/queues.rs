@@ -3,7 +3,7 @@
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::QueueAttributeName;
 
-use super::watch_error::WatchError;
+use super::error::WatchError;
 
 /// Messages of a queue. SQS counts approximately.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
