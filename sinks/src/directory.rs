@@ -6,7 +6,7 @@ use protocol::ids::{BatchId, BatchKey};
 const KEY_NAME_BYTES_MAX: usize = 128;
 
 /// Returns the path of a batch's files or objects, relative to the sink's directory or prefix: `<batchId>`, or with
-/// `BATCH_KEY` `<batch key>/<batchId>`, where the batch key is its [`key_name`].
+/// `BATCH_KEY` `<batch key>/<batchId>`, where the batch key is its `key_name`.
 pub fn directory_of(batch_id: BatchId, batch_key: Option<&BatchKey>) -> String {
     match batch_key {
         None => batch_id.to_string(),

@@ -144,7 +144,7 @@ pub trait Sink: Send + Sync + 'static {
         "a sink of its own".to_owned()
     }
 
-    /// Returns whether parts need numbers: [`Part::sequence`], 1, 2, 3 and so on for each source and batch key, without gaps and in
+    /// Returns whether parts need numbers: [`Part::file_number`](crate::Part::file_number), 1, 2, 3 and so on for each source and batch key, without gaps and in
     /// the order of delivery. Then parts of one source and key are delivered one after the other, and a batch in error holds up
     /// those behind it.
     fn needs_sequence(&self) -> bool {
