@@ -164,11 +164,9 @@ async fn three_thousand_events_in_chunks(bodies: BodiesKind) -> (Ledger, Rig) {
     let others = ["items", "status-index"].map(|part| units(&ledger, BATCH_TABLE, part).writes);
     let others: f64 = others.iter().sum();
     assert!((5.0..100.0).contains(&others), "{ledger}");
-    assert_eq!(
-        units(&ledger, BATCH_TABLE, "witnesses"),
-        nothing,
-        "{ledger}"
-    );
+    // A witness is written only for a claim that a retry found: the reply to the first attempt was late.
+    let witnesses = units(&ledger, BATCH_TABLE, "witnesses").writes;
+    assert!(witnesses <= failed, "{ledger}");
     (ledger, rig)
 }
 
