@@ -14,6 +14,7 @@
 //! seqs, so an uncounted claim never stands in for a counted one. A claim that another delivery relies on is recorded
 //! in `witnessed` before that delivery is acknowledged.
 
+mod apply;
 mod closing;
 mod lease;
 mod note;
@@ -24,6 +25,7 @@ mod record;
 mod rejects;
 mod write;
 
+pub use apply::{already_applied, apply};
 pub use closing::{Closing, NoWindow};
 pub use lease::{LeaseDecision, OperatorDecision, may_lease};
 pub use note::{OperatorNote, with_note};
@@ -31,7 +33,7 @@ pub use notice::{Notice, NoticeCounts, NoticeKind};
 pub use proof::{EmptyIndex, Lag, Role, empty_index, lag, nothing_to_deliver, proven, role};
 pub use record::{BatchRecord, Failure, Lease, Listing, PartRecord, PartState, Status};
 pub use rejects::Rejects;
-pub use write::{BatchCounts, BatchWrite, NO_ERROR, already_applied, apply};
+pub use write::{BatchCounts, BatchWrite, NO_ERROR};
 
 #[cfg(test)]
 mod tests;

@@ -3,8 +3,7 @@
 use shared::config::{ConfigError, ConfigFile, Settings};
 
 use super::*;
-use crate::encoding::Encoding;
-use crate::encoding::LineEnd;
+use crate::encoding::{Encoding, LineEnd};
 
 fn read(set: &[(&str, &str)]) -> Result<SinkConfig, ConfigError> {
     let lookup = |name: &str| {

@@ -11,7 +11,6 @@ use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use aws_smithy_runtime_api::client::result::ConnectorError;
 use aws_smithy_types::body::SdkBody;
 use aws_smithy_types::byte_stream::ByteStream;
-use http::Uri;
 use protocol::limits::TICKET_AWAY_MAX;
 use shared::aws::{CONNECT_TIMEOUT, POOL_IDLE_TIMEOUT, chain, http_request};
 use shared::traces::traceparent;
@@ -19,7 +18,7 @@ use tracing::info;
 
 use crate::compression::Compression;
 use crate::directory::percent_encoded;
-use crate::endpoint::{EXCERPT_BYTES_MAX, excerpt, is_loopback};
+use crate::endpoint::{EXCERPT_BYTES_MAX, check_url, excerpt};
 use crate::kind::{Kind, Make, RejectLists};
 use crate::part::Part;
 use crate::rejects::{RejectStore, SINK_REJECTS, store_rejects};
@@ -30,7 +29,7 @@ use crate::sink::{Receipt, Sink, SinkError, render_failed};
 pub(crate) const KIND: Kind = Kind {
     name: "https:",
     is_named: |uri| uri.starts_with("https:") || uri.starts_with("http://"),
-    check: |uri| check(uri).map(|()| uri.to_owned()),
+    check: |uri| check_url(uri).map(|()| uri.to_owned()),
     reads: &[&SINK_SECRET, &SINK_SECRET_HEADER, &SINK_REJECTS],
     writes_rows: false,
     reject_lists: RejectLists::Store,
@@ -47,26 +46,6 @@ pub(crate) const KIND: Kind = Kind {
         }))
     },
 };
-
-/// Checks the URL of an endpoint.
-fn check(url: &str) -> Result<(), String> {
-    let wrong = || "expected `https://host/path`, without a user in it".to_owned();
-    let uri: Uri = url.parse().map_err(|_| wrong())?;
-    let authority = uri.authority().ok_or_else(wrong)?;
-    if authority.host().is_empty() || authority.as_str().contains('@') {
-        return Err(wrong());
-    }
-    let host = authority.host().trim_matches(['[', ']']);
-    match uri.scheme_str() {
-        Some("https") => Ok(()),
-        Some("http") if is_loopback(host) => Ok(()),
-        Some("http") => Err(
-            "`http://` is allowed only to `localhost` and other loopback addresses, expected `https://host/path`"
-                .to_owned(),
-        ),
-        Some(_) | None => Err(wrong()),
-    }
-}
 
 /// Sends a POST request for each part. The `Idempotency-Key` and the body are the same at every attempt.
 #[derive(Debug)]
@@ -275,41 +254,6 @@ mod tests {
         };
         let url = format!("{}/in?x=y", endpoint.url());
         HttpSink::new(&url, rendering, Duration::from_secs(5), None)
-    }
-
-    #[test]
-    fn http_without_tls_is_only_for_loopback_hosts() {
-        for url in [
-            "https://host/path?x=y",
-            "https://host",
-            "http://localhost:8080/",
-            "http://127.0.0.1/in",
-            "http://[::1]:8080",
-        ] {
-            assert_eq!(check(url), Ok(()));
-        }
-        for wrong in [
-            "http://host/",
-            "http://127.0.0.1.example/",
-            "http://10.0.0.1",
-            "http://localhost.example:80",
-        ] {
-            let error = check(wrong).unwrap_err();
-            assert!(
-                error.contains("`http://` is allowed only to `localhost`"),
-                "{wrong}: {error}"
-            );
-        }
-        for wrong in [
-            "https:",
-            "https://",
-            "https:///path",
-            "https://user:word@host/",
-            "https://ho st/",
-        ] {
-            let error = check(wrong).unwrap_err();
-            assert!(error.contains("`https://host/path`"), "{wrong}: {error}");
-        }
     }
 
     fn envelopes(endpoint: &StandIn) -> HttpSink {
