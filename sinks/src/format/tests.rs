@@ -86,7 +86,7 @@ fn a_reject_list_has_envelopes_with_a_reason() {
 fn columns_take_fields_of_the_envelope_and_results_of_expressions() {
     let format = csv(
         r#"[{"name":"event","field":"eventId"},{"name":"n, m","json":"n"},{"name":"list","json":"[n, s]"},
-            {"name":"s","json":"s"},{"name":"t","json":"t"},{"name":"key","field":"batchKey"}]"#,
+                {"name":"s","json":"s"},{"name":"t","json":"t"},{"name":"key","field":"batchKey"}]"#,
         true,
     );
     let (text, rejects) = written(
@@ -143,7 +143,7 @@ fn an_expression_that_fails_on_a_body_rejects_that_record() {
 fn a_fixed_width_column_is_padded_and_rejects_longer_values() {
     let format = fixed_width(
         r#"[{"name":"id","json":"id","width":4},{"name":"sum","json":"sum","width":6,"align":"right","pad":"0"},
-            {"name":"seq","field":"seq","width":2,"align":"right"}]"#,
+                {"name":"seq","field":"seq","width":2,"align":"right"}]"#,
     );
     let (text, rejects) = written(
         &format,

@@ -47,12 +47,12 @@ fn a_variable_whose_parameter_has_no_value_is_left_out() {
     let text = "Parameters: { Sink: { Type: String }, Size: { Default: 7 } }
 Resources:
   Work:
-Type: AWS::Serverless::Function
-Properties:
-  MemorySize: 512
-  Environment: { Variables: { SINK: !Ref Sink, SIZE: !Ref Size } }
-  Architectures: [arm64]
-  Events: { Jobs: { Type: SQS, Properties: { Queue: jobs, BatchSize: 1 } } }
+    Type: AWS::Serverless::Function
+    Properties:
+      MemorySize: 512
+      Environment: { Variables: { SINK: !Ref Sink, SIZE: !Ref Size } }
+      Architectures: [arm64]
+      Events: { Jobs: { Type: SQS, Properties: { Queue: jobs, BatchSize: 1 } } }
 ";
     let variables = |parameters: &[(&str, &str)]| {
         let resources = resolve(text, parameters).unwrap();
@@ -72,8 +72,8 @@ fn alarms_are_found_with_the_names_of_their_queues() {
     let alarm = "Resources:
   Jobs: { Type: AWS::SQS::Queue }
   Age:
-Type: AWS::CloudWatch::Alarm
-Properties: { Dimensions: [{ Name: QueueName, Value: !GetAtt Jobs.QueueName }], Threshold: !Ref Limit }
+    Type: AWS::CloudWatch::Alarm
+    Properties: { Dimensions: [{ Name: QueueName, Value: !GetAtt Jobs.QueueName }], Threshold: !Ref Limit }
 Parameters: { Limit: { Default: 9 } }
 ";
     let template = Template::parse(alarm).unwrap();
