@@ -495,9 +495,6 @@ fn a_table_of_another_form_in_the_file_is_one_problem() {
     let mut reader = Reader::of(Settings::new(&|_| None, Some(&file)));
     let config = SinkConfig::read(&mut reader);
     let problems = reader.finish(Some(config)).unwrap_err().problems;
-    assert_eq!(
-        problems.join("\n").matches("sink.table").count(),
-        1,
-        "{problems:?}"
-    );
+    let of_the_table = problems.iter().filter(|each| each.contains("sink.table"));
+    assert_eq!(of_the_table.count(), 1, "{problems:?}");
 }

@@ -23,7 +23,7 @@ pub(crate) struct Kind {
     pub(crate) is_named: fn(&str) -> bool,
     /// Returns a URI in the spelling that fingerprints have; an error says what is expected.
     pub(crate) check: fn(&str) -> Result<String, String>,
-    /// The settings that it reads, and other kinds do not.
+    /// The settings that it reads, and that some other kinds do not read.
     pub(crate) reads: &'static [&'static dyn Declared],
     /// Whether it writes rows: `SINK_COLUMNS` says what is in them.
     pub(crate) writes_rows: bool,

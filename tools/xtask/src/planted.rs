@@ -1,6 +1,6 @@
 //! Hunts the planted bugs: in a copy of this workspace, with the patches of `tests/sim/bugs`.
 //!
-//! `tests/sim/bugs/README.md` says how a patch is made and mended.
+//! `tests/sim/bugs/README.md` says how a patch is made and repaired.
 
 use std::collections::BTreeSet;
 use std::fs;
