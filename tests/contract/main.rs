@@ -26,3 +26,4 @@ mod postgres;
 mod queues;
 mod scripted;
 mod sftp;
+mod source_queues;

@@ -1,4 +1,4 @@
-//! The contracts of the batch queue, the quarantine queue and the source queues.
+//! The contracts of the batch queue and the quarantine queue.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,14 +9,11 @@ use aws_sdk_sqs::config::retry::RetryConfig;
 use aws_sdk_sqs::config::timeout::TimeoutConfig;
 use aws_sdk_sqs::config::{BehaviorVersion, Credentials, Region};
 use emulators::sqs::{Message, QueueAttributes, Sqs};
-use protocol::ids::SourceArn;
 use protocol::limits::SQS_MESSAGE_BYTES_MAX;
-use shared::aws::{SqsBatchQueue, SqsQuarantineQueue, SqsSourceQueues};
-use shared::memory::{MemoryBatchQueue, MemoryQuarantineQueue, MemorySourceQueues};
+use shared::aws::{SqsBatchQueue, SqsQuarantineQueue};
+use shared::memory::{MemoryBatchQueue, MemoryQuarantineQueue};
 use shared::message_attributes::{AttributeMap, MessageAttribute, MessageAttributes};
-use shared::ports::{
-    BatchQueue, PortError, QuarantineQueue, Quarantined, QueueDepth, SourceQueues,
-};
+use shared::ports::{BatchQueue, PortError, QuarantineQueue, Quarantined, QueueDepth};
 use shared::quarantine_attributes::of_producer;
 use shared::traces::Links;
 use shared::wire::{Ticket, TicketReason};
@@ -40,15 +37,15 @@ pub fn client_of(endpoint: &str) -> Client {
 }
 
 /// A queue on its own embedded SQS, with a client over HTTP.
-struct Queue {
-    sqs: Sqs,
-    client: Client,
-    url: String,
+pub struct Queue {
+    pub sqs: Sqs,
+    pub client: Client,
+    pub url: String,
 }
 
-const QUEUE: &str = "queue";
+pub const QUEUE: &str = "queue";
 
-async fn queue() -> Queue {
+pub async fn queue() -> Queue {
     let sqs = Sqs::new();
     sqs.create_queue(QUEUE, QueueAttributes::default()).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -63,7 +60,7 @@ async fn queue() -> Queue {
 
 impl Queue {
     /// Receives and deletes the visible messages.
-    async fn take(&self) -> Vec<Message> {
+    pub async fn take(&self) -> Vec<Message> {
         let mut messages = Vec::new();
         loop {
             let more = self
@@ -429,79 +426,4 @@ async fn entries_of_a_request_have_separate_results() {
             "{answers:?}"
         );
     }
-}
-
-/// Checks that a source returns its depth, and that the error of a missing queue has its name. `arrange` changes the
-/// depth of the source, which only grows.
-async fn a_source_returns_its_depth<Q: SourceQueues>(
-    queues: &Q,
-    source: &SourceArn,
-    arrange: impl AsyncFn(QueueDepth),
-) {
-    // The order matters: receiving takes all visible messages into flight.
-    for (visible, in_flight, delayed) in [(0, 0, 0), (0, 12, 0), (3, 12, 0), (3, 12, 2)] {
-        let depth = QueueDepth {
-            visible,
-            in_flight,
-            delayed,
-        };
-        arrange(depth).await;
-        assert_eq!(queues.depth(source).await.unwrap(), depth);
-    }
-    for name in [
-        "unknown",
-        "arn:aws:sqs:us-east-1:000000000000:no-such-queue",
-    ] {
-        let error = queues.depth(&name.parse().unwrap()).await.unwrap_err();
-        assert!(matches!(error, PortError::Refused { .. }), "{error:?}");
-        assert!(error.to_string().contains(name), "{error}");
-    }
-}
-
-#[tokio::test]
-async fn a_source_returns_its_depth_in_memory() {
-    let (queues, source) = (MemorySourceQueues::new(), source());
-    a_source_returns_its_depth(&queues, &source, async |depth| {
-        queues.set(source.clone(), [depth])
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_source_returns_its_depth_on_sqs() {
-    let queue = queue().await;
-    let queues = SqsSourceQueues::new(queue.client.clone());
-    let source = queue.sqs.arn(QUEUE).parse().unwrap();
-    a_source_returns_its_depth(&queues, &source, async |wanted| {
-        let there = queue.sqs.depth(QUEUE).unwrap();
-        let send = |count: u64, delay_secs: i32| {
-            let client = &queue.client;
-            let url = &queue.url;
-            async move {
-                for _ in 0..count {
-                    let send = client.send_message().queue_url(url).message_body("body");
-                    send.delay_seconds(delay_secs).send().await.unwrap();
-                }
-            }
-        };
-        if there.visible == 0 {
-            send(wanted.in_flight - there.in_flight as u64, 0).await;
-            queue.take().await;
-        }
-        send(wanted.visible - there.visible as u64, 0).await;
-        send(wanted.delayed - there.delayed as u64, 900).await;
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn missing_numbers_are_not_taken_for_zero() {
-    let body = r#"{"QueueUrl":"http://localhost/1/queue","Attributes":{
-        "ApproximateNumberOfMessages":"0","ApproximateNumberOfMessagesDelayed":"0"}}"#;
-    let endpoint = scripted::endpoint(200, body).await;
-    let queues = SqsSourceQueues::new(client_of(&endpoint));
-    let source = "arn:aws:sqs:eu-west-1:1:queue".parse().unwrap();
-    let error = queues.depth(&source).await.unwrap_err();
-    assert!(matches!(error, PortError::Unknown { .. }), "{error:?}");
-    assert!(error.to_string().contains("NotVisible"), "{error}");
 }

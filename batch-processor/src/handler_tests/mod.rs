@@ -17,6 +17,7 @@ use super::*;
 use sinks::{Part, Receipt, SinkError, async_trait};
 
 mod chunks;
+mod crowded_sweep;
 mod dry_runs;
 mod hours;
 mod metrics;

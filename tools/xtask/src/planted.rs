@@ -37,7 +37,15 @@ enum Build {
 impl Build {
     fn arguments(self) -> &'static [&'static str] {
         match self {
-            Build::OfTests => &["build", "--workspace", "--bin", "sim"],
+            // The test is built for the features of its dependencies only: without it, cargo would compile most of them again.
+            Build::OfTests => &[
+                "build",
+                "--workspace",
+                "--bin",
+                "sim",
+                "--test",
+                "histories",
+            ],
             Build::Optimised => &[
                 "build",
                 "--package",

@@ -1,0 +1,45 @@
+//! Time and randomness in a simulated environment.
+
+use std::task::Poll;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use protocol::ids::BatchId;
+use protocol::time::Timestamp;
+use shared::ports::{Clock, Entropy};
+
+use super::{Environment, lock};
+
+#[async_trait]
+impl Clock for Environment {
+    fn now(&self) -> Timestamp {
+        lock(&self.world).now_in(self.number)
+    }
+
+    async fn sleep(&self, duration: Duration) {
+        let mut wake_at_ms = None;
+        std::future::poll_fn(|context| {
+            let mut world = lock(&self.world);
+            // Some time passes in any case, so that a loop that waits for nothing comes to its deadline.
+            let sleep_ms = (duration.as_millis() as u64).max(1);
+            let at_ms = *wake_at_ms.get_or_insert(world.now_ms + sleep_ms);
+            if world.now_ms >= at_ms {
+                world.looks_again(self.number);
+                return Poll::Ready(());
+            }
+            world.wake_at(at_ms, context.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+}
+
+impl Entropy for Environment {
+    fn batch_id(&self, now: Timestamp) -> BatchId {
+        self.entropy.batch_id(now)
+    }
+
+    fn jitter(&self) -> f64 {
+        self.entropy.jitter()
+    }
+}
