@@ -2,37 +2,24 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use protocol::bodies::{Bodies, ChunkSizes};
 use protocol::claim::Outcome;
-use protocol::ids::{ChunkId, PieceId};
+use protocol::ids::ChunkId;
 use protocol::limits::{CHUNK_CALLS_MAX, CHUNK_RETENTION};
-use protocol::retry::RetryPolicy;
 use shared::chunk::encode;
-use shared::ports::{ChunkReply, ChunkStore, Piece, PortError, Ports};
-use shared::retry::{Budget, RequestPermits, bounded};
+use shared::ports::{ChunkStore, Ports};
+use shared::retry::{Budget, ObjectRules, RequestPermits, bounded, store_object};
 use tracing::error;
 
 use crate::claim_attempt::{ClaimAttempt, State};
 use crate::config::Config;
-
-/// Why a chunk is not known to be stored.
-#[derive(Debug, thiserror::Error)]
-enum NotStored {
-    #[error(transparent)]
-    Port(#[from] PortError),
-    #[error("piece `{0}`: exists, and is not of this invocation")]
-    Exists(PieceId),
-}
 
 /// Stores chunks.
 pub struct Chunks {
     chunk_store: Arc<dyn ChunkStore>,
     permits: Arc<RequestPermits>,
     /// Where the bodies of this environment's batches go.
-    bodies: Bodies,
-    sizes: ChunkSizes,
+    rules: ObjectRules,
 }
 
 impl Chunks {
@@ -40,8 +27,11 @@ impl Chunks {
         Chunks {
             chunk_store: ports.chunk_store.clone(),
             permits,
-            bodies: config.bodies.clone(),
-            sizes: config.chunk_sizes,
+            rules: ObjectRules {
+                bodies: config.bodies.clone(),
+                sizes: config.chunk_sizes,
+                retention: CHUNK_RETENTION,
+            },
         }
     }
 
@@ -70,50 +60,16 @@ impl Chunks {
         attempts: Vec<&mut ClaimAttempt<'_>>,
         budget: &Budget<'_>,
     ) {
-        let Err(error) = self.store_one(chunk, &attempts, budget).await else {
+        let bytes = bytes_of(&attempts);
+        let (store, permits) = (&*self.chunk_store, &*self.permits);
+        let stored = store_object(store, &self.rules, chunk, &bytes, permits, budget);
+        let Err(error) = stored.await else {
             return;
         };
         error!(batch_id = %chunk.batch, %chunk, %error, "chunk not stored");
         for attempt in attempts {
             attempt.state = State::Done(Outcome::Failed, None);
         }
-    }
-
-    /// Stores the pieces of a chunk, the first one last. A retry sends the same bytes.
-    async fn store_one(
-        &self,
-        chunk: ChunkId,
-        attempts: &[&mut ClaimAttempt<'_>],
-        budget: &Budget<'_>,
-    ) -> Result<(), NotStored> {
-        let bytes = bytes_of(attempts);
-        let place = self.bodies.place_of_chunk(bytes.len(), self.sizes);
-        let expires_at = budget.clock.now() + CHUNK_RETENTION;
-        let pieces = place.pieces(&bytes, self.sizes);
-        let pieces_count = pieces.len() as u32;
-        for (index, piece) in (0..pieces_count).zip(pieces).rev() {
-            let id = PieceId { chunk, index };
-            let piece = Piece {
-                bytes: piece.to_vec(),
-                pieces_count,
-            };
-            let unanswered = AtomicBool::new(false);
-            let put = || async {
-                let put = self.chunk_store.put(&place, id, &piece, expires_at);
-                let reply = self.permits.with(budget, put).await;
-                if let Err(PortError::Unknown { .. }) = &reply {
-                    unanswered.store(true, Ordering::Relaxed);
-                }
-                reply
-            };
-            match budget.call(RetryPolicy::ITEMS, put).await? {
-                ChunkReply::Stored => {}
-                // An earlier attempt of ours, whose reply was lost.
-                ChunkReply::Exists if unanswered.into_inner() => {}
-                ChunkReply::Exists => return Err(NotStored::Exists(id)),
-            }
-        }
-        Ok(())
     }
 }
 

@@ -137,9 +137,9 @@ impl ClaimRounds {
         // This comes before the counts are written: a seal contains them, which saves a write.
         let retired =
             candidates.retire_urgent(allocator) | self.retire_unused(&candidates, budgets);
-        let drained = self
-            .drain_detector
-            .retire_drained(received, &budgets.claims);
+        let drained =
+            self.drain_detector
+                .retire_drained(&self.open_batches, received, &budgets.claims);
         if drained.await || retired {
             counted.extend(
                 self.open_batches

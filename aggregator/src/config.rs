@@ -321,10 +321,8 @@ impl Config {
                 format!("`MAX_BATCH_SIZE`: too large for bodies in chunks: got {items_max}, expected at most {CHUNK_BATCH_ITEMS_MAX}")
             }),
         );
-        let bucket = match &bodies {
-            Some(Bodies::S3(place)) => Some(place.bucket.clone()),
-            Some(Bodies::Items | Bodies::Table) | None => None,
-        };
+        let place = bodies.as_ref().and_then(Bodies::s3);
+        let bucket = place.map(|place| place.bucket.clone());
         reader.rule(
             "`BODIES` and `OVERFLOW_BUCKET` are different buckets.",
             (bucket.is_some() && bucket == overflow_bucket).then(|| {
@@ -393,6 +391,8 @@ fn bodies_in_buckets(text: &str) -> Result<Bodies, String> {
             Err(format!("expected, as the bucket, {BUCKET_NAME}"))
         }
         Bodies::S3(_) => in_full_build(bodies),
+        // Records of the log can be read, but nothing writes them yet.
+        Bodies::Log(_) => Err(NotBodies.to_string()),
         Bodies::Items | Bodies::Table => Ok(bodies),
     }
 }

@@ -23,37 +23,30 @@ pub type ReceivedCounts<'a> = BTreeMap<&'a SourceArn, u64>;
 /// Reads the depth of sources, and retires the open batches of drained ones.
 pub struct DrainDetector {
     source_queues: Arc<dyn SourceQueues>,
-    open_batches: Arc<OpenBatches>,
 }
 
 impl DrainDetector {
-    pub fn new(
-        source_queues: Arc<dyn SourceQueues>,
-        open_batches: Arc<OpenBatches>,
-    ) -> DrainDetector {
-        DrainDetector {
-            source_queues,
-            open_batches,
-        }
+    pub fn new(source_queues: Arc<dyn SourceQueues>) -> DrainDetector {
+        DrainDetector { source_queues }
     }
 
     /// Retires the open batches of the sources that are drained. Returns whether any batch was retired: the caller then
     /// seals it.
     ///
     /// A batch into which another invocation of this environment is claiming is left to that invocation.
-    pub async fn retire_drained(&self, received: &ReceivedCounts<'_>, budget: &Budget<'_>) -> bool {
+    pub async fn retire_drained(
+        &self,
+        open_batches: &OpenBatches,
+        received: &ReceivedCounts<'_>,
+        budget: &Budget<'_>,
+    ) -> bool {
         let mut retired = false;
         let now = budget.clock.now();
         for (source, own) in received {
             // No request is sent for a source without a batch to retire.
-            let has_idle = !self
-                .open_batches
-                .allocator()
-                .lock()
-                .idle(source, now)
-                .is_empty();
+            let has_idle = !open_batches.allocator().lock().idle(source, now).is_empty();
             if has_idle && budget.has_time() && self.is_drained(source, *own, budget).await {
-                let mut allocator = self.open_batches.allocator().lock();
+                let mut allocator = open_batches.allocator().lock();
                 for slot in allocator.idle(source, now) {
                     allocator.retire(&slot, FlushReason::Drained);
                     retired = true;
@@ -68,7 +61,7 @@ impl DrainDetector {
     /// While other invocations have messages in flight, the depth is read a second time. If no more messages are in flight
     /// then, the burst has ended, and each of those invocations seals its own batches. Without the second look, invocations
     /// that end at the same time would each wait for the others, and none would seal.
-    async fn is_drained(&self, source: &SourceArn, own: u64, budget: &Budget<'_>) -> bool {
+    pub async fn is_drained(&self, source: &SourceArn, own: u64, budget: &Budget<'_>) -> bool {
         let Some(first) = self.depth_if_empty(source).await else {
             return false;
         };

@@ -6,20 +6,15 @@
 use std::sync::Arc;
 
 use protocol::claim::Candidate;
-use protocol::format_version::FORMAT_VERSION;
-use protocol::ids::{BatchId, EventId, SourceArn, SqsMessageId};
+use protocol::ids::{BatchId, SqsMessageId};
 use protocol::time::Timestamp;
-use serde::Serialize;
-use shared::message_attributes::{MESSAGE_GROUP_ID, MessageAttributes};
+use shared::duplicate_report::{Dropped, report};
+use shared::message_attributes::MessageAttributes;
 use shared::ports::{Ports, QuarantineQueue, Quarantined};
 use shared::retry::{Budget, send_to_quarantine};
-use shared::sqs_text::sqs_text;
 
 use crate::claim_attempt::ClaimResult;
 use crate::config::Config;
-
-/// The attribute `reason` of a report.
-const REASON: &str = "duplicate: dropped";
 
 /// What claimed the event of a duplicate before.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,22 +40,6 @@ impl Holder {
             batch: Some(seat.batch),
         })
     }
-}
-
-/// The body of a report.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct DroppedDuplicate<'a> {
-    format_version: u64,
-    event_id: &'a EventId,
-    sqs_message_id: &'a SqsMessageId,
-    source: &'a SourceArn,
-    /// In milliseconds since 1970.
-    dropped_at: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    claimed_by: Option<&'a SqsMessageId>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    batch_id: Option<BatchId>,
 }
 
 /// Reports dropped duplicates.
@@ -94,39 +73,23 @@ impl Duplicates {
         };
         let reports = dropped
             .iter()
-            .map(|(candidate, holder)| report(candidate, *holder, now));
+            .map(|(candidate, holder)| reported(candidate, *holder, now));
         let reports = Vec::from_iter(reports);
         let sent = send_to_quarantine(queue, &reports, self.concurrency, budget).await;
         sent.into_iter().map(|sent| sent.is_ok()).collect()
     }
 }
 
-fn report(candidate: &Candidate, holder: Option<&Holder>, now: Timestamp) -> Quarantined {
-    let body = DroppedDuplicate {
-        format_version: FORMAT_VERSION,
+fn reported(candidate: &Candidate, holder: Option<&Holder>, now: Timestamp) -> Quarantined {
+    let attributes = candidate.attributes.as_deref().and_then(|text| {
+        MessageAttributes::read(text).expect("the text was written from attributes")
+    });
+    let dropped = Dropped {
         event_id: &candidate.event_id,
         sqs_message_id: &candidate.sqs_message_id,
         source: &candidate.source,
-        dropped_at: now.as_ms(),
-        claimed_by: holder.map(|holder| &holder.sqs_message_id),
-        batch_id: holder.and_then(|holder| holder.batch),
+        attributes: attributes.as_ref(),
     };
-    let body = serde_json::to_string(&body).expect("texts and numbers can be written as JSON");
-    Quarantined {
-        sqs_message_id: candidate.sqs_message_id.clone(),
-        event_id: Some(candidate.event_id.clone()),
-        source: candidate.source.clone(),
-        reason: REASON.to_owned(),
-        body: sqs_text(&body).into(),
-        // A report says which message was dropped, and has neither its body nor its attributes, but its message group.
-        attributes: candidate.attributes.as_deref().and_then(message_group),
-    }
-}
-
-/// Returns the message group among attributes, if the message has one.
-fn message_group(attributes: &str) -> Option<MessageAttributes> {
-    let all = MessageAttributes::read(attributes).expect("the text was written from attributes");
-    let mut all = all?.to_map();
-    all.retain(|name, _| name == MESSAGE_GROUP_ID);
-    MessageAttributes::of(all)
+    let holder = holder.map(|holder| (&holder.sqs_message_id, holder.batch));
+    report(dropped, holder, now)
 }

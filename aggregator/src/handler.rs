@@ -12,6 +12,7 @@ use shared::dry_run::DryRunFailed;
 use shared::message_attributes::MessageAttributes;
 use shared::metrics::{About, Count, write_line};
 use shared::ports::{Ports, Quarantined, SourceQueues};
+use shared::quarantine_attributes::CONFLICT;
 use shared::retry::{BulkWriter, NoTime, RequestPermits};
 use shared::rfc3339;
 use shared::traces;
@@ -27,13 +28,14 @@ use crate::drain_detector::{DrainDetector, ReceivedCounts};
 use crate::dry_run::dry_run;
 use crate::duplicates::{Duplicates, Holder};
 use crate::event::SqsEvent;
+use crate::intake::Intake;
 use crate::invocation::{Budgets, Invocation, InvocationCounts};
 use crate::metrics::AggregatorMetrics;
 use crate::open_batches::OpenBatches;
 use crate::overflow_bodies::OverflowBodies;
 use crate::quarantine::Quarantine;
 use crate::quotas::Quotas;
-use crate::records::{self, CONFLICT, NoMessageId, Record};
+use crate::records::{self, NoMessageId, Record};
 use crate::shared_allocator::SharedAllocator;
 
 /// Why an event fails as a whole, before anything is claimed. SQS then delivers all of it again.
@@ -80,6 +82,8 @@ pub struct Handler {
     config: Config,
     ports: Ports,
     claim_rounds: ClaimRounds,
+    /// Takes the place of claims if `BODIES` is a log.
+    intake: Option<Intake>,
     quarantine: Quarantine,
     duplicates: Duplicates,
 }
@@ -103,6 +107,10 @@ impl Handler {
         let permits = Arc::new(RequestPermits::new(concurrency));
         let bulk = BulkWriter::new(permits.clone(), concurrency);
         let open_batches = Arc::new(OpenBatches::new(&config, &ports, allocator));
+        let intake = config.bodies.is_log().then(|| {
+            let drain_detector = DrainDetector::new(source_queues.clone());
+            Intake::new(&config, &ports, permits.clone(), drain_detector)
+        });
         let claim_rounds = ClaimRounds::new(
             &config,
             open_batches.clone(),
@@ -110,7 +118,7 @@ impl Handler {
             Quotas::new(&config, &ports),
             Chunks::new(&config, &ports, permits.clone()),
             OverflowBodies::new(&ports, permits),
-            DrainDetector::new(source_queues, open_batches),
+            DrainDetector::new(source_queues),
         );
         Handler {
             quarantine: Quarantine::new(&config, &ports),
@@ -118,6 +126,7 @@ impl Handler {
             config,
             ports,
             claim_rounds,
+            intake,
         }
     }
 
@@ -143,7 +152,10 @@ impl Handler {
             return Ok(SqsBatchResponse::default());
         }
         let counts = InvocationCounts::default();
-        let classified = self.claim(&records, &budgets, &counts).await;
+        let classified = match &self.intake {
+            Some(intake) => self.bring(intake, &records, &budgets, &counts).await,
+            None => self.claim(&records, &budgets, &counts).await,
+        };
         let in_quarantine = self
             .send_to_quarantine(&records, &classified, &budgets)
             .await;
@@ -182,6 +194,41 @@ impl Handler {
         Ok(response)
     }
 
+    /// Brings all records that could be read into batches of the log. Returns what became of each record, in order.
+    async fn bring(
+        &self,
+        intake: &Intake,
+        records: &[Result<Record, Quarantined>],
+        budgets: &Budgets<'_>,
+        counts: &InvocationCounts,
+    ) -> Vec<Classified> {
+        let received = self.received(records);
+        let readable: Vec<&Record> = records.iter().flatten().collect();
+        let taken = intake.take(&readable, &received, budgets, counts).await;
+        let mut taken = taken.into_iter();
+        let mut outcome = |record: &Result<Record, Quarantined>| match record {
+            Ok(_) if taken.next() == Some(true) => Outcome::Claimed,
+            Ok(_) => Outcome::Failed,
+            Err(_) => Outcome::Unstorable,
+        };
+        let classified = records.iter().map(|record| Classified {
+            outcome: outcome(record),
+            holder: None,
+        });
+        classified.collect()
+    }
+
+    /// Returns how many messages each source sent, if batches are sealed when their source is drained.
+    fn received<'a>(&self, records: &'a [Result<Record, Quarantined>]) -> ReceivedCounts<'a> {
+        let mut received = ReceivedCounts::new();
+        if self.config.seal_when_drained {
+            for record in records {
+                *received.entry(id_and_source(record).1).or_default() += 1;
+            }
+        }
+        received
+    }
+
     /// Claims the events of all records that could be read. Returns what became of each record, in order.
     async fn claim(
         &self,
@@ -191,18 +238,13 @@ impl Handler {
     ) -> Vec<Classified> {
         let mut first_of: HashMap<&EventId, usize> = HashMap::with_capacity(records.len());
         let mut firsts = Vec::new();
-        let mut received = ReceivedCounts::new();
-        for record in records {
-            if let Ok(record) = record {
-                let event_id = &record.candidate.event_id;
-                first_of.entry(event_id).or_insert_with(|| {
-                    firsts.push(record);
-                    firsts.len() - 1
-                });
-            }
-            if self.config.seal_when_drained {
-                *received.entry(id_and_source(record).1).or_default() += 1;
-            }
+        let received = self.received(records);
+        for record in records.iter().flatten() {
+            let event_id = &record.candidate.event_id;
+            first_of.entry(event_id).or_insert_with(|| {
+                firsts.push(record);
+                firsts.len() - 1
+            });
         }
         let mut results = self
             .claim_rounds

@@ -45,6 +45,8 @@ mod duplicates;
 #[cfg(feature = "function")]
 pub mod handler;
 #[cfg(feature = "function")]
+mod intake;
+#[cfg(feature = "function")]
 mod invocation;
 #[cfg(feature = "function")]
 pub mod metrics;
@@ -58,6 +60,8 @@ mod quarantine;
 mod quotas;
 #[cfg(feature = "function")]
 pub mod run;
+#[cfg(feature = "function")]
+mod scopes;
 #[cfg(feature = "function")]
 pub mod shared_allocator;
 

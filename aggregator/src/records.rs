@@ -111,10 +111,6 @@ enum BadRecord {
     TooLarge { bytes: usize, max: usize },
 }
 
-/// The reason of a message in the quarantine whose event id another message has with another body.
-pub const CONFLICT: &str =
-    "event id: conflict: another message has the same event id and another body";
-
 /// Levels of lists and objects within each other that the parser takes; it must not overflow its stack.
 /// Source: <https://docs.rs/serde_json/1/serde_json/struct.Deserializer.html#method.disable_recursion_limit> (2026-11).
 const JSON_LEVELS_MAX: usize = 127;
@@ -195,7 +191,7 @@ fn read_message(
         attributes: attributes.as_ref().map(|all| all.as_text().clone()),
         quota: None,
     };
-    if !config.bodies.in_chunks() {
+    if !config.bodies.lists_claims() {
         candidate = candidate.compressed(compress);
     }
     let key = config.batch_key.as_ref();
@@ -309,7 +305,7 @@ fn is_urgent(bypass: &Expression, json: &Json) -> bool {
 
 /// Checks that the body fits the lock item, unless it goes to a bucket or into a chunk, which takes a body of any size.
 fn fits(candidate: &Candidate, config: &Config) -> Result<(), BadRecord> {
-    if config.bodies.in_chunks() {
+    if config.bodies.lists_claims() {
         return Ok(());
     }
     let bytes = candidate.item_bytes();

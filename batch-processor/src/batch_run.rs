@@ -3,6 +3,7 @@
 //! Every step starts from the present batch record, so that the next invocation can continue after a crash.
 
 mod gate;
+mod log;
 mod setting_aside;
 
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use protocol::retry::RetryPolicy;
 use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
 use shared::delivery_hours::DeliveryHours;
-use shared::ports::{NamedItems, StoredEvent};
+use shared::ports::{NamedItems, QuarantineQueue, StoredEvent};
 use shared::traces::Span;
 use shared::traces::names::{BATCH_ID, ITEMS_COUNT, PART};
 use sinks::{SinkError, content_hash};
@@ -27,6 +28,7 @@ use crate::delivery::{Delivery, report_delivered};
 use crate::index_snapshot::{Snapshot, missing, seqs};
 use crate::invocation::Budgets;
 use crate::lease::LeasedBatch;
+use crate::log_index::LogIndex;
 use crate::metrics::BatchProcessorMetrics;
 use crate::notices::Notices;
 use crate::part_rules::{PartRules, frozen_for_another_sink};
@@ -40,6 +42,8 @@ use crate::ticket_end::{TicketEnd, not_taken};
 /// The components that a run uses, and its limits.
 pub(crate) struct Components {
     pub(crate) body_source: BodySource,
+    pub(crate) log_index: LogIndex,
+    pub(crate) losers: Losers,
     pub(crate) delivery: Delivery,
     pub(crate) releaser: Releaser,
     pub(crate) quarantine: Quarantine,
@@ -50,6 +54,14 @@ pub(crate) struct Components {
     pub(crate) sequences: Sequences,
     pub(crate) hours: Option<DeliveryHours>,
     pub(crate) rate: Option<Rate>,
+}
+
+/// Where the lines of a batch of the log go that do not win.
+pub(crate) struct Losers {
+    pub(crate) conflicts: Option<Arc<dyn QuarantineQueue>>,
+    /// Without it, duplicates are not reported.
+    pub(crate) duplicates: Option<Arc<dyn QuarantineQueue>>,
+    pub(crate) concurrency: usize,
 }
 
 /// A leased batch, with the releases and metrics of this run.
@@ -128,6 +140,8 @@ impl<'a> BatchRun<'a> {
             error!(batch_id = %self.id(), error, "batch is too old to be delivered");
             return Err(self.batch.fail(error).await);
         }
+        // Before pauses and hours: what is a duplicate does not depend on when the batch may be delivered.
+        self.resolve().await?;
         self.pass_gate_before_reading().await?;
         self.take_file_number_before_reading().await?;
         // A former run may have died after the last part ended, before it gave the number up.
@@ -177,7 +191,7 @@ impl<'a> BatchRun<'a> {
     fn too_old(&self) -> Option<String> {
         let record = self.batch.record();
         let is_old = record.is_too_old(self.budgets.work.clock.now());
-        let can_be_set_aside = record.bodies.in_chunks() || self.components.quarantine.exists();
+        let can_be_set_aside = record.bodies.lists_claims() || self.components.quarantine.exists();
         (is_old && can_be_set_aside && record.quarantine.is_none()).then(|| {
             let days = BATCH_LIFE_MAX.as_secs() / 86_400;
             let error = format!("not complete {days} days after it was opened");
@@ -316,6 +330,7 @@ impl<'a> BatchRun<'a> {
     async fn hand_over_failed(&mut self, error: HandOverError) -> TicketEnd {
         match error {
             HandOverError::Service(source) => source.into(),
+            HandOverError::Lease(end) => end,
             HandOverError::Permanent(error) => {
                 error!(batch_id = %self.id(), error, "events cannot be handed over");
                 self.batch.fail(error).await
@@ -339,7 +354,7 @@ impl<'a> BatchRun<'a> {
     ) -> Result<Vec<StoredEvent>, TicketEnd> {
         let read = self.read_with_losses(unread, limits).await;
         if let Some(lost) = read.lost.first() {
-            error!(batch_id = %self.id(), chunk = %lost.chunk, error = lost.problem, "chunk is lost");
+            error!(batch_id = %self.id(), chunk = %lost.object, error = lost.problem, "chunk is lost");
             return Err(self.batch.fail(lost.to_string()).await);
         }
         match read.failed {
@@ -350,7 +365,7 @@ impl<'a> BatchRun<'a> {
 
     /// Releases the claims of events whose bodies were in their lock items. Other claims stay as they are.
     async fn release(&mut self, events: &[StoredEvent]) -> Result<(), TicketEnd> {
-        if self.batch.record().bodies.in_chunks() {
+        if self.batch.record().bodies.lists_claims() {
             return Ok(());
         }
         let releaser = &self.components.releaser;

@@ -51,10 +51,17 @@ impl BodySource {
         released: &SeqSet,
         budget: &Budget<'_>,
     ) -> Result<Result<Snapshot<Unread>, String>, PortError> {
-        if record.bodies.in_chunks() {
+        if record.bodies.lists_claims() {
+            let frames = self.chunk_reader.frames(record, budget).await?;
+            let unread = |seqs| {
+                Unread::Chunks(match &frames {
+                    Some(frames) => UnreadChunks::of_log(seqs, frames.clone()),
+                    None => UnreadChunks::of(seqs),
+                })
+            };
             return Ok(Ok(Snapshot {
-                new: Unread::Chunks(UnreadChunks::of(record.undelivered())),
-                frozen: Unread::Chunks(UnreadChunks::of(record.undelivered_of_frozen_part())),
+                new: unread(record.undelivered()),
+                frozen: unread(record.undelivered_of_frozen_part()),
                 leftovers: Unread::Chunks(UnreadChunks::default()),
             }));
         }

@@ -1,24 +1,28 @@
-//! Reads the events of a batch whose bodies are in chunks. The batch record says which seats have events, so neither the index
+//! Reads the events of a batch whose bodies are in chunks, or in loads. The batch record says which seats have events, so neither the index
 //! nor the lock table is read.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use protocol::batch::BatchRecord;
-use protocol::ids::ChunkId;
+use protocol::ids::{BatchId, ChunkId, ObjectId, Seq};
 use protocol::limits::{CHUNK_CALLS_MAX, CHUNK_RETENTION};
+use protocol::log::{Frame, lines_of};
 use protocol::seqs::SeqSet;
 use shared::chunk::decode;
+use shared::load::decode_frame;
 use shared::ports::{ChunkStore, PortError, Ports, StoredEvent};
-use shared::retry::{Budget, RequestPermits, bounded, read_chunk};
+use shared::retry::{Budget, RequestPermits, Slots, bounded, read_object};
 
-use crate::reading::{HandOverError, LostChunk, ReadEvents, ReadLimits, memory_bytes};
+use crate::reading::{HandOverError, Lost, ReadEvents, ReadLimits, memory_bytes};
 
 /// Events of a batch of chunks that must still be read.
 #[derive(Debug, Default)]
 pub(crate) struct UnreadChunks {
     /// The seats of events whose chunks are still to be read.
     seqs: SeqSet,
+    /// Where the lines of a batch of the log are, in the order of their seqs; otherwise the record names the chunks.
+    frames: Option<Arc<[Frame]>>,
     /// Events of chunks that were read, beyond what was asked for.
     read_ahead: VecDeque<StoredEvent>,
 }
@@ -28,7 +32,46 @@ impl UnreadChunks {
     pub(crate) fn of(seqs: SeqSet) -> UnreadChunks {
         UnreadChunks {
             seqs,
-            read_ahead: VecDeque::new(),
+            ..UnreadChunks::default()
+        }
+    }
+
+    /// Returns the events of these seats of a batch of the log that has these frames.
+    pub(crate) fn of_log(seqs: SeqSet, frames: Arc<[Frame]>) -> UnreadChunks {
+        UnreadChunks {
+            seqs,
+            frames: Some(frames),
+            ..UnreadChunks::default()
+        }
+    }
+
+    /// Returns the objects that are still to be read, each with the seats that are wanted of it.
+    ///
+    /// # Errors
+    /// A seat that is in no object.
+    fn sources(&self, record: &BatchRecord) -> Result<Vec<(Source, SeqSet)>, Seq> {
+        let Some(frames) = &self.frames else {
+            let chunks = record.chunks_of(&self.seqs)?.into_iter();
+            return Ok(chunks
+                .map(|(chunk, seqs)| (Source::Chunk(chunk), seqs))
+                .collect());
+        };
+        let mut seqs = self.seqs.iter().peekable();
+        let mut sources = Vec::new();
+        for frame in frames.iter() {
+            let end = frame.first_seq + frame.lines.len() as Seq;
+            let mut wanted = SeqSet::new();
+            while let Some(seq) = seqs.next_if(|seq| *seq < end) {
+                (frame.first_seq <= seq).then_some(()).ok_or(seq)?;
+                wanted.insert(seq);
+            }
+            if !wanted.is_empty() {
+                sources.push((Source::Frame(frame.clone()), wanted));
+            }
+        }
+        match seqs.next() {
+            None => Ok(sources),
+            Some(seq) => Err(seq),
         }
     }
 
@@ -41,7 +84,45 @@ impl UnreadChunks {
     }
 }
 
-/// Reads chunks.
+/// What has the events of several seats.
+enum Source {
+    Chunk(ChunkId),
+    Frame(Frame),
+}
+
+impl Source {
+    fn object(&self) -> ObjectId {
+        match self {
+            Source::Chunk(chunk) => ObjectId::Chunk(*chunk),
+            Source::Frame(frame) => ObjectId::Load(frame.load.0),
+        }
+    }
+
+    /// Returns the events of the wanted seats, and why some are missing.
+    fn decode(
+        &self,
+        batch: BatchId,
+        bytes: &[u8],
+        wanted: &SeqSet,
+    ) -> (Vec<StoredEvent>, Option<String>) {
+        match self {
+            Source::Chunk(chunk) => {
+                let decoded = decode(*chunk, bytes, wanted);
+                let problem = decoded.problem.map(|problem| problem.to_string());
+                (decoded.events, problem)
+            }
+            Source::Frame(frame) => match decode_frame(batch, frame, bytes) {
+                Ok(mut events) => {
+                    events.retain(|event| wanted.contains(event.seq));
+                    (events, None)
+                }
+                Err(error) => (Vec::new(), Some(error.to_string())),
+            },
+        }
+    }
+}
+
+/// Reads chunks and loads.
 pub(crate) struct ChunkReader {
     chunk_store: Arc<dyn ChunkStore>,
     permits: Arc<RequestPermits>,
@@ -55,6 +136,28 @@ impl ChunkReader {
         }
     }
 
+    /// Returns the frames of a batch of the log in the order of their seqs; `None` if it is another batch. Puts a hole into each slot that
+    /// stays empty, so the batch must take no reservations any more.
+    ///
+    /// # Errors
+    /// [`PortError`] if a slot is not known to have a value.
+    pub(crate) async fn frames(
+        &self,
+        record: &BatchRecord,
+        budget: &Budget<'_>,
+    ) -> Result<Option<Arc<[Frame]>>, PortError> {
+        let Some(log) = &record.log else {
+            return Ok(None);
+        };
+        let slots = Slots {
+            store: &*self.chunk_store,
+            permits: &self.permits,
+            budget,
+        };
+        let closed = slots.close(record.batch_id, log.slots).await?;
+        Ok(Some(lines_of(&closed).into_iter().cloned().collect()))
+    }
+
     /// Reads the next events of `unread`, as many as the limits say. Reads whole chunks, up to [`CHUNK_CALLS_MAX`] at
     /// once, and keeps the events beyond the limits in `unread`. A chunk that could not be read stays in `unread`, and the
     /// chunks after it are read all the same.
@@ -66,11 +169,11 @@ impl ChunkReader {
         budget: &Budget<'_>,
     ) -> ReadEvents {
         let mut read = ReadEvents::default();
-        let mut chunks = match record.chunks_of(&unread.seqs) {
+        let mut chunks = match unread.sources(record) {
             Ok(chunks) => chunks.into_iter(),
             Err(seq) => {
                 read.failed = Some(HandOverError::Permanent(format!(
-                    "batch record: seat {seq}: in no chunk: expected one that begins at or before it"
+                    "batch record: seat {seq}: in no chunk or load: expected one that has it"
                 )));
                 return read;
             }
@@ -96,7 +199,7 @@ impl ChunkReader {
             }
             let reads = next
                 .iter()
-                .map(|(chunk, wanted)| self.read_chunk(record, *chunk, wanted, budget))
+                .map(|(chunk, wanted)| self.read_source(record, chunk, wanted, budget))
                 .collect();
             for (wanted, result) in bounded(reads, CHUNK_CALLS_MAX).await {
                 match result {
@@ -116,41 +219,41 @@ impl ChunkReader {
         }
     }
 
-    /// Returns what could be read of a chunk and what is lost, with `wanted`; the error, if another attempt may succeed.
-    async fn read_chunk<'a>(
+    /// Returns what could be read of a chunk or load and what is lost, with `wanted`; the error, if another attempt may succeed.
+    async fn read_source<'a>(
         &self,
         record: &BatchRecord,
-        chunk: ChunkId,
+        source: &Source,
         wanted: &'a SeqSet,
         budget: &Budget<'_>,
     ) -> (
         &'a SeqSet,
-        Result<(Vec<StoredEvent>, Option<LostChunk>), HandOverError>,
+        Result<(Vec<StoredEvent>, Option<Lost>), HandOverError>,
     ) {
-        let lost = |seqs: SeqSet, problem: String| LostChunk {
-            chunk,
+        let object = source.object();
+        let lost = |seqs: SeqSet, problem: String| Lost {
+            object,
             seqs,
             problem,
         };
         let nothing = |problem| Ok((Vec::new(), Some(lost(wanted.clone(), problem))));
         let store = &*self.chunk_store;
-        let bytes = read_chunk(store, &record.bodies, chunk, &self.permits, budget);
+        let bytes = read_object(store, &record.bodies, object, &self.permits, budget);
         let read = match bytes.await {
             Ok(Some(bytes)) => {
-                let decoded = decode(chunk, &bytes, wanted);
+                let (events, problem) = source.decode(record.batch_id, &bytes, wanted);
                 let mut missing = wanted.clone();
-                let found = decoded.events.iter().map(|event| event.seq).collect();
+                let found = events.iter().map(|event| event.seq).collect();
                 missing.remove_from(&found);
-                let problem = decoded.problem.map(|problem| problem.to_string());
                 let problem = problem.map(|problem| lost(missing, problem));
-                Ok((decoded.events, problem))
+                Ok((events, problem))
             }
-            Ok(None) => nothing(format!("chunk `{chunk}`: missing in `{}`", record.bodies)),
+            Ok(None) => nothing(format!("{} missing in `{}`", named(object), record.bodies)),
             // The service may have removed it by now, and only says that it must not be read.
             Err(error @ PortError::Refused { .. })
                 if record.created_at + CHUNK_RETENTION <= budget.clock.now() =>
             {
-                nothing(format!("chunk `{chunk}`: {error}"))
+                nothing(format!("{} {error}", named(object)))
             }
             Err(error @ PortError::Refused { .. }) => {
                 Err(HandOverError::Permanent(error.to_string()))
@@ -159,6 +262,15 @@ impl ChunkReader {
         };
         (wanted, read)
     }
+}
+
+/// Returns what an object is, for errors.
+fn named(object: ObjectId) -> String {
+    let kind = match object {
+        ObjectId::Chunk(_) => "chunk",
+        ObjectId::Load(_) | ObjectId::Slot(_) | ObjectId::Run(_) | ObjectId::RunList(_) => "object",
+    };
+    format!("{kind} `{object}`:")
 }
 
 /// Returns how many chunks to read at once, to get `bytes` of events. The first chunk shows how large they are.

@@ -1,8 +1,8 @@
 //! The lease on a batch, and every write to the record of a leased batch.
 
 use protocol::batch::{
-    BatchRecord, BatchWrite, Failure, Lease, LeaseDecision, Notice, OperatorDecision, PartRecord,
-    may_lease,
+    BatchRecord, BatchWrite, Failure, Lease, LeaseDecision, LogResolution, Notice,
+    OperatorDecision, PartRecord, may_lease,
 };
 use protocol::gate::Why;
 use protocol::ids::{BatchId, LeaseOwner};
@@ -23,15 +23,19 @@ use crate::invocation::Budgets;
 use crate::ticket_end::TicketEnd;
 
 /// Why a batch was not leased.
-pub(crate) struct NotLeased {
-    pub(crate) end: TicketEnd,
-    /// The record, if nothing but its notices may be left to send.
-    pub(crate) record: Option<Box<BatchRecord>>,
+pub(crate) enum NotLeased {
+    /// It has no record.
+    Missing(TicketEnd),
+    Refused {
+        end: TicketEnd,
+        /// The record, if nothing but its notices may be left to send.
+        record: Option<Box<BatchRecord>>,
+    },
 }
 
 impl NotLeased {
     fn ended(why: &'static str, record: Box<BatchRecord>) -> NotLeased {
-        NotLeased {
+        NotLeased::Refused {
             end: TicketEnd::Done(why),
             record: Some(record),
         }
@@ -40,7 +44,7 @@ impl NotLeased {
 
 impl From<TicketEnd> for NotLeased {
     fn from(end: TicketEnd) -> NotLeased {
-        NotLeased { end, record: None }
+        NotLeased::Refused { end, record: None }
     }
 }
 
@@ -98,7 +102,7 @@ pub(crate) async fn lease<'a>(
             // A wrong id in an operator's ticket, or a batch table that was restored from a backup.
             Ok(Written::Refused(None)) => {
                 let why = "got no record, expected one in the batch table";
-                return Err(TicketEnd::retry(why).into());
+                return Err(NotLeased::Missing(TicketEnd::retry(why)));
             }
             Ok(Written::Refused(Some(record))) => match refused(record, owner, operator, now) {
                 Some(not_leased) => return Err(not_leased),
@@ -325,6 +329,27 @@ impl LeasedBatch<'_> {
             set_asides: self.record.set_asides,
         };
         self.write(&write, self.budgets.wrap_up).await
+    }
+
+    /// Writes what was decided about the lines of a batch of the log. Another lease may have written the same before.
+    pub(crate) async fn resolve(
+        &mut self,
+        winners: SeqSet,
+        resolution: LogResolution,
+    ) -> Result<(), TicketEnd> {
+        let write = BatchWrite::Resolve {
+            owner: self.owner.clone(),
+            winners,
+            resolution,
+        };
+        self.write(&write, self.budgets.work).await
+    }
+
+    /// Notes that the duplicates and conflicts of a batch of the log are reported.
+    pub(crate) async fn reported(&mut self) -> Result<(), TicketEnd> {
+        let owner = self.owner.clone();
+        self.write(&BatchWrite::Reported { owner }, self.budgets.work)
+            .await
     }
 
     /// Writes the number of a frozen part to the record.

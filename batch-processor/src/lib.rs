@@ -40,6 +40,7 @@ mod handler;
 mod index_snapshot;
 mod invocation;
 mod lease;
+mod log_index;
 #[doc(hidden)]
 pub mod metrics;
 mod notices;

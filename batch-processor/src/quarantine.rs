@@ -13,7 +13,7 @@ use shared::retry::{Budget, Unsent, send_to_quarantine};
 use shared::sqs_text::sqs_text;
 
 use crate::overflow_bodies::{BodyProblem, OverflowBodies};
-use crate::reading::{HandOverError, LostChunk, ReadEvents};
+use crate::reading::{HandOverError, Lost, ReadEvents};
 
 /// Sends events to the quarantine queue, if there is one.
 pub(crate) struct Quarantine {
@@ -29,7 +29,7 @@ pub(crate) struct Sent {
     pub(crate) events: Vec<StoredEvent>,
     /// Their seats, and those of lost events that the quarantine has a message about.
     pub(crate) seqs: SeqSet,
-    /// How many messages, each of an event or about a lost chunk, may not be in the quarantine.
+    /// How many messages, each of an event or about a lost object, may not be in the quarantine.
     pub(crate) unsent_count: usize,
     /// Why the queue refused one of them permanently.
     pub(crate) refused: Option<String>,
@@ -44,11 +44,11 @@ impl Sent {
     }
 }
 
-/// Returns the message about a lost chunk. Nothing but the seats of its events is known.
-fn notice(lost: &LostChunk, record: &BatchRecord, reason: &str) -> Quarantined {
-    let name = lost.chunk.to_string();
+/// Returns the message about a lost object. Nothing but the seats of its events is known.
+fn notice(lost: &Lost, record: &BatchRecord, reason: &str) -> Quarantined {
+    let name = lost.object.to_string();
     Quarantined {
-        sqs_message_id: name.parse().expect("the name of a chunk is a short text"),
+        sqs_message_id: name.parse().expect("the name of an object is a short text"),
         event_id: None,
         source: record.source.clone(),
         reason: reason.to_owned(),
@@ -75,7 +75,7 @@ impl Quarantine {
         self.queue.is_some()
     }
 
-    /// Sends events of this batch, which is being set aside. For each lost chunk, sends a message that says so.
+    /// Sends events of this batch, which is being set aside. For each lost object, sends a message that says so.
     pub(crate) async fn send(
         &self,
         read: ReadEvents,
@@ -106,7 +106,7 @@ impl Quarantine {
         for (lost, reply) in lost.iter().zip(replies.by_ref()) {
             match reply {
                 Ok(()) => sent.seqs.extend_from(&lost.seqs),
-                Err(unsent) => sent.not_sent(unsent, || format!("chunk `{}`", lost.chunk)),
+                Err(unsent) => sent.not_sent(unsent, || format!("`{}`", lost.object)),
             }
         }
         for (event, reply) in events.into_iter().zip(replies) {

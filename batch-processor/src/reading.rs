@@ -2,11 +2,13 @@
 
 use std::fmt;
 
-use protocol::ids::ChunkId;
+use protocol::ids::ObjectId;
 use protocol::limits::CLAIM_OVERHEAD_BYTES;
 use protocol::seqs::SeqSet;
 use protocol::text::counted;
 use shared::ports::{PortError, StoredEvent};
+
+use crate::ticket_end::TicketEnd;
 
 /// How much one call reads.
 #[derive(Clone, Copy, Debug)]
@@ -29,8 +31,8 @@ impl ReadLimits {
 #[derive(Debug, Default)]
 pub(crate) struct ReadEvents {
     pub(crate) events: Vec<StoredEvent>,
-    /// The chunks that cannot be read, or not completely.
-    pub(crate) lost: Vec<LostChunk>,
+    /// The chunks and loads that cannot be read, or not completely.
+    pub(crate) lost: Vec<Lost>,
     /// Why further events were not read. They are still to be read.
     pub(crate) failed: Option<HandOverError>,
 }
@@ -46,21 +48,21 @@ impl ReadEvents {
     }
 }
 
-/// A chunk that is missing or damaged, so that no retry can bring all its events back.
+/// A chunk or a load that is missing or damaged, so that no retry can bring all its events back.
 #[derive(Debug)]
-pub(crate) struct LostChunk {
-    pub(crate) chunk: ChunkId,
+pub(crate) struct Lost {
+    pub(crate) object: ObjectId,
     /// The seats whose events are lost.
     pub(crate) seqs: SeqSet,
     pub(crate) problem: String,
 }
 
-/// Maximum number of seats that the message about a lost chunk names.
+/// Maximum number of seats that the message about a lost object names.
 const SEATS_NAMED_MAX: usize = 50;
 
-impl fmt::Display for LostChunk {
+impl fmt::Display for Lost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let LostChunk { seqs, problem, .. } = self;
+        let Lost { seqs, problem, .. } = self;
         let first: Vec<String> = seqs
             .iter()
             .take(SEATS_NAMED_MAX)
@@ -87,6 +89,14 @@ pub(crate) enum HandOverError {
     Permanent(String),
     /// A service could not be reached in time.
     Service(PortError),
+    /// The lease was lost.
+    Lease(TicketEnd),
+}
+
+impl From<PortError> for HandOverError {
+    fn from(error: PortError) -> HandOverError {
+        HandOverError::Service(error)
+    }
 }
 
 /// Returns the approximate memory of an event once its body is fetched, in bytes.

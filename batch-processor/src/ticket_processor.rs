@@ -12,7 +12,7 @@ use shared::wire::Ticket;
 use sinks::Sink;
 use tracing::{error, info};
 
-use crate::batch_run::{BatchRun, Components};
+use crate::batch_run::{BatchRun, Components, Losers};
 use crate::body_source::BodySource;
 use crate::chunk_reader::ChunkReader;
 use crate::collector::Collector;
@@ -21,6 +21,7 @@ use crate::config::Config;
 use crate::delivery::Delivery;
 use crate::invocation::{Budgets, Report};
 use crate::lease::{NotLeased, lease};
+use crate::log_index::LogIndex;
 use crate::notices::Notices;
 use crate::overflow_bodies::OverflowBodies;
 use crate::part_rules::PartRules;
@@ -48,7 +49,13 @@ impl TicketProcessor {
             components: Components {
                 body_source: BodySource {
                     chunk_reader: ChunkReader::new(ports, permits.clone()),
-                    collector: Collector::new(ports, permits, concurrency),
+                    collector: Collector::new(ports, permits.clone(), concurrency),
+                },
+                log_index: LogIndex::new(ports, permits.clone()),
+                losers: Losers {
+                    conflicts: ports.quarantine_queue.clone(),
+                    duplicates: ports.duplicates_queue.clone(),
+                    concurrency,
                 },
                 delivery: Delivery::new(sink, bodies.clone()),
                 releaser: Releaser::new(ports, bulk, bodies.clone(), window),
@@ -97,7 +104,9 @@ impl TicketProcessor {
         let leased = lease(store, batch, &owner, operator, notices.are_on(), budgets);
         let leased = match span("lease").text(BATCH_ID, batch).run(leased).await {
             Ok(leased) => leased,
-            Err(NotLeased { end, record }) => {
+            Err(NotLeased::Missing(_)) if ticket.is_ahead => return TicketEnd::Done("no record"),
+            Err(NotLeased::Missing(end)) => return end,
+            Err(NotLeased::Refused { end, record }) => {
                 // The invocation that completed the batch, or put it in error, may have died before it sent the notices.
                 if let Some(record) = record {
                     let metrics = report.metrics_of(&record.source);
@@ -110,7 +119,7 @@ impl TicketProcessor {
         };
         let record = leased.record();
         info!(batch_id = %batch, source = %record.source, attempt = record.attempts, confirmed_count = record.confirmed, reason = ?ticket.reason, "batch leased");
-        if record.bodies.in_chunks() && !quarantine.exists() {
+        if record.bodies.lists_claims() && !quarantine.exists() {
             error!(batch_id = %batch, "`QUARANTINE_SQS_URL` is not set: a batch with chunks that is not complete after 10 days cannot end");
         }
         let metrics = report.metrics_of(&record.source);

@@ -17,6 +17,8 @@
 mod apply;
 mod closing;
 mod lease;
+mod log_state;
+mod log_writes;
 mod note;
 mod notice;
 mod noticed;
@@ -28,6 +30,7 @@ mod write;
 pub use apply::{already_applied, apply};
 pub use closing::{Closing, NoWindow};
 pub use lease::{LeaseDecision, OperatorDecision, may_lease};
+pub use log_state::{LogLimits, LogResolution, LogState, Reservation, Reserved};
 pub use note::{OperatorNote, with_note};
 pub use notice::{Notice, NoticeCounts, NoticeKind};
 pub use proof::{EmptyIndex, Lag, Role, empty_index, lag, nothing_to_deliver, proven, role};

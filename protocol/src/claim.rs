@@ -24,7 +24,7 @@ mod resolution;
 
 pub use candidate::{Candidate, Claim, Overflow, PastDeliveries};
 pub use lock_item::{ClaimedSeat, LockItem, LockState};
-pub use resolution::{SeatResolution, seat_resolution};
+pub use resolution::{SeatResolution, listed_seat_resolution, seat_resolution};
 
 /// What to do with a message whose event id is claimed already, or was delivered within the dedup window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,12 +1,14 @@
 //! The version of what the service stores: lock items, batch records, tickets, chunks and manifests.
 //!
-//! What has no version has version 1. A version is written only once there is a second one: an attribute in every lock item
-//! would be stored and paid for without saying anything.
+//! What has no version has version 1. Only what older code must refuse has an attribute with its version: the records of batches of the
+//! log. An attribute in every lock item would be stored and paid for without saying anything.
 
 use serde::Deserialize;
 
 /// The latest version that this code can read.
-pub const FORMAT_VERSION: u64 = 1;
+pub const FORMAT_VERSION: u64 = 2;
+/// The version of what belongs to a batch of the log, which older code must refuse.
+pub const LOG_FORMAT_VERSION: u64 = 2;
 /// The name of the attribute or JSON field that has the version.
 pub const FORMAT_VERSION_FIELD: &str = "formatVersion";
 
@@ -57,7 +59,7 @@ mod tests {
         assert_eq!(check(Some(FORMAT_VERSION)), Ok(()));
         let error = check(Some(FORMAT_VERSION + 1)).unwrap_err().to_string();
         assert!(
-            error.starts_with("written by a later version of the service: got `2`"),
+            error.starts_with("written by a later version of the service: got `3`"),
             "{error}"
         );
     }

@@ -263,20 +263,84 @@ impl fmt::Display for ChunkId {
     }
 }
 
-/// The name of a piece of a chunk. A chunk that does not fit one item of the batch table has several pieces.
+/// The name of a slot of a batch of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SlotId {
+    pub batch: BatchId,
+    /// The number of the slot, from 0.
+    pub number: u32,
+}
+
+impl fmt::Display for SlotId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.batch, self.number)
+    }
+}
+
+/// The name of an object: something that is stored once and never changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ObjectId {
+    Chunk(ChunkId),
+    /// A slot is in the batch table, wherever the loads are.
+    Slot(SlotId),
+    /// What an invocation of an aggregator brought.
+    Load(Uuid),
+    /// A run of the index.
+    Run(Uuid),
+    /// A list of runs.
+    RunList(Uuid),
+}
+
+impl ObjectId {
+    /// Returns the batch that the object belongs to, if it belongs to one alone.
+    pub fn batch(self) -> Option<BatchId> {
+        match self {
+            ObjectId::Chunk(ChunkId { batch, .. }) | ObjectId::Slot(SlotId { batch, .. }) => {
+                Some(batch)
+            }
+            ObjectId::Load(_) | ObjectId::Run(_) | ObjectId::RunList(_) => None,
+        }
+    }
+}
+
+impl From<ChunkId> for ObjectId {
+    fn from(chunk: ChunkId) -> ObjectId {
+        ObjectId::Chunk(chunk)
+    }
+}
+
+impl From<SlotId> for ObjectId {
+    fn from(slot: SlotId) -> ObjectId {
+        ObjectId::Slot(slot)
+    }
+}
+
+impl fmt::Display for ObjectId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ObjectId::Chunk(chunk) => chunk.fmt(f),
+            ObjectId::Slot(slot) => slot.fmt(f),
+            ObjectId::Load(load) => write!(f, "load/{load}"),
+            ObjectId::Run(run) => write!(f, "run/{run}"),
+            ObjectId::RunList(list) => write!(f, "runs/{list}"),
+        }
+    }
+}
+
+/// The name of a piece of an object. An object that does not fit one item of the batch table has several pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PieceId {
-    pub chunk: ChunkId,
+    pub object: ObjectId,
     /// The number of the piece, from 0.
     pub index: u32,
 }
 
 impl fmt::Display for PieceId {
-    /// Writes the name of the chunk for the first piece, and `<chunk>/<index>` for the others.
+    /// Writes the name of the object for the first piece, and `<object>/<index>` for the others.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.index {
-            0 => write!(f, "{}", self.chunk),
-            index => write!(f, "{}/{index}", self.chunk),
+            0 => write!(f, "{}", self.object),
+            index => write!(f, "{}/{index}", self.object),
         }
     }
 }

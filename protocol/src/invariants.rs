@@ -2,21 +2,16 @@
 //!
 //! Each function returns `Ok(())`, or [`Broken`] with a sentence that says what is wrong.
 
+mod check;
+mod log;
+
+pub use check::{Broken, Check, hold};
+
 use crate::allocator::open_batch::OpenBatch;
 use crate::batch::{BatchRecord, BatchWrite, PartState, Status, lag};
 use crate::limits::{CHUNK_RECORD_BYTES_MAX, RECORD_BYTES_MAX};
 use crate::seqs::SeqSet;
 use crate::time::Timestamp;
-
-/// A broken invariant.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{name}: {found}")]
-pub struct Broken {
-    /// The name of the invariant, as in ARCHITECTURE.md.
-    pub name: &'static str,
-    /// What is wrong, in words.
-    pub found: String,
-}
 
 /// The invariants that production asserts in builds with debug assertions.
 pub const ASSERTED: [&str; 8] = [
@@ -29,24 +24,6 @@ pub const ASSERTED: [&str; 8] = [
     "INV-7 every_seat_is_accounted_for",
     "INV-19 a_record_fits_its_item",
 ];
-
-/// The result of a check.
-pub type Check = Result<(), Broken>;
-
-/// Returns `Ok` if `holds`.
-///
-/// # Errors
-/// [`Broken`] with `name` and `found()` if not.
-pub fn hold(name: &'static str, holds: bool, found: impl FnOnce() -> String) -> Check {
-    if holds {
-        Ok(())
-    } else {
-        Err(Broken {
-            name,
-            found: found(),
-        })
-    }
-}
 
 /// INV-1: no seq is in two parts of a batch, and none is in a part and set aside, except the rejected ones of a delivered part.
 /// Of a frozen part in a batch that is being set aside, some seats may be set aside already.
@@ -139,11 +116,11 @@ pub fn complete_means_no_status(record: &BatchRecord) -> Check {
     )
 }
 
-/// INV-19: a record never exceeds [`RECORD_BYTES_MAX`], or [`CHUNK_RECORD_BYTES_MAX`] in a batch of chunks, so that every
+/// INV-19: a record never exceeds [`RECORD_BYTES_MAX`], or [`CHUNK_RECORD_BYTES_MAX`] if it lists its claims, so that every
 /// write of it fits its item.
 pub fn a_record_fits_its_item(record: &BatchRecord) -> Check {
     let bytes = record.bytes();
-    let bytes_max = match record.bodies.in_chunks() {
+    let bytes_max = match record.bodies.lists_claims() {
         true => CHUNK_RECORD_BYTES_MAX,
         false => RECORD_BYTES_MAX,
     };
@@ -251,8 +228,8 @@ pub fn completion_is_proven_or_verified(
         return Ok(());
     }
     let is_counted =
-        before.bodies.in_chunks() || (before.sealed_at.is_some() && before.uncertain == 0);
-    let proven = is_counted && lag(before, &SeqSet::new()).is_none();
+        before.bodies.lists_claims() || (before.sealed_at.is_some() && before.uncertain == 0);
+    let proven = before.is_reported() && is_counted && lag(before, &SeqSet::new()).is_none();
     let verified = before.verify_at.is_some_and(|at| at <= now);
     hold(
         "INV-11 completion_is_proven_or_verified",
@@ -308,7 +285,7 @@ pub fn completion_saw_everything(before: &BatchRecord, write: &BatchWrite) -> Ch
     )
 }
 
-/// Checks INV-1 to INV-5 and INV-19 of the record, and INV-8 to INV-12, INV-18 and INV-29 of the step. `earliest` and `latest`
+/// Checks INV-1 to INV-5 and INV-19 of the record, and INV-8 to INV-12, INV-18, INV-29, INV-34 and INV-35 of the step. `earliest` and `latest`
 /// are the lowest and highest time that any clock showed when the write was applied.
 pub fn step_is_sound(
     before: &BatchRecord,
@@ -324,6 +301,7 @@ pub fn step_is_sound(
     counts_never_go_back(before, after)?;
     completion_saw_everything(before, write)?;
     notices_stay_until_they_are_sent(before, write, after)?;
+    log::step_is_sound(before, write, after)?;
     record_is_sound(after)
 }
 

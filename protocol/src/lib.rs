@@ -13,6 +13,7 @@ pub mod gate;
 pub mod ids;
 pub mod invariants;
 pub mod limits;
+pub mod log;
 pub mod pace;
 pub mod pause;
 pub mod period;

@@ -204,6 +204,27 @@ pub const CHUNK_SEATS_MAX: u32 = 131_072;
 /// Events of the largest batch that can be configured with bodies in chunks.
 pub const CHUNK_BATCH_ITEMS_MAX: u64 = 100_000;
 
+/// How long a scope item outlasts the window of its batch.
+pub const SCOPE_RETENTION: Duration = Duration::from_secs(40 * 24 * 3_600);
+/// How long a load, a slot, a run and a list of runs are kept.
+pub const LOG_RETENTION: Duration = Duration::from_secs(30 * 24 * 3_600);
+/// How long the closer of a batch waits for writers that fill their slots.
+pub const SLOT_WAIT_MAX: Duration = Duration::from_secs(3);
+/// Slots read or put at once by an invocation.
+pub const SLOT_CALLS_MAX: usize = 32;
+/// Requests for records of owners that an invocation sends at once.
+pub const LOG_CALLS_MAX: usize = 32;
+/// Records of complete batches that an environment keeps to decide about lines.
+pub const OWNERS_KEPT_MAX: usize = 1_000;
+/// Bytes of the runs that an environment keeps. The others are read for each batch.
+pub const RUNS_KEPT_BYTES_MAX: usize = 48 << 20;
+/// Refused commits of a batch before it takes a turn.
+pub const COMMITS_REFUSED_MAX: u32 = 3;
+/// Entries of a run that is merged once more: 256 MB.
+pub const RUN_ENTRIES_MAX: u64 = 6_700_000;
+/// Runs of about the same size before they are merged. A batch reads all of them.
+pub const RUNS_OF_ONE_SIZE_MAX: usize = 8;
+
 /// Links of one span, which is the default of OpenTelemetry's limit.
 /// Source: <https://opentelemetry.io/docs/specs/otel/trace/sdk/#span-limits> (2026-11).
 pub const SPAN_LINKS_MAX: usize = 128;

@@ -306,7 +306,7 @@ mod tests {
         let edited = compress_bytes(edited.as_bytes()).unwrap();
         let later = |line: &[u8]| decode(chunk(), &compress_bytes(line).unwrap(), &wanted);
         let later_of_same_form = lines.strip_prefix(b"{").unwrap();
-        let later_of_same_form = [b"{\"formatVersion\":2,", later_of_same_form].concat();
+        let later_of_same_form = [b"{\"formatVersion\":3,", later_of_same_form].concat();
         let cases = [
             (
                 decode(chunk(), b"no zstd", &wanted),
@@ -323,7 +323,7 @@ mod tests {
             ),
             (
                 later(b"{\"formatVersion\":3}\n"),
-                "got `3`, expected at most `1`",
+                "got `3`, expected at most `2`",
             ),
             (
                 decode(chunk(), &edited, &wanted),

@@ -13,8 +13,11 @@ pub mod compression;
 pub mod config;
 pub mod delivery_hours;
 pub mod dry_run;
+pub mod duplicate_report;
 #[cfg(feature = "expressions")]
 pub mod expression;
+pub mod index_run;
+pub mod load;
 pub mod message_attributes;
 #[cfg(feature = "metrics")]
 pub mod metrics;

@@ -1,12 +1,15 @@
-//! Items of the batch table that have a name where others have a batch id, which is a UUID: pauses, turns, sequences and quota accounts.
+//! Items of the batch table that have a name where others have a batch id, which is a UUID: pauses, turns, sequences, quota accounts,
+//! scope items and the manifest.
 //!
 //! Each item has a version, and a write replaces only the version that was read. A field that this program does not know is kept.
 //! The items have no `statusShard`, so they are not in `status-index`.
 
 use std::collections::HashMap;
 
+use protocol::allocator::BatchScope;
 use protocol::ids::BodyHash;
 use protocol::limits::{DYNAMODB_KEY_BYTES_MAX, QUOTA_RETENTION};
+use protocol::log::{Manifest, ScopeItem};
 use protocol::pause::Pauses;
 use protocol::quota::{QuotaAccount, QuotaScope};
 use protocol::sequence::{Sequence, SequenceScope};
@@ -29,8 +32,8 @@ pub trait NamedItem: Default + Serialize + DeserializeOwned {
     /// Returns the partition key of the item.
     fn name(scope: &Self::Scope) -> String;
 
-    /// Returns when DynamoDB may remove the item; `None` if never.
-    fn expires_at(_: &Self::Scope) -> Option<Timestamp> {
+    /// Returns when DynamoDB may remove the item with this value; `None` if never.
+    fn expires_at(&self, _: &Self::Scope) -> Option<Timestamp> {
         None
     }
 }
@@ -65,7 +68,7 @@ impl dyn NamedItems + '_ {
         let mut set = encode(to);
         let former = encode(&from.value).into_keys();
         let remove = former.filter(|name| !set.contains_key(name)).collect();
-        if let Some(at) = T::expires_at(scope) {
+        if let Some(at) = to.expires_at(scope) {
             let secs = at.as_secs_ceil().to_string();
             set.insert(EXPIRES_AT.to_owned(), AttributeValue::N(secs));
         }
@@ -154,7 +157,29 @@ impl NamedItem for QuotaAccount {
         format!("quota/{}/{}", scope.begins.as_ms(), scope.key)
     }
 
-    fn expires_at(scope: &QuotaScope) -> Option<Timestamp> {
+    fn expires_at(&self, scope: &QuotaScope) -> Option<Timestamp> {
         Some(scope.ends + QUOTA_RETENTION)
+    }
+}
+
+impl NamedItem for ScopeItem {
+    type Scope = BatchScope;
+
+    /// Returns `scope#<hash>`. A hash, because source and batch key may be longer than a key of the table.
+    fn name(scope: &BatchScope) -> String {
+        let scope = serde_json::to_vec(scope).expect("a scope is texts and numbers");
+        format!("scope#{}", BodyHash::of(&scope))
+    }
+
+    fn expires_at(&self, _: &BatchScope) -> Option<Timestamp> {
+        self.expires_at()
+    }
+}
+
+impl NamedItem for Manifest {
+    type Scope = ();
+
+    fn name((): &()) -> String {
+        "dedup#0".to_owned()
     }
 }

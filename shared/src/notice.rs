@@ -3,7 +3,6 @@
 //! It is a function of the notice and of what never changes in the record, so that every message of a notice is the same.
 
 use protocol::batch::{BatchRecord, Notice, NoticeKind, PartState};
-use protocol::format_version::FORMAT_VERSION;
 use protocol::ids::{BatchId, BatchKey, SourceArn};
 use protocol::limits::NOTICE_BYTES_MAX;
 use serde::Serialize;
@@ -95,6 +94,9 @@ fn kind(notice: &Notice) -> &'static str {
     }
 }
 
+/// The version of the manifest in a notice.
+const NOTICE_FORMAT_VERSION: u64 = 1;
+
 /// Returns the manifest; without receipts if it must be `cut`.
 fn manifest(record: &BatchRecord, notice: &Notice, id: &str, cut: bool) -> String {
     let counts = record.counts_in(notice);
@@ -103,7 +105,7 @@ fn manifest(record: &BatchRecord, notice: &Notice, id: &str, cut: bool) -> Strin
         NoticeKind::Error { error } => (None, Some(notice.at.as_ms()), Some(error.as_str())),
     };
     let manifest = Manifest {
-        format_version: FORMAT_VERSION,
+        format_version: NOTICE_FORMAT_VERSION,
         id,
         kind: kind(notice),
         batch_id: record.batch_id,

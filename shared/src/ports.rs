@@ -17,6 +17,8 @@ use protocol::ids::{
 };
 use protocol::time::Timestamp;
 
+use uuid::{Builder, Uuid};
+
 use crate::message_attributes::MessageAttributes;
 use crate::wire::Ticket;
 
@@ -435,6 +437,17 @@ pub trait Clock: Send + Sync {
 pub trait Entropy: Send + Sync {
     /// Returns a new batch id.
     fn batch_id(&self, now: Timestamp) -> BatchId;
+
+    /// Returns random bytes that nobody can guess.
+    fn secret(&self) -> [u8; 32];
+
+    /// Returns the name of a new object. None is ever returned twice.
+    fn object_name(&self) -> Uuid {
+        let secret = self.secret();
+        let mut bytes = [0; 16];
+        bytes.copy_from_slice(&secret[..16]);
+        Builder::from_random_bytes(bytes).into_uuid()
+    }
 
     /// Returns a number that is uniform in `0.0..1.0`.
     fn jitter(&self) -> f64;

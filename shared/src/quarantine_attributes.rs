@@ -25,6 +25,10 @@ const OF_SERVICE: [&str; 4] = [REASON, EVENT_ID, SOURCE, MORE];
 /// How many attributes of the producer have a place of their own, if all of them do.
 const OWN_PLACES: usize = SQS_ATTRIBUTES_MAX - (OF_SERVICE.len() - 1);
 
+/// The reason of a message whose event id another message has with another body.
+pub const CONFLICT: &str =
+    "event id: conflict: another message has the same event id and another body";
+
 /// Longest `reason`, in bytes; a longer one is cut.
 pub const REASON_BYTES_MAX: usize = 1_024;
 /// Longest `eventId` and `source`, in bytes: the length limit of these ids, so they are cut only if the message is

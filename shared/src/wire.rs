@@ -48,6 +48,9 @@ pub struct Ticket {
     pub reason: Option<TicketReason>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accept: Option<Accepted>,
+    /// Whether the ticket was sent before the record of its batch, which may not come any more: then the ticket is for nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_ahead: bool,
     /// Spans that the work on the ticket follows from. No decision depends on them.
     #[cfg_attr(
         feature = "full",
@@ -83,6 +86,7 @@ impl Ticket {
             shards: None,
             reason: Some(reason),
             accept: None,
+            is_ahead: false,
             traces: Links::default(),
         }
     }
@@ -146,6 +150,7 @@ mod tests {
             shards: Some(10),
             reason: Some(TicketReason::Operator),
             accept: Some(Accepted::NewSink),
+            is_ahead: false,
             traces: Links::default(),
         };
         assert!(
@@ -168,13 +173,15 @@ mod tests {
         let accept = prop::option::of(Just(Accepted::NewSink));
         let source = "\\PC{1,40}".prop_map(|text| SourceArn::try_from(text).unwrap());
         let (source, reason) = (prop::option::of(source), prop::option::of(reason));
-        (any::<u128>(), source, any::<Option<u16>>(), reason, accept).prop_map(
-            |(batch, source, shards, reason, accept)| Ticket {
+        let hints = (any::<Option<u16>>(), any::<bool>());
+        (any::<u128>(), source, hints, reason, accept).prop_map(
+            |(batch, source, (shards, is_ahead), reason, accept)| Ticket {
                 batch_id: BatchId::new(uuid::Uuid::from_u128(batch)),
                 source,
                 shards,
                 reason,
                 accept,
+                is_ahead,
                 traces: Links::default(),
             },
         )
@@ -201,12 +208,12 @@ mod tests {
     #[test]
     fn a_ticket_of_a_later_version_is_refused_whatever_else_it_says() {
         for body in [
-            format!(r#"{{"batchId":"{BATCH}","formatVersion":2}}"#),
-            r#"{"batches":["a"],"formatVersion":2}"#.to_owned(),
+            format!(r#"{{"batchId":"{BATCH}","formatVersion":3}}"#),
+            r#"{"batches":["a"],"formatVersion":3}"#.to_owned(),
         ] {
             let error = Ticket::from_body(&body).unwrap_err().to_string();
             assert!(
-                error.starts_with("ticket: written by a later version of the service: got `2`"),
+                error.starts_with("ticket: written by a later version of the service: got `3`"),
                 "{error}"
             );
         }

@@ -263,11 +263,11 @@ mod tests {
     #[test]
     fn a_manifest_of_a_later_version_is_refused_whatever_else_it_says() {
         let part = part(0, &["a"]);
-        let same = rendered(&part).replacen('{', "{\"formatVersion\":2,", 1);
-        for later in [&*same, "{\"formatVersion\":2}"] {
+        let same = rendered(&part).replacen('{', "{\"formatVersion\":3,", 1);
+        for later in [&*same, "{\"formatVersion\":3}"] {
             let words = compared(later, &part).unwrap_err();
             assert!(
-                words.starts_with("manifest: written by a later version of the service: got `2`"),
+                words.starts_with("manifest: written by a later version of the service: got `3`"),
                 "{words}"
             );
         }

@@ -18,7 +18,8 @@ const EXPIRES_AT: Timestamp = Timestamp::from_ms(4_000_000_000_000);
 fn id(first: u32, index: u32) -> PieceId {
     let batch = "0190163d-8694-739b-aea5-966c26f8ad91".parse().unwrap();
     let chunk = ChunkId { batch, first };
-    PieceId { chunk, index }
+    let object = chunk.into();
+    PieceId { object, index }
 }
 
 fn piece(bytes: usize, pieces_count: u32) -> Piece {

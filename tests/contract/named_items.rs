@@ -279,7 +279,7 @@ async fn an_edited_item_is_refused_with_its_name_and_attribute() {
         ("reserved", set("no batch", damaged())),
         ("reserved", set(BATCH, damaged())),
         ("reserved", set(BATCH, AttributeValue::N("1".to_owned()))),
-        ("formatVersion", number("2")),
+        ("formatVersion", number("3")),
     ];
     for (attribute, value) in edits {
         let table = table_with_quota(&client).await;

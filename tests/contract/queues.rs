@@ -86,6 +86,7 @@ fn tickets() -> Vec<Ticket> {
         shards: None,
         reason: None,
         accept: None,
+        is_ahead: true,
         traces: Links::default(),
     };
     vec![Ticket::new(batch(1), TicketReason::Window), hinted, bare]

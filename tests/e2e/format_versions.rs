@@ -81,7 +81,7 @@ impl Rig {
 
     /// Checks that the log names the later version.
     fn assert_refusal_is_logged(&self) {
-        let words = "written by a later version of the service: got `2`, expected at most `1`";
+        let words = "written by a later version of the service: got `3`, expected at most `2`";
         assert!(self.has_complained(words));
     }
 

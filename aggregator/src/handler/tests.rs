@@ -3,6 +3,7 @@ mod chunks;
 mod drained;
 mod duplicates;
 mod idle;
+mod log;
 mod metrics;
 #[cfg(feature = "full")]
 mod overflow;

@@ -20,6 +20,7 @@ mod chunks;
 mod crowded_sweep;
 mod dry_runs;
 mod hours;
+mod log;
 mod metrics;
 mod notices;
 mod overflow;

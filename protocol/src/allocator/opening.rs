@@ -1,15 +1,20 @@
 //! The steps of opening a batch: its record is acknowledged first, then its ticket.
 
+use serde::{Deserialize, Serialize};
+
 use crate::batch::BatchRecord;
 use crate::ids::{BatchId, BatchKey, SourceArn};
 use crate::period::Period;
 use crate::time::Timestamp;
 
 /// Each slot has a current batch of its own: an event source; if `BATCH_KEY` is set, a batch key; if `CLOSE_AT` is set, a period.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct BatchScope {
     pub source: SourceArn,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<BatchKey>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub period: Option<Period>,
 }
 

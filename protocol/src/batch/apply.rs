@@ -20,6 +20,24 @@ pub fn apply(record: &BatchRecord, write: &BatchWrite) -> Option<BatchRecord> {
             next.take_counts(counts)?;
         }
         BatchWrite::Seal { counts, at, due_at } => next.seal(counts, *at, *due_at)?,
+        BatchWrite::Reserve(wanted) => next.reserve(wanted)?,
+        BatchWrite::SealLog {
+            at,
+            due_at,
+            idle_since,
+        } => next.seal_log(*at, *due_at, *idle_since)?,
+        BatchWrite::Resolve {
+            owner,
+            winners,
+            resolution,
+        } => {
+            next.leased_by(owner).then_some(())?;
+            next.resolve(winners, resolution)?;
+        }
+        BatchWrite::Reported { owner } => {
+            next.leased_by(owner).then_some(())?;
+            next.report()?;
+        }
         BatchWrite::Witness {
             witnessed,
             chunks,
@@ -329,6 +347,23 @@ pub fn already_applied(record: &BatchRecord, write: &BatchWrite) -> bool {
         BatchWrite::Seal { counts, .. } => {
             record.counts_version >= counts.version && record.sealed_at.is_some()
         }
+        // A slot that nobody fills does no harm, and only the reply says which slot it is.
+        BatchWrite::Reserve(_) => false,
+        // Whoever sealed it sends the ticket.
+        BatchWrite::SealLog { at, .. } => record.sealed_at == Some(*at),
+        BatchWrite::Resolve {
+            winners,
+            resolution,
+            ..
+        } => {
+            let decided = record.log.as_ref().and_then(|log| log.resolution.as_ref());
+            record.claimed == *winners
+                && decided.is_some_and(|decided| {
+                    decided.duplicates == resolution.duplicates
+                        && decided.conflicts == resolution.conflicts
+                })
+        }
+        BatchWrite::Reported { owner } => record.leased_by(owner) && record.is_reported(),
         BatchWrite::Witness { witnessed, .. } => witnessed.is_subset(&record.witnessed),
         BatchWrite::Lease { lease, .. } => record.lease.as_ref() == Some(lease),
         BatchWrite::Freeze { owner, index, part } => {

@@ -34,11 +34,13 @@ pub fn lag(record: &BatchRecord, new: &SeqSet) -> Option<Lag> {
 /// Returns whether no claim of the batch can be left: the batch is sealed, no seat is uncertain, every counted claim is
 /// in a delivered part, and this run saw the release of every member acknowledged.
 ///
-/// If the bodies are in chunks, the record alone proves it: it lists every counted and every witnessed claim, and nothing
-/// is released.
+/// If the record lists the claims, it alone proves it: nothing is released. A batch of the log must be resolved
+/// and reported.
 pub fn proven(record: &BatchRecord, released: &SeqSet) -> bool {
-    if record.bodies.in_chunks() {
-        return record.frozen_part().is_none() && record.undelivered().is_empty();
+    if record.bodies.lists_claims() {
+        return record.is_reported()
+            && record.frozen_part().is_none()
+            && record.undelivered().is_empty();
     }
     record.sealed_at.is_some()
         && record.uncertain == 0
@@ -53,7 +55,8 @@ pub fn nothing_to_deliver(record: &BatchRecord) -> bool {
     let was_looked_at = record.sealed_at.is_some() || record.verify_at.is_some();
     record.frozen_part().is_none()
         && lag(record, &SeqSet::new()).is_none()
-        && (record.bodies.in_chunks() || was_looked_at)
+        && record.is_reported()
+        && (record.bodies.lists_claims() || was_looked_at)
 }
 
 /// How an entry of the index relates to its batch.

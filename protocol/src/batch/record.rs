@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::closing::Closing;
+use super::log_state::LogState;
 use super::note::OperatorNote;
 use super::notice::Notice;
 use crate::bodies::Bodies;
@@ -184,6 +185,8 @@ pub struct BatchRecord {
     pub chunks: SeqSet,
     /// Version of the five fields above. Only the aggregator that opened the batch writes them.
     pub counts_version: u64,
+    /// What only a batch of the log has.
+    pub log: Option<LogState>,
     pub sealed_at: Option<Timestamp>,
     /// Seats whose claim an acknowledgement relies on.
     pub witnessed: SeqSet,
@@ -264,6 +267,7 @@ impl BatchRecord {
             claimed: SeqSet::new(),
             chunks: SeqSet::new(),
             counts_version: 0,
+            log: None,
             sealed_at: None,
             witnessed: SeqSet::new(),
             witnessed_chunks: SeqSet::new(),
@@ -297,10 +301,11 @@ impl BatchRecord {
     /// table stores it only if the bodies are in chunks, and the number of index shards only if they are not.
     #[must_use]
     pub fn with_bodies(mut self, bodies: Bodies, dedup_window: Duration) -> BatchRecord {
-        if bodies.in_chunks() {
+        if bodies.lists_claims() {
             self.shards = 1;
             self.dedup_window = dedup_window;
         }
+        self.log = bodies.is_log().then(LogState::default);
         self.bodies = bodies;
         self
     }
@@ -329,7 +334,7 @@ impl BatchRecord {
 
     /// Returns the seats whose claims are counted, and others that are known to hold no claim.
     pub fn counted(&self) -> &SeqSet {
-        match self.bodies.in_chunks() {
+        match self.bodies.lists_claims() {
             true => &self.claimed,
             false => &self.settled,
         }
@@ -347,7 +352,11 @@ impl BatchRecord {
     /// Returns how many events are still to be delivered, as far as the record knows: at least one.
     pub fn undelivered_count(&self) -> u64 {
         let frozen = self.frozen_part().map_or(0, |(_, part)| part.count);
-        let claims = self.confirmed + self.uncertain;
+        let undecided = match (&self.log, self.is_resolved()) {
+            (Some(log), false) => log.reserved,
+            (Some(_) | None, _) => 0,
+        };
+        let claims = self.confirmed + self.uncertain + undecided;
         (frozen + claims.saturating_sub(self.members().len())).max(1)
     }
 
@@ -405,7 +414,7 @@ impl BatchRecord {
     /// Returns when DynamoDB may remove the record of a batch that is complete at `at`. It classifies claims of the batch until
     /// then.
     pub fn kept_until(&self, at: Timestamp) -> Timestamp {
-        match self.bodies.in_chunks() {
+        match self.bodies.lists_claims() {
             true => at + CHUNK_RECORD_RETENTION + self.dedup_window,
             false => at + BATCH_RECORD_RETENTION,
         }
@@ -440,7 +449,10 @@ impl BatchRecord {
             &self.set_aside,
         ];
         let mut bodies_bytes = 0;
-        if self.bodies.in_chunks() {
+        if let Some(resolution) = self.log.as_ref().and_then(|log| log.resolution.as_ref()) {
+            sets.extend([&resolution.duplicates, &resolution.conflicts]);
+        }
+        if self.bodies.lists_claims() {
             sets.extend([&self.claimed, &self.chunks, &self.witnessed_chunks]);
             bodies_bytes = self.bodies.to_string().len();
         }

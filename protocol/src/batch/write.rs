@@ -1,6 +1,7 @@
 //! The writes of a batch record, and their conditions.
 
 use super::lease::OperatorDecision;
+use super::log_state::{LogResolution, Reservation};
 use super::note::OperatorNote;
 use super::notice::Notice;
 use super::record::{Failure, Lease, PartRecord, Status};
@@ -39,6 +40,24 @@ pub enum BatchWrite {
         /// When the batch is overdue then; `None` if it stays as it is.
         due_at: Option<Timestamp>,
     },
+    /// Reserves seats and a slot in a batch of the log. Needs: open; room. After a lost reply, it may have been applied; reserved anew,
+    /// it only leaves an empty slot.
+    Reserve(Reservation),
+    /// Seals a batch of the log. Needs: open; with `idle_since`, nothing reserved after that time.
+    SealLog {
+        at: Timestamp,
+        /// When the batch is overdue then; `None` if it stays as it is.
+        due_at: Option<Timestamp>,
+        idle_since: Option<Timestamp>,
+    },
+    /// Writes the decisions about the lines of a batch of the log, which are committed. Needs: the lease; no decisions yet.
+    Resolve {
+        owner: LeaseOwner,
+        winners: SeqSet,
+        resolution: LogResolution,
+    },
+    /// Notes that duplicates and conflicts are reported. Needs: the lease; the decisions.
+    Reported { owner: LeaseOwner },
     /// Records witnesses. Needs: not complete; no witness since the record was read.
     Witness {
         /// All witnessed seats, earlier and new ones.

@@ -40,7 +40,7 @@ pub fn seat_resolution(
             SeatResolution::Expired
         }
         (LockState::InChunk { .. }, None) => SeatResolution::Unknown,
-        (LockState::Live { .. }, Some(record)) if record.bodies.in_chunks() => {
+        (LockState::Live { .. }, Some(record)) if record.bodies.lists_claims() => {
             SeatResolution::Unknown
         }
         (LockState::Live { seq, .. }, Some(record)) => by_status(record, seq, dedup_window, now),
@@ -76,6 +76,11 @@ fn by_status(
     } else {
         SeatResolution::Orphan
     }
+}
+
+/// Returns the resolution of a seat of a batch whose record lists its claims.
+pub fn listed_seat_resolution(record: &BatchRecord, seq: Seq, now: Timestamp) -> SeatResolution {
+    by_part(record, seq, record.dedup_window, now)
 }
 
 /// Returns the resolution of a seat whose body is in a chunk. Its claim is never released, so the seat decides, not the status of

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
 use protocol::format_version::{self, FORMAT_VERSION_FIELD};
+use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
 
 use super::errors::DYNAMODB;
@@ -45,6 +46,11 @@ pub(super) fn ms(time: Timestamp) -> AttributeValue {
 /// Returns a time as epoch seconds, the unit of the TTL, rounded up: never earlier than `time`.
 pub(super) fn ttl(time: Timestamp) -> AttributeValue {
     n(time.as_secs_ceil())
+}
+
+/// Returns a set of seqs as bytes; `None` when it is empty.
+pub(super) fn seqs_value(seqs: &SeqSet) -> Option<AttributeValue> {
+    (!seqs.is_empty()).then(|| b(seqs.to_bytes()))
 }
 
 /// An item in a form that this program does not write.
@@ -301,4 +307,23 @@ pub(super) fn required<'a, T>(
 ) -> Result<T, MalformedItem> {
     let value = read(item, attribute)?;
     item.required(attribute, value)
+}
+
+/// Reads a set of seqs; `None` if the attribute is missing.
+pub(super) fn seqs(
+    item: &mut StoredItem<'_>,
+    attribute: &str,
+) -> Result<Option<SeqSet>, MalformedItem> {
+    let bytes = item.bytes(attribute)?;
+    bytes
+        .map(|bytes| read_seqs(item, attribute, &bytes))
+        .transpose()
+}
+
+fn read_seqs(
+    item: &StoredItem<'_>,
+    attribute: &str,
+    bytes: &[u8],
+) -> Result<SeqSet, MalformedItem> {
+    SeqSet::try_from(bytes).map_err(|error| item.malformed(attribute, error))
 }

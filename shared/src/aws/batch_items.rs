@@ -3,38 +3,26 @@
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use protocol::batch::{
-    BatchRecord, Failure, Lease, Listing, OperatorNote, PartRecord, PartState, Status,
-};
+use protocol::batch::{BatchRecord, Failure, Lease, Listing, OperatorNote, Status};
 use protocol::bodies::Bodies;
 use protocol::ids::{BatchId, SourceArn};
 use protocol::limits::STATUS_SHARDS;
 use protocol::period::Period;
-use protocol::seqs::SeqSet;
 
-use super::attributes::{Item, MalformedItem, StoredItem, b, ms, n, required, s, ttl};
+use super::attributes::{
+    Item, MalformedItem, StoredItem, ms, n, required, s, seqs, seqs_value, ttl,
+};
+use super::log_items;
 use super::notice_items::{notices, notices_value};
+use super::part_items::{part_value, parts};
 use crate::ports::Overdue;
 
 /// Partition key: the batch id.
 pub(super) const BATCH_ID: &str = "batchId";
 /// Partition key of `status-index`: the status and a shard.
 pub(super) const STATUS_SHARD: &str = "statusShard";
-/// `state` of a part that the sink may or may not have.
-pub(super) const FROZEN: &str = "frozen";
-/// `state` of a part that the sink has.
-pub(super) const DELIVERED: &str = "delivered";
-/// When the sink had a part.
-pub(super) const DELIVERED_AT: &str = "deliveredAt";
-/// How many records of a part are only in a reject list; absent if there are none.
-pub(super) const REJECTED: &str = "rejected";
 /// Where the bodies are; absent if they are in the lock items.
 const BODIES: &str = "bodies";
-/// The number of a part; absent if its sink needs none.
-const SEQUENCE: &str = "sequence";
-/// `state` of a part whose events were sent to the quarantine.
-pub(super) const SET_ASIDE: &str = "setAside";
-
 /// Returns the key of `status-index` for a batch with this status.
 pub(super) fn status_shard(status: Status, batch: BatchId) -> AttributeValue {
     listing_shard(Listing::Status(status), batch)
@@ -60,7 +48,7 @@ pub(super) fn record_item(record: &BatchRecord) -> Item {
     put("source", s(record.source.as_str()));
     put("createdAt", ms(record.created_at));
     put("closesAt", ms(record.closes_at));
-    match record.bodies.in_chunks() {
+    match record.bodies.lists_claims() {
         // Without `shards`, a batch-processor of an earlier version refuses the record. It would look for the claims in the
         // index, find none, and complete the batch.
         true => {
@@ -69,6 +57,7 @@ pub(super) fn record_item(record: &BatchRecord) -> Item {
         }
         false => put("shards", n(record.shards)),
     }
+    log_items::put(record, &mut put);
     put("confirmed", n(record.confirmed));
     put("uncertain", n(record.uncertain));
     put("accounts", n(record.counts_version));
@@ -140,42 +129,6 @@ pub(super) fn record_item(record: &BatchRecord) -> Item {
     item
 }
 
-/// Returns a set of seqs as bytes; `None` when it is empty.
-pub(super) fn seqs_value(seqs: &SeqSet) -> Option<AttributeValue> {
-    (!seqs.is_empty()).then(|| b(seqs.to_bytes()))
-}
-
-/// Returns a part as an element of `parts`.
-pub(super) fn part_value(part: &PartRecord) -> AttributeValue {
-    let mut map = Item::from([
-        ("count".to_owned(), n(part.count)),
-        ("hash".to_owned(), b(part.hash)),
-    ]);
-    if let Some(members) = seqs_value(&part.members) {
-        map.insert("members".to_owned(), members);
-    }
-    if let Some(sink) = &part.sink {
-        map.insert("sink".to_owned(), s(sink));
-    }
-    if let Some(number) = part.file_number {
-        map.insert(SEQUENCE.to_owned(), n(number));
-    }
-    let state = match &part.state {
-        PartState::Frozen => FROZEN,
-        PartState::SetAside => SET_ASIDE,
-        PartState::Delivered { receipt, at } => {
-            map.insert("receipt".to_owned(), s(receipt));
-            at.map(|at| map.insert(DELIVERED_AT.to_owned(), ms(at)));
-            if part.rejected > 0 {
-                map.insert(REJECTED.to_owned(), n(part.rejected));
-            }
-            DELIVERED
-        }
-    };
-    map.insert("state".to_owned(), s(state));
-    AttributeValue::M(map)
-}
-
 /// Returns notes as the value of `notes`; `None` when there are none.
 fn some_notes(notes: &[OperatorNote]) -> Option<AttributeValue> {
     (!notes.is_empty()).then(|| notes_value(notes))
@@ -202,7 +155,8 @@ pub(super) fn read_record(table: &str, item: Item) -> Result<BatchRecord, Malfor
         .parse()
         .map_err(|error| item.malformed(BATCH_ID, error))?;
     let bodies = bodies(&mut item)?;
-    let in_chunks = bodies.in_chunks();
+    let lists_claims = bodies.lists_claims();
+    let log = log_items::read(&mut item, &bodies)?;
     Ok(BatchRecord {
         batch_id,
         status: status(&mut item)?,
@@ -212,12 +166,12 @@ pub(super) fn read_record(table: &str, item: Item) -> Result<BatchRecord, Malfor
         period: period(&mut item)?,
         created_at: required(&mut item, "createdAt", StoredItem::time_ms)?,
         closes_at: required(&mut item, "closesAt", StoredItem::time_ms)?,
-        shards: match in_chunks {
+        shards: match lists_claims {
             true => 1,
             false => required(&mut item, "shards", StoredItem::number)?,
         },
         bodies,
-        dedup_window: match in_chunks {
+        dedup_window: match lists_claims {
             true => Duration::from_secs(required(&mut item, "window", StoredItem::number)?),
             false => Duration::ZERO,
         },
@@ -227,6 +181,7 @@ pub(super) fn read_record(table: &str, item: Item) -> Result<BatchRecord, Malfor
         claimed: seqs(&mut item, "claimed")?.unwrap_or_default(),
         chunks: seqs(&mut item, "chunks")?.unwrap_or_default(),
         counts_version: required(&mut item, "accounts", StoredItem::number)?,
+        log,
         sealed_at: item.time_ms("sealedAt")?,
         witnessed: seqs(&mut item, "witnessed")?.unwrap_or_default(),
         witnessed_chunks: seqs(&mut item, "witnessedChunks")?.unwrap_or_default(),
@@ -310,21 +265,6 @@ fn lease(item: &mut StoredItem<'_>) -> Result<Option<Lease>, MalformedItem> {
     }
 }
 
-fn seqs(item: &mut StoredItem<'_>, attribute: &str) -> Result<Option<SeqSet>, MalformedItem> {
-    let bytes = item.bytes(attribute)?;
-    bytes
-        .map(|bytes| read_seqs(item, attribute, &bytes))
-        .transpose()
-}
-
-fn read_seqs(
-    item: &StoredItem<'_>,
-    attribute: &str,
-    bytes: &[u8],
-) -> Result<SeqSet, MalformedItem> {
-    SeqSet::try_from(bytes).map_err(|error| item.malformed(attribute, error))
-}
-
 fn notes(item: &mut StoredItem<'_>) -> Result<Vec<OperatorNote>, MalformedItem> {
     let notes = item.maps("notes")?;
     let note = |note| {
@@ -339,66 +279,14 @@ fn notes(item: &mut StoredItem<'_>) -> Result<Vec<OperatorNote>, MalformedItem> 
     notes.into_iter().map(note).collect()
 }
 
-fn parts(item: &mut StoredItem<'_>) -> Result<Vec<PartRecord>, MalformedItem> {
-    let parts = item.maps("parts")?;
-    parts
-        .into_iter()
-        .map(|part| read_part(item.nested(part)))
-        .collect()
-}
-
-fn read_part(mut part: StoredItem<'_>) -> Result<PartRecord, MalformedItem> {
-    let members = seqs(&mut part, "members")?;
-    let count: u64 = required(&mut part, "count", StoredItem::number)?;
-    if let Some(members) = members.as_ref()
-        && count != members.len()
-    {
-        let problem = format_args!(
-            "wrong: got {count}, expected {} as in `members`",
-            members.len()
-        )
-        .to_string();
-        return Err(part.malformed("count", problem));
-    }
-    let hash = required(&mut part, "hash", StoredItem::bytes)?;
-    let hash = <[u8; 32]>::try_from(hash).map_err(|bytes| {
-        part.malformed(
-            "hash",
-            format!("wrong length: got {} bytes, expected 32", bytes.len()),
-        )
-    })?;
-    let sink = part.string("sink")?;
-    let rejected = part.number(REJECTED)?.unwrap_or_default();
-    let file_number = part.number(SEQUENCE)?;
-    let state = match required(&mut part, "state", StoredItem::string)?.as_str() {
-        // A frozen part is to be delivered, so it must have its members.
-        FROZEN if members.is_none() => return Err(part.malformed("members", "missing")),
-        FROZEN => PartState::Frozen,
-        SET_ASIDE => PartState::SetAside,
-        DELIVERED => PartState::Delivered {
-            receipt: required(&mut part, "receipt", StoredItem::string)?,
-            at: part.time_ms(DELIVERED_AT)?,
-        },
-        other => {
-            return Err(part.malformed("state", format_args!("not a state: got `{other}`")));
-        }
-    };
-    Ok(PartRecord {
-        count,
-        members: members.unwrap_or_default(),
-        hash,
-        state,
-        rejected,
-        sink,
-        file_number,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use protocol::batch::Notice;
+    use protocol::batch::{LogResolution, LogState, Notice, PartRecord, PartState};
+    use protocol::seqs::SeqSet;
     use protocol::time::Timestamp;
+
+    use crate::aws::attributes::b;
 
     const BATCH: &str = "0190163d-8694-739b-aea5-966c26f8ad91";
 
@@ -463,6 +351,45 @@ mod tests {
         assert!(!record_item(&bare).contains_key("settled"));
     }
 
+    /// The record of a batch of the log with every attribute that only such a record has.
+    fn of_log() -> BatchRecord {
+        let bodies = "log:s3://bucket/prefix".parse().unwrap();
+        let mut record = full().with_bodies(bodies, Duration::from_secs(60));
+        record.log = Some(LogState {
+            reserved: 9,
+            reserved_bytes: 90,
+            slots: 2,
+            last_at: Timestamp::from_ms(7),
+            resolution: Some(LogResolution {
+                duplicates: [1].into_iter().collect(),
+                conflicts: [2].into_iter().collect(),
+                is_reported: false,
+            }),
+        });
+        record
+    }
+
+    #[test]
+    fn a_record_of_the_log_reads_back_and_older_code_refuses_it() {
+        let item = record_item(&of_log());
+        assert_eq!(item.get("formatVersion"), Some(&n(2)));
+        assert_eq!(read_record("t", item).unwrap(), of_log());
+    }
+
+    #[test]
+    fn a_record_of_the_log_with_a_missing_or_wrong_attribute_is_refused_by_its_name() {
+        for name in ["reserved", "reservedBytes", "slots", "lastAt"] {
+            let mut item = record_item(&of_log());
+            item.remove(name);
+            let error = read_record("t", item).unwrap_err().to_string();
+            assert!(error.contains(&format!("`{name}`: missing")), "{error}");
+        }
+        let mut item = record_item(&of_log());
+        item.insert("resolution".to_owned(), s("else"));
+        let error = read_record("t", item).unwrap_err().to_string();
+        assert!(error.contains("not a resolution: got `else`"), "{error}");
+    }
+
     #[test]
     fn an_edited_record_is_refused_with_its_key_and_attribute() {
         for (attribute, value) in [
@@ -477,7 +404,7 @@ mod tests {
             ("parts", AttributeValue::L(vec![s("part")])),
             ("batchKey", s("")),
             ("confirmed", n(-1)),
-            ("formatVersion", n(2)),
+            ("formatVersion", n(3)),
         ] {
             let mut item = record_item(&full());
             item.insert(attribute.to_owned(), value);

@@ -13,10 +13,9 @@ use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
 
 use super::attributes::{b, ms, n, s};
-use super::batch_items::{
-    DELIVERED, FROZEN, SET_ASIDE, notes_value, part_value, seqs_value, status_shard,
-};
-use super::update::{LEASED, Update, with_parts};
+use super::batch_items::{notes_value, status_shard};
+use super::part_items::{DELIVERED, FROZEN, SET_ASIDE, part_value};
+use super::update::{LEASED, Update, with_parts, with_sets};
 use ends::{complete, fail, notices_sent};
 
 /// Permits a write to a batch that is not complete. Like every condition here, it does not hold if there is no record.
@@ -46,6 +45,18 @@ fn update_of(batch: BatchId, write: &BatchWrite) -> Update {
     match write {
         BatchWrite::Count(counts) => counts_update(counts),
         BatchWrite::Seal { counts, at, due_at } => seal(batch, counts, *at, *due_at),
+        BatchWrite::Reserve(wanted) => log::reserve(wanted),
+        BatchWrite::SealLog {
+            at,
+            due_at,
+            idle_since,
+        } => log::seal(batch, *at, *due_at, *idle_since),
+        BatchWrite::Resolve {
+            owner,
+            winners,
+            resolution,
+        } => log::resolve(owner, winners, resolution),
+        BatchWrite::Reported { owner } => log::report(owner),
         BatchWrite::Witness {
             witnessed,
             chunks,
@@ -141,26 +152,6 @@ fn counted(condition: String, also: &str, counts: &BatchCounts) -> Update {
     let mut update = Update::new(condition, expression, values);
     update.values.extend(sets);
     update
-}
-
-/// Returns `set`, which begins with `SET`, such that it also writes each of `sets` to its attribute, and the values. An
-/// empty set has no attribute.
-fn with_sets(mut set: String, sets: &[(&str, &SeqSet)]) -> (String, Vec<(String, AttributeValue)>) {
-    let mut values = Vec::new();
-    let mut empty = Vec::new();
-    for (name, seqs) in sets {
-        match seqs_value(seqs) {
-            Some(value) => {
-                set += &format!(", #{name} = :{name}");
-                values.push((format!(":{name}"), value));
-            }
-            None => empty.push(format!("#{name}")),
-        }
-    }
-    if !empty.is_empty() {
-        set += &format!(" REMOVE {}", empty.join(", "));
-    }
-    (set, values)
 }
 
 fn counts_update(counts: &BatchCounts) -> Update {
@@ -490,6 +481,7 @@ fn note(status: Option<Status>, attempts: u64, count: u64, notes: &[OperatorNote
 }
 
 mod ends;
+mod log;
 
 #[cfg(test)]
 mod tests;

@@ -37,7 +37,7 @@ const DUE: &str = "statusShard = :shard AND dueAt < :before";
 /// Selects records of complete batches that were opened since; a piece of a chunk has neither attribute.
 const COMPLETE: &str = "attribute_exists(#completedAt) AND #createdAt >= :since";
 /// The attributes of a record that [`read_record`] needs, without the sets of seqs.
-const ATTRIBUTES: [&str; 30] = [
+const ATTRIBUTES: [&str; 35] = [
     BATCH_ID,
     FORMAT_VERSION_FIELD,
     "status",
@@ -68,6 +68,11 @@ const ATTRIBUTES: [&str; 30] = [
     "notes",
     "noteCount",
     "notices",
+    "reserved",
+    "reservedBytes",
+    "slots",
+    "lastAt",
+    "resolution",
 ];
 
 /// Returns the projection of [`ATTRIBUTES`], with its placeholders: several of the names are reserved words.

@@ -5,8 +5,11 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use proptest::prelude::*;
-use protocol::batch::{BatchRecord, Failure, Lease, OperatorNote, PartRecord, PartState, Status};
-use protocol::bodies::{Bodies, S3Prefix};
+use protocol::batch::{
+    BatchRecord, Failure, Lease, LogResolution, LogState, OperatorNote, PartRecord, PartState,
+    Status,
+};
+use protocol::bodies::{Bodies, ChunkPlace, S3Prefix};
 use protocol::claim::{Candidate, Claim, LockItem, LockState, Overflow};
 use protocol::ids::{BatchId, BodyHash, ChunkSeat, QuotaKey, Seat, Seq};
 use protocol::limits::{FAILURE_BYTES_MAX, NOTES_MAX};
@@ -153,13 +156,39 @@ fn parts() -> impl Strategy<Value = PartRecord> {
 }
 
 fn bodies() -> impl Strategy<Value = Bodies> {
-    let s3 = ("[a-z0-9.-]{3,30}", "([a-z]{1,10}/){0,3}").prop_map(|(bucket, prefix)| {
-        Bodies::S3(S3Prefix {
-            bucket: bucket.into(),
-            prefix: prefix.into(),
-        })
+    let s3 = ("[a-z0-9.-]{3,30}", "([a-z]{1,10}/){0,3}").prop_map(|(bucket, prefix)| S3Prefix {
+        bucket: bucket.into(),
+        prefix: prefix.into(),
     });
-    prop_oneof![Just(Bodies::Items), Just(Bodies::Table), s3]
+    let place = s3.prop_map(ChunkPlace::S3);
+    let log = prop_oneof![Just(ChunkPlace::Table), place.clone()].prop_map(Bodies::Log);
+    let chunks = place.prop_map(|place| match place {
+        ChunkPlace::Table => Bodies::Table,
+        ChunkPlace::S3(prefix) => Bodies::S3(prefix),
+    });
+    prop_oneof![Just(Bodies::Items), Just(Bodies::Table), chunks, log]
+}
+
+/// Draws what only a batch of the log has.
+fn log_states() -> impl Strategy<Value = LogState> {
+    let resolution =
+        (seqs(), seqs(), any::<bool>()).prop_map(|(duplicates, conflicts, is_reported)| {
+            LogResolution {
+                duplicates,
+                conflicts,
+                is_reported,
+            }
+        });
+    let counts = (any::<u64>(), any::<u64>(), any::<u32>(), time());
+    (counts, prop::option::of(resolution)).prop_map(
+        |((reserved, reserved_bytes, slots, last_at), resolution)| LogState {
+            reserved,
+            reserved_bytes,
+            slots,
+            last_at,
+            resolution,
+        },
+    )
 }
 
 /// Draws any record, also those that the protocol never writes.
@@ -183,7 +212,12 @@ fn records() -> impl Strategy<Value = BatchRecord> {
     )
         .prop_map(|(parts, times)| std::iter::repeat_n(parts, times).flatten().collect());
     let sets = (seqs(), seqs(), parts, shared);
-    let in_chunks = (bodies(), any::<u32>(), prop::array::uniform3(seqs()));
+    let listed = (
+        bodies(),
+        any::<u32>(),
+        prop::array::uniform3(seqs()),
+        log_states(),
+    );
     let note = (time(), text(0..=20), text(0..=20), text(0..=300));
     let note = note.prop_map(|(at, by, action, why)| OperatorNote::new(at, &by, &action, &why));
     let notes = (prop::collection::vec(note, 0..=NOTES_MAX), any::<u64>());
@@ -201,12 +235,13 @@ fn records() -> impl Strategy<Value = BatchRecord> {
         sets,
         times,
         end,
-        in_chunks,
+        listed,
     )
         .prop_map(
-            |(opening, status, lease, counts, sets, times, end, (bodies, window, chunk_sets))| {
+            |(opening, status, lease, counts, sets, times, end, listed)| {
+                let (bodies, window, chunk_sets, log) = listed;
                 let (settled, witnessed, parts, shared) = sets;
-                let chunk_sets = match bodies.in_chunks() {
+                let chunk_sets = match bodies.lists_claims() {
                     true => chunk_sets,
                     false => Default::default(),
                 };
@@ -225,6 +260,7 @@ fn records() -> impl Strategy<Value = BatchRecord> {
                     settled,
                     claimed,
                     chunks,
+                    log: bodies.is_log().then_some(log),
                     witnessed,
                     witnessed_chunks,
                     parts,

@@ -452,7 +452,7 @@ mod tests {
     fn an_item_of_a_later_version_is_refused_by_every_reader() {
         let item = Item::from([
             (MESSAGE_ID.to_owned(), s("e1")),
-            ("formatVersion".to_owned(), n(2)),
+            ("formatVersion".to_owned(), n(3)),
         ]);
         let errors = [
             read_lock_item("lock-table", item.clone()).map(drop),
@@ -462,7 +462,7 @@ mod tests {
             assert_eq!(
                 error.to_string(),
                 "table `lock-table`, item ‹e1›, attribute `formatVersion`: written by a later version of the service: \
-                 got `2`, expected at most `1`; deploy the later version again"
+                 got `3`, expected at most `2`; deploy the later version again"
             );
         }
         assert!(LOCK_ITEM_PROJECTION.contains("formatVersion"));

@@ -24,11 +24,13 @@ mod init_error;
 #[cfg(test)]
 mod items_props;
 mod lock_items;
+mod log_items;
 mod logs;
 #[cfg(not(feature = "full"))]
 mod no_overflow_store;
 mod notice_items;
 mod parameter;
+mod part_items;
 mod partiql;
 mod ports;
 #[cfg(feature = "full")]

@@ -35,6 +35,14 @@ impl Entropy for SystemEntropy {
         BatchId::new(Uuid::new_v7(timestamp))
     }
 
+    fn secret(&self) -> [u8; 32] {
+        let mut secret = [0; 32];
+        for half in secret.chunks_mut(16) {
+            half.copy_from_slice(Uuid::new_v4().as_bytes());
+        }
+        secret
+    }
+
     fn jitter(&self) -> f64 {
         fastrand::f64()
     }

@@ -5,8 +5,9 @@
 use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
+use protocol::seqs::SeqSet;
 
-use super::attributes::n;
+use super::attributes::{n, seqs_value};
 
 /// Permits a write to a batch record by the owner of the lease.
 pub(super) const LEASED: &str = "#lockedBy = :owner";
@@ -74,4 +75,27 @@ pub(super) fn with_parts<const N: usize>(
             Update::new(condition, expression, values).with(":parts", n(parts))
         }
     }
+}
+
+/// Returns `set`, which begins with `SET`, such that it also writes each of `sets` to its attribute, and the values. An
+/// empty set has no attribute.
+pub(super) fn with_sets(
+    mut set: String,
+    sets: &[(&str, &SeqSet)],
+) -> (String, Vec<(String, AttributeValue)>) {
+    let mut values = Vec::new();
+    let mut empty = Vec::new();
+    for (name, seqs) in sets {
+        match seqs_value(seqs) {
+            Some(value) => {
+                set += &format!(", #{name} = :{name}");
+                values.push((format!(":{name}"), value));
+            }
+            None => empty.push(format!("#{name}")),
+        }
+    }
+    if !empty.is_empty() {
+        set += &format!(" REMOVE {}", empty.join(", "));
+    }
+    (set, values)
 }

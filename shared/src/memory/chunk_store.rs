@@ -3,7 +3,7 @@ use std::sync::Mutex;
 
 use async_trait::async_trait;
 use protocol::bodies::{Bodies, ChunkPlace};
-use protocol::ids::{ChunkId, PieceId};
+use protocol::ids::{ChunkId, ObjectId, PieceId};
 use protocol::time::Timestamp;
 
 use super::locked::locked;
@@ -13,8 +13,8 @@ use crate::ports::{ChunkReply, ChunkStore, Piece, PortError};
 #[derive(Debug, Default)]
 pub struct MemoryChunkStore {
     pieces: Mutex<BTreeMap<(ChunkPlace, PieceId), Piece>>,
-    /// Chunks that may not be read.
-    denied: Mutex<BTreeSet<ChunkId>>,
+    /// Objects that may not be read.
+    denied: Mutex<BTreeSet<ObjectId>>,
 }
 
 impl MemoryChunkStore {
@@ -26,27 +26,33 @@ impl MemoryChunkStore {
     pub fn ids(&self) -> Vec<ChunkId> {
         let pieces = locked(&self.pieces);
         let first = pieces.keys().filter(|(_, id)| id.index == 0);
-        first.map(|(_, id)| id.chunk).collect()
+        let chunk = |id: &PieceId| match id.object {
+            ObjectId::Chunk(chunk) => Some(chunk),
+            _ => None,
+        };
+        first.filter_map(|(_, id)| chunk(id)).collect()
     }
 
     /// Stores a whole chunk in one piece: where it is, if it is there already, otherwise in the table.
     pub fn insert(&self, chunk: ChunkId, bytes: &[u8]) {
+        let object = ObjectId::Chunk(chunk);
         let mut pieces = locked(&self.pieces);
-        let stored = pieces.keys().find(|(_, id)| id.chunk == chunk);
+        let stored = pieces.keys().find(|(_, id)| id.object == object);
         let place = stored.map_or(ChunkPlace::Table, |(place, _)| place.clone());
-        pieces.retain(|(_, id), _| id.chunk != chunk);
+        pieces.retain(|(_, id), _| id.object != object);
         let piece = Piece {
             bytes: bytes.to_vec(),
             pieces_count: 1,
         };
-        pieces.insert((place, PieceId { chunk, index: 0 }), piece);
+        pieces.insert((place, PieceId { object, index: 0 }), piece);
     }
 
-    /// Returns the bytes of a whole chunk.
-    pub fn bytes(&self, bodies: &Bodies, chunk: ChunkId) -> Option<Vec<u8>> {
+    /// Returns the bytes of a whole object.
+    pub fn bytes(&self, bodies: &Bodies, object: impl Into<ObjectId>) -> Option<Vec<u8>> {
+        let object = object.into();
         let stored = locked(&self.pieces);
         bodies.places().into_iter().find_map(|place| {
-            let piece = |index| stored.get(&(place.clone(), PieceId { chunk, index }));
+            let piece = |index| stored.get(&(place.clone(), PieceId { object, index }));
             let pieces_count = piece(0)?.pieces_count;
             let pieces: Option<Vec<&[u8]>> = (0..pieces_count)
                 .map(|index| Some(&*piece(index)?.bytes))
@@ -55,18 +61,20 @@ impl MemoryChunkStore {
         })
     }
 
-    /// Refuses or permits reads of a chunk, as a bucket's policy may.
-    pub fn deny(&self, chunk: ChunkId, is_denied: bool) {
+    /// Refuses or permits reads of an object, as a bucket's policy may.
+    pub fn deny(&self, object: impl Into<ObjectId>, is_denied: bool) {
+        let object = object.into();
         let mut denied = locked(&self.denied);
         match is_denied {
-            true => denied.insert(chunk),
-            false => denied.remove(&chunk),
+            true => denied.insert(object),
+            false => denied.remove(&object),
         };
     }
 
-    /// Removes a chunk, as a bucket's rules may.
-    pub fn remove(&self, chunk: ChunkId) {
-        locked(&self.pieces).retain(|(_, id), _| id.chunk != chunk);
+    /// Removes an object, as a bucket's rules may.
+    pub fn remove(&self, object: impl Into<ObjectId>) {
+        let object = object.into();
+        locked(&self.pieces).retain(|(_, id), _| id.object != object);
     }
 }
 
@@ -89,10 +97,10 @@ impl ChunkStore for MemoryChunkStore {
     }
 
     async fn get(&self, place: &ChunkPlace, id: PieceId) -> Result<Option<Piece>, PortError> {
-        if locked(&self.denied).contains(&id.chunk) {
+        if locked(&self.denied).contains(&id.object) {
             return Err(PortError::Refused {
                 service: "memory",
-                message: format!("chunk `{}`: access denied", id.chunk),
+                message: format!("`{}`: access denied", id.object),
             });
         }
         Ok(locked(&self.pieces).get(&(place.clone(), id)).cloned())

@@ -65,6 +65,14 @@ impl Entropy for SeededEntropy {
         BatchId::new(Builder::from_unix_timestamp_millis(now.as_ms(), &random).into_uuid())
     }
 
+    fn secret(&self) -> [u8; 32] {
+        let mut secret = [0; 32];
+        for part in secret.chunks_mut(8) {
+            part.copy_from_slice(&self.next().to_be_bytes());
+        }
+        secret
+    }
+
     fn jitter(&self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }

@@ -4,15 +4,17 @@
 //! belongs here, so that handlers contain none.
 
 mod budget;
-mod chunks;
+mod objects;
 mod permits;
 mod reads;
 mod sends;
+mod slots;
 mod write_queue;
 
 pub use budget::{Budget, NoTime, Written, attempt_timeout, bounded, joined};
-pub use chunks::read_chunk;
+pub use objects::{NotStored, ObjectRules, read_object, store_object};
 pub use permits::RequestPermits;
 pub use reads::{List, read_events, read_items, read_lists};
 pub use sends::{Unsent, send_tickets, send_to_quarantine};
+pub use slots::Slots;
 pub use write_queue::{BulkWriter, Keyed, SharedPaces, Writer};

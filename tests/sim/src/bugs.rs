@@ -8,6 +8,7 @@ use std::{env, fs, io};
 use protocol::planted::{SWITCHES, plant};
 
 use crate::backlog;
+use crate::plan::Plan;
 
 /// The number of seeds in which a bug must be caught.
 pub const SEEDS_MAX: u64 = 5_000;
@@ -87,11 +88,20 @@ pub fn caught_by(bug: &'static str, seed: u64) -> Option<&'static str> {
         plant(None);
         return broken;
     }
+    let run = || crate::run_plan(plan_of(bug, seed), false).broken;
     plant(Some(bug));
-    let broken = crate::run(seed, false).broken;
+    let broken = run();
     plant(None);
-    let broken = broken.filter(|_| crate::run(seed, false).broken.is_none())?;
+    let broken = broken.filter(|_| run().is_none())?;
     Some(broken.name)
+}
+
+/// Returns the plan of a history that may show a bug. Those of the log show only in batches of a log.
+fn plan_of(bug: &str, seed: u64) -> Plan {
+    match bug.starts_with("log-") {
+        true => Plan::of_log(seed),
+        false => Plan::of(seed),
+    }
 }
 
 /// Runs `ranges` disjoint ranges of at most `seeds_max` seeds, each until the bug is caught.

@@ -5,6 +5,7 @@
 
 mod calendar;
 mod duplicates;
+mod log;
 mod notices;
 mod numbers;
 mod quarantine;
@@ -25,6 +26,7 @@ use protocol::time::Timestamp;
 
 pub use calendar::*;
 pub use duplicates::*;
+pub use log::*;
 pub use notices::*;
 pub use numbers::*;
 pub use quarantine::*;

@@ -10,7 +10,7 @@ use futures::channel::oneshot;
 use protocol::batch::{BatchRecord, BatchWrite};
 use protocol::bodies::ChunkPlace;
 use protocol::claim::{Claim, LockItem, Overflow};
-use protocol::ids::{BatchId, BatchShard, EventId, PieceId, SeatKey, SourceArn};
+use protocol::ids::{BatchId, BatchShard, EventId, ObjectId, PieceId, SeatKey, SourceArn};
 use protocol::time::Timestamp;
 use shared::memory::SeededEntropy;
 use shared::ports::{
@@ -300,7 +300,11 @@ impl BatchStore for Environment {
         let write = write.clone();
         let by_processor = !matches!(
             write,
-            BatchWrite::Count(_) | BatchWrite::Seal { .. } | BatchWrite::Witness { .. }
+            BatchWrite::Count(_)
+                | BatchWrite::Seal { .. }
+                | BatchWrite::Witness { .. }
+                | BatchWrite::Reserve(_)
+                | BatchWrite::SealLog { .. }
         );
         let environment = self.number;
         let reply = self.request_record(by_processor, move |world| {
@@ -435,7 +439,9 @@ impl ChunkStore for Environment {
         let place = place.clone();
         let environment = self.number;
         self.request(move |world| {
-            world.reads_bodies(environment, id.chunk.batch);
+            if let ObjectId::Chunk(chunk) = id.object {
+                world.reads_bodies(environment, chunk.batch);
+            }
             world.get_piece(&place, id)
         })
         .await?

@@ -11,6 +11,7 @@ use protocol::seqs::SeqSet;
 use protocol::sequence::{PartId, SequenceScope};
 use protocol::time::Timestamp;
 use shared::message_attributes::{AttributeMap, MessageAttributes};
+use uuid::Uuid;
 
 /// A message that was sent.
 #[derive(Clone, Debug)]
@@ -190,6 +191,8 @@ pub struct Ledger {
     pub redriven: BTreeSet<Arc<str>>,
     /// The messages that were reported as dropped duplicates.
     pub told: BTreeSet<SqsMessageId>,
+    /// The runs of batches that were committed.
+    pub committed: BTreeSet<Uuid>,
     /// How many pieces the chunks of each batch have.
     pub pieces: BTreeMap<BatchId, u64>,
     /// How many bodies of each batch were read, and how many pieces of chunks.

@@ -37,6 +37,9 @@ struct Args {
     /// Have delivery hours, a rate, periods, quotas, numbers and notices in every history
     #[arg(long)]
     everything: bool,
+    /// Have batches of a log in every history
+    #[arg(long, conflicts_with_all = ["everything", "planted"])]
+    log: bool,
     /// Number of threads; each runs whole histories
     #[arg(long, default_value_t = 2)]
     threads: usize,
@@ -44,9 +47,10 @@ struct Args {
 
 impl Args {
     fn plan(&self, seed: u64) -> Plan {
-        match self.everything {
-            true => Plan::with_everything(seed),
-            false => Plan::of(seed),
+        match (self.everything, self.log) {
+            (true, _) => Plan::with_everything(seed),
+            (_, true) => Plan::of_log(seed),
+            _ => Plan::of(seed),
         }
     }
 }
@@ -136,7 +140,11 @@ fn seeds(args: &Args) -> anyhow::Result<()> {
     for history in failed.iter().take(20) {
         if let Some(broken) = &history.broken {
             println!("seed {}: {broken}", history.seed);
-            let flag = if args.everything { " --everything" } else { "" };
+            let flag = match (args.everything, args.log) {
+                (true, _) => " --everything",
+                (_, true) => " --log",
+                _ => "",
+            };
             println!("  replay: cargo xtask sim --seed {}{flag}", history.seed);
         }
     }

@@ -22,7 +22,7 @@ impl Environment {
 impl NamedItems for Environment {
     async fn read(&self, name: &str) -> Result<Document, PortError> {
         let (environment, kind) = (self.number(), Kind::of(name));
-        if kind != Kind::Quota {
+        if !matches!(kind, Kind::Quota | Kind::Scope | Kind::Manifest) {
             self.note_reads(1);
         }
         // A history without pauses takes the same course as before there were pauses.

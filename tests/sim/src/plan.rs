@@ -351,8 +351,9 @@ impl Plan {
 
     /// Returns whether any configuration of the history has bodies in chunks.
     pub fn ever_in_chunks(&self) -> bool {
-        let in_chunks = |one: &Redeploy| matches!(one.change, Change::Bodies(kind) if kind != BodiesKind::Items);
-        self.bodies != BodiesKind::Items || self.redeploys.iter().any(in_chunks)
+        let in_chunks =
+            |one: &Redeploy| matches!(one.change, Change::Bodies(kind) if kind.in_chunks());
+        self.bodies.in_chunks() || self.redeploys.iter().any(in_chunks)
     }
 
     /// Returns whether any configuration of the history has this rule.
@@ -376,7 +377,15 @@ impl Plan {
         let lookup = |name: &str| self.variable(name);
         let aggregator =
             aggregator::Config::read(&lookup).expect("the plan's variables are allowed");
+        let log = match self.bodies {
+            BodiesKind::Log => Some("log:table".to_owned()),
+            BodiesKind::LogS3(number) => Some(format!("log:s3://chunks/{number}")),
+            BodiesKind::Items | BodiesKind::Table | BodiesKind::S3(_) => None,
+        };
+        let log = log.map(|text| text.parse().expect("the text is a value of `BODIES`"));
         let aggregator = aggregator::Config {
+            // The configuration does not take these values yet.
+            bodies: log.unwrap_or(aggregator.bodies),
             past_deliveries_max: self.past_deliveries_max,
             chunk_sizes: self.chunk_sizes,
             limits: BatchLimits {
@@ -449,6 +458,7 @@ impl Plan {
                 BodiesKind::Items => "items".to_owned(),
                 BodiesKind::Table => "table".to_owned(),
                 BodiesKind::S3(number) => format!("s3://chunks/{number}"),
+                BodiesKind::Log | BodiesKind::LogS3(_) => "items".to_owned(),
             },
             "VERIFY_DELAY" => self.verify_delay_secs.to_string(),
             _ => return None,

@@ -13,6 +13,20 @@ pub enum BodiesKind {
     Table,
     /// `BODIES=s3://chunks/…`, under one of several prefixes.
     S3(u8),
+    /// `BODIES=log:table`.
+    Log,
+    /// `BODIES=log:s3://chunks/…`, under one of several prefixes.
+    LogS3(u8),
+}
+
+impl BodiesKind {
+    pub fn is_log(self) -> bool {
+        matches!(self, BodiesKind::Log | BodiesKind::LogS3(_))
+    }
+
+    pub fn in_chunks(self) -> bool {
+        matches!(self, BodiesKind::Table | BodiesKind::S3(_))
+    }
 }
 
 /// A deployment.

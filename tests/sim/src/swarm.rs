@@ -103,6 +103,30 @@ impl Plan {
         plan
     }
 
+    /// Returns the plan of a seed with the batches of a log, which all environments share.
+    pub fn of_log(seed: u64) -> Plan {
+        let mut plan = Plan::of(seed);
+        let rng = &mut Rng::with_seed(seed ^ 0x0010_60f5);
+        plan.bodies = pick(
+            rng,
+            &[BodiesKind::Log, BodiesKind::LogS3(0), BodiesKind::LogS3(1)],
+        );
+        plan.aggregators = plan.aggregators.max(rng.usize(1..6));
+        // What a log does not have, or not yet.
+        plan.quarantine = true;
+        plan.rule = DuplicateRule::Drop;
+        (plan.quota_max, plan.denial, plan.standstill_days) = (None, None, None);
+        (plan.large, plan.reports_duplicates) = (0, false);
+        (plan.faults.damage, plan.faults.edit) = (0.0, 0.0);
+        plan.redeploys.retain(|one| {
+            !matches!(
+                one.change,
+                Change::Bodies(_) | Change::Rule(_) | Change::QuotaMax(_)
+            )
+        });
+        plan
+    }
+
     fn draw(seed: u64, calm: bool, faults: Faults, [rng, apart, later]: [&mut Rng; 3]) -> Plan {
         let burst_ms = rng.u64(1_000..=600_000);
         let quarantine = rng.u8(..) < 220;

@@ -11,6 +11,7 @@ pub(crate) mod fakes;
 mod faults;
 mod hours;
 mod lock_table;
+mod log;
 pub mod named_items;
 mod notices;
 mod numbers;
@@ -30,7 +31,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use fastrand::Rng;
-use protocol::ids::ChunkId;
+use protocol::ids::ObjectId;
 use protocol::invariants::{Broken, Check};
 use protocol::time::Timestamp;
 use shared::memory::{MemoryBatchStore, MemoryChunkStore, MemoryLockStore, MemoryNamedItems};
@@ -68,8 +69,8 @@ pub struct World {
     pub overflow: BTreeMap<String, Arc<str>>,
     /// The chunks.
     pub chunks: MemoryChunkStore,
-    /// When each chunk may be removed.
-    pub chunks_expire_at: BTreeMap<ChunkId, Timestamp>,
+    /// When each chunk, load, slot, run and list may be removed.
+    pub objects_expire_at: BTreeMap<ObjectId, Timestamp>,
     /// The batch table.
     pub batches: MemoryBatchStore,
     /// Pauses, turns, sequences and quota accounts.
@@ -114,7 +115,7 @@ impl World {
             index: LaggingIndex::default(),
             overflow: BTreeMap::new(),
             chunks: MemoryChunkStore::new(),
-            chunks_expire_at: BTreeMap::new(),
+            objects_expire_at: BTreeMap::new(),
             batches: MemoryBatchStore::new().with_pages_of(plan.page_entries),
             named_items: MemoryNamedItems::new(),
             pauses: PauseTable::default(),

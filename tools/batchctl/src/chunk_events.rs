@@ -4,7 +4,7 @@ use protocol::batch::BatchRecord;
 use protocol::seqs::SeqSet;
 use shared::chunk::decode;
 use shared::ports::StoredEvent;
-use shared::retry::read_chunk;
+use shared::retry::read_object;
 
 use crate::failure::Failure;
 use crate::service::Service;
@@ -26,7 +26,7 @@ pub async fn events_of(
     for (chunk, wanted) in chunks {
         let budget = service.budget();
         let store = &*service.chunk_store;
-        let bytes = read_chunk(store, &record.bodies, chunk, &service.permits, &budget).await?;
+        let bytes = read_object(store, &record.bodies, chunk, &service.permits, &budget).await?;
         let bytes = bytes.ok_or_else(|| {
             let place = &record.bodies;
             Failure::Refused(format!(

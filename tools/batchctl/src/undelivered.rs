@@ -13,7 +13,7 @@ use serde::Serialize;
 use shared::chunk::decode;
 use shared::message_attributes::MessageAttributes;
 use shared::ports::{IndexEntry, StoredEvent};
-use shared::retry::{read_chunk, read_events};
+use shared::retry::{read_events, read_object};
 
 use crate::failure::Failure;
 use crate::service::Service;
@@ -128,7 +128,7 @@ async fn save_chunks(
     for (chunk, wanted) in chunks {
         let budget = service.budget();
         let store = &*service.chunk_store;
-        let read = read_chunk(store, &record.bodies, chunk, &service.permits, &budget);
+        let read = read_object(store, &record.bodies, chunk, &service.permits, &budget);
         let Some(bytes) = read.await? else {
             let count = wanted.len();
             let lost = format!(

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use aggregator::config::{BODIES, OVERFLOW_BUCKET};
 use anyhow::bail;
 use clap::ValueEnum;
-use protocol::bodies::{Bodies, S3Prefix};
+use protocol::bodies::Bodies;
 
 use crate::faults::Redeploy;
 
@@ -76,11 +76,10 @@ pub fn chunk_buckets(
     redeploys: &[Redeploy],
 ) -> BTreeSet<String> {
     let bodies = values(variables, redeploys, BODIES.name).into_iter();
-    let buckets = bodies.filter_map(|value| match value.parse() {
-        Ok(Bodies::S3(S3Prefix { bucket, .. })) => Some(bucket.to_string()),
-        Ok(Bodies::Items | Bodies::Table) | Err(_) => None,
-    });
-    buckets.collect()
+    let bodies = bodies.filter_map(|value| value.parse::<Bodies>().ok());
+    bodies
+        .filter_map(|bodies| Some(bodies.s3()?.bucket.to_string()))
+        .collect()
 }
 
 fn values<'a>(

@@ -39,6 +39,10 @@ impl Entropy for Environment {
         self.entropy.batch_id(now)
     }
 
+    fn secret(&self) -> [u8; 32] {
+        self.entropy.secret()
+    }
+
     fn jitter(&self) -> f64 {
         self.entropy.jitter()
     }

@@ -8,6 +8,7 @@ use batchctl::failure::{Done, Failure};
 use protocol::ids::BatchId;
 use protocol::pause::Pauses;
 use shared::ports::{Clock, NamedItems};
+use shared::wire::{Ticket, TicketReason};
 
 use super::Run;
 use super::invocation::{Execution, Function, Work};
@@ -25,7 +26,15 @@ const AGAIN_AFTER: Duration = Duration::from_secs(5);
 impl Run {
     /// An operator looks at the batches in error, and has each of them tried again or set aside.
     pub(super) fn look_at_errors(&mut self) {
-        let decisions = lock(&self.world).decisions().into_iter();
+        let mut decisions = lock(&self.world).decisions();
+        // `batchctl` cannot save the events of a log yet, so the ticket is sent without it.
+        if self.plan.bodies.is_log() {
+            for batch in decisions.remove(&Decision::Discard).unwrap_or_default() {
+                let ticket = Ticket::new(batch, TicketReason::Quarantine);
+                lock(&self.world).ticket(&ticket, Duration::ZERO);
+            }
+        }
+        let decisions = decisions.into_iter();
         let command = |(decision, batches): (Decision, Vec<BatchId>)| {
             let mut command = match decision {
                 Decision::Retry => words(&["retry"]),

@@ -156,6 +156,9 @@ impl World {
             self.check_seal(before, counts);
             self.check(checks::p6_a_sealed_batch_is_due_soon(after, *at));
         }
+        if let BatchWrite::SealLog { at, .. } = write {
+            self.check(checks::p6_a_sealed_batch_is_due_soon(after, *at));
+        }
         if let BatchWrite::Complete { .. } = write {
             self.check_numbers_given_up(after);
         }
@@ -199,11 +202,11 @@ impl World {
             BatchWrite::Delivered { index, at, .. } => {
                 self.check_rejects(before, *index, after);
                 self.note_set_aside(after, &after.set_aside);
-                if before.bodies.in_chunks() {
+                if before.bodies.lists_claims() {
                     self.note_remembered(after, *at);
                 }
             }
-            BatchWrite::Complete { at, .. } if before.bodies.in_chunks() => {
+            BatchWrite::Complete { at, .. } if before.bodies.lists_claims() => {
                 self.note_complete(after, *at);
             }
             BatchWrite::Complete { .. } if before.verify_at.is_none() => {
@@ -216,6 +219,9 @@ impl World {
     /// Returns the errors that a batch of this history may end in.
     fn reasons_to_fail(&self) -> Vec<&'static str> {
         let mut reasons = vec![REFUSAL, REFUSED];
+        if self.plan.bodies.is_log() {
+            reasons.push("unresolved: ");
+        }
         let moved =
             |one: &Redeploy| matches!(one.change, Change::Destination(_) | Change::BodiesAlone(_));
         if self.plan.redeploys.iter().any(moved) {

@@ -28,14 +28,16 @@ impl World {
     ) -> Result<ChunkReply, PortError> {
         let reply = now(self.chunks.put(place, id, piece, expires_at))?;
         self.note("chunk put", || format!("{id} {reply:?}"));
-        if reply == ChunkReply::Stored {
-            *self.ledger.pieces.entry(id.chunk.batch).or_default() += 1;
+        if let (ChunkReply::Stored, Some(batch)) = (reply, id.object.batch()) {
+            *self.ledger.pieces.entry(batch).or_default() += 1;
         }
         let expires_at = match place {
             ChunkPlace::Table => expires_at,
             ChunkPlace::S3(_) => self.now() + Duration::from_secs(self.plan.chunk_days * 86_400),
         };
-        self.chunks_expire_at.entry(id.chunk).or_insert(expires_at);
+        self.objects_expire_at
+            .entry(id.object)
+            .or_insert(expires_at);
         Ok(reply)
     }
 
@@ -53,7 +55,9 @@ impl World {
         let piece = now(self.chunks.get(place, id))?;
         // A small chunk may be in the table or in the bucket, and is looked for in both.
         let count = u64::from(piece.is_some());
-        *self.ledger.reads.entry(id.chunk.batch).or_default() += count;
+        if let Some(batch) = id.object.batch() {
+            *self.ledger.reads.entry(batch).or_default() += count;
+        }
         Ok(piece)
     }
 
@@ -63,7 +67,10 @@ impl World {
             let calm_at = self.plan.start + Duration::from_millis(self.plan.calm_at_ms + REPAIR_MS);
             let has_ended = match denial.ends {
                 true => calm_at <= self.now(),
-                false => calm_at <= id.chunk.batch.opened_at(),
+                false => id
+                    .object
+                    .batch()
+                    .is_some_and(|batch| calm_at <= batch.opened_at()),
             };
             prefix == format!("{}/", denial.prefix) && denial.from_ms <= self.now_ms && !has_ended
         })

@@ -32,7 +32,8 @@ impl World {
             return;
         }
         let record = self.batches.get(part.batch);
-        let frozen = record.and_then(|record| Some(record.parts.get(part.part_index)?.hash));
+        let frozen = record.as_ref();
+        let frozen = frozen.and_then(|record| Some(record.parts.get(part.part_index)?.hash));
         self.check(checks::p5_a_part_is_what_was_frozen(
             &key, frozen, part.hash,
         ));
@@ -44,13 +45,19 @@ impl World {
             part.as_sent,
         ));
         for (id, seat) in &part.items {
-            let live = self.locks.get(id).is_some_and(|item| match item.state {
-                LockState::Live { shard, seq } => SeatKey { shard, seq } == *seat,
-                LockState::InChunk { batch, seq, .. } => {
-                    (batch, seq) == (seat.shard.batch, seat.seq)
-                }
-                LockState::Tombstone { .. } => false,
-            });
+            let claimed = record
+                .as_ref()
+                .filter(|record| record.log.is_some())
+                .is_some_and(|record| record.claimed.contains(seat.seq));
+            let won = claimed && self.ledger.occurrence(id, *seat).is_some();
+            let live = won
+                || self.locks.get(id).is_some_and(|item| match item.state {
+                    LockState::Live { shard, seq } => SeatKey { shard, seq } == *seat,
+                    LockState::InChunk { batch, seq, .. } => {
+                        (batch, seq) == (seat.shard.batch, seat.seq)
+                    }
+                    LockState::Tombstone { .. } => false,
+                });
             let own = seat.shard.batch == part.batch;
             // The attempt may have been in flight when an operator set the part aside.
             let live = live || self.ledger.seat_set_aside(id, *seat);

@@ -6,6 +6,7 @@ use protocol::batch::{BatchRecord, PartState};
 use protocol::claim::{Claim, DuplicateRule, LockItem, LockState};
 use protocol::ids::{BatchId, ChunkId, EventId, SeatKey, Seq, SqsMessageId};
 use protocol::limits::{BATCH_LIFE_MAX, CLOCK_SKEW_MAX, DYNAMODB_ITEM_BYTES_MAX};
+use protocol::time::Timestamp;
 use shared::chunk::decode;
 use shared::ports::{ClaimReply, LockStore, Release, ReleaseReply, StoredEvent};
 
@@ -105,7 +106,7 @@ impl World {
         });
         let prior = self.ledger.occurrences.get(&id).cloned();
         for prior in prior.iter().flatten() {
-            self.check_replaced(prior, &message);
+            self.check_replaced(prior, &message, now);
         }
         self.ledger
             .occurrences
@@ -143,9 +144,13 @@ impl World {
         self.check(checks::inv23_a_claim_names_a_stored_chunk(holds, &what));
     }
 
-    /// Checks a claim of `message` against an earlier claim of the same event.
-    fn check_replaced(&mut self, prior: &Occurrence, message: &SqsMessageId) {
-        let now = self.now();
+    /// Checks a claim of `message` against an earlier claim of the same event. `now` is the time by which the service decides.
+    pub(super) fn check_replaced(
+        &mut self,
+        prior: &Occurrence,
+        message: &SqsMessageId,
+        now: Timestamp,
+    ) {
         let record = self.batches.get(prior.seat.shard.batch);
         let record_expired = record.is_none();
         let completed_at = record.as_ref().and_then(|record| record.completed_at);
@@ -329,11 +334,11 @@ impl World {
                 self.batches.remove(record.batch_id);
             }
         }
-        for (chunk, expires_at) in self.chunks_expire_at.clone() {
+        for (object, expires_at) in self.objects_expire_at.clone() {
             if expires_at <= now {
-                self.note("chunk expired", || chunk.to_string());
-                self.chunks.remove(chunk);
-                self.chunks_expire_at.remove(&chunk);
+                self.note("chunk expired", || object.to_string());
+                self.chunks.remove(object);
+                self.objects_expire_at.remove(&object);
             }
         }
         if days >= OVERFLOW_DAYS {

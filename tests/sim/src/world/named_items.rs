@@ -16,16 +16,20 @@ pub enum Kind {
     Turns,
     Sequence,
     Quota,
+    Scope,
+    Manifest,
 }
 
 impl Kind {
     /// Returns what the item `name` holds.
     pub fn of(name: &str) -> Kind {
-        match name.split('/').next() {
+        match name.split(['/', '#']).next() {
             Some("pauses") => Kind::Pauses,
             Some("turns") => Kind::Turns,
             Some("sequence") => Kind::Sequence,
             Some("quota") => Kind::Quota,
+            Some("scope") => Kind::Scope,
+            Some("dedup") => Kind::Manifest,
             Some(_) | None => panic!("a named item that no check knows: {name}"),
         }
     }
@@ -54,7 +58,7 @@ impl World {
                 let sequence: Versioned<Sequence> = versioned(name, read.clone())?;
                 self.note_sequence_look(environment, name, sequence.value);
             }
-            Kind::Pauses | Kind::Quota => {}
+            Kind::Pauses | Kind::Quota | Kind::Scope | Kind::Manifest => {}
         }
         Ok(())
     }
@@ -81,7 +85,9 @@ impl World {
                     false => self.note_read_again(environment, 2),
                 }
             }
-            (Kind::Pauses, false) | (Kind::Turns, true) | (Kind::Quota, _) => {}
+            (Kind::Manifest, true) => self.note_committed(),
+            (Kind::Manifest, false) => self.note("commit refused", String::new),
+            (Kind::Pauses, false) | (Kind::Turns, true) | (Kind::Quota | Kind::Scope, _) => {}
         }
         Ok(())
     }

@@ -65,6 +65,10 @@ impl World {
                 look_reads.insert(environment, 0);
                 self.ledger.on_turn.remove(&environment);
             }
+            // What was read to decide about lines is not a look, and is not read again.
+            BatchWrite::Resolve { .. } | BatchWrite::Reported { .. } => {
+                look_reads.insert(environment, 0);
+            }
             BatchWrite::Freeze { .. } => drop(look_reads.remove(&environment)),
             BatchWrite::GiveUp {
                 failure: None,
@@ -98,7 +102,9 @@ impl World {
             || plan.sequence
             || plan.events_per_second > 0;
         let records = self.batches.records().into_iter();
+        // The lines of a batch of the log are read once more, to decide about them.
         records
+            .filter(|record| record.log.is_none())
             .map(|record| {
                 let count = |counts: &BTreeMap<_, u64>| {
                     counts.get(&record.batch_id).copied().unwrap_or_default()

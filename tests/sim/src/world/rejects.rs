@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use aggregator::records::CONFLICT;
 use protocol::batch::BatchRecord;
 use protocol::ids::{BodyHash, EventId, SeatKey};
 use protocol::seqs::SeqSet;
 use shared::ports::Quarantined;
+use shared::quarantine_attributes::CONFLICT;
 
 use super::World;
 use crate::checks;

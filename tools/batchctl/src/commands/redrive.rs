@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
-use aggregator::records::CONFLICT;
 use clap::{ArgGroup, Args, ValueEnum};
 use jmespath::{Rcvar, Variable};
 use protocol::ids::{BodyHash, EventId};
@@ -13,6 +12,7 @@ use protocol::time::Timestamp;
 use serde::Serialize;
 use shared::expression::Expression;
 use shared::message_attributes::AttributeMap;
+use shared::quarantine_attributes::CONFLICT;
 use shared::quarantine_attributes::{EVENT_ID, REASON, SOURCE, of_producer};
 
 use crate::dead_letter::{Decision, Origin, age, decide};

@@ -1,0 +1,181 @@
+//! Batches of the log.
+
+use protocol::bodies::{Bodies, ChunkPlace};
+use protocol::ids::{ObjectId, PieceId, SlotId};
+use protocol::log::{Frame, Slot};
+use shared::load::decode_frame;
+use shared::ports::{ChunkStore, Piece, StoredEvent};
+use shared::wire::TicketReason;
+
+use super::*;
+
+/// An aggregator of the log. The configuration does not take the value yet.
+fn aggregator(variables: &[(&str, &str)]) -> Aggregator {
+    over(variables, Fakes::at(START))
+}
+
+/// Another environment over the same fakes.
+fn over(variables: &[(&str, &str)], fakes: Fakes) -> Aggregator {
+    let config = Config {
+        bodies: Bodies::Log(ChunkPlace::Table),
+        ..config(&[&[("EVENT_ID", "json:id")], variables].concat())
+    };
+    let current = Arc::new(SharedAllocator::new(config.limits));
+    let source_queues = Arc::new(MemorySourceQueues::new());
+    Aggregator {
+        handler: Handler::new(config, fakes.ports(), source_queues.clone(), current),
+        fakes,
+        source_queues,
+    }
+}
+
+fn read_slot(fakes: &Fakes, record: &BatchRecord, number: u32) -> Slot {
+    let batch = record.batch_id;
+    let bytes = fakes
+        .chunk_store
+        .bytes(&record.bodies, SlotId { batch, number });
+    serde_json::from_slice(&bytes.unwrap()).unwrap()
+}
+
+fn frame(fakes: &Fakes, record: &BatchRecord, number: u32) -> Frame {
+    match read_slot(fakes, record, number) {
+        Slot::Filled(frame) => frame,
+        Slot::Hole => panic!("slot {number} is a hole"),
+    }
+}
+
+fn events(fakes: &Fakes, record: &BatchRecord, number: u32) -> Vec<StoredEvent> {
+    let frame = frame(fakes, record, number);
+    let load = ObjectId::Load(frame.load.0);
+    let bytes = fakes.chunk_store.bytes(&record.bodies, load).unwrap();
+    decode_frame(record.batch_id, &frame, &bytes).unwrap()
+}
+
+/// Returns the seq, the event and the message of each line of a slot.
+fn lines(fakes: &Fakes, record: &BatchRecord, number: u32) -> Vec<(u32, String, String)> {
+    let line = |event: StoredEvent| {
+        let (id, message) = (event.event_id.to_string(), event.sqs_message_id.to_string());
+        (event.seq, id, message)
+    };
+    events(fakes, record, number)
+        .into_iter()
+        .map(line)
+        .collect()
+}
+
+fn line(seq: u32, id: &str, message: &str) -> (u32, String, String) {
+    (seq, id.to_owned(), message.to_owned())
+}
+
+fn reserved(record: &BatchRecord) -> (u64, u32) {
+    let log = record.log.as_ref().unwrap();
+    (log.reserved, log.slots)
+}
+
+#[tokio::test]
+async fn every_message_is_a_line_of_the_batch_that_all_environments_share() {
+    let first = aggregator(&[]);
+    let messages = [("m1", "a", ""), ("m2", "b", ""), ("m3", "a", "other")];
+    assert!(invoke(&first, &messages).await.is_empty());
+    let second = over(&[], first.fakes.clone());
+    assert!(invoke(&second, &[("m4", "a", "")]).await.is_empty());
+
+    let record = only_batch(&first);
+    assert_eq!(reserved(&record), (4, 2));
+    let expected = [line(0, "a", "m1"), line(1, "b", "m2"), line(2, "a", "m3")];
+    assert_eq!(lines(&first.fakes, &record, 0), expected);
+    assert_eq!(lines(&first.fakes, &record, 1), [line(3, "a", "m4")]);
+    assert!(first.fakes.lock_store.items().is_empty());
+    let tickets = first.fakes.batch_queue.take();
+    let reasons: Vec<_> = tickets.iter().map(|(ticket, _)| ticket.reason).collect();
+    assert_eq!(reasons, [Some(TicketReason::Window)]);
+    assert!(tickets[0].0.is_ahead);
+}
+
+#[tokio::test]
+async fn what_does_not_fit_goes_into_the_next_batch_and_the_full_one_is_sealed() {
+    let aggregator = aggregator(&[("MAX_BATCH_SIZE", "3")]);
+    let messages: Vec<_> = (0..5).map(|n| (format!("m{n}"), format!("e{n}"))).collect();
+    let messages: Vec<_> = messages
+        .iter()
+        .map(|(message, event)| (message.as_str(), event.as_str(), ""))
+        .collect();
+    assert!(invoke(&aggregator, &messages).await.is_empty());
+    let records = aggregator.fakes.batch_store.records();
+    let [full, next] = &records[..] else {
+        panic!("{records:?}");
+    };
+    assert_eq!((reserved(full), reserved(next)), ((3, 1), (2, 1)));
+    assert!(full.sealed_at.is_some() && next.sealed_at.is_none());
+    assert_eq!(frame(&aggregator.fakes, full, 0).lines, 0..3);
+    assert_eq!(frame(&aggregator.fakes, next, 0).lines, 3..5);
+    let expected = [line(0, "e3", "m3"), line(1, "e4", "m4")];
+    assert_eq!(lines(&aggregator.fakes, next, 0), expected);
+    let tickets = aggregator.fakes.batch_queue.take();
+    let sealed = tickets.iter().find(|(_, delay)| delay.is_zero()).unwrap();
+    assert_eq!(sealed.0.batch_id, full.batch_id);
+}
+
+#[tokio::test]
+async fn a_slot_that_was_closed_is_not_acknowledged_and_its_lines_are_reserved_anew() {
+    let aggregator = aggregator(&[]);
+    assert!(invoke(&aggregator, &[("m1", "a", "")]).await.is_empty());
+    let record = only_batch(&aggregator);
+    // The closer of the batch comes before the writer of slot 1.
+    let object = ObjectId::Slot(SlotId {
+        batch: record.batch_id,
+        number: 1,
+    });
+    let hole = Piece {
+        bytes: serde_json::to_vec(&Slot::Hole).unwrap(),
+        pieces_count: 1,
+    };
+    let (id, at) = (PieceId { object, index: 0 }, START);
+    let put = aggregator
+        .fakes
+        .chunk_store
+        .put(&ChunkPlace::Table, id, &hole, at);
+    put.await.unwrap();
+    assert!(invoke(&aggregator, &[("m2", "b", "")]).await.is_empty());
+    let fakes = &aggregator.fakes;
+    let records = fakes.batch_store.records();
+    let closed = fakes.batch_store.get(record.batch_id).unwrap();
+    assert_eq!(read_slot(fakes, &closed, 1), Slot::Hole);
+    let next = records.last().unwrap();
+    assert_ne!(next.batch_id, record.batch_id);
+    assert_eq!(lines(fakes, next, 0), [line(0, "b", "m2")]);
+}
+
+#[tokio::test]
+async fn a_batch_whose_opener_died_gets_its_record_from_the_next_invocation() {
+    let first = aggregator(&[]);
+    assert!(invoke(&first, &[("m1", "a", "")]).await.is_empty());
+    let record = only_batch(&first);
+    // As if the opener had died after it made the batch the current one.
+    first.fakes.batch_store.remove(record.batch_id);
+    let batch = record.batch_id;
+    first.fakes.chunk_store.remove(SlotId { batch, number: 0 });
+    let second = over(&[], first.fakes.clone());
+    assert!(invoke(&second, &[("m2", "b", "")]).await.is_empty());
+    let again = only_batch(&second);
+    assert_eq!(again.batch_id, record.batch_id);
+    assert_eq!(reserved(&again), (1, 1));
+}
+
+#[tokio::test]
+async fn an_urgent_event_seals_its_batch_and_no_other() {
+    let aggregator = aggregator(&[("BYPASS", "content == 'now'"), ("BATCH_KEY", "id")]);
+    let messages = [("m1", "a", "now"), ("m2", "b", "")];
+    assert!(invoke(&aggregator, &messages).await.is_empty());
+    let records = aggregator.fakes.batch_store.records().into_iter();
+    let sealed: Vec<_> = records
+        .map(|record| {
+            (
+                record.batch_key.unwrap().to_string(),
+                record.sealed_at.is_some(),
+            )
+        })
+        .collect();
+    assert!(sealed.contains(&("a".to_owned(), true)), "{sealed:?}");
+    assert!(sealed.contains(&("b".to_owned(), false)), "{sealed:?}");
+}

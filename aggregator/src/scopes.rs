@@ -1,0 +1,259 @@
+//! The current batches of the log, one for each scope, which all environments share: finds, opens and seals them.
+//!
+//! An environment remembers the scope items that it has read. That saves reads; no promise depends on it, because a batch that takes no
+//! reservations refuses them.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use protocol::allocator::{BatchScope, FlushReason};
+use protocol::batch::{BatchWrite, Closing};
+use protocol::bodies::Bodies;
+use protocol::ids::BatchId;
+use protocol::limits::REMINDED_FOR;
+use protocol::log::{CurrentBatch, ScopeItem};
+use protocol::retry::RetryPolicy;
+use protocol::time::Timestamp;
+use shared::named_items::Versioned;
+use shared::ports::{BatchQueue, BatchStore, Entropy, NamedItems, PortError, Ports};
+use shared::retry::{Budget, Written};
+use shared::traces::names::BATCH_ID;
+use shared::traces::span;
+use shared::wire::{Ticket, TicketReason};
+use tracing::{info, warn};
+
+use crate::config::Config;
+use crate::invocation::InvocationCounts;
+
+/// Scopes that an environment remembers. The items of others are read each time.
+const SCOPES_MAX: usize = 10_000;
+
+/// Finds, opens and seals the current batches of scopes.
+pub(crate) struct Scopes {
+    batch_store: Arc<dyn BatchStore>,
+    batch_queue: Arc<dyn BatchQueue>,
+    named_items: Arc<dyn NamedItems>,
+    entropy: Arc<dyn Entropy>,
+    window: Duration,
+    dedup_window: Duration,
+    bodies: Bodies,
+    known: Mutex<BTreeMap<BatchScope, Versioned<ScopeItem>>>,
+}
+
+impl Scopes {
+    pub(crate) fn new(config: &Config, ports: &Ports) -> Scopes {
+        Scopes {
+            batch_store: ports.batch_store.clone(),
+            batch_queue: ports.batch_queue.clone(),
+            named_items: ports.named_items.clone(),
+            entropy: ports.entropy.clone(),
+            window: config.window,
+            dedup_window: config.common.dedup_window,
+            bodies: config.bodies.clone(),
+            known: Mutex::default(),
+        }
+    }
+
+    fn known(&self) -> MutexGuard<'_, BTreeMap<BatchScope, Versioned<ScopeItem>>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn remember(&self, scope: &BatchScope, item: Versioned<ScopeItem>, now: Timestamp) {
+        let mut known = self.known();
+        if known.len() >= SCOPES_MAX {
+            known.retain(|_, item| item.value.open_at(now).is_some());
+        }
+        if known.len() < SCOPES_MAX {
+            known.insert(scope.clone(), item);
+        }
+    }
+
+    fn forget(&self, batch: BatchId) {
+        let is_it = |current: &CurrentBatch| current.batch == batch;
+        self.known()
+            .retain(|_, item| !item.value.current.as_ref().is_some_and(is_it));
+    }
+
+    /// Returns the batches that the environment remembers, those whose window has ended among them.
+    pub(crate) fn remembered(&self) -> Vec<CurrentBatch> {
+        let known = self.known();
+        let current = known.values().filter_map(|item| item.value.current.clone());
+        current.collect()
+    }
+
+    /// Returns the batch that takes the events of a scope; opens one if there is none. `refused` is a batch that takes no more.
+    ///
+    /// # Errors
+    /// [`PortError`] if there is no batch that is known to be announced. A retry may succeed.
+    pub(crate) async fn find(
+        &self,
+        scope: &BatchScope,
+        refused: Option<BatchId>,
+        budget: &Budget<'_>,
+        counts: &InvocationCounts,
+    ) -> Result<CurrentBatch, PortError> {
+        let is_usable = |item: &ScopeItem| {
+            let open = item.open_at(budget.clock.now());
+            open.filter(|current| Some(current.batch) != refused)
+                .cloned()
+        };
+        let remembered = self
+            .known()
+            .get(scope)
+            .and_then(|item| is_usable(&item.value));
+        if let Some(current) = remembered {
+            return Ok(current);
+        }
+        let mut attempt = 0;
+        loop {
+            let read = self.read(scope, budget).await?;
+            if let Some(current) = is_usable(&read.value) {
+                self.remember(scope, read, budget.clock.now());
+                return Ok(current);
+            }
+            if let Some(current) = self.open(scope, &read, budget).await? {
+                counts.batch_opened();
+                return Ok(current);
+            }
+            // Another environment has opened a batch at the same moment, or an attempt of ours without a reply did.
+            budget.next_attempt(&mut attempt).await?;
+        }
+    }
+
+    async fn read(
+        &self,
+        scope: &BatchScope,
+        budget: &Budget<'_>,
+    ) -> Result<Versioned<ScopeItem>, PortError> {
+        let read = || self.named_items.get::<ScopeItem>(scope);
+        budget.call(RetryPolicy::CONTROL, read).await
+    }
+
+    /// Makes a new batch the current one of a scope, if the item is still as it was read, and announces it.
+    async fn open(
+        &self,
+        scope: &BatchScope,
+        read: &Versioned<ScopeItem>,
+        budget: &Budget<'_>,
+    ) -> Result<Option<CurrentBatch>, PortError> {
+        let now = budget.clock.now();
+        let current = CurrentBatch::new(
+            self.entropy.batch_id(now),
+            scope.clone(),
+            now,
+            self.window,
+            self.bodies.clone(),
+            self.dedup_window,
+        );
+        let item = ScopeItem {
+            current: Some(current.clone()),
+        };
+        let replace = || self.named_items.replace(scope, read, &item);
+        if !budget.call(RetryPolicy::CONTROL, replace).await? {
+            return Ok(None);
+        }
+        let version = read.version + 1;
+        let value = Versioned {
+            value: item,
+            version,
+        };
+        self.remember(scope, value, now);
+        self.announce(&current, budget).await?;
+        info!(batch_id = %current.batch, source = %scope.source, closes_at = %current.closes_at, "batch opened");
+        Ok(Some(current))
+    }
+
+    /// Announces a batch that has no record, unless its window has ended or it is not the current one of its scope any more. Whoever
+    /// opened it may have died before.
+    pub(crate) async fn announce_again(
+        &self,
+        current: &CurrentBatch,
+        budget: &Budget<'_>,
+    ) -> Result<(), PortError> {
+        let scope = &current.scope;
+        let read = self.read(scope, budget).await?;
+        let open = read.value.open_at(budget.clock.now());
+        if let Some(open) = open.filter(|open| open.batch == current.batch) {
+            return self.announce(open, budget).await;
+        }
+        self.remember(scope, read, budget.clock.now());
+        Ok(())
+    }
+
+    /// Sends the ticket of a batch, and then puts its record, unless it is there. Both follow from the scope item, so that every
+    /// environment sends and puts the same.
+    async fn announce(&self, current: &CurrentBatch, budget: &Budget<'_>) -> Result<(), PortError> {
+        let closing = Closing {
+            closes_at: current.closes_at,
+        };
+        // Otherwise the sweep sends the ticket, as soon as SQS can delay it until the window ends.
+        if !closing.is_beyond_delays(budget.clock.now()) {
+            let ticket = Ticket {
+                source: Some(current.scope.source.clone()),
+                is_ahead: true,
+                ..Ticket::new(current.batch, TicketReason::Window)
+            };
+            let delay = || closing.ticket_delay(budget.clock.now());
+            self.send(&ticket, delay, budget).await?;
+        }
+        let record = current.record();
+        let create = || self.batch_store.create(&record);
+        budget.call(RetryPolicy::CONTROL, create).await
+    }
+
+    /// Seals a batch, and sends its immediate ticket; with `idle_since`, only if nothing was reserved in it after that time. If it fails, the
+    /// batch starts when its window ends.
+    pub(crate) async fn seal(
+        &self,
+        current: &CurrentBatch,
+        reason: FlushReason,
+        idle_since: Option<Timestamp>,
+        budget: &Budget<'_>,
+        counts: &InvocationCounts,
+    ) {
+        let (batch, at) = (current.batch, budget.clock.now());
+        let closing = Closing {
+            closes_at: current.closes_at,
+        };
+        // Otherwise the ticket that was sent when it was opened arrives when its window ends, and it is due then.
+        let has_no_ticket = closing.is_beyond_delays(current.created_at);
+        let seal = BatchWrite::SealLog {
+            at,
+            due_at: has_no_ticket.then_some(at + REMINDED_FOR),
+            idle_since,
+        };
+        match budget.write(&*self.batch_store, batch, &seal).await {
+            Ok(Written::Applied(record)) => {
+                self.forget(batch);
+                counts.batch_sealed(reason);
+                let reserved = record.log.as_ref().map_or(0, |log| log.reserved);
+                info!(batch_id = %batch, items_count = reserved, ?reason, "batch sealed");
+                let ticket = Ticket {
+                    source: Some(current.scope.source.clone()),
+                    ..Ticket::new(batch, TicketReason::Sealed)
+                };
+                if let Err(error) = self.send(&ticket, || Duration::ZERO, budget).await {
+                    // The batch is only late: the ticket of its window arrives, or the sweep sends one.
+                    warn!(batch_id = %batch, %error, "no immediate ticket for a sealed batch");
+                }
+            }
+            // Another invocation has sealed it, its window has ended, or it is not idle.
+            Ok(Written::Refused(_)) if idle_since.is_none() => self.forget(batch),
+            Ok(Written::Refused(_)) => {}
+            Err(error) => warn!(batch_id = %batch, %error, "batch not sealed"),
+        }
+    }
+
+    async fn send(
+        &self,
+        ticket: &Ticket,
+        delay: impl Fn() -> Duration,
+        budget: &Budget<'_>,
+    ) -> Result<(), PortError> {
+        let send = || self.batch_queue.send(ticket, delay());
+        let sent = budget.call(RetryPolicy::CONTROL, send);
+        let span = span("ticket").sends().text(BATCH_ID, ticket.batch_id);
+        span.run(sent).await
+    }
+}

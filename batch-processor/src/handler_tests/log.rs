@@ -1,0 +1,209 @@
+//! Batches of the log.
+
+use protocol::batch::{LogLimits, Reservation};
+use protocol::bodies::ChunkPlace;
+use protocol::ids::{ObjectId, PieceId, SlotId};
+use protocol::log::{Frame, Load, Manifest, Slot};
+use shared::load::{encode_frame, frame_hash};
+use shared::ports::{ChunkStore, NamedItems, Piece};
+
+use super::*;
+
+const WINDOW: Duration = Duration::from_secs(600);
+
+/// Number of a batch, of which the first is [`batch`].
+fn batch_of(number: u128) -> BatchId {
+    let first: u128 = 0x0190163d8694739baea5966c26f8ad91;
+    BatchId::new(uuid::Uuid::from_u128(first + number))
+}
+
+async fn put(processor: &Processor, object: ObjectId, bytes: Vec<u8>) {
+    let piece = Piece {
+        bytes,
+        pieces_count: 1,
+    };
+    let id = PieceId { object, index: 0 };
+    let store = &processor.fakes.chunk_store;
+    store
+        .put(&ChunkPlace::Table, id, &piece, START)
+        .await
+        .unwrap();
+}
+
+/// Opens batch `number`, whose window is over, and brings lines into it: message, event and body. Each element of `slots` is a reservation;
+/// one without lines stays empty.
+async fn brought(processor: &Processor, number: u128, slots: &[&[(&str, &str, &str)]]) {
+    let at = START.saturating_sub(Duration::from_secs(60));
+    let source = "arn:q".parse().unwrap();
+    let record = BatchRecord::open(batch_of(number), source, None, 1, at, at);
+    let record = record.with_bodies("log:table".parse().unwrap(), WINDOW);
+    processor.fakes.batch_store.create(&record).await.unwrap();
+    for lines in slots {
+        let count = lines.len().max(1) as u64;
+        let wanted = Reservation {
+            lines: count,
+            bytes: 1,
+            at,
+            limits: LogLimits {
+                lines_max: 100,
+                bytes_max: 1_000,
+            },
+        };
+        let store = &processor.fakes.batch_store;
+        let write = BatchWrite::Reserve(wanted);
+        let reply = store.write(batch_of(number), &write);
+        let shared::ports::BatchReply::Applied(record) = reply.await.unwrap() else {
+            panic!("the batch is open");
+        };
+        if !lines.is_empty() {
+            fill(processor, &record, lines, at).await;
+        }
+    }
+}
+
+async fn fill(
+    processor: &Processor,
+    record: &BatchRecord,
+    lines: &[(&str, &str, &str)],
+    at: Timestamp,
+) {
+    let reserved = record.reserved(lines.len() as u64).unwrap();
+    let candidates: Vec<Candidate> = lines
+        .iter()
+        .map(|(message, event, body)| Candidate {
+            event_id: event.parse().unwrap(),
+            sqs_message_id: message.parse().unwrap(),
+            body_hash: BodyHash::of(body.as_bytes()),
+            body: (*body).into(),
+            ..a_claim(0).candidate
+        })
+        .collect();
+    let bytes = encode_frame(candidates.iter());
+    let load = Load(uuid::Uuid::from_u128(
+        record.batch_id.opened_at().as_ms() as u128
+            + u128::from(record.batch_id.random_byte()) * 99
+            + u128::from(reserved.slot),
+    ));
+    let frame = Frame {
+        load,
+        bytes: 0..bytes.len() as u64,
+        lines: 0..lines.len() as u32,
+        first_seq: reserved.first_seq,
+        stored_at: at,
+        hash: frame_hash(&bytes),
+    };
+    put(processor, ObjectId::Load(load.0), bytes).await;
+    let slot = SlotId {
+        batch: record.batch_id,
+        number: reserved.slot,
+    };
+    let value = serde_json::to_vec(&Slot::Filled(frame)).unwrap();
+    put(processor, slot.into(), value).await;
+}
+
+async fn ticket_of(processor: &Processor, number: u128) -> bool {
+    let ticket = Ticket::new(batch_of(number), TicketReason::Window);
+    given_back(processor, &ticket.to_body()).await
+}
+
+/// Returns the events of all parts that the sink was given.
+fn given(processor: &Processor) -> Vec<String> {
+    let parts = delivered(processor).into_iter();
+    parts.flat_map(|(_, ids)| ids).collect()
+}
+
+fn reasons(processor: &Processor) -> Vec<(String, String)> {
+    let messages = processor.fakes.quarantine_queue.take().into_iter();
+    messages
+        .map(|message| (message.sqs_message_id.to_string(), message.reason))
+        .collect()
+}
+
+#[tokio::test]
+async fn winners_are_delivered_once_and_conflicts_go_to_the_quarantine() {
+    let processor = a_processor();
+    let lines: [(&str, &str, &str); 5] = [
+        ("m1", "a", "1"),
+        ("m1", "a", "1"),
+        ("m2", "a", "1"),
+        ("m3", "a", "2"),
+        ("m4", "b", "1"),
+    ];
+    brought(&processor, 0, &[&lines[..2], &lines[2..]]).await;
+    assert!(!ticket_of(&processor, 0).await);
+    assert_eq!(given(&processor), ["a", "b"]);
+    let record = record(&processor);
+    assert!(record.completed_at.is_some());
+    let resolution = record.log.unwrap().resolution.unwrap();
+    assert_eq!(resolution.duplicates, [2].into_iter().collect());
+    assert_eq!(resolution.conflicts, [3].into_iter().collect());
+    let conflicts = reasons(&processor);
+    assert_eq!(conflicts.len(), 1, "{conflicts:?}");
+    assert_eq!(conflicts[0].0, "m3");
+    assert!(conflicts[0].1.contains("conflict"), "{conflicts:?}");
+}
+
+#[tokio::test]
+async fn a_later_batch_knows_what_an_earlier_one_has_won() {
+    let processor = a_processor();
+    brought(&processor, 0, &[&[("m1", "a", "1"), ("m2", "b", "1")]]).await;
+    brought(&processor, 1, &[&[("m3", "a", "1"), ("m4", "c", "1")]]).await;
+    assert!(!ticket_of(&processor, 0).await);
+    assert!(!ticket_of(&processor, 1).await);
+    assert_eq!(given(&processor), ["a", "b", "c"]);
+}
+
+#[tokio::test]
+async fn an_empty_slot_gets_a_hole_and_the_batch_goes_on() {
+    let processor = a_processor();
+    brought(&processor, 0, &[&[], &[("m2", "b", "1")]]).await;
+    assert!(!ticket_of(&processor, 0).await);
+    assert_eq!(given(&processor), ["b"]);
+    let slot = SlotId {
+        batch: batch_of(0),
+        number: 0,
+    };
+    let store = &processor.fakes.chunk_store;
+    let bytes = store.bytes(&record(&processor).bodies, slot).unwrap();
+    assert_eq!(serde_json::from_slice::<Slot>(&bytes).unwrap(), Slot::Hole);
+}
+
+#[tokio::test]
+async fn a_batch_whose_index_is_lost_is_in_error_and_can_be_set_aside() {
+    let processor = a_processor();
+    brought(&processor, 0, &[&[("m1", "a", "1")]]).await;
+    assert!(!ticket_of(&processor, 0).await);
+    let items: &dyn NamedItems = &*processor.fakes.named_items;
+    let manifest = items.get::<Manifest>(&()).await.unwrap().value;
+    let list = ObjectId::RunList(manifest.list.unwrap());
+    processor.fakes.chunk_store.remove(list);
+    brought(&processor, 1, &[&[("m2", "b", "1"), ("m3", "c", "1")]]).await;
+    assert!(!ticket_of(&processor, 1).await);
+    let record = || processor.fakes.batch_store.get(batch_of(1)).unwrap();
+    let error = record().error.unwrap();
+    let words = format!("unresolved: index: object `{list}`: missing");
+    assert!(error.starts_with(&words), "{error}");
+    let quarantine = Ticket::new(batch_of(1), TicketReason::Quarantine);
+    assert!(!given_back(&processor, &quarantine.to_body()).await);
+    assert!(record().completed_at.is_some());
+    let quarantined = reasons(&processor);
+    let messages: Vec<_> = quarantined.iter().map(|(message, _)| message).collect();
+    assert_eq!(messages, ["m2", "m3"]);
+    assert!(
+        quarantined
+            .iter()
+            .all(|(_, reason)| reason.starts_with(&words))
+    );
+    assert_eq!(given(&processor), ["a"]);
+}
+
+#[tokio::test]
+async fn a_ticket_that_came_before_its_record_is_for_nothing() {
+    let processor = a_processor();
+    let ticket = Ticket {
+        is_ahead: true,
+        ..Ticket::new(batch_of(0), TicketReason::Window)
+    };
+    assert!(!given_back(&processor, &ticket.to_body()).await);
+    assert!(ticket_of(&processor, 0).await, "any other comes back");
+}

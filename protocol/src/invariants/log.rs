@@ -1,0 +1,86 @@
+//! The invariants of a batch of the log.
+
+use super::check::{Check, hold};
+use crate::batch::{BatchRecord, BatchWrite, LogResolution, LogState, Status};
+use crate::seqs::SeqSet;
+
+/// Checks INV-34 and INV-35 of a step.
+pub(super) fn step_is_sound(
+    before: &BatchRecord,
+    write: &BatchWrite,
+    after: &BatchRecord,
+) -> Check {
+    let (Some(was), Some(is)) = (&before.log, &after.log) else {
+        return hold(
+            "INV-34 slots_are_final_once_closed",
+            before.log.is_none() && after.log.is_none(),
+            || {
+                format!(
+                    "batch {} became one of the log, or was one",
+                    before.batch_id
+                )
+            },
+        );
+    };
+    slots_are_final_once_closed(before, was, is)?;
+    decisions_never_change(before, write, after, (was, is))
+}
+
+/// INV-34: the seats and slots of a batch of the log are reserved one slot after the other while it is open, and are final
+/// afterwards.
+fn slots_are_final_once_closed(before: &BatchRecord, was: &LogState, is: &LogState) -> Check {
+    let reserved = |log: &LogState| (log.slots, log.reserved, log.reserved_bytes);
+    let is_next = is.slots == was.slots + 1
+        && was.reserved < is.reserved
+        && was.reserved_bytes <= is.reserved_bytes;
+    hold(
+        "INV-34 slots_are_final_once_closed",
+        reserved(was) == reserved(is) || before.status == Some(Status::Open) && is_next,
+        || format!("batch {}: {was:?} became {is:?}", before.batch_id),
+    )
+}
+
+/// INV-35: the lines of a batch of the log are decided once, after it was closed and before anything of it is frozen, and only seqs that
+/// were reserved.
+fn decisions_never_change(
+    before: &BatchRecord,
+    write: &BatchWrite,
+    after: &BatchRecord,
+    (was, is): (&LogState, &LogState),
+) -> Check {
+    let decided = |log: &LogState| {
+        let resolution = log.resolution.as_ref();
+        resolution.map(|one: &LogResolution| (one.duplicates.clone(), one.conflicts.clone()))
+    };
+    let (first, then) = (decided(was), decided(is));
+    let is_same = first == then && before.claimed == after.claimed;
+    let is_decision = matches!(write, BatchWrite::Resolve { .. })
+        && first.is_none()
+        && before.status == Some(Status::Processing)
+        && before.parts.is_empty();
+    let has_decisions = then.is_some() || after.members().is_empty();
+    let mut seqs = after.claimed.clone();
+    let mut is_disjoint = true;
+    if let Some((duplicates, conflicts)) = &then {
+        is_disjoint = seqs.is_disjoint(duplicates)
+            && seqs.is_disjoint(conflicts)
+            && duplicates.is_disjoint(conflicts);
+        seqs.extend_from(duplicates);
+        seqs.extend_from(conflicts);
+    }
+    let are_reserved = is_below(&seqs, is.reserved);
+    hold(
+        "INV-35 decisions_never_change",
+        (is_same || is_decision) && has_decisions && is_disjoint && are_reserved,
+        || {
+            format!(
+                "batch {}: {was:?} became {is:?} by {write:?}",
+                before.batch_id
+            )
+        },
+    )
+}
+
+fn is_below(seqs: &SeqSet, end: u64) -> bool {
+    seqs.iter().max().is_none_or(|last| u64::from(last) < end)
+}

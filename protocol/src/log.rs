@@ -1,0 +1,29 @@
+//! The log: batches that all environments share, and duplicates that are decided once, when a batch is closed.
+//!
+//! docs/protocol.md describes it ("The log"). An aggregator stores what an invocation brings as a *load*, reserves seats in the open
+//! batch of each scope, and fills the *slot* of its reservation with a reference to the load. Nothing is written for an event. The
+//! batch-processor closes a batch: it reads every slot, and puts a *hole* into each that is empty. Then it resolves the lines of the
+//! batch against the *index*, which has an [`Entry`] for each event that won, and commits.
+//!
+//! Two rules carry the promises:
+//!
+//! * **A slot has one value for ever.** Its writer acknowledges messages only if the value is its own, and the closer reads or fills
+//!   every slot. So the closer sees every acknowledged message, whatever the clocks show.
+//! * **The order of the versions of the manifest is the one order of all decisions.** A commit replaces the list that the decisions
+//!   were made by, and is refused if another commit came first.
+
+mod entry;
+mod list;
+mod matching;
+mod merge;
+mod resolve;
+mod scope;
+mod slot;
+
+pub use entry::{ENTRY_BYTES, Entry, IdHash, IndexSecret, Owner};
+pub use list::{Begin, Manifest, RunHeader, RunList, RunRef, begin, mergeable};
+pub use matching::{Match, Matches, NoOwner};
+pub use merge::{Block, Merge};
+pub use resolve::{Decided, Line, LineDecision, Unresolved, resolve};
+pub use scope::{CurrentBatch, ScopeItem};
+pub use slot::{Frame, Load, Put, Slot, empty_slots, lines_of, put_again};

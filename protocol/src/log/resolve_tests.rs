@@ -1,0 +1,257 @@
+use std::time::Duration;
+
+use super::super::entry::Entry;
+use super::*;
+use crate::batch::{PartRecord, PartState};
+use crate::bodies::{Bodies, ChunkPlace};
+
+const OWNER: u128 = 1;
+const STORED: Timestamp = Timestamp::from_ms(1_000);
+const ENDS_AT: Timestamp = Timestamp::from_ms(9_000);
+const WINDOW: Duration = Duration::from_millis(100);
+
+fn batch(number: u128) -> BatchId {
+    BatchId::new(uuid::Uuid::from_u128(number))
+}
+
+fn owner() -> Owner {
+    Owner::Batch {
+        batch: batch(OWNER),
+        ends_at: ENDS_AT,
+    }
+}
+
+/// A line of the event 5.
+fn line(seq: Seq, message: u64, body: u64) -> Line {
+    Line {
+        id: IdHash::new(5),
+        message,
+        body,
+        seq,
+        stored_at: STORED,
+    }
+}
+
+/// Entries of the event 5: whose they are, the seq, the message and the body.
+fn entries(entries: &[(Owner, Seq, u64, u64)]) -> Matches {
+    let mut matches = Matches::default();
+    for (owner, seq, message, body) in entries {
+        let entry = Entry {
+            id: IdHash::new(5),
+            owner: 0,
+            seq: *seq,
+            message: *message,
+            body: *body,
+        };
+        let ids = [entry.id];
+        matches.add(&ids, &[*owner], &[entry.to_bytes()]).unwrap();
+    }
+    matches
+}
+
+/// The record of a resolved batch with the winners 0 to 3, none of them delivered.
+fn record() -> BatchRecord {
+    let source = "arn:q".parse().unwrap();
+    let at = Timestamp::from_ms(1);
+    let record = BatchRecord::open(batch(OWNER), source, None, 1, at, at);
+    let mut record = record.with_bodies(Bodies::Log(ChunkPlace::Table), WINDOW);
+    record.claimed = (0..4).collect();
+    record
+}
+
+/// The record after its seat 0 was delivered at a time.
+fn delivered(at: Timestamp) -> BatchRecord {
+    let mut record = record();
+    let mut part = PartRecord::frozen([0].into_iter().collect(), [0; 32], None);
+    part.state = PartState::Delivered {
+        receipt: String::new(),
+        at: Some(at),
+    };
+    record.parts.push(part);
+    record
+}
+
+fn set_aside() -> BatchRecord {
+    let mut record = record();
+    record.set_aside.insert(0);
+    record
+}
+
+fn resolved(
+    lines: &[Line],
+    matches: &Matches,
+    records: &[BatchRecord],
+) -> Result<Decided, Unresolved> {
+    let record_of = |id| records.iter().find(|record| record.batch_id == id);
+    resolve(lines, matches, Timestamp::EPOCH, record_of, STORED)
+}
+
+/// Decides about one line with the message 1 and the body 1.
+fn one(matches: &Matches, record: BatchRecord) -> LineDecision {
+    decisions(&resolved(&[line(0, 1, 1)], matches, &[record]).unwrap(), 1)[0]
+}
+
+fn decisions(decided: &Decided, count: u32) -> Vec<LineDecision> {
+    let of = |seq| {
+        let sets = [
+            (&decided.winners, LineDecision::Wins),
+            (&decided.redelivered, LineDecision::Redelivered),
+            (&decided.duplicates, LineDecision::Duplicate),
+            (&decided.conflicts, LineDecision::Conflict),
+        ];
+        let mut of_seq = sets.into_iter().filter(|(seqs, _)| seqs.contains(seq));
+        let (_, decision) = of_seq.next().unwrap();
+        assert_eq!(of_seq.next(), None, "one decision a line");
+        decision
+    };
+    (0..count).map(of).collect()
+}
+
+use LineDecision::{Conflict, Duplicate, Redelivered, Wins};
+
+#[test]
+fn without_an_entry_the_first_line_wins_and_the_others_follow_from_it() {
+    let lines = [
+        line(0, 1, 1),
+        line(1, 1, 1),
+        line(2, 2, 1),
+        line(3, 3, 9),
+        line(4, 3, 9),
+    ];
+    let decided = resolved(&lines, &Matches::default(), &[]).unwrap();
+    // A conflict leaves no entry: the message of seq 3 is not remembered.
+    let expected = [Wins, Redelivered, Duplicate, Conflict, Conflict];
+    assert_eq!(decisions(&decided, 5), expected);
+}
+
+#[test]
+fn events_of_other_ids_do_not_matter() {
+    let other = Line {
+        id: IdHash::new(6),
+        ..line(1, 1, 1)
+    };
+    let matches = entries(&[(owner(), 0, 9, 1)]);
+    let decided = resolved(&[line(0, 1, 1), other], &matches, &[record()]).unwrap();
+    assert_eq!(decisions(&decided, 2), [Duplicate, Wins]);
+}
+
+#[test]
+fn an_event_that_is_alive_is_in_the_way_of_other_messages() {
+    assert_eq!(one(&entries(&[(owner(), 0, 9, 1)]), record()), Duplicate);
+    assert_eq!(one(&entries(&[(owner(), 0, 9, 2)]), record()), Conflict);
+    let both = entries(&[(owner(), 0, 9, 2), (owner(), 1, 8, 1)]);
+    assert_eq!(one(&both, record()), Duplicate, "the body of one of them");
+    let both = entries(&[(owner(), 1, 8, 1), (owner(), 0, 9, 2)]);
+    assert_eq!(one(&both, record()), Duplicate, "in any order");
+}
+
+#[test]
+fn a_delivered_event_is_in_the_way_within_its_window_by_the_time_its_load_was_stored() {
+    let entry = entries(&[(owner(), 0, 9, 1)]);
+    let ended = STORED.saturating_sub(WINDOW);
+    let within = ended + Duration::from_millis(1);
+    assert_eq!(one(&entry, delivered(within)), Duplicate);
+    assert_eq!(one(&entry, delivered(ended)), Wins);
+    // It was delivered after the line came.
+    let later = STORED + Duration::from_secs(60);
+    assert_eq!(one(&entry, delivered(later)), Duplicate);
+}
+
+#[test]
+fn an_event_that_was_set_aside_is_not_in_the_way() {
+    assert_eq!(one(&entries(&[(owner(), 0, 9, 1)]), set_aside()), Wins);
+    let other = entries(&[(owner(), 0, 9, 1), (owner(), 1, 8, 2)]);
+    assert_eq!(one(&other, set_aside()), Conflict, "another one is");
+}
+
+#[test]
+fn a_message_that_won_before_is_redelivered_also_past_the_window_or_set_aside() {
+    let own = entries(&[(owner(), 0, 1, 1)]);
+    let long_ago = Timestamp::from_ms(2);
+    for record in [record(), delivered(long_ago), set_aside()] {
+        assert_eq!(one(&own, record), Redelivered);
+    }
+    // The record is not needed for that.
+    let decided = resolved(&[line(0, 1, 1)], &own, &[]).unwrap();
+    assert_eq!(decisions(&decided, 1), [Redelivered]);
+}
+
+#[test]
+fn what_is_primed_is_remembered_until_its_end_and_never_a_conflict() {
+    let after = STORED + Duration::from_millis(1);
+    let primed = |until| entries(&[(Owner::Primed { until }, 0, 9, 7)]);
+    assert_eq!(one(&primed(after), record()), Duplicate);
+    assert_eq!(one(&primed(STORED), record()), Wins);
+    let message = |until, message| entries(&[(Owner::PrimedMessage { until }, 0, message, 7)]);
+    assert_eq!(one(&message(after, 1), record()), Redelivered);
+    assert_eq!(one(&message(after, 9), record()), Wins);
+    assert_eq!(one(&message(STORED, 1), record()), Wins);
+}
+
+#[test]
+fn an_entry_that_has_ended_or_is_forgotten_is_not_looked_at() {
+    let ended = Owner::Batch {
+        batch: batch(OWNER),
+        ends_at: STORED,
+    };
+    let no_record = |entry| resolved(&[line(0, 1, 1)], &entries(&[entry]), &[]);
+    let decided = no_record((ended, 0, 1, 1)).unwrap();
+    assert_eq!(decisions(&decided, 1), [Wins]);
+    let forget = Owner::Forget {
+        batch: batch(OWNER),
+        ends_at: ENDS_AT,
+    };
+    let forgotten = entries(&[(owner(), 0, 9, 1), (forget, 0, 0, 0)]);
+    assert_eq!(one(&forgotten, record()), Wins);
+    let other_seat = entries(&[(owner(), 0, 9, 1), (forget, 1, 0, 0)]);
+    assert_eq!(one(&other_seat, record()), Duplicate);
+}
+
+#[test]
+fn an_entry_whose_batch_has_no_record_stops_the_batch() {
+    let matches = entries(&[(owner(), 3, 9, 1)]);
+    let error = resolved(&[line(7, 1, 1)], &matches, &[]).unwrap_err();
+    let owner = batch(OWNER);
+    assert_eq!(error, Unresolved::NoRecord { seq: 7, owner });
+    assert!(error.to_string().contains(&owner.to_string()), "{error}");
+}
+
+#[test]
+fn an_entry_that_its_record_contradicts_stops_the_batch() {
+    let mut record = record();
+    record.status = None;
+    record.completed_at = Some(STORED);
+    let matches = entries(&[(owner(), 3, 9, 1)]);
+    let error = resolved(&[line(7, 1, 1)], &matches, &[record]).unwrap_err();
+    assert_eq!(
+        error,
+        Unresolved::OtherRecord {
+            owner: batch(OWNER),
+            owner_seq: 3
+        }
+    );
+}
+
+#[test]
+fn a_batch_with_a_line_from_before_what_was_left_out_stops() {
+    let lines = [
+        line(0, 1, 1),
+        Line {
+            stored_at: Timestamp::from_ms(900),
+            ..line(1, 2, 2)
+        },
+    ];
+    let at = |ms| {
+        let until = Timestamp::from_ms(ms);
+        resolve(&lines, &Matches::default(), until, |_| None, STORED)
+    };
+    assert!(at(900).is_ok());
+    let error = at(901).unwrap_err();
+    assert_eq!(
+        error,
+        Unresolved::LeftOut {
+            stored_at: Timestamp::from_ms(900),
+            left_out_until: Timestamp::from_ms(901)
+        }
+    );
+}

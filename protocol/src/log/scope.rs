@@ -1,0 +1,166 @@
+//! The scope item: the batch that all environments bring the events of a scope into.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::allocator::BatchScope;
+use crate::batch::BatchRecord;
+use crate::bodies::Bodies;
+use crate::ids::BatchId;
+use crate::limits::{CLOCK_SKEW_MAX, SCOPE_RETENTION, SQS_DELAY_MAX};
+use crate::time::Timestamp;
+
+/// Shortest window of a batch of the log. Within it, the environment that opened the batch can put its record.
+const WINDOW_MIN: Duration = Duration::from_secs(1);
+
+/// The value of a scope item. It begins without a batch.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ScopeItem {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub current: Option<CurrentBatch>,
+}
+
+/// The current batch of a scope, with all that its record begins with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CurrentBatch {
+    pub batch: BatchId,
+    pub scope: BatchScope,
+    pub created_at: Timestamp,
+    pub closes_at: Timestamp,
+    pub bodies: Bodies,
+    /// The dedup window of the batch, in seconds.
+    pub window_secs: u64,
+}
+
+impl ScopeItem {
+    /// Returns the batch that takes events at `now`; `None` if another one must be opened.
+    pub fn open_at(&self, now: Timestamp) -> Option<&CurrentBatch> {
+        self.current.as_ref().filter(|one| now < one.closes_at)
+    }
+
+    /// Returns when the item may be removed: long after every line of its batch is decided.
+    pub fn expires_at(&self) -> Option<Timestamp> {
+        Some(self.current.as_ref()?.closes_at + SCOPE_RETENTION)
+    }
+}
+
+impl CurrentBatch {
+    /// Returns a new batch that is opened at `now` and takes events for `window`; for a period, until `window` after its end.
+    pub fn new(
+        batch: BatchId,
+        scope: BatchScope,
+        now: Timestamp,
+        window: Duration,
+        bodies: Bodies,
+        dedup_window: Duration,
+    ) -> CurrentBatch {
+        let of_period = scope.period.map(|period| period.ends + window);
+        let closes_at = of_period.filter(|at| now + WINDOW_MIN <= *at);
+        // SQS delays no ticket for longer.
+        let delay_max = SQS_DELAY_MAX - CLOCK_SKEW_MAX - WINDOW_MIN;
+        let closes_at = closes_at.unwrap_or(now + window.clamp(WINDOW_MIN, delay_max));
+        CurrentBatch {
+            batch,
+            scope,
+            created_at: now,
+            closes_at,
+            bodies,
+            window_secs: dedup_window.as_secs(),
+        }
+    }
+
+    /// Returns the record of the batch as it is put. It is the same in every environment.
+    pub fn record(&self) -> BatchRecord {
+        let BatchScope {
+            source,
+            key,
+            period,
+        } = self.scope.clone();
+        let window = Duration::from_secs(self.window_secs);
+        BatchRecord::open(self.batch, source, key, 1, self.created_at, self.closes_at)
+            .with_period(period)
+            .with_bodies(self.bodies.clone(), window)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bodies::ChunkPlace;
+    use crate::period::Period;
+
+    const NOW: Timestamp = Timestamp::from_ms(1_000_000);
+
+    fn secs(secs: u64) -> Duration {
+        Duration::from_secs(secs)
+    }
+
+    fn scope(period: Option<Period>) -> BatchScope {
+        BatchScope {
+            source: "arn:q".parse().unwrap(),
+            key: Some("k".parse().unwrap()),
+            period,
+        }
+    }
+
+    fn current(window: Duration, period: Option<Period>) -> CurrentBatch {
+        let batch = "0190163d-8694-739b-aea5-966c26f8ad91".parse().unwrap();
+        let bodies = Bodies::Log(ChunkPlace::Table);
+        CurrentBatch::new(batch, scope(period), NOW, window, bodies, secs(60))
+    }
+
+    #[test]
+    fn a_window_lasts_from_the_opening_and_fits_the_delay_of_a_ticket() {
+        let closes_after = |window| NOW.until(current(window, None).closes_at);
+        assert_eq!(closes_after(secs(30)), secs(30));
+        assert_eq!(closes_after(secs(0)), secs(1));
+        let longest = SQS_DELAY_MAX - CLOCK_SKEW_MAX - secs(1);
+        assert_eq!(closes_after(secs(43_200)), longest);
+    }
+
+    #[test]
+    fn a_batch_of_a_period_takes_events_until_the_window_after_its_end() {
+        let ending = |at| Period {
+            begins: Timestamp::EPOCH,
+            ends: at,
+        };
+        let closes_at = |ends, window| current(secs(window), Some(ending(ends))).closes_at;
+        assert_eq!(closes_at(NOW + secs(7_200), 30), NOW + secs(7_230));
+        // The period is over, and late events still come.
+        let over = NOW.saturating_sub(secs(60));
+        assert_eq!(closes_at(over, 61), NOW + secs(1));
+        assert_eq!(closes_at(over, 60), NOW + secs(60));
+    }
+
+    #[test]
+    fn a_batch_takes_events_before_its_window_ends() {
+        let item = ScopeItem {
+            current: Some(current(secs(30), None)),
+        };
+        assert_eq!(item.open_at(NOW), item.current.as_ref());
+        let last = NOW + Duration::from_millis(29_999);
+        assert_eq!(item.open_at(last), item.current.as_ref());
+        assert_eq!(item.open_at(NOW + secs(30)), None);
+        assert_eq!(ScopeItem::default().open_at(NOW), None);
+        assert_eq!(item.expires_at(), Some(NOW + secs(30) + SCOPE_RETENTION));
+        assert_eq!(ScopeItem::default().expires_at(), None);
+    }
+
+    #[test]
+    fn the_record_is_a_function_of_the_item() {
+        let current = current(secs(30), None);
+        let record = current.record();
+        assert_eq!((record.batch_id, record.created_at), (current.batch, NOW));
+        assert_eq!(record.closes_at, current.closes_at);
+        assert_eq!(record.source, current.scope.source);
+        assert_eq!(record.batch_key, current.scope.key);
+        assert_eq!(record.dedup_window, secs(60));
+        assert!(record.bodies.is_log() && record.log.is_some());
+        let json = serde_json::to_string(&current).unwrap();
+        let read: CurrentBatch = serde_json::from_str(&json).unwrap();
+        assert_eq!(read.record(), record, "{json}");
+    }
+}

@@ -1,0 +1,136 @@
+//! Slots: which lines a reservation brought into a batch.
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::ids::Seq;
+use crate::time::Timestamp;
+
+/// The name of a load: what one invocation of an aggregator brought, for all its scopes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Load(pub Uuid);
+
+/// Where the lines of a slot are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Frame {
+    pub load: Load,
+    /// The bytes of the load that have the lines of the scope.
+    pub bytes: Range<u64>,
+    /// The lines among those of the frame that are in this slot. A load goes on into the next batch if one is full.
+    pub lines: Range<u32>,
+    /// The seq of the first of these lines.
+    pub first_seq: Seq,
+    /// When the load was stored, by the clock of the aggregator.
+    pub stored_at: Timestamp,
+    /// The hash of the bytes.
+    pub hash: [u8; 16],
+}
+
+/// The value of a slot. It never changes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Slot {
+    /// The writer of the reservation filled it.
+    Filled(Frame),
+    /// The batch was closed before the writer filled it. The seqs of its reservation have no lines.
+    Hole,
+}
+
+/// What the writer of a slot knows after it tried to fill it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Put {
+    /// The slot has the writer's value: its messages may be acknowledged.
+    Stored,
+    /// There is no value yet: put it again.
+    Again,
+    /// The slot has another value, and always will: reserve anew.
+    Lost,
+}
+
+/// Returns what a consistent read of a slot says to the writer of `own`, after a put had no reply or found a value.
+pub fn put_again(own: &Slot, found: Option<&Slot>) -> Put {
+    match found {
+        None => Put::Again,
+        Some(found) if found == own => Put::Stored,
+        Some(_) => Put::Lost,
+    }
+}
+
+/// Returns the numbers of the slots of a closed batch that have no value yet, and so get a hole if they stay empty.
+pub fn empty_slots(slots: &[Option<Slot>]) -> Vec<u32> {
+    let numbered = (0..).zip(slots);
+    let empty = numbered.filter(|(_, slot)| slot.is_none());
+    empty.map(|(number, _)| number).collect()
+}
+
+/// Returns the frames of a closed batch in the order of their seqs.
+pub fn lines_of(slots: &[Slot]) -> Vec<&Frame> {
+    let frames = slots.iter().filter_map(|slot| match slot {
+        Slot::Filled(frame) => Some(frame),
+        Slot::Hole => None,
+    });
+    let mut frames: Vec<&Frame> = frames.collect();
+    // Reservations are ordered, so the numbers of slots are in the order of seqs already.
+    debug_assert!(frames.is_sorted_by_key(|frame| frame.first_seq));
+    frames.retain(|frame| !frame.lines.is_empty());
+    frames
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(number: u128, first_seq: Seq, lines: u32) -> Frame {
+        Frame {
+            load: Load(Uuid::from_u128(number)),
+            bytes: 0..100,
+            lines: 0..lines,
+            first_seq,
+            stored_at: Timestamp::from_ms(5),
+            hash: [7; 16],
+        }
+    }
+
+    #[test]
+    fn a_writer_acknowledges_only_if_the_slot_has_its_own_value() {
+        let own = Slot::Filled(frame(1, 0, 3));
+        assert_eq!(put_again(&own, None), Put::Again);
+        assert_eq!(put_again(&own, Some(&own)), Put::Stored);
+        assert_eq!(put_again(&own, Some(&Slot::Hole)), Put::Lost);
+        // Two invocations never share a slot, but a slot may be restored from a backup.
+        let other = Slot::Filled(frame(2, 0, 3));
+        assert_eq!(put_again(&own, Some(&other)), Put::Lost);
+        let other_lines = Slot::Filled(frame(1, 0, 2));
+        assert_eq!(put_again(&own, Some(&other_lines)), Put::Lost);
+    }
+
+    #[test]
+    fn a_closed_batch_has_the_frames_of_its_filled_slots() {
+        let slots = [
+            Some(Slot::Filled(frame(1, 0, 3))),
+            None,
+            Some(Slot::Hole),
+            None,
+        ];
+        assert_eq!(empty_slots(&slots), [1, 3]);
+        let closed = slots.map(|slot| slot.unwrap_or(Slot::Hole));
+        let frames: Vec<_> = lines_of(&closed)
+            .into_iter()
+            .map(|one| one.first_seq)
+            .collect();
+        assert_eq!(frames, [0]);
+        assert!(empty_slots(&closed.map(Some)).is_empty());
+    }
+
+    #[test]
+    fn a_slot_reads_back_as_it_was_stored() {
+        for slot in [Slot::Hole, Slot::Filled(frame(1, 7, 3))] {
+            let json = serde_json::to_string(&slot).unwrap();
+            assert_eq!(serde_json::from_str::<Slot>(&json).unwrap(), slot, "{json}");
+        }
+    }
+}

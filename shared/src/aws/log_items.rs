@@ -1,0 +1,79 @@
+//! What only the record of a batch of the log has, as attributes and back.
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use protocol::batch::{BatchRecord, LogResolution, LogState};
+use protocol::bodies::Bodies;
+use protocol::format_version::{FORMAT_VERSION_FIELD, LOG_FORMAT_VERSION};
+
+use super::attributes::{MalformedItem, StoredItem, ms, n, required, s, seqs, seqs_value};
+
+/// Whether the lines are decided, and whether the decisions are reported; absent before.
+const RESOLUTION: &str = "resolution";
+/// `resolution` of a batch whose lines are decided.
+pub(super) const DECIDED: &str = "decided";
+/// `resolution` of a batch whose decisions are reported too.
+pub(super) const REPORTED: &str = "reported";
+
+/// Puts the attributes of a batch of the log.
+pub(super) fn put(record: &BatchRecord, put: &mut impl FnMut(&str, AttributeValue)) {
+    let Some(log) = &record.log else {
+        return;
+    };
+    put(FORMAT_VERSION_FIELD, n(LOG_FORMAT_VERSION));
+    put("reserved", n(log.reserved));
+    put("reservedBytes", n(log.reserved_bytes));
+    put("slots", n(log.slots));
+    put("lastAt", ms(log.last_at));
+    let Some(resolution) = &log.resolution else {
+        return;
+    };
+    let state = match resolution.is_reported {
+        true => REPORTED,
+        false => DECIDED,
+    };
+    put(RESOLUTION, s(state));
+    for (name, set) in [
+        ("duplicates", &resolution.duplicates),
+        ("conflicts", &resolution.conflicts),
+    ] {
+        if let Some(value) = seqs_value(set) {
+            put(name, value);
+        }
+    }
+}
+
+/// Reads the attributes of a batch of the log; `None` if it is another batch.
+pub(super) fn read(
+    item: &mut StoredItem<'_>,
+    bodies: &Bodies,
+) -> Result<Option<LogState>, MalformedItem> {
+    if !bodies.is_log() {
+        return Ok(None);
+    }
+    Ok(Some(LogState {
+        reserved: required(item, "reserved", StoredItem::number)?,
+        reserved_bytes: required(item, "reservedBytes", StoredItem::number)?,
+        slots: required(item, "slots", StoredItem::number)?,
+        last_at: required(item, "lastAt", StoredItem::time_ms)?,
+        resolution: resolution(item)?,
+    }))
+}
+
+fn resolution(item: &mut StoredItem<'_>) -> Result<Option<LogResolution>, MalformedItem> {
+    let Some(state) = item.string(RESOLUTION)? else {
+        return Ok(None);
+    };
+    let is_reported = match state.as_str() {
+        DECIDED => false,
+        REPORTED => true,
+        _ => {
+            let problem = format_args!("not a resolution: got `{state}`");
+            return Err(item.malformed(RESOLUTION, problem));
+        }
+    };
+    Ok(Some(LogResolution {
+        duplicates: seqs(item, "duplicates")?.unwrap_or_default(),
+        conflicts: seqs(item, "conflicts")?.unwrap_or_default(),
+        is_reported,
+    }))
+}

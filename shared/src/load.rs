@@ -1,0 +1,291 @@
+//! The format of a load: what one invocation of an aggregator brings into batches of the log.
+//!
+//! A load has a frame for each scope: one JSON object a line, each with a message, compressed by zstd. `zstd -dc <object> | jq` shows all of
+//! them. A line names no seat: the slot of a reservation says which lines of which frame have which seqs.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use protocol::claim::Candidate;
+use protocol::ids::{BatchId, BatchShard, BodyHash, EventId, SourceArn, SqsMessageId};
+use protocol::log::Frame;
+use protocol::time::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::compression::{DecompressError, compress_bytes, decompress_bytes};
+use crate::message_attributes::MessageAttributes;
+use crate::ports::StoredEvent;
+
+/// Maximum bytes of the lines of a frame, uncompressed. JSON escapes make a body longer.
+const LINES_BYTES_MAX: usize = 64 << 20;
+/// Bytes of a typical line besides its texts of any length: names, numbers, ids and the hash.
+const LINE_OVERHEAD_BYTES: usize = 240;
+
+/// Lines of a stored load that cannot be read. A retry would read the same.
+#[derive(Debug, thiserror::Error)]
+pub enum FrameError {
+    #[error("load `{load}`: too short: got {bytes} bytes, expected a frame that ends at {end}")]
+    Short {
+        load: uuid::Uuid,
+        bytes: usize,
+        end: u64,
+    },
+    #[error("load `{load}`: other bytes than its slot says")]
+    OtherBytes { load: uuid::Uuid },
+    #[error("load `{load}`: {source}")]
+    Compressed {
+        load: uuid::Uuid,
+        #[source]
+        source: DecompressError,
+    },
+    #[error("load `{load}`: line {line}: «{source}»")]
+    Line {
+        load: uuid::Uuid,
+        line: u32,
+        #[source]
+        source: serde_json::Error,
+    },
+    #[error("load `{load}`: too few lines: got {got}, expected {expected}")]
+    Few {
+        load: uuid::Uuid,
+        got: u32,
+        expected: u32,
+    },
+}
+
+/// One message. The fields have the names of the lock item's attributes.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Line<'a> {
+    message_id: EventId,
+    sqs_message_id: SqsMessageId,
+    source: SourceArn,
+    /// Epoch milliseconds.
+    sent_at: u64,
+    #[serde(borrow, skip_serializing_if = "Option::is_none", default)]
+    attributes: Option<Cow<'a, str>>,
+    message: Cow<'a, str>,
+}
+
+/// Returns the frame of the messages of one scope.
+pub fn encode_frame<'a>(messages: impl Iterator<Item = &'a Candidate> + Clone) -> Vec<u8> {
+    // A buffer that grows would copy a megabyte of lines several times.
+    let contents = messages.clone().map(Candidate::content_bytes);
+    let bytes = contents.map(|bytes| bytes + bytes / 8 + LINE_OVERHEAD_BYTES);
+    let mut lines = Vec::with_capacity(bytes.sum());
+    for candidate in messages {
+        let line = Line {
+            message_id: candidate.event_id.clone(),
+            sqs_message_id: candidate.sqs_message_id.clone(),
+            source: candidate.source.clone(),
+            sent_at: candidate.sent_at.as_ms(),
+            attributes: candidate.attributes.as_deref().map(Cow::Borrowed),
+            message: Cow::Borrowed(&candidate.body),
+        };
+        serde_json::to_writer(&mut lines, &line).expect("a line of texts and numbers is JSON");
+        lines.push(b'\n');
+    }
+    compress_bytes(&lines).expect("there is memory for a frame")
+}
+
+/// Returns the hash of the bytes of a frame, which its slot has.
+pub fn frame_hash(bytes: &[u8]) -> [u8; 16] {
+    *BodyHash::of(bytes).as_bytes()
+}
+
+/// Returns the lines of a slot of `batch` as events, in the order of their seqs. `load` is the whole load.
+///
+/// # Errors
+/// [`FrameError`]: the load is damaged.
+pub fn decode_frame(
+    batch: BatchId,
+    frame: &Frame,
+    load: &[u8],
+) -> Result<Vec<StoredEvent>, FrameError> {
+    let name = frame.load.0;
+    let range = frame.bytes.start as usize..frame.bytes.end as usize;
+    let bytes = load.get(range).ok_or(FrameError::Short {
+        load: name,
+        bytes: load.len(),
+        end: frame.bytes.end,
+    })?;
+    if frame_hash(bytes) != frame.hash {
+        return Err(FrameError::OtherBytes { load: name });
+    }
+    let lines = decompress_bytes(bytes, LINES_BYTES_MAX)
+        .map_err(|source| FrameError::Compressed { load: name, source })?;
+    let mut events: Vec<StoredEvent> = Vec::with_capacity(frame.lines.len());
+    let lines = lines.split(|byte| *byte == b'\n');
+    let wanted = (0..frame.lines.end)
+        .zip(lines.filter(|line| !line.is_empty()))
+        .skip(frame.lines.start as usize);
+    for ((number, line), seq) in wanted.zip(frame.first_seq..) {
+        let wrong = |source| FrameError::Line {
+            load: name,
+            line: number + 1,
+            source,
+        };
+        let line: Line<'_> = serde_json::from_slice(line).map_err(wrong)?;
+        let attributes = line.attributes.as_deref().map(MessageAttributes::read);
+        // Most events have the same source; one copy serves all.
+        let source = events.last().map(|last| last.source.clone());
+        events.push(StoredEvent {
+            event_id: line.message_id,
+            sqs_message_id: line.sqs_message_id,
+            body_hash: BodyHash::of(line.message.as_bytes()),
+            shard: BatchShard { batch, shard: 0 },
+            seq,
+            body: Arc::from(&*line.message),
+            overflow: None,
+            source: source
+                .filter(|known| *known == line.source)
+                .unwrap_or(line.source),
+            sent_at: Timestamp::from_ms(line.sent_at),
+            attributes: attributes.transpose().map_err(wrong)?.flatten(),
+        });
+    }
+    let (got, expected) = (events.len() as u32, frame.lines.len() as u32);
+    match got == expected {
+        true => Ok(events),
+        false => Err(FrameError::Few {
+            load: name,
+            got,
+            expected,
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use protocol::log::Load;
+
+    use super::*;
+
+    fn candidate(number: u32, body: &str) -> Candidate {
+        Candidate {
+            event_id: format!("e{number}").parse().unwrap(),
+            sqs_message_id: format!("m{number}").parse().unwrap(),
+            body_hash: BodyHash::of(body.as_bytes()),
+            body: body.into(),
+            compressed: None,
+            source: "arn:aws:sqs:eu-west-1:1:q".parse().unwrap(),
+            sent_at: Timestamp::from_ms(5),
+            attributes: None,
+            quota: None,
+        }
+    }
+
+    fn batch() -> BatchId {
+        "0190163d-8694-739b-aea5-966c26f8ad91".parse().unwrap()
+    }
+
+    /// Returns a load whose second frame has these bodies, and that frame.
+    fn load(bodies: &[&str]) -> (Vec<u8>, Frame) {
+        let candidates: Vec<_> = (7..)
+            .zip(bodies)
+            .map(|(n, body)| candidate(n, body))
+            .collect();
+        let mut load = encode_frame([candidate(1, "other")].iter());
+        let start = load.len() as u64;
+        load.extend(encode_frame(candidates.iter()));
+        let frame = Frame {
+            load: Load(uuid::Uuid::from_u128(1)),
+            bytes: start..load.len() as u64,
+            lines: 0..bodies.len() as u32,
+            first_seq: 40,
+            stored_at: Timestamp::from_ms(9),
+            hash: frame_hash(&load[start as usize..]),
+        };
+        (load, frame)
+    }
+
+    #[test]
+    fn the_lines_of_a_slot_read_back_with_their_seqs() {
+        let text = "line\nbreak \u{0} \"quoted\"";
+        let (load, frame) = load(&["{\"a\":1}", text, "last"]);
+        let read = |frame: &Frame| {
+            let events = decode_frame(batch(), frame, &load).unwrap();
+            let one = |event: StoredEvent| (event.seq, event.event_id.to_string(), event.body);
+            events.into_iter().map(one).collect::<Vec<_>>()
+        };
+        let all = [
+            (40, "e7".to_owned(), "{\"a\":1}".into()),
+            (41, "e8".to_owned(), text.into()),
+            (42, "e9".to_owned(), "last".into()),
+        ];
+        assert_eq!(read(&frame), all);
+        let rest = Frame {
+            lines: 1..3,
+            ..frame
+        };
+        let seqs = read(&rest).into_iter().map(|(seq, id, _)| (seq, id));
+        assert_eq!(
+            seqs.collect::<Vec<_>>(),
+            [(40, "e8".to_owned()), (41, "e9".to_owned())]
+        );
+    }
+
+    #[test]
+    fn message_attributes_and_hashes_read_back() {
+        let mut with = candidate(7, "body");
+        with.attributes = Some(r#"{"n":{"dataType":"String","stringValue":"v"}}"#.into());
+        let load = encode_frame([with.clone(), candidate(8, "body")].iter());
+        let frame = Frame {
+            load: Load(uuid::Uuid::nil()),
+            bytes: 0..load.len() as u64,
+            lines: 0..2,
+            first_seq: 0,
+            stored_at: Timestamp::EPOCH,
+            hash: frame_hash(&load),
+        };
+        let events = decode_frame(batch(), &frame, &load).unwrap();
+        let texts = events.iter().map(|event| event.attributes.as_ref());
+        let texts = Vec::from_iter(texts.map(|one| one.map(|one| one.as_text().clone())));
+        assert_eq!(texts, [with.attributes, None]);
+        assert!(events.iter().all(|event| event.body_hash == with.body_hash));
+        assert!(events.iter().all(|event| event.sent_at == with.sent_at));
+    }
+
+    #[test]
+    fn a_damaged_load_is_refused_with_its_name_and_reason() {
+        let (load, frame) = load(&["a", "b"]);
+        let with = |change: &dyn Fn(&mut Frame)| {
+            let mut frame = frame.clone();
+            change(&mut frame);
+            decode_frame(batch(), &frame, &load)
+                .unwrap_err()
+                .to_string()
+        };
+        let mut edited = load.clone();
+        *edited.last_mut().unwrap() ^= 1;
+        let no_lines = compress_bytes(b"{}\n").unwrap();
+        let of = |bytes: &[u8]| {
+            let frame = Frame {
+                bytes: 0..bytes.len() as u64,
+                lines: 0..1,
+                hash: frame_hash(bytes),
+                ..frame.clone()
+            };
+            decode_frame(batch(), &frame, bytes)
+                .unwrap_err()
+                .to_string()
+        };
+        let cases = [
+            (with(&|frame| frame.bytes.end += 1), "too short"),
+            (with(&|frame| frame.lines.end += 1), "got 2, expected 3"),
+            (with(&|frame| frame.hash = [0; 16]), "other bytes"),
+            (
+                decode_frame(batch(), &frame, &edited)
+                    .unwrap_err()
+                    .to_string(),
+                "other bytes",
+            ),
+            (of(b"no zstd"), "not a valid compressed"),
+            (of(&no_lines), "line 1: «missing field"),
+        ];
+        for (error, words) in cases {
+            let name = frame.load.0.to_string();
+            assert!(error.contains(words) && error.contains(&name), "{error}");
+        }
+    }
+}

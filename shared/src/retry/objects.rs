@@ -1,0 +1,112 @@
+//! Reads and writes of objects, piece by piece.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use protocol::bodies::{Bodies, ChunkPlace, ChunkSizes};
+use protocol::ids::{ObjectId, PieceId};
+use protocol::retry::RetryPolicy;
+
+use super::budget::Budget;
+use super::permits::RequestPermits;
+use crate::ports::{ChunkReply, ChunkStore, Piece, PortError};
+
+/// Why an object is not known to be stored.
+#[derive(Debug, thiserror::Error)]
+pub enum NotStored {
+    #[error(transparent)]
+    Port(#[from] PortError),
+    #[error("piece `{0}`: exists, and is not of this invocation")]
+    Exists(PieceId),
+}
+
+/// Where objects go, and for how long.
+#[derive(Clone, Debug)]
+pub struct ObjectRules {
+    pub bodies: Bodies,
+    pub sizes: ChunkSizes,
+    /// How long an object is kept.
+    pub retention: Duration,
+}
+
+/// Stores the pieces of an object whose name is new, the first one last. A retry sends the same bytes.
+///
+/// # Errors
+/// As [`Budget::call`], and [`NotStored::Exists`] if another has stored an object of this name.
+pub async fn store_object(
+    store: &dyn ChunkStore,
+    rules: &ObjectRules,
+    object: impl Into<ObjectId>,
+    bytes: &[u8],
+    permits: &RequestPermits,
+    budget: &Budget<'_>,
+) -> Result<(), NotStored> {
+    let object = object.into();
+    let place = rules.bodies.place_of_chunk(bytes.len(), rules.sizes);
+    let expires_at = budget.clock.now() + rules.retention;
+    let pieces = place.pieces(bytes, rules.sizes);
+    let pieces_count = pieces.len() as u32;
+    for (index, piece) in (0..pieces_count).zip(pieces).rev() {
+        let id = PieceId { object, index };
+        let piece = Piece {
+            bytes: piece.to_vec(),
+            pieces_count,
+        };
+        let unanswered = AtomicBool::new(false);
+        let put = || async {
+            let put = store.put(&place, id, &piece, expires_at);
+            let reply = permits.with(budget, put).await;
+            if let Err(PortError::Unknown { .. }) = &reply {
+                unanswered.store(true, Ordering::Relaxed);
+            }
+            reply
+        };
+        match budget.call(RetryPolicy::ITEMS, put).await? {
+            ChunkReply::Stored => {}
+            // An earlier attempt of ours, whose reply was lost.
+            ChunkReply::Exists if unanswered.into_inner() => {}
+            ChunkReply::Exists => return Err(NotStored::Exists(id)),
+        }
+    }
+    Ok(())
+}
+
+/// Returns the bytes of an object that belongs to `bodies`; `None` when the object, or a piece of it, is missing.
+///
+/// # Errors
+/// As [`Budget::call`].
+pub async fn read_object(
+    store: &dyn ChunkStore,
+    bodies: &Bodies,
+    object: impl Into<ObjectId>,
+    permits: &RequestPermits,
+    budget: &Budget<'_>,
+) -> Result<Option<Vec<u8>>, PortError> {
+    let object = object.into();
+    let piece = |place, index| read_piece(store, place, PieceId { object, index }, permits, budget);
+    for place in &bodies.places() {
+        let Some(first) = piece(place, 0).await? else {
+            continue;
+        };
+        let mut bytes = first.bytes;
+        for index in 1..first.pieces_count {
+            match piece(place, index).await? {
+                Some(piece) => bytes.extend(piece.bytes),
+                None => return Ok(None),
+            }
+        }
+        return Ok(Some(bytes));
+    }
+    Ok(None)
+}
+
+async fn read_piece(
+    store: &dyn ChunkStore,
+    place: &ChunkPlace,
+    id: PieceId,
+    permits: &RequestPermits,
+    budget: &Budget<'_>,
+) -> Result<Option<Piece>, PortError> {
+    let get = || permits.with(budget, store.get(place, id));
+    budget.call(RetryPolicy::ITEMS, get).await
+}

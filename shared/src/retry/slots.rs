@@ -1,0 +1,157 @@
+//! Slots of batches of the log: an item of the batch table each, put once.
+
+use std::time::Duration;
+
+use protocol::bodies::ChunkPlace;
+use protocol::ids::{ObjectId, PieceId, SlotId};
+use protocol::limits::{LOG_RETENTION, SLOT_CALLS_MAX, SLOT_WAIT_MAX};
+use protocol::log::{Put, Slot, empty_slots, put_again};
+use protocol::retry::RetryPolicy;
+use protocol::time::Timestamp;
+
+use super::budget::{Budget, bounded};
+use super::permits::RequestPermits;
+use crate::ports::{ChunkReply, ChunkStore, Piece, PortError};
+
+/// How often the closer of a batch looks for the values of empty slots.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// Reads and puts slots.
+#[derive(Clone, Copy)]
+pub struct Slots<'a> {
+    pub store: &'a dyn ChunkStore,
+    pub permits: &'a RequestPermits,
+    pub budget: &'a Budget<'a>,
+}
+
+impl Slots<'_> {
+    /// Fills the slot of a reservation. Returns whether it has this value; if not, it has another one and always will.
+    ///
+    /// # Errors
+    /// [`PortError`] if that is not known. The messages must come back then.
+    pub async fn fill(&self, slot: SlotId, value: &Slot) -> Result<bool, PortError> {
+        let mut attempt = 0;
+        loop {
+            match self.put(slot, value).await {
+                Ok(ChunkReply::Stored) => return Ok(true),
+                // Somebody has put a value: the closer of the batch, or an attempt of ours whose reply was lost.
+                Ok(ChunkReply::Exists) | Err(PortError::Unknown { .. }) => {
+                    let found = self.read(slot).await?;
+                    match put_again(value, found.as_ref()) {
+                        Put::Stored => return Ok(true),
+                        Put::Lost => return Ok(false),
+                        Put::Again => {}
+                    }
+                }
+                Err(error) if error.retryable() => {}
+                Err(error) => return Err(error),
+            }
+            self.budget.next_attempt(&mut attempt).await?;
+        }
+    }
+
+    /// Returns the values of all slots of a batch that takes no reservations any more. Waits a little for the writers of empty slots, and
+    /// then puts a hole into each.
+    ///
+    /// # Errors
+    /// [`PortError`] if some slot is not known to have a value.
+    pub async fn close(
+        &self,
+        batch: protocol::ids::BatchId,
+        count: u32,
+    ) -> Result<Vec<Slot>, PortError> {
+        let slot = |number| SlotId { batch, number };
+        let mut slots = self.read_all((0..count).map(slot).collect()).await?;
+        let waits_until = self.budget.clock.now() + SLOT_WAIT_MAX;
+        loop {
+            let empty = empty_slots(&slots);
+            if empty.is_empty() {
+                break;
+            }
+            let waits = self.wait(waits_until).await;
+            let empty: Vec<SlotId> = empty.into_iter().map(slot).collect();
+            let found = match waits {
+                true => self.read_all(empty.clone()).await?,
+                false => {
+                    let holes = empty.iter().map(|slot| self.put_hole(*slot)).collect();
+                    let put = in_order(bounded(holes, SLOT_CALLS_MAX).await);
+                    put.into_iter().collect::<Result<_, _>>()?
+                }
+            };
+            for (slot, value) in empty.into_iter().zip(found) {
+                slots[slot.number as usize] = value;
+            }
+        }
+        Ok(slots.into_iter().flatten().collect())
+    }
+
+    /// Waits until the next look; returns whether there is another one.
+    async fn wait(&self, until: Timestamp) -> bool {
+        let clock = self.budget.clock;
+        if clock.now() >= until || !self.budget.has_time() {
+            return false;
+        }
+        clock.sleep(LOOK_EVERY).await;
+        true
+    }
+
+    /// Puts a hole into an empty slot. Returns the value that the slot has then.
+    async fn put_hole(&self, slot: SlotId) -> (u32, Result<Option<Slot>, PortError>) {
+        let put = async {
+            match self.fill(slot, &Slot::Hole).await? {
+                true => Ok(Some(Slot::Hole)),
+                false => self.read(slot).await,
+            }
+        };
+        (slot.number, put.await)
+    }
+
+    async fn read_all(&self, slots: Vec<SlotId>) -> Result<Vec<Option<Slot>>, PortError> {
+        let reads = slots
+            .into_iter()
+            .map(|slot| async move { (slot.number, self.read(slot).await) });
+        let read = bounded(reads.collect(), SLOT_CALLS_MAX).await;
+        in_order(read).into_iter().collect()
+    }
+
+    async fn put(&self, slot: SlotId, value: &Slot) -> Result<ChunkReply, PortError> {
+        let bytes = serde_json::to_vec(value).expect("texts and numbers can be written as JSON");
+        let piece = Piece {
+            bytes,
+            pieces_count: 1,
+        };
+        let expires_at = self.budget.clock.now() + LOG_RETENTION;
+        let put = self
+            .store
+            .put(&ChunkPlace::Table, piece_of(slot), &piece, expires_at);
+        self.permits.with(self.budget, put).await
+    }
+
+    async fn read(&self, slot: SlotId) -> Result<Option<Slot>, PortError> {
+        let get = || {
+            let get = self.store.get(&ChunkPlace::Table, piece_of(slot));
+            self.permits.with(self.budget, get)
+        };
+        let Some(piece) = self.budget.call(RetryPolicy::ITEMS, get).await? else {
+            return Ok(None);
+        };
+        let value = serde_json::from_slice(&piece.bytes).map_err(|error| PortError::Refused {
+            service: "DynamoDB",
+            message: format!("slot `{slot}`: not a slot: {error}"),
+        })?;
+        Ok(Some(value))
+    }
+}
+
+fn piece_of(slot: SlotId) -> PieceId {
+    PieceId {
+        object: ObjectId::Slot(slot),
+        index: 0,
+    }
+}
+
+/// Returns values in the order of their numbers.
+fn in_order<T>(mut numbered: Vec<(u32, T)>) -> Vec<T> {
+    numbered.sort_unstable_by_key(|(number, _)| *number);
+    numbered.into_iter().map(|(_, value)| value).collect()
+}
