@@ -391,7 +391,7 @@ fn bodies_in_buckets(text: &str) -> Result<Bodies, String> {
             Err(format!("expected, as the bucket, {BUCKET_NAME}"))
         }
         Bodies::S3(_) => in_full_build(bodies),
-        // Records of the log can be read, but nothing writes them yet.
+        // `Intake` could write to the log, but no deployment may choose it yet.
         Bodies::Log(_) => Err(NotBodies.to_string()),
         Bodies::Items | Bodies::Table => Ok(bodies),
     }

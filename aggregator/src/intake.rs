@@ -13,9 +13,9 @@ use protocol::allocator::{BatchScope, FlushReason};
 use protocol::batch::{BatchRecord, BatchWrite, LogLimits, LogState, Reservation, Status};
 use protocol::ids::{BatchId, ObjectId, SlotId};
 use protocol::limits::LOG_RETENTION;
-use protocol::log::{CurrentBatch, Frame, Load, Slot};
+use protocol::log::{CurrentBatch, Frame, Load, Slot, object_hash};
 use protocol::time::Timestamp;
-use shared::load::{encode_frame, frame_hash};
+use shared::load::encode_frame;
 use shared::ports::{BatchStore, ChunkStore, Entropy, PortError, Ports};
 use shared::retry::{
     Budget, NotStored, ObjectRules, RequestPermits, Slots, Written, bounded, store_object,
@@ -169,7 +169,7 @@ impl Intake {
             let frame = encode_frame(messages);
             let start = bytes.len() as u64;
             bytes.extend(&frame);
-            frames.push((start..bytes.len() as u64, frame_hash(&frame)));
+            frames.push((start..bytes.len() as u64, object_hash(&frame)));
         }
         let load = Load(self.entropy.object_name());
         // Before it is stored: a line is decided by this time, and no duplicate that came earlier may win.

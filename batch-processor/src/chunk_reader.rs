@@ -7,7 +7,7 @@ use std::sync::Arc;
 use protocol::batch::BatchRecord;
 use protocol::ids::{BatchId, ChunkId, ObjectId, Seq};
 use protocol::limits::{CHUNK_CALLS_MAX, CHUNK_RETENTION};
-use protocol::log::{Frame, lines_of};
+use protocol::log::{Frame, frames_of};
 use protocol::seqs::SeqSet;
 use shared::chunk::decode;
 use shared::load::decode_frame;
@@ -155,7 +155,7 @@ impl ChunkReader {
             budget,
         };
         let closed = slots.close(record.batch_id, log.slots).await?;
-        Ok(Some(lines_of(&closed).into_iter().cloned().collect()))
+        Ok(Some(frames_of(&closed).into_iter().cloned().collect()))
     }
 
     /// Reads the next events of `unread`, as many as the limits say. Reads whole chunks, up to [`CHUNK_CALLS_MAX`] at

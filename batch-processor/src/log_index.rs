@@ -9,12 +9,12 @@ use protocol::ids::{BatchId, ObjectId, Seq};
 use protocol::limits::{LOG_CALLS_MAX, LOG_RETENTION, OWNERS_KEPT_MAX, RUNS_KEPT_BYTES_MAX};
 use protocol::log::{
     Begin, Decided, ENTRY_BYTES, Entry, IdHash, IndexSecret, Line, Manifest, Matches, Owner,
-    RunHeader, RunList, RunRef, begin, resolve,
+    RunHeader, RunList, RunRef, begin, object_hash, resolve,
 };
 use protocol::retry::RetryPolicy;
 use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
-use shared::index_run::{Entries, decode_list, decode_run, encode_list, encode_run, object_hash};
+use shared::index_run::{Entries, decode_list, decode_run, encode_list, encode_run};
 use shared::named_items::Versioned;
 use shared::ports::{BatchStore, ChunkStore, Entropy, NamedItems, PortError, Ports, StoredEvent};
 use shared::retry::{

@@ -26,4 +26,11 @@ pub use matching::{Match, Matches, NoOwner};
 pub use merge::{Block, Merge};
 pub use resolve::{Decided, Line, LineDecision, Unresolved, resolve};
 pub use scope::{CurrentBatch, ScopeItem};
-pub use slot::{Frame, Load, Put, Slot, empty_slots, lines_of, put_again};
+pub use slot::{Frame, Load, Put, Slot, empty_slots, frames_of, put_again};
+
+use crate::ids::BodyHash;
+
+/// Returns the hash of a frame or a run, by which its reader knows that it has the bytes that were stored.
+pub fn object_hash(bytes: &[u8]) -> [u8; 16] {
+    *BodyHash::of(bytes).as_bytes()
+}

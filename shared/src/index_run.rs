@@ -4,8 +4,7 @@
 //! [`ENTRY_BYTES`] each. A list is JSON, compressed by zstd.
 
 use protocol::format_version::{self, LOG_FORMAT_VERSION, LaterFormat};
-use protocol::ids::BodyHash;
-use protocol::log::{ENTRY_BYTES, Entry, RunHeader, RunList};
+use protocol::log::{ENTRY_BYTES, Entry, RunHeader, RunList, object_hash};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -54,11 +53,6 @@ pub fn encode_run(header: &RunHeader, entries: &[Entry]) -> Vec<u8> {
         run.extend(entry.to_bytes());
     }
     run
-}
-
-/// Returns the hash of an object of the index.
-pub fn object_hash(bytes: &[u8]) -> [u8; 16] {
-    *BodyHash::of(bytes).as_bytes()
 }
 
 /// Reads a run that must have this hash.

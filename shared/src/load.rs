@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use protocol::claim::Candidate;
 use protocol::ids::{BatchId, BatchShard, BodyHash, EventId, SourceArn, SqsMessageId};
-use protocol::log::Frame;
+use protocol::log::{Frame, object_hash};
 use protocol::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -88,11 +88,6 @@ pub fn encode_frame<'a>(messages: impl Iterator<Item = &'a Candidate> + Clone) -
     compress_bytes(&lines).expect("there is memory for a frame")
 }
 
-/// Returns the hash of the bytes of a frame, which its slot has.
-pub fn frame_hash(bytes: &[u8]) -> [u8; 16] {
-    *BodyHash::of(bytes).as_bytes()
-}
-
 /// Returns the lines of a slot of `batch` as events, in the order of their seqs. `load` is the whole load.
 ///
 /// # Errors
@@ -109,7 +104,7 @@ pub fn decode_frame(
         bytes: load.len(),
         end: frame.bytes.end,
     })?;
-    if frame_hash(bytes) != frame.hash {
+    if object_hash(bytes) != frame.hash {
         return Err(FrameError::OtherBytes { load: name });
     }
     let lines = decompress_bytes(bytes, LINES_BYTES_MAX)
@@ -194,7 +189,7 @@ mod tests {
             lines: 0..bodies.len() as u32,
             first_seq: 40,
             stored_at: Timestamp::from_ms(9),
-            hash: frame_hash(&load[start as usize..]),
+            hash: object_hash(&load[start as usize..]),
         };
         (load, frame)
     }
@@ -236,7 +231,7 @@ mod tests {
             lines: 0..2,
             first_seq: 0,
             stored_at: Timestamp::EPOCH,
-            hash: frame_hash(&load),
+            hash: object_hash(&load),
         };
         let events = decode_frame(batch(), &frame, &load).unwrap();
         let texts = events.iter().map(|event| event.attributes.as_ref());
@@ -263,7 +258,7 @@ mod tests {
             let frame = Frame {
                 bytes: 0..bytes.len() as u64,
                 lines: 0..1,
-                hash: frame_hash(bytes),
+                hash: object_hash(bytes),
                 ..frame.clone()
             };
             decode_frame(batch(), &frame, bytes)

@@ -16,7 +16,6 @@ use protocol::ids::{
     BatchId, BatchShard, BodyHash, EventId, PieceId, SeatKey, Seq, SourceArn, SqsMessageId,
 };
 use protocol::time::Timestamp;
-
 use uuid::{Builder, Uuid};
 
 use crate::message_attributes::MessageAttributes;

@@ -3,8 +3,8 @@
 use protocol::batch::{LogLimits, Reservation};
 use protocol::bodies::ChunkPlace;
 use protocol::ids::{ObjectId, PieceId, SlotId};
-use protocol::log::{Frame, Load, Manifest, Slot};
-use shared::load::{encode_frame, frame_hash};
+use protocol::log::{Frame, Load, Manifest, Slot, object_hash};
+use shared::load::encode_frame;
 use shared::ports::{ChunkStore, NamedItems, Piece};
 
 use super::*;
@@ -90,7 +90,7 @@ async fn fill(
         lines: 0..lines.len() as u32,
         first_seq: reserved.first_seq,
         stored_at: at,
-        hash: frame_hash(&bytes),
+        hash: object_hash(&bytes),
     };
     put(processor, ObjectId::Load(load.0), bytes).await;
     let slot = SlotId {

@@ -40,10 +40,6 @@ impl IndexSecret {
         IndexSecret(secret)
     }
 
-    pub const fn as_bytes(&self) -> &[u8; 32] {
-        &self.0
-    }
-
     pub fn id(&self, id: &EventId) -> IdHash {
         let [high, low] = self.hash(id.as_str().as_bytes());
         IdHash(u128::from(high) << 64 | u128::from(low))

@@ -127,11 +127,6 @@ impl RunList {
         let needed = move |run: &&RunRef| run.entries > 0 && stored_at < run.ends_at;
         self.runs.iter().filter(needed)
     }
-
-    /// Returns the runs without those whose owners have all ended, as `now` says.
-    pub fn live(&self, now: Timestamp) -> impl Iterator<Item = &RunRef> {
-        self.runs_for(now)
-    }
 }
 
 /// Returns runs that should be merged: more than [`RUNS_OF_ONE_SIZE_MAX`] of one size, so that a batch reads few runs; `None` if no size
@@ -237,7 +232,6 @@ mod tests {
         let needed = |ms| Vec::from_iter(list.runs_for(Timestamp::from_ms(ms)).map(|run| run.run));
         assert_eq!(needed(99), [Uuid::from_u128(2)]);
         assert!(needed(100).is_empty());
-        assert_eq!(list.live(Timestamp::from_ms(99)).count(), 1);
     }
 
     #[test]

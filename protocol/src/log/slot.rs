@@ -68,7 +68,7 @@ pub fn empty_slots(slots: &[Option<Slot>]) -> Vec<u32> {
 }
 
 /// Returns the frames of a closed batch in the order of their seqs.
-pub fn lines_of(slots: &[Slot]) -> Vec<&Frame> {
+pub fn frames_of(slots: &[Slot]) -> Vec<&Frame> {
     let frames = slots.iter().filter_map(|slot| match slot {
         Slot::Filled(frame) => Some(frame),
         Slot::Hole => None,
@@ -118,7 +118,7 @@ mod tests {
         ];
         assert_eq!(empty_slots(&slots), [1, 3]);
         let closed = slots.map(|slot| slot.unwrap_or(Slot::Hole));
-        let frames: Vec<_> = lines_of(&closed)
+        let frames: Vec<_> = frames_of(&closed)
             .into_iter()
             .map(|one| one.first_seq)
             .collect();

@@ -10,9 +10,17 @@ use super::attributes::{MalformedItem, StoredItem, ms, n, required, s, seqs, seq
 /// Whether the lines are decided, and whether the decisions are reported; absent before.
 const RESOLUTION: &str = "resolution";
 /// `resolution` of a batch whose lines are decided.
-pub(super) const DECIDED: &str = "decided";
+const DECIDED: &str = "decided";
 /// `resolution` of a batch whose decisions are reported too.
 pub(super) const REPORTED: &str = "reported";
+
+/// Returns the value of `resolution`.
+pub(super) fn state(resolution: &LogResolution) -> AttributeValue {
+    s(match resolution.is_reported {
+        true => REPORTED,
+        false => DECIDED,
+    })
+}
 
 /// Puts the attributes of a batch of the log.
 pub(super) fn put(record: &BatchRecord, put: &mut impl FnMut(&str, AttributeValue)) {
@@ -27,11 +35,7 @@ pub(super) fn put(record: &BatchRecord, put: &mut impl FnMut(&str, AttributeValu
     let Some(resolution) = &log.resolution else {
         return;
     };
-    let state = match resolution.is_reported {
-        true => REPORTED,
-        false => DECIDED,
-    };
-    put(RESOLUTION, s(state));
+    put(RESOLUTION, state(resolution));
     for (name, set) in [
         ("duplicates", &resolution.duplicates),
         ("conflicts", &resolution.conflicts),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use protocol::bodies::ChunkPlace;
-use protocol::ids::{ObjectId, PieceId, SlotId};
+use protocol::ids::{BatchId, ObjectId, PieceId, SlotId};
 use protocol::limits::{LOG_RETENTION, SLOT_CALLS_MAX, SLOT_WAIT_MAX};
 use protocol::log::{Put, Slot, empty_slots, put_again};
 use protocol::retry::RetryPolicy;
@@ -55,11 +55,7 @@ impl Slots<'_> {
     ///
     /// # Errors
     /// [`PortError`] if some slot is not known to have a value.
-    pub async fn close(
-        &self,
-        batch: protocol::ids::BatchId,
-        count: u32,
-    ) -> Result<Vec<Slot>, PortError> {
+    pub async fn close(&self, batch: BatchId, count: u32) -> Result<Vec<Slot>, PortError> {
         let slot = |number| SlotId { batch, number };
         let mut slots = self.read_all((0..count).map(slot).collect()).await?;
         let waits_until = self.budget.clock.now() + SLOT_WAIT_MAX;

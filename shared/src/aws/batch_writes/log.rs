@@ -7,7 +7,7 @@ use protocol::time::Timestamp;
 
 use super::super::attributes::{ms, n, s};
 use super::super::batch_items::status_shard;
-use super::super::log_items::{DECIDED, REPORTED};
+use super::super::log_items::{REPORTED, state};
 use super::super::update::{LEASED, Update, with_sets};
 
 /// Permits a write to a batch of the log. Only such a record has the attribute.
@@ -63,10 +63,6 @@ pub(super) fn seal(
 
 /// Writes the decisions, by the holder of the lease, if there are none.
 pub(super) fn resolve(owner: &LeaseOwner, winners: &SeqSet, resolution: &LogResolution) -> Update {
-    let state = match resolution.is_reported {
-        true => REPORTED,
-        false => DECIDED,
-    };
     let sets = [
         ("claimed", winners),
         ("duplicates", &resolution.duplicates),
@@ -79,7 +75,7 @@ pub(super) fn resolve(owner: &LeaseOwner, winners: &SeqSet, resolution: &LogReso
         expression,
         [
             (":owner", s(owner.as_str())),
-            (":resolution", s(state)),
+            (":resolution", state(resolution)),
             (":confirmed", n(winners.len())),
         ],
     );
