@@ -5,7 +5,6 @@
 //! acknowledged only if the slot that has its line is known to have this invocation's value.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use protocol::allocator::{BatchScope, FlushReason};
 use protocol::batch::{BatchRecord, BatchWrite, LogLimits, LogState, Reservation, Status};
 use protocol::ids::{BatchId, ObjectId, SlotId};
 use protocol::limits::LOG_RETENTION;
-use protocol::log::{CurrentBatch, Frame, Load, Slot, object_hash};
+use protocol::log::{CurrentBatch, Frame, Slot, object_hash};
 use protocol::time::Timestamp;
 use shared::load::encode_frame;
 use shared::ports::{BatchStore, ChunkStore, Entropy, PortError, Ports};
@@ -43,14 +42,6 @@ pub(crate) struct Intake {
     /// How long a batch waits for a next event.
     close_after_idle: Option<Duration>,
     concurrency: usize,
-}
-
-/// A load that was stored.
-struct StoredLoad {
-    load: Load,
-    stored_at: Timestamp,
-    /// The bytes and the hash of each frame, by scope.
-    frames: Vec<(Range<u64>, [u8; 16])>,
 }
 
 /// The lines of one scope, in the order of the invocation.
@@ -113,15 +104,15 @@ impl Intake {
         }
         let all = lines_by_scope(records);
         let store = span("store").count(ITEMS_COUNT, records.len());
-        let load = match store.run(self.store(&all, records, &budgets.claims)).await {
-            Ok(load) => load,
+        let frames = match store.run(self.store(&all, records, &budgets.claims)).await {
+            Ok(frames) => frames,
             Err(error) => {
                 error!(%error, "load not stored");
                 return acknowledged;
             }
         };
-        let take = |(lines, frame)| self.take_lines(lines, &load, frame, &budgets.claims, counts);
-        let taken = all.iter().zip(&load.frames).map(take).collect();
+        let take = |(lines, frame)| self.take_lines(lines, frame, &budgets.claims, counts);
+        let taken = all.iter().zip(&frames).map(take).collect();
         let taken = bounded(taken, self.concurrency).await;
         let mut urgent: BTreeMap<BatchId, CurrentBatch> = BTreeMap::new();
         for Taken {
@@ -152,15 +143,18 @@ impl Intake {
         acknowledged
     }
 
-    /// Stores the messages: a frame for each scope.
+    /// Stores the messages as a load. Returns the frame of each scope, with all its lines.
     async fn store(
         &self,
         all: &[Lines<'_>],
         records: &[&Record],
         budget: &Budget<'_>,
-    ) -> Result<StoredLoad, NotStored> {
+    ) -> Result<Vec<Frame>, NotStored> {
         let mut bytes = Vec::new();
         let mut frames = Vec::with_capacity(all.len());
+        let load = self.entropy.object_name();
+        // Before it is stored: a line is decided by this time, and no duplicate that came earlier may win.
+        let stored_at = budget.clock.now();
         for lines in all {
             let messages = lines
                 .positions
@@ -169,29 +163,29 @@ impl Intake {
             let frame = encode_frame(messages);
             let start = bytes.len() as u64;
             bytes.extend(&frame);
-            frames.push((start..bytes.len() as u64, object_hash(&frame)));
+            frames.push(Frame {
+                load,
+                bodies: self.rules.bodies.clone(),
+                bytes: start..bytes.len() as u64,
+                lines: 0..lines.positions.len() as u32,
+                first_seq: 0,
+                stored_at,
+                hash: object_hash(&frame),
+            });
         }
-        let load = Load(self.entropy.object_name());
-        // Before it is stored: a line is decided by this time, and no duplicate that came earlier may win.
-        let stored_at = budget.clock.now();
         let (store, permits) = (&*self.object_store, &*self.permits);
-        let object = ObjectId::Load(load.0);
+        let object = ObjectId::Load(load);
         // Half of the time, so that a slow request leaves time for the slots.
         let half = budget.half();
         store_object(store, &self.rules, object, &bytes, permits, &half).await?;
-        Ok(StoredLoad {
-            load,
-            stored_at,
-            frames,
-        })
+        Ok(frames)
     }
 
     /// Brings the lines of a scope into its current batch, and what does not fit into the next ones.
     async fn take_lines(
         &self,
         lines: &Lines<'_>,
-        load: &StoredLoad,
-        (bytes, hash): &(Range<u64>, [u8; 16]),
+        frame: &Frame,
         budget: &Budget<'_>,
         counts: &InvocationCounts,
     ) -> Taken {
@@ -223,12 +217,9 @@ impl Intake {
                 continue;
             };
             let value = Slot::Filled(Frame {
-                load: load.load,
-                bytes: bytes.clone(),
                 lines: from as u32..(from + count) as u32,
                 first_seq: reserved.first_seq,
-                stored_at: load.stored_at,
-                hash: *hash,
+                ..frame.clone()
             });
             let slot = SlotId {
                 batch: current.batch,

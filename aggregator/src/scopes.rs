@@ -187,8 +187,8 @@ impl Scopes {
         let closing = Closing {
             closes_at: current.closes_at,
         };
-        // Otherwise the sweep sends the ticket, as soon as SQS can delay it until the window ends.
-        if !closing.is_beyond_delays(budget.clock.now()) {
+        // Otherwise the sweep sends the ticket, as soon as SQS can delay it until the window ends. Every environment asks by the same time.
+        if !closing.is_beyond_delays(current.created_at) {
             let ticket = Ticket {
                 source: Some(current.scope.source.clone()),
                 is_ahead: true,

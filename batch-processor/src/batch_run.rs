@@ -157,6 +157,7 @@ impl<'a> BatchRun<'a> {
                 let completion = &self.components.completion;
                 let complete = completion.complete(&mut self.batch, self.budgets, self.metrics);
                 if complete.await? {
+                    self.merge().await;
                     return Ok(TicketEnd::Done("complete"));
                 }
                 continue;

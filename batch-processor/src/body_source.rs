@@ -52,10 +52,13 @@ impl BodySource {
         budget: &Budget<'_>,
     ) -> Result<Result<Snapshot<Unread>, String>, PortError> {
         if record.bodies.lists_claims() {
-            let frames = self.chunk_reader.frames(record, budget).await?;
+            let closed = match record.log {
+                Some(_) => Some(self.chunk_reader.close(record, budget).await?),
+                None => None,
+            };
             let unread = |seqs| {
-                Unread::Chunks(match &frames {
-                    Some(frames) => UnreadChunks::of_log(seqs, frames.clone()),
+                Unread::Chunks(match &closed {
+                    Some(closed) => UnreadChunks::of_log(seqs, closed.frames.clone()),
                     None => UnreadChunks::of(seqs),
                 })
             };

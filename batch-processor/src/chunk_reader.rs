@@ -2,13 +2,14 @@
 //! nor the lock table is read.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use protocol::batch::BatchRecord;
-use protocol::ids::{BatchId, ChunkId, ObjectId, Seq};
+use protocol::ids::{BatchId, ChunkId, ObjectId, Seq, SlotId};
 use protocol::limits::{CHUNK_CALLS_MAX, CHUNK_RETENTION};
-use protocol::log::{Frame, frames_of};
+use protocol::log::{Frame, Slot, empty_slots, frames_of};
 use protocol::seqs::SeqSet;
+use protocol::time::Timestamp;
 use shared::chunk::decode;
 use shared::load::decode_frame;
 use shared::ports::{ChunkStore, PortError, Ports, StoredEvent};
@@ -94,7 +95,7 @@ impl Source {
     fn object(&self) -> ObjectId {
         match self {
             Source::Chunk(chunk) => ObjectId::Chunk(*chunk),
-            Source::Frame(frame) => ObjectId::Load(frame.load.0),
+            Source::Frame(frame) => ObjectId::Load(frame.load),
         }
     }
 
@@ -126,6 +127,53 @@ impl Source {
 pub(crate) struct ChunkReader {
     chunk_store: Arc<dyn ChunkStore>,
     permits: Arc<RequestPermits>,
+    /// The slots of the batch that was closed last. They have their values for ever.
+    closed: Mutex<Option<(BatchId, Arc<Closed>)>>,
+}
+
+/// The slots of a batch of the log that takes no reservations any more.
+#[derive(Debug, Default)]
+pub(crate) struct Closed {
+    /// In the order of their seqs.
+    pub(crate) frames: Arc<[Frame]>,
+    /// The slots that have lost their values.
+    pub(crate) lost: Vec<Lost>,
+}
+
+impl Closed {
+    fn of(record: &BatchRecord, slots: &[Option<Slot>]) -> Closed {
+        let frames: Arc<[Frame]> = frames_of(slots).into_iter().cloned().collect();
+        let seqs_of = |frame: &Frame| (frame.first_seq..).take(frame.lines.len());
+        let mut seqs: SeqSet =
+            (0..record.log.as_ref().map_or(0, |log| log.reserved as Seq)).collect();
+        seqs.remove_from(&frames.iter().flat_map(seqs_of).collect());
+        let number_of = |number| SlotId {
+            batch: record.batch_id,
+            number,
+        };
+        let empty = empty_slots(slots).into_iter().map(number_of);
+        let lost = empty.map(|slot| Lost {
+            object: ObjectId::Slot(slot),
+            // The reservations of holes are among them.
+            seqs: seqs.clone(),
+            problem: format!("slot `{slot}`: missing: expected the load that was acknowledged"),
+        });
+        let lost = lost.collect();
+        Closed { frames, lost }
+    }
+
+    /// Returns the seqs of all lines that are not lost.
+    pub(crate) fn seqs(&self) -> SeqSet {
+        let frames = self.frames.iter();
+        let seqs = frames.flat_map(|frame| (frame.first_seq..).take(frame.lines.len()));
+        seqs.collect()
+    }
+
+    /// Returns when the load of a line was stored.
+    pub(crate) fn stored_at(&self, seq: Seq) -> Timestamp {
+        let after = self.frames.partition_point(|frame| frame.first_seq <= seq);
+        self.frames[after.saturating_sub(1)].stored_at
+    }
 }
 
 impl ChunkReader {
@@ -133,29 +181,34 @@ impl ChunkReader {
         ChunkReader {
             chunk_store: ports.chunk_store.clone(),
             permits,
+            closed: Mutex::default(),
         }
     }
 
-    /// Returns the frames of a batch of the log in the order of their seqs; `None` if it is another batch. Puts a hole into each slot that
-    /// stays empty, so the batch must take no reservations any more.
+    /// Returns the slots of a batch of the log. Puts a hole into each that stays empty, so the batch must take no reservations any more.
     ///
     /// # Errors
     /// [`PortError`] if a slot is not known to have a value.
-    pub(crate) async fn frames(
+    pub(crate) async fn close(
         &self,
         record: &BatchRecord,
         budget: &Budget<'_>,
-    ) -> Result<Option<Arc<[Frame]>>, PortError> {
-        let Some(log) = &record.log else {
-            return Ok(None);
-        };
+    ) -> Result<Arc<Closed>, PortError> {
+        let lock = || self.closed.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = lock().clone();
+        if let Some((_, closed)) = known.filter(|(batch, _)| *batch == record.batch_id) {
+            return Ok(closed);
+        }
         let slots = Slots {
             store: &*self.chunk_store,
             permits: &self.permits,
             budget,
         };
-        let closed = slots.close(record.batch_id, log.slots).await?;
-        Ok(Some(frames_of(&closed).into_iter().cloned().collect()))
+        let closed = Arc::new(Closed::of(record, &slots.close(record).await?));
+        if closed.lost.is_empty() {
+            *lock() = Some((record.batch_id, closed.clone()));
+        }
+        Ok(closed)
     }
 
     /// Reads the next events of `unread`, as many as the limits say. Reads whole chunks, up to [`CHUNK_CALLS_MAX`] at
@@ -238,7 +291,11 @@ impl ChunkReader {
         };
         let nothing = |problem| Ok((Vec::new(), Some(lost(wanted.clone(), problem))));
         let store = &*self.chunk_store;
-        let bytes = read_object(store, &record.bodies, object, &self.permits, budget);
+        let bodies = match source {
+            Source::Chunk(_) => &record.bodies,
+            Source::Frame(frame) => &frame.bodies,
+        };
+        let bytes = read_object(store, bodies, object, &self.permits, budget);
         let read = match bytes.await {
             Ok(Some(bytes)) => {
                 let (events, problem) = source.decode(record.batch_id, &bytes, wanted);
@@ -248,17 +305,14 @@ impl ChunkReader {
                 let problem = problem.map(|problem| lost(missing, problem));
                 Ok((events, problem))
             }
-            Ok(None) => nothing(format!("{} missing in `{}`", named(object), record.bodies)),
+            Ok(None) => nothing(format!("{} missing in `{bodies}`", named(object))),
             // The service may have removed it by now, and only says that it must not be read.
             Err(error @ PortError::Refused { .. })
                 if record.created_at + CHUNK_RETENTION <= budget.clock.now() =>
             {
                 nothing(format!("{} {error}", named(object)))
             }
-            Err(error @ PortError::Refused { .. }) => {
-                Err(HandOverError::Permanent(error.to_string()))
-            }
-            Err(error) => Err(HandOverError::Service(error)),
+            Err(error) => Err(error.into()),
         };
         (wanted, read)
     }

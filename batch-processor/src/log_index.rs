@@ -6,10 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use protocol::batch::BatchRecord;
 use protocol::bodies::{Bodies, ChunkSizes};
 use protocol::ids::{BatchId, ObjectId, Seq};
-use protocol::limits::{LOG_CALLS_MAX, LOG_RETENTION, OWNERS_KEPT_MAX, RUNS_KEPT_BYTES_MAX};
+use protocol::limits::{
+    DECIDED_WITHIN, LOG_CALLS_MAX, LOG_RETENTION, OWNERS_KEPT_MAX, RUNS_KEPT_BYTES_MAX, RUNS_MAX,
+};
 use protocol::log::{
-    Begin, Decided, ENTRY_BYTES, Entry, IdHash, IndexSecret, Line, Manifest, Matches, Owner,
-    RunHeader, RunList, RunRef, begin, object_hash, resolve,
+    Begin, Decided, ENTRY_BYTES, Entry, IdHash, IndexSecret, Input, Line, Manifest, Matches, Owner,
+    RunHeader, RunList, RunRef, begin, merge, mergeable, object_hash, resolve,
 };
 use protocol::retry::RetryPolicy;
 use protocol::seqs::SeqSet;
@@ -25,18 +27,18 @@ use uuid::Uuid;
 
 use crate::reading::HandOverError;
 
-/// A line before it is hashed.
-#[derive(Clone, Debug)]
-pub(crate) struct Message {
-    pub(crate) event: StoredEvent,
-    /// When its load was stored.
-    pub(crate) stored_at: Timestamp,
-}
-
 /// A run that was read.
 struct Run {
     header: RunHeader,
     entries: Entries,
+}
+
+/// What a list says of a run that is to be stored.
+struct Stored<'a> {
+    bodies: &'a Bodies,
+    ends_at: Timestamp,
+    events_end_at: Timestamp,
+    batch: Option<BatchId>,
 }
 
 /// What an environment keeps of the index. It decides how fast lines are decided, and nothing else.
@@ -88,7 +90,7 @@ impl LogIndex {
         &self,
         bodies: &Bodies,
         budget: &Budget<'_>,
-    ) -> Result<(Versioned<Manifest>, IndexSecret), PortError> {
+    ) -> Result<(Versioned<Manifest>, IndexSecret), HandOverError> {
         let mut attempt = 0;
         loop {
             let read = || self.named_items.get::<Manifest>(&());
@@ -96,10 +98,16 @@ impl LogIndex {
             if let Some(secret) = read.value.secret() {
                 return Ok((read, secret));
             }
+            if read.version > 0 {
+                let got = read.value.secret.len();
+                return Err(HandOverError::Permanent(format!(
+                    "index: manifest: `secret`: got {got} bytes, expected 32"
+                )));
+            }
             let first = Manifest {
-                list: None,
                 bodies: bodies.clone(),
                 secret: self.entropy.secret().to_vec(),
+                ..Manifest::default()
             };
             let replace = || self.named_items.replace(&(), &read, &first);
             budget.call(RetryPolicy::CONTROL, replace).await?;
@@ -107,17 +115,30 @@ impl LogIndex {
         }
     }
 
-    /// Decides about the messages of a closed batch by the manifest as it was read, and commits. `record` must have been read after the
+    /// Has other batches wait while `batch` commits. Returns `false` if one of them committed since the manifest was read.
+    pub(crate) async fn take_turn(
+        &self,
+        manifest: &Versioned<Manifest>,
+        batch: BatchId,
+        budget: &Budget<'_>,
+    ) -> Result<bool, HandOverError> {
+        let to = manifest.value.with_turn(batch, budget.clock.now());
+        let replace = || self.named_items.replace(&(), manifest, &to);
+        Ok(budget.call(RetryPolicy::CONTROL, replace).await?)
+    }
+
+    /// Decides about the lines of a closed batch by the manifest as it was read, and commits. `record` must have been read after the
     /// manifest.
     pub(crate) async fn commit(
         &self,
         manifest: &Versioned<Manifest>,
-        secret: IndexSecret,
         record: &BatchRecord,
-        messages: &[Message],
+        lines: &[Line],
         budget: &Budget<'_>,
     ) -> Result<Attempt, HandOverError> {
-        let list = self.list(&manifest.value, budget).await?;
+        let first_stored_at = lines.iter().map(|line| line.stored_at).min();
+        let first_stored_at = first_stored_at.unwrap_or(record.created_at);
+        let list = self.list(&manifest.value, first_stored_at, budget).await?;
         match begin(&list, record) {
             Begin::Resolved => return Ok(Attempt::Resolved),
             Begin::Adopt(run) => {
@@ -127,11 +148,23 @@ impl LogIndex {
             }
             Begin::Resolve => {}
         }
-        let lines: Vec<Line> = messages.iter().map(|one| line_of(secret, one)).collect();
-        let decided = self.decide(&list, record, &lines, budget).await?;
-        let run = self.store_run(record, &lines, &decided, budget).await?;
-        let next = list.with(run);
-        match self.replace(manifest, record, &next, budget).await? {
+        let decided = self
+            .decide(&list, lines, first_stored_at, budget)
+            .await
+            .inspect_err(|_| warn!(batch_id = %record.batch_id, "lines cannot be decided"))?;
+        let run = self.store_winners(record, lines, &decided, budget).await?;
+        let past = budget.clock.now().saturating_sub(DECIDED_WITHIN);
+        let next = list.with(run, past);
+        if next.runs.len() > RUNS_MAX {
+            return Err(HandOverError::Permanent(format!(
+                "index: list: got {} runs, expected at most {RUNS_MAX}: merges do not keep up",
+                next.runs.len()
+            )));
+        }
+        match self
+            .replace(manifest, &record.bodies, &next, budget)
+            .await?
+        {
             true => Ok(Attempt::Committed(decided)),
             false => Ok(Attempt::Refused),
         }
@@ -140,15 +173,14 @@ impl LogIndex {
     async fn decide(
         &self,
         list: &RunList,
-        record: &BatchRecord,
         lines: &[Line],
+        first_stored_at: Timestamp,
         budget: &Budget<'_>,
     ) -> Result<Decided, HandOverError> {
         let ids: BTreeSet<IdHash> = lines.iter().map(|line| line.id).collect();
         let ids: Vec<IdHash> = ids.into_iter().collect();
         let mut matches = Matches::default();
-        let first_stored_at = lines.iter().map(|line| line.stored_at).min();
-        for run in first_stored_at.into_iter().flat_map(|at| list.runs_for(at)) {
+        for run in list.runs_for(first_stored_at) {
             let read = self.run(run, budget).await?;
             let added = matches.add(&ids, &read.header.owners, &read.entries);
             added.map_err(|error| damaged(ObjectId::Run(run.run), &error))?;
@@ -157,8 +189,7 @@ impl LogIndex {
         let record_of = |batch| owners.get(&batch).map(|owner| &**owner);
         let now = budget.clock.now();
         resolve(lines, &matches, list.left_out_until, record_of, now)
-            .map_err(|error| HandOverError::Permanent(format!("unresolved: {error}")))
-            .inspect_err(|_| warn!(batch_id = %record.batch_id, "batch cannot be resolved"))
+            .map_err(|error| HandOverError::Permanent(error.to_string()))
     }
 
     /// Returns the records of batches, read now unless they are complete. A batch without a record has no entry.
@@ -198,10 +229,11 @@ impl LogIndex {
     async fn list(
         &self,
         manifest: &Manifest,
+        first_stored_at: Timestamp,
         budget: &Budget<'_>,
     ) -> Result<RunList, HandOverError> {
-        let Some(list) = manifest.list else {
-            return Ok(RunList::default());
+        let Some(list) = manifest.list_for(first_stored_at) else {
+            return Ok(RunList::ended(manifest.ends_at));
         };
         let object = ObjectId::RunList(list);
         let bytes = self.object(&manifest.bodies, object, budget).await?;
@@ -237,21 +269,13 @@ impl LogIndex {
         budget: &Budget<'_>,
     ) -> Result<Vec<u8>, HandOverError> {
         let store = &*self.object_store;
-        let permanent = |what: String| HandOverError::Permanent(format!("unresolved: {what}"));
-        match read_object(store, bodies, object, &self.permits, budget).await {
-            Ok(Some(bytes)) => Ok(bytes),
-            Ok(None) => Err(permanent(format!(
-                "index: object `{object}`: missing in `{bodies}`"
-            ))),
-            Err(error @ PortError::Refused { .. }) => {
-                Err(permanent(format!("index: object `{object}`: {error}")))
-            }
-            Err(error) => Err(HandOverError::Service(error)),
-        }
+        let read = read_object(store, bodies, object, &self.permits, budget).await;
+        let bytes = read.map_err(|error| of_object(object, error))?;
+        bytes.ok_or_else(|| damaged(object, &format!("missing in `{bodies}`")))
     }
 
     /// Stores the run of the winners, with the duplicates and conflicts.
-    async fn store_run(
+    async fn store_winners(
         &self,
         record: &BatchRecord,
         lines: &[Line],
@@ -277,37 +301,114 @@ impl LogIndex {
             })
             .collect();
         entries.sort_unstable();
-        let bytes = encode_run(&header, &entries);
-        let run = RunRef {
-            run: self.entropy.object_name(),
-            hash: object_hash(&bytes),
-            bodies: record.bodies.clone(),
-            entries: entries.len() as u64,
-            ends_at: owner.ends_at(),
+        let ends_at = owner.ends_at();
+        let run = Stored {
+            bodies: &record.bodies,
+            ends_at,
+            events_end_at: ends_at,
             batch: Some(record.batch_id),
         };
-        self.store(&record.bodies, ObjectId::Run(run.run), &bytes, budget)
+        self.store_run(run, &header, &entries, budget).await
+    }
+
+    async fn store_run(
+        &self,
+        run: Stored<'_>,
+        header: &RunHeader,
+        entries: &[Entry],
+        budget: &Budget<'_>,
+    ) -> Result<RunRef, HandOverError> {
+        let bytes = encode_run(header, entries);
+        let name = self.entropy.object_name();
+        self.store(run.bodies, ObjectId::Run(name), &bytes, budget)
             .await?;
-        Ok(run)
+        Ok(RunRef {
+            run: name,
+            hash: object_hash(&bytes),
+            bodies: run.bodies.clone(),
+            entries: entries.len() as u64,
+            ends_at: run.ends_at,
+            events_end_at: run.events_end_at,
+            batch: run.batch,
+        })
+    }
+
+    /// Merges runs if there are many of one size. `bodies` says where the merged run and the list go.
+    pub(crate) async fn merge(
+        &self,
+        bodies: &Bodies,
+        budget: &Budget<'_>,
+    ) -> Result<(), HandOverError> {
+        let (manifest, _) = self.manifest(bodies, budget).await?;
+        let list = self.list(&manifest.value, Timestamp::EPOCH, budget).await?;
+        let Some(candidates) = mergeable(&list, |_| true) else {
+            return Ok(());
+        };
+        // After the manifest, as for lines.
+        let batches = candidates.iter().filter_map(|run| run.batch).collect();
+        let owners = self.owners(batches, budget).await?;
+        let is_complete = |batch| {
+            let owner = owners.get(&batch);
+            owner.is_some_and(|owner| owner.completed_at.is_some())
+        };
+        let Some(inputs) = mergeable(&list, is_complete) else {
+            return Ok(());
+        };
+        let mut runs = Vec::with_capacity(inputs.len());
+        for run in &inputs {
+            runs.push(self.run(run, budget).await?);
+        }
+        let entries = runs.iter().map(|run| (&*run.header.owners, &*run.entries));
+        let entries: Vec<Input<'_>> = entries.collect();
+        let record_of = |batch| owners.get(&batch).map(|owner| &**owner);
+        let past = budget.clock.now().saturating_sub(DECIDED_WITHIN);
+        let merged = merge(&entries, record_of, past).map_err(|owner| {
+            HandOverError::Permanent(format!("index: merge: a run has no owner {owner}"))
+        })?;
+        let run = match (merged.ends_at(), merged.events_end_at()) {
+            (Some(ends_at), Some(events_end_at)) => {
+                let header = RunHeader {
+                    owners: merged.owners,
+                    ..RunHeader::default()
+                };
+                let run = Stored {
+                    bodies,
+                    ends_at,
+                    events_end_at,
+                    batch: None,
+                };
+                Some(
+                    self.store_run(run, &header, &merged.entries, budget)
+                        .await?,
+                )
+            }
+            // All of it was left out.
+            _ => None,
+        };
+        let names: Vec<Uuid> = inputs.iter().map(|run| run.run).collect();
+        let next = list.with_merged(&names, run, merged.left_out_until);
+        if let Some(next) = next
+            && self.replace(&manifest, bodies, &next, budget).await?
+        {
+            let entries_count = merged.entries.len();
+            info!(runs_count = names.len(), entries_count, "runs merged");
+        }
+        Ok(())
     }
 
     /// Stores the next list and makes it the present one, if the manifest is still as it was read.
     async fn replace(
         &self,
         manifest: &Versioned<Manifest>,
-        record: &BatchRecord,
+        bodies: &Bodies,
         next: &RunList,
         budget: &Budget<'_>,
     ) -> Result<bool, HandOverError> {
         let list = self.entropy.object_name();
         let object = ObjectId::RunList(list);
-        self.store(&record.bodies, object, &encode_list(next), budget)
+        self.store(bodies, object, &encode_list(next), budget)
             .await?;
-        let to = Manifest {
-            list: Some(list),
-            bodies: record.bodies.clone(),
-            secret: manifest.value.secret.clone(),
-        };
+        let to = manifest.value.with_list(list, bodies, next);
         let replace = || self.named_items.replace(&(), manifest, &to);
         Ok(budget.call(RetryPolicy::CONTROL, replace).await?)
     }
@@ -327,20 +428,20 @@ impl LogIndex {
         let store = &*self.object_store;
         let stored = store_object(store, &rules, object, bytes, &self.permits, budget);
         stored.await.map_err(|error| match error {
-            NotStored::Port(error) => HandOverError::Service(error),
-            NotStored::Exists(_) => HandOverError::Permanent(format!("unresolved: {error}")),
+            NotStored::Port(error) => of_object(object, error),
+            NotStored::Exists(_) => damaged(object, &error),
         })
     }
 }
 
-fn line_of(secret: IndexSecret, message: &Message) -> Line {
-    let Message { event, stored_at } = message;
+/// Returns the line of an event whose load was stored at `stored_at`.
+pub(crate) fn line_of(secret: IndexSecret, event: &StoredEvent, stored_at: Timestamp) -> Line {
     Line {
         id: secret.id(&event.event_id),
         message: secret.message(&event.sqs_message_id),
         body: secret.body(event.body_hash),
         seq: event.seq,
-        stored_at: *stored_at,
+        stored_at,
     }
 }
 
@@ -357,5 +458,13 @@ fn decided_of(run: &Run) -> Decided {
 }
 
 fn damaged(object: ObjectId, error: &dyn std::fmt::Display) -> HandOverError {
-    HandOverError::Permanent(format!("unresolved: index: object `{object}`: {error}"))
+    HandOverError::Permanent(format!("index: object `{object}`: {error}"))
+}
+
+/// Returns why an object was not read or stored.
+fn of_object(object: ObjectId, error: PortError) -> HandOverError {
+    match error {
+        PortError::Refused { .. } => damaged(object, &error),
+        _ => HandOverError::Service(error),
+    }
 }

@@ -48,8 +48,8 @@ impl ReadEvents {
     }
 }
 
-/// A chunk or a load that is missing or damaged, so that no retry can bring all its events back.
-#[derive(Debug)]
+/// A chunk, a load or a slot that is missing or damaged, so that no retry can bring all its events back.
+#[derive(Clone, Debug)]
 pub(crate) struct Lost {
     pub(crate) object: ObjectId,
     /// The seats whose events are lost.
@@ -95,7 +95,10 @@ pub(crate) enum HandOverError {
 
 impl From<PortError> for HandOverError {
     fn from(error: PortError) -> HandOverError {
-        HandOverError::Service(error)
+        match error {
+            PortError::Refused { .. } => HandOverError::Permanent(error.to_string()),
+            _ => HandOverError::Service(error),
+        }
     }
 }
 

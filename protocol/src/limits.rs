@@ -185,8 +185,9 @@ pub const PAUSES_MAX: usize = 50;
 pub const FORMER_PAUSES_MAX: usize = 50;
 /// How long a claim whose body is in a chunk outlasts the dedup window, from the opening of its batch on.
 pub const CHUNK_CLAIM_RETENTION: Duration = Duration::from_secs(15 * 24 * 3_600);
-/// How long the record of a complete batch of chunks outlasts the dedup window. It classifies every claim of the batch.
-pub const CHUNK_RECORD_RETENTION: Duration = Duration::from_secs(16 * 24 * 3_600);
+/// How long the record of a complete batch that lists its claims outlasts the dedup window. It classifies every claim of the batch, and
+/// every line of the log that is stored before the entries of the batch end, and is decided within a batch life.
+pub const CHUNK_RECORD_RETENTION: Duration = Duration::from_secs(22 * 24 * 3_600);
 /// How long a chunk is kept.
 pub const CHUNK_RETENTION: Duration = Duration::from_secs(30 * 24 * 3_600);
 /// Bytes of all bodies of a chunk; a single body may have more.
@@ -206,8 +207,15 @@ pub const CHUNK_BATCH_ITEMS_MAX: u64 = 100_000;
 
 /// How long a scope item outlasts the window of its batch.
 pub const SCOPE_RETENTION: Duration = Duration::from_secs(40 * 24 * 3_600);
-/// How long a load, a slot, a run and a list of runs are kept.
-pub const LOG_RETENTION: Duration = Duration::from_secs(30 * 24 * 3_600);
+/// How long a load, a slot, a run and a list of runs are kept: longer than any line is decided by them.
+pub const LOG_RETENTION: Duration = Duration::from_secs(40 * 24 * 3_600);
+/// How long an entry of the index is remembered beyond the dedup window, from the opening of its batch on. An invocation that began
+/// within the batch life may deliver for some minutes more.
+pub const ENTRY_RETENTION: Duration = Duration::from_secs(BATCH_LIFE_MAX.as_secs() + 24 * 3_600);
+/// How long after its opening a batch gets holes. An empty slot of an older one had a load, which is lost.
+pub const HOLES_UNTIL: Duration = Duration::from_secs(20 * 24 * 3_600);
+/// How long after a line was stored it is decided, unless the batch-processor stands still. Entries that ended earlier may be left out.
+pub const DECIDED_WITHIN: Duration = Duration::from_secs(3 * 24 * 3_600);
 /// How long the closer of a batch waits for writers that fill their slots.
 pub const SLOT_WAIT_MAX: Duration = Duration::from_secs(3);
 /// Slots read or put at once by an invocation.
@@ -220,10 +228,14 @@ pub const OWNERS_KEPT_MAX: usize = 1_000;
 pub const RUNS_KEPT_BYTES_MAX: usize = 48 << 20;
 /// Refused commits of a batch before it takes a turn.
 pub const COMMITS_REFUSED_MAX: u32 = 3;
-/// Entries of a run that is merged once more: 256 MB.
-pub const RUN_ENTRIES_MAX: u64 = 6_700_000;
+/// How long a turn to commit lasts.
+pub const COMMIT_TURN: Duration = Duration::from_secs(2);
+/// Entries from which on a run is not merged once more: 2.6 MB. So a merge needs less than 80 MB.
+pub const RUN_ENTRIES_MAX: u64 = 65_536;
 /// Runs of about the same size before they are merged. A batch reads all of them.
 pub const RUNS_OF_ONE_SIZE_MAX: usize = 8;
+/// Runs in a list. A reader takes a list of as many.
+pub const RUNS_MAX: usize = 50_000;
 
 /// Links of one span, which is the default of OpenTelemetry's limit.
 /// Source: <https://opentelemetry.io/docs/specs/otel/trace/sdk/#span-limits> (2026-11).
@@ -261,6 +273,15 @@ pub const NOTICE_BYTES_MAX: usize = 240_000;
 
 const _: () = assert!(CHUNK_RECORD_RETENTION.as_secs() > CHUNK_CLAIM_RETENTION.as_secs());
 const _: () = assert!(CHUNK_CLAIM_RETENTION.as_secs() > BATCH_LIFE_MAX.as_secs());
+// A line may be stored until the last entry ends, and be decided a batch life later.
+const _: () = assert!(
+    LOG_RETENTION.as_secs()
+        > ENTRY_RETENTION.as_secs() + DEDUP_WINDOW_MAX.as_secs() + BATCH_LIFE_MAX.as_secs()
+);
+const _: () = assert!(
+    CHUNK_RECORD_RETENTION.as_secs() > ENTRY_RETENTION.as_secs() + BATCH_LIFE_MAX.as_secs()
+);
+const _: () = assert!(HOLES_UNTIL.as_secs() * 2 <= LOG_RETENTION.as_secs());
 const _: () = assert!(PAUSE_TIME_MAX.as_secs() < BATCH_LIFE_MAX.as_secs());
 const _: () = assert!(CHUNK_RETENTION.as_secs() > BATCH_LIFE_MAX.as_secs());
 const _: () = assert!(CHUNK_BATCH_ITEMS_MAX <= CHUNK_SEATS_MAX as u64);

@@ -21,12 +21,12 @@ mod scope;
 mod slot;
 
 pub use entry::{ENTRY_BYTES, Entry, IdHash, IndexSecret, Owner};
-pub use list::{Begin, Manifest, RunHeader, RunList, RunRef, begin, mergeable};
+pub use list::{Begin, CommitTurn, Manifest, RunHeader, RunList, RunRef, begin, mergeable};
 pub use matching::{Match, Matches, NoOwner};
-pub use merge::{Block, Merge};
+pub use merge::{Input, Merged, merge};
 pub use resolve::{Decided, Line, LineDecision, Unresolved, resolve};
 pub use scope::{CurrentBatch, ScopeItem};
-pub use slot::{Frame, Load, Put, Slot, empty_slots, frames_of, put_again};
+pub use slot::{Frame, Put, Slot, empty_slots, frames_of, put_again};
 
 use crate::ids::BodyHash;
 

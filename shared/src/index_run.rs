@@ -150,13 +150,13 @@ mod tests {
     #[test]
     fn a_list_reads_back_as_it_was_written() {
         let list = RunList {
-            version: 7,
             runs: vec![RunRef {
                 run: uuid::Uuid::from_u128(1),
                 hash: [9; 16],
                 bodies: "log:s3://b/p/".parse().unwrap(),
                 entries: 3,
                 ends_at: Timestamp::from_ms(5),
+                events_end_at: Timestamp::from_ms(5),
                 batch: Some("0190163d-8694-739b-aea5-966c26f8ad91".parse().unwrap()),
             }],
             left_out_until: Timestamp::from_ms(2),

@@ -97,7 +97,7 @@ pub fn decode_frame(
     frame: &Frame,
     load: &[u8],
 ) -> Result<Vec<StoredEvent>, FrameError> {
-    let name = frame.load.0;
+    let name = frame.load;
     let range = frame.bytes.start as usize..frame.bytes.end as usize;
     let bytes = load.get(range).ok_or(FrameError::Short {
         load: name,
@@ -152,7 +152,7 @@ pub fn decode_frame(
 
 #[cfg(test)]
 mod tests {
-    use protocol::log::Load;
+    use protocol::bodies::{Bodies, ChunkPlace};
 
     use super::*;
 
@@ -184,7 +184,8 @@ mod tests {
         let start = load.len() as u64;
         load.extend(encode_frame(candidates.iter()));
         let frame = Frame {
-            load: Load(uuid::Uuid::from_u128(1)),
+            load: uuid::Uuid::from_u128(1),
+            bodies: Bodies::Log(ChunkPlace::Table),
             bytes: start..load.len() as u64,
             lines: 0..bodies.len() as u32,
             first_seq: 40,
@@ -226,7 +227,8 @@ mod tests {
         with.attributes = Some(r#"{"n":{"dataType":"String","stringValue":"v"}}"#.into());
         let load = encode_frame([with.clone(), candidate(8, "body")].iter());
         let frame = Frame {
-            load: Load(uuid::Uuid::nil()),
+            load: uuid::Uuid::nil(),
+            bodies: Bodies::Log(ChunkPlace::Table),
             bytes: 0..load.len() as u64,
             lines: 0..2,
             first_seq: 0,
@@ -279,7 +281,7 @@ mod tests {
             (of(&no_lines), "line 1: «missing field"),
         ];
         for (error, words) in cases {
-            let name = frame.load.0.to_string();
+            let name = frame.load.to_string();
             assert!(error.contains(words) && error.contains(&name), "{error}");
         }
     }

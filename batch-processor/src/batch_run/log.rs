@@ -1,18 +1,20 @@
 //! Closes a batch of the log, decides about its lines, and reports conflicts and duplicates.
 
+use std::sync::Arc;
+
 use protocol::batch::LogResolution;
 use protocol::limits::COMMITS_REFUSED_MAX;
-use protocol::log::{Decided, Frame};
+use protocol::log::{Decided, IndexSecret, Line};
 use protocol::seqs::SeqSet;
 use shared::ports::{Quarantined, StoredEvent};
-use shared::retry::send_to_quarantine;
+use shared::retry::{Unsent, send_to_quarantine};
 use shared::traces::names::ITEMS_COUNT;
 use tracing::{error, info, warn};
 
 use super::BatchRun;
-use crate::chunk_reader::UnreadChunks;
-use crate::log_index::{Attempt, Message};
-use crate::reading::{HandOverError, ReadLimits};
+use crate::chunk_reader::{Closed, UnreadChunks};
+use crate::log_index::{Attempt, line_of};
+use crate::reading::{HandOverError, Lost, ReadEvents};
 use crate::ticket_end::TicketEnd;
 
 impl BatchRun<'_> {
@@ -29,15 +31,10 @@ impl BatchRun<'_> {
     }
 
     async fn decide(&mut self) -> Result<(), TicketEnd> {
-        let reader = &self.components.body_source.chunk_reader;
-        let frames = reader
-            .frames(self.batch.record(), &self.budgets.work)
-            .await?;
-        let frames = frames.unwrap_or_default();
-        let all = all_seqs(&frames);
-        let decided = match self.read_messages(&all, &frames).await {
-            Ok(messages) => self.commit(&messages).await,
-            Err(error) => Err(error),
+        let closed = self.close().await?;
+        let decided = match closed.lost.first() {
+            None => self.commit(&closed).await,
+            Some(lost) => Err(HandOverError::Permanent(lost.to_string())),
         };
         let (winners, resolution) = match decided {
             Ok(None) => return Ok(()),
@@ -60,85 +57,122 @@ impl BatchRun<'_> {
             }
             // Nothing is decided about its lines: all of them go to the quarantine.
             Err(HandOverError::Permanent(error)) if self.batch.record().quarantine.is_some() => {
+                let all = closed.seqs();
                 warn!(batch_id = %self.id(), error, items_count = all.len(), "an unresolved batch is set aside");
+                self.report_lost(closed.lost.clone()).await?;
                 let resolution = LogResolution {
                     is_reported: true,
                     ..LogResolution::default()
                 };
                 (all, resolution)
             }
+            Err(HandOverError::Permanent(error)) => {
+                let error = HandOverError::Permanent(format!("unresolved: {error}"));
+                return Err(self.hand_over_failed(error).await);
+            }
             Err(error) => return Err(self.hand_over_failed(error).await),
         };
         self.batch.resolve(winners, resolution).await
     }
 
-    /// Commits what is decided about the messages. `None` if another lease has written the decisions.
-    async fn commit(&mut self, messages: &[Message]) -> Result<Option<Decided>, HandOverError> {
-        if messages.is_empty() {
+    /// Merges runs of the index, if there are many.
+    pub(super) async fn merge(&self) {
+        let record = self.batch.record();
+        if record.log.is_none() {
+            return;
+        }
+        let merge = self
+            .components
+            .log_index
+            .merge(&record.bodies, &self.budgets.work);
+        // The next batch tries again. Until then, batches read more runs.
+        match merge.await {
+            Ok(()) => {}
+            Err(HandOverError::Permanent(error)) => error!(error, "runs cannot be merged"),
+            Err(HandOverError::Service(error)) => warn!(%error, "runs not merged"),
+            Err(HandOverError::Lease(_)) => {}
+        }
+    }
+
+    async fn close(&mut self) -> Result<Arc<Closed>, TicketEnd> {
+        let reader = &self.components.body_source.chunk_reader;
+        let closed = reader.close(self.batch.record(), &self.budgets.work);
+        match closed.await {
+            Ok(closed) => Ok(closed),
+            Err(error) => Err(self.hand_over_failed(error.into()).await),
+        }
+    }
+
+    /// Commits what is decided about the lines. `None` if another lease has written the decisions.
+    async fn commit(&mut self, closed: &Closed) -> Result<Option<Decided>, HandOverError> {
+        if closed.frames.is_empty() {
             return Ok(Some(Decided::default()));
         }
         let index = &self.components.log_index;
-        let work = self.budgets.work;
+        let (work, batch) = (self.budgets.work, self.id());
+        let mut lines: Option<(IndexSecret, Vec<Line>)> = None;
         let mut refused = 0;
         loop {
-            let bodies = self.batch.record().bodies.clone();
-            let (manifest, secret) = index.manifest(&bodies, &work).await?;
+            let bodies = &self.batch.record().bodies;
+            let (manifest, secret) = index.manifest(bodies, &work).await?;
+            let now = work.clock.now();
+            if let Some(until) = manifest.value.waits_until(batch, now)
+                && work.has_time()
+            {
+                work.clock.sleep(now.until(until.min(work.stop_at))).await;
+                continue;
+            }
+            if refused >= COMMITS_REFUSED_MAX && !manifest.value.has_turn(batch, now) {
+                if !index.take_turn(&manifest, batch, &work).await? {
+                    work.next_attempt(&mut refused).await?;
+                }
+                continue;
+            }
+            let lines = match lines.take().filter(|(of, _)| *of == secret) {
+                Some(known) => lines.insert(known),
+                None => lines.insert((secret, self.read_lines(secret, closed).await?)),
+            };
             // After the manifest: a run is merged only once its batch's record has the decisions.
             if let Err(end) = self.batch.refresh().await {
                 return Err(HandOverError::Lease(end));
             }
             let record = self.batch.record();
-            let attempt = index.commit(&manifest, secret, record, messages, &work);
-            let span = self.span("resolve").count(ITEMS_COUNT, messages.len());
+            let attempt = index.commit(&manifest, record, &lines.1, &work);
+            let span = self.span("resolve").count(ITEMS_COUNT, lines.1.len());
             match span.run(attempt).await? {
                 Attempt::Committed(decided) => return Ok(Some(decided)),
                 Attempt::Resolved => return Ok(None),
-                Attempt::Refused => {}
-            }
-            // Beyond a few, the others of this moment go first.
-            let pauses = 1 + refused / COMMITS_REFUSED_MAX;
-            for _ in 0..pauses {
-                work.next_attempt(&mut refused).await?;
+                Attempt::Refused => work.next_attempt(&mut refused).await?,
             }
         }
     }
 
-    /// Reads the messages of these seqs.
-    async fn read_messages(
-        &self,
-        seqs: &SeqSet,
-        frames: &[Frame],
-    ) -> Result<Vec<Message>, HandOverError> {
-        let stored_at = |event: &StoredEvent| {
-            let after = frames.partition_point(|frame| frame.first_seq <= event.seq);
-            frames[after.saturating_sub(1)].stored_at
-        };
-        let events = self.read_lines(seqs, frames).await?.into_iter();
-        let messages = events.map(|event| Message {
-            stored_at: stored_at(&event),
-            event,
-        });
-        Ok(messages.collect())
-    }
-
+    /// Reads all lines of a batch. Their bodies are not kept.
     async fn read_lines(
         &self,
-        seqs: &SeqSet,
-        frames: &[Frame],
-    ) -> Result<Vec<StoredEvent>, HandOverError> {
+        secret: IndexSecret,
+        closed: &Closed,
+    ) -> Result<Vec<Line>, HandOverError> {
+        let mut unread = UnreadChunks::of_log(closed.seqs(), closed.frames.clone());
+        let mut lines = Vec::with_capacity(unread.len());
+        while !unread.is_empty() {
+            let read = self.read_some(&mut unread).await?;
+            if let Some(lost) = read.lost.first() {
+                error!(batch_id = %self.id(), error = lost.problem, "lines are lost");
+                return Err(HandOverError::Permanent(lost.to_string()));
+            }
+            let read = read.events.iter();
+            lines.extend(read.map(|event| line_of(secret, event, closed.stored_at(event.seq))));
+        }
+        Ok(lines)
+    }
+
+    async fn read_some(&self, unread: &mut UnreadChunks) -> Result<ReadEvents, HandOverError> {
         let reader = &self.components.body_source.chunk_reader;
-        let record = self.batch.record();
-        let mut unread = UnreadChunks::of_log(seqs.clone(), frames.into());
-        let (limits, work) = (ReadLimits::NONE, &self.budgets.work);
-        let read = reader.read(record, &mut unread, limits, work).await;
-        if let Some(lost) = read.lost.first() {
-            error!(batch_id = %self.id(), error = lost.problem, "lines are lost");
-            return Err(HandOverError::Permanent(format!("unresolved: {lost}")));
-        }
-        match read.failed {
-            Some(error) => Err(error),
-            None => Ok(read.events),
-        }
+        let limits = self.components.part_rules.without_part();
+        let (record, work) = (self.batch.record(), &self.budgets.work);
+        let mut read = reader.read(record, unread, limits, work).await;
+        read.failed.take().map_or(Ok(read), Err)
     }
 
     /// Sends the conflicts to the quarantine and the reports of duplicates to their queue, and notes that.
@@ -150,22 +184,41 @@ impl BatchRun<'_> {
             conflicts,
             ..
         } = resolution.unwrap_or_default();
-        let ports = &self.components.losers;
         let mut seqs = conflicts.clone();
-        if ports.duplicates.is_some() {
+        if self.components.losers.duplicates.is_some() {
             seqs.extend_from(&duplicates);
         }
-        let reader = &self.components.body_source.chunk_reader;
-        let frames = reader.frames(record, &self.budgets.work).await?;
-        let events = match self.read_lines(&seqs, &frames.unwrap_or_default()).await {
-            Ok(events) => events,
-            Err(error) => return Err(self.hand_over_failed(error).await),
-        };
+        let frames = self.close().await?.frames.clone();
+        let mut unread = UnreadChunks::of_log(seqs, frames);
+        while !unread.is_empty() {
+            let ReadEvents { events, lost, .. } = match self.read_some(&mut unread).await {
+                Ok(read) => read,
+                Err(error) => return Err(self.hand_over_failed(error).await),
+            };
+            if let Some(first) = lost.first() {
+                error!(batch_id = %self.id(), error = first.problem, "lines that did not win are lost");
+                if self.batch.record().quarantine.is_none() {
+                    return Err(self.batch.fail(first.to_string()).await);
+                }
+                self.report_lost(lost).await?;
+            }
+            self.report(&events, &conflicts).await?;
+        }
+        self.batch.reported().await
+    }
+
+    /// Reports lines that did not win: `conflicts` to the quarantine, the others as duplicates.
+    async fn report(
+        &mut self,
+        events: &[StoredEvent],
+        conflicts: &SeqSet,
+    ) -> Result<(), TicketEnd> {
+        let ports = &self.components.losers;
+        let now = self.budgets.work.clock.now();
         let (conflicts, duplicates): (Vec<_>, Vec<_>) = events
             .iter()
             .partition(|event| conflicts.contains(event.seq));
         let conflicts: Vec<Quarantined> = conflicts.into_iter().map(conflict).collect();
-        let now = self.budgets.work.clock.now();
         let reports = duplicates
             .into_iter()
             .map(|event| shared::duplicate_report::report(event, None, now));
@@ -174,21 +227,52 @@ impl BatchRun<'_> {
             (&ports.conflicts, conflicts, "`QUARANTINE_SQS_URL`"),
             (&ports.duplicates, reports, "`DUPLICATES_SQS_URL`"),
         ] {
-            let Some(queue) = queue.as_deref().filter(|_| !messages.is_empty()) else {
-                if messages.is_empty() {
-                    continue;
-                }
+            if messages.is_empty() {
+                continue;
+            }
+            let Some(queue) = queue.as_deref() else {
                 let error = format!("conflicts: no queue for them: set {what}");
                 return Err(self.batch.fail(error).await);
             };
             let concurrency = ports.concurrency;
             let sent = send_to_quarantine(queue, &messages, concurrency, &self.budgets.work);
-            let unsent = sent.await.into_iter().filter(Result::is_err).count();
-            if unsent > 0 {
-                return Err(TicketEnd::retry(format!("{unsent} reports are not sent")));
+            let unsent: Vec<Unsent> = sent.await.into_iter().filter_map(Result::err).collect();
+            let refused = unsent.iter().find_map(|unsent| match unsent {
+                Unsent::Refused(error) => Some(format!("reports: queue of {what}: {error}")),
+                Unsent::OutOfTime => None,
+            });
+            if let Some(error) = refused {
+                return Err(self.batch.fail(error).await);
+            }
+            if !unsent.is_empty() {
+                let count = unsent.len();
+                return Err(TicketEnd::retry(format!("{count} reports are not sent")));
             }
         }
-        self.batch.reported().await
+        Ok(())
+    }
+
+    /// Sends a message about each lost object to the quarantine.
+    async fn report_lost(&mut self, lost: Vec<Lost>) -> Result<(), TicketEnd> {
+        if lost.is_empty() {
+            return Ok(());
+        }
+        let read = ReadEvents {
+            lost,
+            ..ReadEvents::default()
+        };
+        let (record, work) = (self.batch.record(), &self.budgets.work);
+        match self.components.quarantine.send(read, record, work).await {
+            Ok(sent) => match (sent.refused, sent.unsent_count) {
+                (Some(error), _) => Err(self.batch.fail(error).await),
+                (None, 0) => Ok(()),
+                (None, count) => {
+                    let why = format!("{count} messages may not have reached the quarantine");
+                    Err(TicketEnd::retry(why))
+                }
+            },
+            Err(error) => Err(self.hand_over_failed(error).await),
+        }
     }
 }
 
@@ -202,11 +286,4 @@ fn conflict(event: &StoredEvent) -> Quarantined {
         body: event.body.clone(),
         attributes: event.attributes.clone(),
     }
-}
-
-fn all_seqs(frames: &[Frame]) -> SeqSet {
-    let seqs = frames
-        .iter()
-        .flat_map(|frame| (frame.first_seq..).take(frame.lines.len()));
-    seqs.collect()
 }

@@ -3,7 +3,7 @@
 use protocol::batch::{LogLimits, Reservation};
 use protocol::bodies::ChunkPlace;
 use protocol::ids::{ObjectId, PieceId, SlotId};
-use protocol::log::{Frame, Load, Manifest, Slot, object_hash};
+use protocol::log::{Frame, Manifest, Slot, object_hash};
 use shared::load::encode_frame;
 use shared::ports::{ChunkStore, NamedItems, Piece};
 
@@ -79,20 +79,21 @@ async fn fill(
         })
         .collect();
     let bytes = encode_frame(candidates.iter());
-    let load = Load(uuid::Uuid::from_u128(
+    let load = uuid::Uuid::from_u128(
         record.batch_id.opened_at().as_ms() as u128
             + u128::from(record.batch_id.random_byte()) * 99
             + u128::from(reserved.slot),
-    ));
+    );
     let frame = Frame {
         load,
+        bodies: record.bodies.clone(),
         bytes: 0..bytes.len() as u64,
         lines: 0..lines.len() as u32,
         first_seq: reserved.first_seq,
         stored_at: at,
         hash: object_hash(&bytes),
     };
-    put(processor, ObjectId::Load(load.0), bytes).await;
+    put(processor, ObjectId::Load(load), bytes).await;
     let slot = SlotId {
         batch: record.batch_id,
         number: reserved.slot,

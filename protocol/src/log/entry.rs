@@ -5,15 +5,13 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::batch::BatchRecord;
 use crate::ids::{BatchId, BodyHash, EventId, Seq, SqsMessageId};
-use crate::limits::BATCH_LIFE_MAX;
+use crate::limits::ENTRY_RETENTION;
 use crate::time::Timestamp;
 
 /// Bytes of an entry in a run.
 pub const ENTRY_BYTES: usize = 40;
-/// How long an entry is remembered beyond the batch life and the dedup window of its owner. An invocation that began within the
-/// batch life may deliver for some minutes more.
-const ENTRY_RETENTION: Duration = Duration::from_secs(BATCH_LIFE_MAX.as_secs() + 24 * 3_600);
 
 /// The hash of an event id, keyed by the secret of the index. Runs are sorted by it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -115,7 +113,13 @@ impl Entry {
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Owner {
     /// A batch. Its record says what became of a seat, and has the dedup window.
-    Batch { batch: BatchId, ends_at: Timestamp },
+    Batch {
+        batch: BatchId,
+        ends_at: Timestamp,
+        /// When the dedup window of its last event is over. Known once the batch is complete, and the run is merged.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        events_end_at: Option<Timestamp>,
+    },
     /// An event that was delivered before the index knew it, and is remembered until this time. Its body is not known.
     Primed { until: Timestamp },
     /// A message whose event may be claimed by others: it was set aside, or it is a past delivery. It is remembered until this time.
@@ -130,6 +134,7 @@ impl Owner {
         Owner::Batch {
             batch,
             ends_at: opened_at + ENTRY_RETENTION + window,
+            events_end_at: None,
         }
     }
 
@@ -138,6 +143,41 @@ impl Owner {
         match self {
             Owner::Batch { ends_at, .. } | Owner::Forget { ends_at, .. } => ends_at,
             Owner::Primed { until } | Owner::PrimedMessage { until } => until,
+        }
+    }
+
+    /// Returns when the last of its events ends, as far as is known.
+    pub const fn events_end_at(self) -> Timestamp {
+        match self {
+            Owner::Batch {
+                events_end_at: Some(at),
+                ..
+            } => at,
+            _ => self.ends_at(),
+        }
+    }
+
+    /// Returns the owner with the end of its events, if its batch is complete.
+    #[must_use]
+    pub fn with_events_end<'r>(
+        self,
+        record_of: impl Fn(BatchId) -> Option<&'r BatchRecord>,
+    ) -> Owner {
+        match self {
+            Owner::Batch {
+                batch,
+                ends_at,
+                events_end_at: None,
+            } => {
+                let record = record_of(batch);
+                let end = record.and_then(|one| Some(one.completed_at? + one.dedup_window));
+                Owner::Batch {
+                    batch,
+                    ends_at,
+                    events_end_at: end.map(|end| end.min(ends_at)),
+                }
+            }
+            _ => self,
         }
     }
 }

@@ -136,6 +136,7 @@ mod tests {
         Owner::Batch {
             batch: batch(number),
             ends_at: UNTIL,
+            events_end_at: None,
         }
     }
 

@@ -2,158 +2,96 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::entry::{ENTRY_BYTES, Entry, Owner};
+use super::entry::{ENTRY_BYTES, Entry, IdHash, Owner};
 use crate::batch::BatchRecord;
-use crate::claim::{SeatResolution, listed_seat_resolution};
 use crate::ids::{BatchId, Seq};
 use crate::time::Timestamp;
 
-/// Consecutive entries of a run that is merged, those that are not merged yet.
-#[derive(Clone, Copy, Debug)]
-pub struct Block<'a> {
-    /// The header of the run.
-    pub owners: &'a [Owner],
-    pub entries: &'a [[u8; ENTRY_BYTES]],
-    /// Whether the run has entries after these.
-    pub has_more: bool,
+/// A run that is merged: the owners of its header, and its entries.
+pub type Input<'a> = (&'a [Owner], &'a [[u8; ENTRY_BYTES]]);
+
+/// Several runs as one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Merged {
+    pub owners: Vec<Owner>,
+    /// In order.
+    pub entries: Vec<Entry>,
+    /// The latest time at which events of an owner ended that was left out.
+    pub left_out_until: Timestamp,
 }
 
-/// A merge of runs, block by block, so that it needs little memory.
+/// Merges runs. `record_of` returns the records of their owners, read after the manifest.
 ///
-/// It leaves out an entry if its event ended at or before `past`. That is so long ago that every line that is still to be decided was
-/// stored later, unless its batch is stuck. A forget entry is left out together with the entry that it forgets, or once it has ended
-/// itself.
-pub struct Merge<F> {
-    record_of: F,
+/// Leaves out the entries of an owner whose events ended at or before `past`. That is so long ago that every line that is still to be
+/// decided was stored later, unless its batch is stuck. A forget entry is left out together with the entry that it forgets.
+///
+/// # Errors
+/// The position of an owner that the header of its run does not list: the run is damaged.
+pub fn merge<'r>(
+    inputs: &[Input<'_>],
+    record_of: impl Fn(BatchId) -> Option<&'r BatchRecord>,
     past: Timestamp,
-    positions: BTreeMap<Owner, u32>,
-    owners: Vec<Owner>,
-    left_out_until: Timestamp,
-}
-
-impl<'r, F: Fn(BatchId) -> Option<&'r BatchRecord>> Merge<F> {
-    /// Begins a merge. `record_of` returns the records of the owners, read after the manifest.
-    pub fn new(record_of: F, past: Timestamp) -> Merge<F> {
-        Merge {
-            record_of,
-            past,
-            positions: BTreeMap::new(),
-            owners: Vec::new(),
-            left_out_until: Timestamp::EPOCH,
-        }
-    }
-
-    /// Merges as much of one block of each run as can be, and takes it off the blocks. Returns the next entries of the merged run, in
-    /// order. Afterwards, each block that has more must get its next entries, behind those that are left of it.
-    pub fn advance(&mut self, blocks: &mut [Block<'_>]) -> Vec<Entry> {
-        let first = |block: &Block<'_>| {
-            block
-                .entries
-                .first()
-                .map(|bytes| Entry::from_bytes(bytes).id)
-        };
-        let last = |block: &Block<'_>| {
-            block
-                .entries
-                .last()
-                .map(|bytes| Entry::from_bytes(bytes).id)
-        };
-        // A run may go on with the id of the last entry of its block.
-        let unfinished = blocks.iter().filter(|block| block.has_more);
-        let bounds: Vec<_> = unfinished.map(last).collect();
-        let is_known = |id| {
-            bounds
-                .iter()
-                .all(|bound| bound.is_some_and(|bound| id < bound))
-        };
-        let mut merged = Vec::new();
-        while let Some(id) = blocks.iter().filter_map(first).min()
-            && is_known(id)
-        {
-            let mut of_id = Vec::new();
-            for block in &mut *blocks {
-                while let Some((bytes, rest)) = block.entries.split_first()
-                    && let entry = Entry::from_bytes(bytes)
-                    && entry.id == id
-                {
-                    block.entries = rest;
-                    let owner = block.owners.get(entry.owner as usize);
-                    of_id.extend(owner.map(|owner| (*owner, entry)));
-                }
+) -> Result<Merged, u32> {
+    let mut merged = Merged::default();
+    let mut positions: BTreeMap<Owner, u32> = BTreeMap::new();
+    for (owners, entries) in inputs {
+        let kept = owners.iter().map(|owner| {
+            let owner = owner.with_events_end(&record_of);
+            if owner.events_end_at() <= past {
+                merged.left_out_until = merged.left_out_until.max(owner.events_end_at());
+                return None;
             }
-            self.keep(&mut of_id);
-            let mut kept: Vec<Entry> = of_id
-                .into_iter()
-                .map(|(owner, entry)| Entry {
-                    owner: self.position(owner),
-                    ..entry
-                })
-                .collect();
-            kept.sort_unstable();
-            merged.extend(kept);
-        }
-        merged
-    }
-
-    /// Ends the merge. Returns the header of the merged run, and the latest end of an entry that was left out.
-    pub fn finish(self) -> (Vec<Owner>, Timestamp) {
-        (self.owners, self.left_out_until)
-    }
-
-    fn position(&mut self, owner: Owner) -> u32 {
-        let next = self.owners.len() as u32;
-        *self.positions.entry(owner).or_insert_with(|| {
-            self.owners.push(owner);
-            next
-        })
-    }
-
-    /// Leaves out entries of one id.
-    fn keep(&mut self, of_id: &mut Vec<(Owner, Entry)>) {
-        let mut forgotten: BTreeSet<(BatchId, Seq)> = BTreeSet::new();
-        let mut there: BTreeSet<(BatchId, Seq)> = BTreeSet::new();
-        for (owner, entry) in &*of_id {
-            match owner {
-                Owner::Forget { batch, .. } => forgotten.insert((*batch, entry.seq)),
-                Owner::Batch { batch, .. } => there.insert((*batch, entry.seq)),
-                Owner::Primed { .. } | Owner::PrimedMessage { .. } => continue,
-            };
-        }
-        of_id.retain(|(owner, entry)| {
-            let end = match *owner {
-                Owner::Batch { batch, .. } if forgotten.contains(&(batch, entry.seq)) => {
-                    return false;
-                }
-                Owner::Forget { batch, .. } if there.contains(&(batch, entry.seq)) => return false,
-                Owner::Batch { batch, ends_at } => {
-                    event_end((self.record_of)(batch), entry.seq, ends_at)
-                }
-                Owner::Primed { .. } | Owner::PrimedMessage { .. } | Owner::Forget { .. } => {
-                    Some(owner.ends_at())
-                }
-            };
-            let Some(end) = end.filter(|end| *end <= self.past) else {
-                return true;
-            };
-            self.left_out_until = self.left_out_until.max(end);
-            false
+            let next = merged.owners.len() as u32;
+            Some(*positions.entry(owner).or_insert_with(|| {
+                merged.owners.push(owner);
+                next
+            }))
         });
+        let kept: Vec<Option<u32>> = kept.collect();
+        for bytes in *entries {
+            let entry = Entry::from_bytes(bytes);
+            let owner = kept.get(entry.owner as usize).ok_or(entry.owner)?;
+            let entry = owner.map(|owner| Entry { owner, ..entry });
+            merged.entries.extend(entry);
+        }
     }
+    merged.entries.sort_unstable();
+    merged.forget();
+    Ok(merged)
 }
 
-/// Returns when the event of an entry ended; `None` while its batch is not complete.
-fn event_end(record: Option<&BatchRecord>, seq: Seq, ends_at: Timestamp) -> Option<Timestamp> {
-    let Some(record) = record else {
-        // The record outlasts its entries.
-        return Some(ends_at);
-    };
-    let completed_at = record.completed_at?;
-    match listed_seat_resolution(record, seq, completed_at) {
-        SeatResolution::Delivered { until } | SeatResolution::SetAside { until } => Some(until),
-        SeatResolution::Alive
-        | SeatResolution::Orphan
-        | SeatResolution::Expired
-        | SeatResolution::Unknown => Some(ends_at),
+impl Merged {
+    /// Leaves out the entries that an operator had forgotten, together with the forget entries.
+    fn forget(&mut self) {
+        let seat = |entry: &Entry| match self.owners.get(entry.owner as usize)? {
+            Owner::Forget { batch, .. } => Some((true, (entry.id, *batch, entry.seq))),
+            Owner::Batch { batch, .. } => Some((false, (entry.id, *batch, entry.seq))),
+            Owner::Primed { .. } | Owner::PrimedMessage { .. } => None,
+        };
+        let (mut forgets, mut there) = (BTreeSet::new(), BTreeSet::new());
+        for (is_forget, seat) in self.entries.iter().filter_map(seat) {
+            if is_forget { &mut forgets } else { &mut there }.insert(seat);
+        }
+        let done: BTreeSet<(IdHash, BatchId, Seq)> =
+            forgets.intersection(&there).copied().collect();
+        let keep = |entry: &Entry| seat(entry).is_none_or(|(_, seat)| !done.contains(&seat));
+        let kept: Vec<Entry> = self
+            .entries
+            .iter()
+            .filter(|entry| keep(entry))
+            .copied()
+            .collect();
+        self.entries = kept;
+    }
+
+    /// Returns the latest time at which an event of an owner ends; `None` without owners.
+    pub fn events_end_at(&self) -> Option<Timestamp> {
+        self.owners.iter().map(|owner| owner.events_end_at()).max()
+    }
+
+    /// Returns the latest end of an owner; `None` without owners.
+    pub fn ends_at(&self) -> Option<Timestamp> {
+        self.owners.iter().map(|owner| owner.ends_at()).max()
     }
 }
 

@@ -18,6 +18,7 @@ fn owner() -> Owner {
     Owner::Batch {
         batch: batch(OWNER),
         ends_at: ENDS_AT,
+        events_end_at: None,
     }
 }
 
@@ -193,6 +194,7 @@ fn an_entry_that_has_ended_or_is_forgotten_is_not_looked_at() {
     let ended = Owner::Batch {
         batch: batch(OWNER),
         ends_at: STORED,
+        events_end_at: None,
     };
     let no_record = |entry| resolved(&[line(0, 1, 1)], &entries(&[entry]), &[]);
     let decided = no_record((ended, 0, 1, 1)).unwrap();

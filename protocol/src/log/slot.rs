@@ -5,19 +5,18 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::bodies::Bodies;
 use crate::ids::Seq;
 use crate::time::Timestamp;
 
-/// The name of a load: what one invocation of an aggregator brought, for all its scopes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Load(pub Uuid);
-
-/// Where the lines of a slot are.
+/// Where the lines of a slot are: in a load, which is what one invocation of an aggregator brought, for all its scopes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Frame {
-    pub load: Load,
+    /// The name of the load.
+    pub load: Uuid,
+    /// Where it is: the `BODIES` of the environment that stored it, which may be others than those of the batch.
+    pub bodies: Bodies,
     /// The bytes of the load that have the lines of the scope.
     pub bytes: Range<u64>,
     /// The lines among those of the frame that are in this slot. A load goes on into the next batch if one is full.
@@ -67,26 +66,24 @@ pub fn empty_slots(slots: &[Option<Slot>]) -> Vec<u32> {
     empty.map(|(number, _)| number).collect()
 }
 
-/// Returns the frames of a closed batch in the order of their seqs.
-pub fn frames_of(slots: &[Slot]) -> Vec<&Frame> {
-    let frames = slots.iter().filter_map(|slot| match slot {
+/// Returns the frames of a closed batch in the order of their seqs, which is that of the slots: reservations are ordered.
+pub fn frames_of(slots: &[Option<Slot>]) -> Vec<&Frame> {
+    let frames = slots.iter().flatten().filter_map(|slot| match slot {
         Slot::Filled(frame) => Some(frame),
         Slot::Hole => None,
     });
-    let mut frames: Vec<&Frame> = frames.collect();
-    // Reservations are ordered, so the numbers of slots are in the order of seqs already.
-    debug_assert!(frames.is_sorted_by_key(|frame| frame.first_seq));
-    frames.retain(|frame| !frame.lines.is_empty());
-    frames
+    frames.collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bodies::ChunkPlace;
 
     fn frame(number: u128, first_seq: Seq, lines: u32) -> Frame {
         Frame {
-            load: Load(Uuid::from_u128(number)),
+            load: Uuid::from_u128(number),
+            bodies: Bodies::Log(ChunkPlace::Table),
             bytes: 0..100,
             lines: 0..lines,
             first_seq,
@@ -117,13 +114,13 @@ mod tests {
             None,
         ];
         assert_eq!(empty_slots(&slots), [1, 3]);
-        let closed = slots.map(|slot| slot.unwrap_or(Slot::Hole));
+        let closed = slots.map(|slot| slot.or(Some(Slot::Hole)));
         let frames: Vec<_> = frames_of(&closed)
             .into_iter()
             .map(|one| one.first_seq)
             .collect();
         assert_eq!(frames, [0]);
-        assert!(empty_slots(&closed.map(Some)).is_empty());
+        assert!(empty_slots(&closed).is_empty());
     }
 
     #[test]

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use protocol::batch::BatchRecord;
 use protocol::bodies::ChunkPlace;
-use protocol::ids::{BatchId, ObjectId, PieceId, SlotId};
-use protocol::limits::{LOG_RETENTION, SLOT_CALLS_MAX, SLOT_WAIT_MAX};
+use protocol::ids::{ObjectId, PieceId, SlotId};
+use protocol::limits::{HOLES_UNTIL, LOG_RETENTION, SLOT_CALLS_MAX, SLOT_WAIT_MAX};
 use protocol::log::{Put, Slot, empty_slots, put_again};
 use protocol::retry::RetryPolicy;
 use protocol::time::Timestamp;
@@ -51,13 +52,18 @@ impl Slots<'_> {
     }
 
     /// Returns the values of all slots of a batch that takes no reservations any more. Waits a little for the writers of empty slots, and
-    /// then puts a hole into each.
+    /// then puts a hole into each. A slot that is empty [`HOLES_UNTIL`] after the batch was opened has lost its value, and gets none.
     ///
     /// # Errors
     /// [`PortError`] if some slot is not known to have a value.
-    pub async fn close(&self, batch: BatchId, count: u32) -> Result<Vec<Slot>, PortError> {
+    pub async fn close(&self, record: &BatchRecord) -> Result<Vec<Option<Slot>>, PortError> {
+        let batch = record.batch_id;
         let slot = |number| SlotId { batch, number };
+        let count = record.log.as_ref().map_or(0, |log| log.slots);
         let mut slots = self.read_all((0..count).map(slot).collect()).await?;
+        if record.created_at + HOLES_UNTIL <= self.budget.clock.now() {
+            return Ok(slots);
+        }
         let waits_until = self.budget.clock.now() + SLOT_WAIT_MAX;
         loop {
             let empty = empty_slots(&slots);
@@ -78,7 +84,7 @@ impl Slots<'_> {
                 slots[slot.number as usize] = value;
             }
         }
-        Ok(slots.into_iter().flatten().collect())
+        Ok(slots)
     }
 
     /// Waits until the next look; returns whether there is another one.

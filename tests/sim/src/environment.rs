@@ -439,8 +439,10 @@ impl ChunkStore for Environment {
         let place = place.clone();
         let environment = self.number;
         self.request(move |world| {
-            if let ObjectId::Chunk(chunk) = id.object {
-                world.reads_bodies(environment, chunk.batch);
+            match id.object {
+                ObjectId::Chunk(chunk) => world.reads_bodies(environment, chunk.batch),
+                ObjectId::Load(_) => world.reads_load(environment),
+                ObjectId::Slot(_) | ObjectId::Run(_) | ObjectId::RunList(_) => {}
             }
             world.get_piece(&place, id)
         })

@@ -205,6 +205,8 @@ pub struct Ledger {
     pub read_in_vain: BTreeMap<BatchId, u64>,
     /// What each environment has read since it took the lease of a batch of which it has frozen nothing, or waited for the turn of one.
     pub look_reads: BTreeMap<u64, u64>,
+    /// The batch that each environment leased last.
+    pub leased_in: BTreeMap<u64, BatchId>,
     /// The parts for which an operator accepted another sink.
     pub accepted: BTreeSet<String>,
     /// The messages whose claims were edited by hand.

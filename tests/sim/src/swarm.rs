@@ -112,11 +112,14 @@ impl Plan {
             &[BodiesKind::Log, BodiesKind::LogS3(0), BodiesKind::LogS3(1)],
         );
         plan.aggregators = plan.aggregators.max(rng.usize(1..6));
+        plan.chunk_sizes = ChunkSizes {
+            small_bytes_max: pick(rng, &[0, 200, 8 << 10]),
+            item_bytes_max: pick(rng, &[400, 350 << 10]),
+        };
         // What a log does not have, or not yet.
         plan.quarantine = true;
         plan.rule = DuplicateRule::Drop;
-        (plan.quota_max, plan.denial, plan.standstill_days) = (None, None, None);
-        (plan.large, plan.reports_duplicates) = (0, false);
+        (plan.quota_max, plan.large, plan.reports_duplicates) = (None, 0, false);
         (plan.faults.damage, plan.faults.edit) = (0.0, 0.0);
         plan.redeploys.retain(|one| {
             !matches!(
@@ -124,7 +127,30 @@ impl Plan {
                 Change::Bodies(_) | Change::Rule(_) | Change::QuotaMax(_)
             )
         });
+        // A bucket that keeps loads for 30 days only would lose those of a batch that nobody looked at for longer.
+        plan.chunk_days = 40;
+        (plan.denial, plan.standstill_days) = (None, None);
+        if !plan.calm {
+            plan.draw_faults_of_the_log(rng);
+        }
         plan
+    }
+
+    /// Has some histories of the log change the place of loads while batches are open, deny a place for a time, and stand still for days.
+    fn draw_faults_of_the_log(&mut self, rng: &mut Rng) {
+        let places = [BodiesKind::Log, BodiesKind::LogS3(0), BodiesKind::LogS3(1)];
+        for _ in 0..rng.usize(0..3) {
+            self.redeploys.push(Redeploy {
+                at_ms: rng.u64(0..self.calm_at_ms),
+                change: Change::Bodies(pick(rng, &places)),
+            });
+        }
+        self.standstill_days = pick(rng, &[None, None, None, None, Some(9), Some(11), Some(25)]);
+        self.denial = (rng.u8(..) < 50).then(|| Denial {
+            prefix: rng.u8(0..2),
+            from_ms: rng.u64(0..self.calm_at_ms),
+            ends: true,
+        });
     }
 
     fn draw(seed: u64, calm: bool, faults: Faults, [rng, apart, later]: [&mut Rng; 3]) -> Plan {

@@ -46,7 +46,7 @@ fn frame(fakes: &Fakes, record: &BatchRecord, number: u32) -> Frame {
 
 fn events(fakes: &Fakes, record: &BatchRecord, number: u32) -> Vec<StoredEvent> {
     let frame = frame(fakes, record, number);
-    let load = ObjectId::Load(frame.load.0);
+    let load = ObjectId::Load(frame.load);
     let bytes = fakes.chunk_store.bytes(&record.bodies, load).unwrap();
     decode_frame(record.batch_id, &frame, &bytes).unwrap()
 }

@@ -75,8 +75,8 @@ impl World {
             let Some(Slot::Filled(frame)) = value else {
                 continue;
             };
-            let load = ObjectId::Load(frame.load.0);
-            let bytes = self.chunks.bytes(&record.bodies, load);
+            let load = ObjectId::Load(frame.load);
+            let bytes = self.chunks.bytes(&frame.bodies, load);
             let events = bytes.and_then(|bytes| decode_frame(batch, &frame, &bytes).ok());
             self.check(checks::inv38_a_filled_slot_names_a_stored_load(
                 slot,

@@ -55,6 +55,20 @@ impl World {
         }
     }
 
+    /// An environment reads a load. To decide about lines, it does so before the gate.
+    pub fn reads_load(&mut self, environment: u64) {
+        let Some(batch) = self.ledger.leased_in.get(&environment).copied() else {
+            return;
+        };
+        if self
+            .batches
+            .get(batch)
+            .is_some_and(|record| record.is_reported())
+        {
+            self.reads_bodies(environment, batch);
+        }
+    }
+
     /// Checks, in a history without faults, that few items were read to find that a batch must wait.
     pub fn check_look(&mut self, environment: u64, record: &BatchRecord, write: &BatchWrite) {
         let batch = record.batch_id;
@@ -63,6 +77,7 @@ impl World {
         match write {
             BatchWrite::Lease { .. } => {
                 look_reads.insert(environment, 0);
+                self.ledger.leased_in.insert(environment, batch);
                 self.ledger.on_turn.remove(&environment);
             }
             // What was read to decide about lines is not a look, and is not read again.
