@@ -87,13 +87,14 @@ pub struct Faults {
     pub damage: f64,
 }
 
-/// A bucket prefix whose chunks may not be read for a time.
+/// A bucket prefix whose chunks and loads may not be read for a time, or to which no run may be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Denial {
     /// The number of the prefix.
     pub prefix: u8,
     pub from_ms: u64,
-    /// Whether somebody repairs it, ten minutes after the faults stopped.
+    /// Whether somebody repairs it, ten minutes after the faults stopped. If not, it is left: later chunks are elsewhere, and runs can be
+    /// written once every batch that could not write one is set aside.
     pub ends: bool,
 }
 

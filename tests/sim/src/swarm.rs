@@ -149,8 +149,10 @@ impl Plan {
         self.denial = (rng.u8(..) < 50).then(|| Denial {
             prefix: rng.u8(0..2),
             from_ms: rng.u64(0..self.calm_at_ms),
-            ends: true,
+            ends: rng.bool(),
         });
+        // What comes again would be set aside again, a day later.
+        self.redrives &= self.denial.is_none_or(|denial| denial.ends);
     }
 
     fn draw(seed: u64, calm: bool, faults: Faults, [rng, apart, later]: [&mut Rng; 3]) -> Plan {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use protocol::bodies::{ChunkPlace, S3Prefix};
-use protocol::ids::{ChunkId, PieceId, Seq};
+use protocol::ids::{ChunkId, ObjectId, PieceId, Seq};
 use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
 use shared::chunk::decode;
@@ -17,6 +17,8 @@ use crate::fate::denied;
 
 /// How long after the faults stopped somebody repairs the permission to read chunks.
 const REPAIR_MS: u64 = 600_000;
+/// How long after the faults stopped no run can be written. By then, every batch that cannot write one must be set aside.
+const RUNS_DENIED_MS: u64 = 48 * 3_600_000;
 
 impl World {
     pub fn put_piece(
@@ -26,6 +28,12 @@ impl World {
         piece: &Piece,
         expires_at: Timestamp,
     ) -> Result<ChunkReply, PortError> {
+        if let ChunkPlace::S3(S3Prefix { prefix, .. }) = place
+            && self.is_put_denied(prefix, id)
+        {
+            self.note("chunk put denied", || id.to_string());
+            return Err(denied());
+        }
         let reply = now(self.chunks.put(place, id, piece, expires_at))?;
         self.note("chunk put", || format!("{id} {reply:?}"));
         if let (ChunkReply::Stored, Some(batch)) = (reply, id.object.batch()) {
@@ -67,12 +75,22 @@ impl World {
             let calm_at = self.plan.start + Duration::from_millis(self.plan.calm_at_ms + REPAIR_MS);
             let has_ended = match denial.ends {
                 true => calm_at <= self.now(),
-                false => id
-                    .object
-                    .batch()
-                    .is_some_and(|batch| calm_at <= batch.opened_at()),
+                false => match id.object {
+                    ObjectId::Chunk(chunk) => calm_at <= chunk.batch.opened_at(),
+                    // Of the log, it concerns the writes of runs.
+                    _ => true,
+                },
             };
             prefix == format!("{}/", denial.prefix) && denial.from_ms <= self.now_ms && !has_ended
+        })
+    }
+
+    fn is_put_denied(&self, prefix: &str, id: PieceId) -> bool {
+        let is_run = matches!(id.object, ObjectId::Run(_) | ObjectId::RunList(_));
+        self.plan.denial.is_some_and(|denial| {
+            let until_ms = self.plan.calm_at_ms + RUNS_DENIED_MS;
+            let is_now = denial.from_ms <= self.now_ms && self.now_ms < until_ms;
+            is_run && !denial.ends && prefix == format!("{}/", denial.prefix) && is_now
         })
     }
 
