@@ -14,8 +14,8 @@ use protocol::limits::{
 };
 use shared::close_at::CloseAt;
 use shared::config::{
-    BUCKET_NAME, BatchBytes, Common, ConfigError, Declarations, Number, QUARANTINE_SQS_URL,
-    QUEUE_URL, Reader, Settings, Text, Unset, Variable, Word, bucket_name, in_full_build,
+    BUCKET_NAME, BatchBytes, Common, ConfigError, DUPLICATES_SQS_URL, Declarations, Number,
+    QUARANTINE_SQS_URL, Reader, Settings, Text, Unset, Variable, Word, bucket_name, in_full_build,
     queue_url,
 };
 use shared::expression::Expression;
@@ -163,10 +163,11 @@ pub const BODIES: Variable<Text> = Variable {
     key: Some("batches.bodies"),
     value: Text {
         unset: Unset::Default("items"),
-        allowed: "`items`, `table` or `s3://BUCKET/PREFIX`",
+        allowed: "`items`, `table`, `s3://BUCKET/PREFIX`, `log:table` or `log:s3://BUCKET/PREFIX`",
     },
     meaning: "Where the bodies of new batches go: `items` keeps each in its lock item; with `table` or a place in S3, the bodies \
-              of one invocation go into one chunk, which takes a quarter of the writes. docs/choosing.md compares them.",
+              of one invocation go into one chunk, which takes a quarter of the writes; with `log:` before the place, all \
+              environments fill the same batches, and nothing is written for an event (a preview). docs/choosing.md compares them.",
 };
 /// The bucket for bodies that do not fit their lock items.
 pub const OVERFLOW_BUCKET: Variable<Text> = Variable {
@@ -181,16 +182,6 @@ pub const OVERFLOW_BUCKET: Variable<Text> = Variable {
 
 /// The text in `EVENT_ID_PREFIX` that is replaced by the source.
 const SOURCE_IN_PREFIX: &str = "{source}";
-
-const DUPLICATES_SQS_URL: Variable<Text> = Variable {
-    name: "DUPLICATES_SQS_URL",
-    key: Some("events.duplicates_queue"),
-    value: Text {
-        unset: Unset::Nothing,
-        allowed: QUEUE_URL,
-    },
-    meaning: "The queue that gets a report of each duplicate that is dropped. Never let it be an input queue.",
-};
 
 /// The configuration of the aggregator.
 #[derive(Clone, Debug)]
@@ -309,16 +300,29 @@ impl Config {
         let overflow_bucket = reader.text_with(&OVERFLOW_BUCKET, overflow_bucket_name);
         let bodies = reader.text_with(&BODIES, bodies_in_buckets);
         let in_chunks = bodies.as_ref().is_some_and(Bodies::in_chunks);
+        let is_log = bodies.as_ref().is_some_and(Bodies::is_log);
         reader.rule(
             "`BODIES` other than `items` needs `QUARANTINE_SQS_URL`: an unrepaired batch goes there after 10 days.",
-            (in_chunks && quarantine_url.is_none()).then(|| {
-                format!("`{QUARANTINE_SQS_URL}`: not set: expected the URL of a queue, because `{BODIES}` keeps bodies in chunks")
+            ((in_chunks || is_log) && quarantine_url.is_none()).then(|| {
+                format!("`{QUARANTINE_SQS_URL}`: not set: expected the URL of a queue, because `{BODIES}` is not `items`")
             }),
         );
         reader.rule(
             "`MAX_BATCH_SIZE` is at most 100,000 if `BODIES` is not `items`.",
-            (in_chunks && items_max > CHUNK_BATCH_ITEMS_MAX).then(|| {
-                format!("`MAX_BATCH_SIZE`: too large for bodies in chunks: got {items_max}, expected at most {CHUNK_BATCH_ITEMS_MAX}")
+            ((in_chunks || is_log) && items_max > CHUNK_BATCH_ITEMS_MAX).then(|| {
+                format!("`MAX_BATCH_SIZE`: too large: got {items_max}, expected at most {CHUNK_BATCH_ITEMS_MAX}, because `{BODIES}` is not `items`")
+            }),
+        );
+        reader.rule(
+            "`ON_DUPLICATE` is `drop` if `BODIES` is in the log: a message is acknowledged before it is known to be a duplicate.",
+            (is_log && rule == DuplicateRule::Requeue).then(|| {
+                format!("`{ON_DUPLICATE}`: not with the log: got `requeue`, expected `drop`, or another `{BODIES}`")
+            }),
+        );
+        reader.rule(
+            "`QUOTA` is not set if `BODIES` is in the log, which does not count events yet.",
+            (is_log && quota.is_some()).then(|| {
+                format!("`QUOTA`: not with the log: expected none, or another `{BODIES}`")
             }),
         );
         let place = bodies.as_ref().and_then(Bodies::s3);
@@ -386,14 +390,12 @@ impl Config {
 /// Returns a value of `BODIES`. If it is in S3, the bucket has a name that a bucket can have.
 fn bodies_in_buckets(text: &str) -> Result<Bodies, String> {
     let bodies: Bodies = text.parse().map_err(|error: NotBodies| error.to_string())?;
-    match &bodies {
-        Bodies::S3(S3Prefix { bucket, .. }) if bucket_name(bucket).is_none() => {
+    match bodies.s3() {
+        Some(S3Prefix { bucket, .. }) if bucket_name(bucket).is_none() => {
             Err(format!("expected, as the bucket, {BUCKET_NAME}"))
         }
-        Bodies::S3(_) => in_full_build(bodies),
-        // `Intake` could write to the log, but no deployment may choose it yet.
-        Bodies::Log(_) => Err(NotBodies.to_string()),
-        Bodies::Items | Bodies::Table => Ok(bodies),
+        Some(_) => in_full_build(bodies),
+        None => Ok(bodies),
     }
 }
 

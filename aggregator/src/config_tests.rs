@@ -40,9 +40,36 @@ fn a_place_of_chunks_names_a_bucket_that_can_exist() {
         );
         assert!(text.contains(&words), "{text}");
     }
-    assert!(problems("chunks").contains("got `chunks`: expected `items`, `table` or"));
-    for right in ["s3://bodies/chunks", "s3://bodies", "table", "items"] {
+    assert!(problems("chunks").contains("got `chunks`: expected `items`, `table`,"));
+    let of_log = ["log:table", "log:s3://bodies/chunks"];
+    for right in ["s3://bodies/chunks", "s3://bodies", "table", "items"]
+        .iter()
+        .chain(&of_log)
+    {
         assert!(!problems(right).contains("wrong value"), "{right}");
+    }
+    for wrong in ["log:", "log:items", "log:s3://b"] {
+        assert!(problems(wrong).contains("wrong value"), "{wrong}");
+    }
+}
+
+#[test]
+fn the_log_needs_a_quarantine_and_takes_neither_requeue_nor_quotas() {
+    let error = read(&[
+        ("BODIES", "log:table"),
+        ("MAX_BATCH_SIZE", "100001"),
+        ("ON_DUPLICATE", "requeue"),
+        ("QUOTA", "key"),
+        ("QUOTA_MAX", "5"),
+    ]);
+    let text = error.unwrap_err().to_string();
+    for words in [
+        "`QUARANTINE_SQS_URL`: not set",
+        "`MAX_BATCH_SIZE`: too large: got 100001",
+        "`ON_DUPLICATE`: not with the log: got `requeue`",
+        "`QUOTA`: not with the log",
+    ] {
+        assert!(text.contains(words), "{words}: {text}");
     }
 }
 

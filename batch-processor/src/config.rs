@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use protocol::limits::{PARTS_MAX, SQS_DELAY_MAX};
 use shared::config::{
-    BatchBytes, COMPLETION, Common, Completion, ConfigError, Declarations, Number,
-    QUARANTINE_SQS_URL, Reader, Settings, TABLE_NAME, Text, Unset, Variable, completion, queue_url,
-    table_name,
+    BatchBytes, COMPLETION, Common, Completion, ConfigError, DUPLICATES_SQS_URL, Declarations,
+    Number, QUARANTINE_SQS_URL, Reader, Settings, TABLE_NAME, Text, Unset, Variable, completion,
+    queue_url, table_name,
 };
 use shared::delivery_hours::DeliveryHours;
 use sinks::SinkConfig;
@@ -70,6 +70,8 @@ pub struct Config {
     pub parts_max: usize,
     /// `QUARANTINE_SQS_URL`: the queue for events that are set aside.
     pub quarantine_url: Option<String>,
+    /// `DUPLICATES_SQS_URL`: the queue for reports of duplicates that a batch of the log has.
+    pub duplicates_url: Option<String>,
     /// `DELIVERY_HOURS`: the hours of the week in which parts go to the sink.
     pub delivery_hours: Option<DeliveryHours>,
     /// `DELIVERY_MAX_PER_SECOND`: how many events go to the sink in a second.
@@ -114,6 +116,7 @@ impl Config {
             ..
         } = BatchBytes::read(reader);
         let quarantine_url = reader.text(&QUARANTINE_SQS_URL, queue_url);
+        let duplicates_url = reader.text(&DUPLICATES_SQS_URL, queue_url);
         let delivery_hours = reader.text_with(&DELIVERY_HOURS, str::parse);
         let events_per_second = reader.number(&DELIVERY_MAX_PER_SECOND);
         let completion = reader.text_with(&COMPLETION, completion);
@@ -134,6 +137,7 @@ impl Config {
             batch_items_max,
             parts_max: PARTS_MAX,
             quarantine_url,
+            duplicates_url,
             delivery_hours,
             events_per_second: (events_per_second > 0).then_some(events_per_second),
             completion,

@@ -11,7 +11,7 @@ use protocol::limits::{
 };
 use protocol::log::{
     Begin, Decided, ENTRY_BYTES, Entry, IdHash, IndexSecret, Input, Line, Manifest, Matches, Owner,
-    RunHeader, RunList, RunRef, begin, merge, mergeable, object_hash, resolve,
+    RunHeader, RunList, RunRef, begin, crowded, merge, mergeable, object_hash, resolve,
 };
 use protocol::retry::RetryPolicy;
 use protocol::seqs::SeqSet;
@@ -237,7 +237,10 @@ impl LogIndex {
         };
         let object = ObjectId::RunList(list);
         let bytes = self.object(&manifest.bodies, object, budget).await?;
-        decode_list(&bytes).map_err(|error| damaged(object, &error))
+        let list = decode_list(&bytes).map_err(|error| damaged(object, &error))?;
+        let listed: BTreeSet<Uuid> = list.runs.iter().map(|run| run.run).collect();
+        self.kept().runs.retain(|run, _| listed.contains(run));
+        Ok(list)
     }
 
     async fn run(&self, run: &RunRef, budget: &Budget<'_>) -> Result<Arc<Run>, HandOverError> {
@@ -251,13 +254,9 @@ impl LogIndex {
         let (header, entries) = decoded.map_err(|error| damaged(object, &error))?;
         let read = Arc::new(Run { header, entries });
         let mut kept = self.kept();
-        kept.runs.insert(run.run, read.clone());
-        let bytes = |runs: &BTreeMap<Uuid, Arc<Run>>| {
-            let entries: usize = runs.values().map(|run| run.entries.len()).sum();
-            entries * ENTRY_BYTES
-        };
-        while bytes(&kept.runs) > RUNS_KEPT_BYTES_MAX {
-            kept.runs.pop_first();
+        let entries: usize = kept.runs.values().map(|run| run.entries.len()).sum();
+        if (entries + read.entries.len()) * ENTRY_BYTES <= RUNS_KEPT_BYTES_MAX {
+            kept.runs.insert(run.run, read.clone());
         }
         Ok(read)
     }
@@ -341,17 +340,21 @@ impl LogIndex {
     ) -> Result<(), HandOverError> {
         let (manifest, _) = self.manifest(bodies, budget).await?;
         let list = self.list(&manifest.value, Timestamp::EPOCH, budget).await?;
-        let Some(candidates) = mergeable(&list, |_| true) else {
+        let crowded = crowded(&list);
+        // Another batch has its turn, and would be refused.
+        let waits = manifest
+            .value
+            .turn
+            .is_some_and(|turn| budget.clock.now() < turn.until);
+        if crowded.is_empty() || waits {
             return Ok(());
-        };
+        }
         // After the manifest, as for lines.
-        let batches = candidates.iter().filter_map(|run| run.batch).collect();
-        let owners = self.owners(batches, budget).await?;
-        let is_complete = |batch| {
-            let owner = owners.get(&batch);
-            owner.is_some_and(|owner| owner.completed_at.is_some())
-        };
-        let Some(inputs) = mergeable(&list, is_complete) else {
+        let runs = crowded.iter().flatten();
+        let owners = self.owners(runs.filter_map(|run| run.batch).collect(), budget);
+        let owners = owners.await?;
+        let record_of = |batch| owners.get(&batch).map(|owner| &**owner);
+        let Some(inputs) = crowded.iter().find_map(|runs| mergeable(runs, record_of)) else {
             return Ok(());
         };
         let mut runs = Vec::with_capacity(inputs.len());
@@ -360,7 +363,6 @@ impl LogIndex {
         }
         let entries = runs.iter().map(|run| (&*run.header.owners, &*run.entries));
         let entries: Vec<Input<'_>> = entries.collect();
-        let record_of = |batch| owners.get(&batch).map(|owner| &**owner);
         let past = budget.clock.now().saturating_sub(DECIDED_WITHIN);
         let merged = merge(&entries, record_of, past).map_err(|owner| {
             HandOverError::Permanent(format!("index: merge: a run has no owner {owner}"))

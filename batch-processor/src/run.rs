@@ -6,8 +6,8 @@ use aws_lambda_events::event::sqs::SqsMessage;
 use lambda_runtime::{Diagnostic, LambdaEvent, service_fn};
 use protocol::time::Timestamp;
 use shared::aws::{
-    Sdk, TracedInvocation, TracedMessages, Traces, aws_notice_target, aws_ports, open_settings,
-    started,
+    Sdk, TracedInvocation, TracedMessages, Traces, aws_duplicates_queue, aws_notice_target,
+    aws_ports, open_settings, started,
 };
 use shared::config::{
     ConfigError, Settings, UnknownVariable, names_in_environment, unknown_variables,
@@ -110,6 +110,9 @@ fn sdk(config: &Config) -> Sdk {
 async fn serve<S: Sink>(config: Config, sdk: &Sdk, sink: S) -> Result<(), lambda_runtime::Error> {
     let quarantine_url = config.quarantine_url.as_deref();
     let mut ports = aws_ports(sdk, &config.common, &config.index, quarantine_url);
+    let duplicates_url = config.duplicates_url.as_deref();
+    ports.duplicates_queue =
+        duplicates_url.map(|url| aws_duplicates_queue(sdk, &config.common, url));
     ports.notice_target = aws_notice_target(sdk, &config.common, config.completion.as_ref());
     let handler = Arc::new(Handler::new(config, ports, Arc::new(sink)));
     let traces = Arc::new(Traces::from_env(sdk));

@@ -35,8 +35,8 @@ def value_of(world, name):
     """Returns the value that a variable must have in a world."""
     if name in RESOURCES:
         return RESOURCES[name]
-    if name == "BODIES" and world.parameter("Bodies") == "s3":
-        return f"s3://<ChunkBucket>/{PREFIX}".rstrip("/")
+    if name == "BODIES" and world.parameter("Bodies") in ("s3", "log:s3"):
+        return f"{world.parameter('Bodies')}://<ChunkBucket>/{PREFIX}".rstrip("/")
     if name == "SINK_SECRET":
         arn = world.parameter("SinkSecretArn")
         return f"{arn.split(':')[2]}:{arn}" if arn else ""
@@ -125,8 +125,10 @@ def bounds(parameters, known):
             yield f"{pascal(name)}: wrong default: got {spec.get('Default')}, expected the code's {variable.default}"
         if name in ALWAYS_SET and set(spec.get("AllowedValues", [])) != variable.words:
             yield f"{pascal(name)}: wrong words: got {sorted(spec.get('AllowedValues', []))}, expected the code's {sorted(variable.words or [])}"
-    for word in set(parameters["Bodies"]["AllowedValues"]) - {"", "s3"}:
-        if f"`{word}`" not in known["BODIES"].allowed:
+    for word in set(parameters["Bodies"]["AllowedValues"]) - {""}:
+        # The template adds its bucket to a word that ends in `s3`.
+        value = f"{word}://BUCKET/PREFIX" if word.endswith("s3") else word
+        if f"`{value}`" not in known["BODIES"].allowed:
             yield f"Bodies: wrong word: got {word}, expected one of the code: {known['BODIES'].allowed}"
     # Who deploys must say where batches go, and what an event is. Every other parameter has a default, so that
     # `sam deploy --guided` can be answered with Enter; one with NoEcho would be asked for again and again.
@@ -176,6 +178,7 @@ def self_test(text):
         "with another default": (row("ON_DUPLICATE"), row("ON_DUPLICATE").replace("| `drop` |", "| `requeue` |")),
         "with another word": ("`drop` or `requeue` |", "`drop` or `wait` |"),
         "with another word of bodies": (row("BODIES"), row("BODIES").replace("`table`", "`chunks`")),
+        "with another word of the log": (row("BODIES"), row("BODIES").replace("`log:s3://", "`log:s4://")),
         "for another sink": ("or of a state machine, or `log:`", "or of a topic, `ftp://x`, or `log:`"),
     }
     for name, (old, new) in changes.items():

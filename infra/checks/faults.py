@@ -69,8 +69,8 @@ FAULTS = [
     ("a word that the code does not know", [("AllowedValues: [drop, requeue]", "AllowedValues: [drop, requeue, wait]")]),
     ("a sink with a wildcard", [("(/[A-Za-z0-9!_.=-]+){0,6}", "(/[^/]+){0,6}")]),
     ("a missing grant", [("Action: [dynamodb:BatchGetItem, dynamodb:PutItem, dynamodb:PartiQLInsert]", "Action: [dynamodb:BatchGetItem, dynamodb:PartiQLInsert]")]),
-    ("a surplus grant", [("Action: [dynamodb:GetItem, dynamodb:UpdateItem]", "Action: [dynamodb:GetItem, dynamodb:UpdateItem, dynamodb:DeleteItem]")]),
-    ("a grant on every table", [("                Action: [dynamodb:GetItem, dynamodb:UpdateItem]\n                Resource: !GetAtt BatchTable.Arn", "                Action: [dynamodb:GetItem, dynamodb:UpdateItem]\n                Resource: \"*\"")]),
+    ("a surplus grant", [("Action: [dynamodb:BatchGetItem, dynamodb:PartiQLUpdate, dynamodb:UpdateItem]", "Action: [dynamodb:BatchGetItem, dynamodb:PartiQLUpdate, dynamodb:UpdateItem, dynamodb:DeleteItem]")]),
+    ("a grant on every table", [("                Action: [dynamodb:BatchGetItem, dynamodb:PartiQLUpdate, dynamodb:UpdateItem]\n                Resource: !GetAtt LockTable.Arn", "                Action: [dynamodb:BatchGetItem, dynamodb:PartiQLUpdate, dynamodb:UpdateItem]\n                Resource: \"*\"")]),
     ("the grant of a sink that is not chosen", [("  SinkIsFunction: !Equals [!Select [2, !Split [\":\", !Sub \"${Sink}::\"]], lambda]", "  SinkIsFunction: !Not [!Equals [!Ref Sink, \"log:\"]]")]),
     ("every secret may be read", [("                  Action: secretsmanager:GetSecretValue\n                  Resource: !Ref SinkSecretArn", "                  Action: secretsmanager:GetSecretValue\n                  Resource: \"*\"")]),
     ("a secret that the function may not read", [("              - !If\n                - SecretIsParameter\n", "              - !If\n                - SecretIsInSecretsManager\n")]),
@@ -141,12 +141,12 @@ FAULTS = [
     ("a bucket without encryption", [("      BucketEncryption:\n        ServerSideEncryptionConfiguration:\n          - !If\n            - HasKey\n            # With a bucket key, S3 calls KMS once in a while, and not for every chunk.\n            - ServerSideEncryptionByDefault: { SSEAlgorithm: aws:kms, KMSMasterKeyID: !Ref KmsKeyArn }\n              BucketKeyEnabled: true\n            - ServerSideEncryptionByDefault: { SSEAlgorithm: AES256 }\n", "")]),
     ("a bucket unencrypted with a key", [("{ SSEAlgorithm: aws:kms, KMSMasterKeyID: !Ref KmsKeyArn }", "{ SSEAlgorithm: AES256 }")]),
     ("a call of KMS for each chunk", [("              BucketKeyEnabled: true\n", "              BucketKeyEnabled: false\n")]),
-    ("chunks that nothing removes", [("      LifecycleConfiguration:\n        Rules:\n          # A batch may wait for 10 days until it is set aside, and then for an operator.\n          - { Status: Enabled, Prefix: chunks/, ExpirationInDays: 30 }\n", "")]),
-    ("chunks for 29 days", [("ExpirationInDays: 30 }", "ExpirationInDays: 29 }")]),
+    ("chunks that nothing removes", [("      LifecycleConfiguration:\n        Rules:\n          # A batch may wait for 10 days until it is set aside, and then for an operator. Later batches need what the log remembers for\n          # 40 days.\n          - { Status: Enabled, Prefix: chunks/, ExpirationInDays: 40 }\n", "")]),
+    ("chunks for 39 days", [("ExpirationInDays: 40 }", "ExpirationInDays: 39 }")]),
     ("a lifecycle of other objects", [("Prefix: chunks/, ExpirationInDays", "Prefix: bodies/, ExpirationInDays")]),
     ("a lifecycle that is switched off", [("{ Status: Enabled, Prefix: chunks/", "{ Status: Disabled, Prefix: chunks/")]),
-    ("a second lifecycle, which is shorter", [("          - { Status: Enabled, Prefix: chunks/, ExpirationInDays: 30 }\n", "          - { Status: Enabled, Prefix: chunks/, ExpirationInDays: 30 }\n          - { Status: Enabled, ExpirationInDays: 7 }\n")]),
-    ("chunks are moved to an archive", [(", ExpirationInDays: 30 }", ", ExpirationInDays: 30, Transitions: [{ StorageClass: GLACIER, TransitionInDays: 1 }] }")]),
+    ("a second lifecycle, which is shorter", [("          - { Status: Enabled, Prefix: chunks/, ExpirationInDays: 40 }\n", "          - { Status: Enabled, Prefix: chunks/, ExpirationInDays: 40 }\n          - { Status: Enabled, ExpirationInDays: 7 }\n")]),
+    ("chunks are moved to an archive", [(", ExpirationInDays: 40 }", ", ExpirationInDays: 40, Transitions: [{ StorageClass: GLACIER, TransitionInDays: 1 }] }")]),
     ("former versions of chunks are kept for ever", [("      PublicAccessBlockConfiguration:\n", "      VersioningConfiguration: { Status: Enabled }\n      PublicAccessBlockConfiguration:\n")]),
     ("a bucket that takes requests without TLS", [("  ChunkBucketPolicy:\n    Type: AWS::S3::BucketPolicy\n    Properties:\n      Bucket: !Ref ChunkBucket\n      PolicyDocument:\n        Version: \"2012-10-17\"\n        Statement:\n          - Effect: Deny\n            Action: s3:*\n            Principal: { AWS: \"*\" }\n            Resource: [!GetAtt ChunkBucket.Arn, !Sub \"${ChunkBucket.Arn}/*\"]\n            Condition: { Bool: { \"aws:SecureTransport\": \"false\" } }\n\n", "")]),
     ("a bucket that everybody may use", [("          - Effect: Deny\n            Action: s3:*\n", "          - Effect: Allow\n            Action: s3:*\n")]),
@@ -154,7 +154,8 @@ FAULTS = [
     ("a bucket only for bodies in it", [("    Type: AWS::S3::Bucket\n", "    Type: AWS::S3::Bucket\n    Condition: BodiesAreInBucket\n")]),
     ("the aggregator may write beside the chunks", [("                Action: s3:PutObject\n                Resource: !Sub ${ChunkBucket.Arn}/chunks/*\n", "                Action: s3:PutObject\n                Resource: !Sub ${ChunkBucket.Arn}/*\n")]),
     ("the aggregator may remove chunks", [("                Action: s3:PutObject\n                Resource: !Sub ${ChunkBucket.Arn}/chunks/*\n", "                Action: [s3:PutObject, s3:DeleteObject]\n                Resource: !Sub ${ChunkBucket.Arn}/chunks/*\n")]),
-    ("the batch processor may write chunks", [("                Action: s3:GetObject\n                Resource: !Sub ${ChunkBucket.Arn}/chunks/*\n", "                Action: [s3:GetObject, s3:PutObject]\n                Resource: !Sub ${ChunkBucket.Arn}/chunks/*\n")]),
+    ("the batch processor may write beside the chunks", [("              - Sid: StoreRuns\n                Effect: Allow\n                Action: s3:PutObject\n                Resource: !Sub ${ChunkBucket.Arn}/chunks/*\n", "              - Sid: StoreRuns\n                Effect: Allow\n                Action: s3:PutObject\n                Resource: !Sub ${ChunkBucket.Arn}/*\n")]),
+    ("the batch processor may not store runs", [("              - Sid: StoreRuns\n                Effect: Allow\n                Action: s3:PutObject\n                Resource: !Sub ${ChunkBucket.Arn}/chunks/*\n", "")]),
     ("the batch processor may remove chunks", [("                Action: s3:GetObject\n                Resource: !Sub ${ChunkBucket.Arn}/chunks/*\n", "                Action: [s3:GetObject, s3:DeleteObject]\n                Resource: !Sub ${ChunkBucket.Arn}/chunks/*\n")]),
     ("S3 returns 403 for a lost chunk", [("              - Sid: MissChunks\n                Effect: Allow\n                Action: s3:ListBucket\n                Resource: !GetAtt ChunkBucket.Arn\n                Condition: { StringLike: { s3:prefix: chunks/* } }\n", "")]),
     ("the whole bucket of chunks can be listed", [("                Condition: { StringLike: { s3:prefix: chunks/* } }\n", "")]),
@@ -162,9 +163,11 @@ FAULTS = [
     ("batch records and chunks without TTL", [("          Projection: { ProjectionType: INCLUDE, NonKeyAttributes: [source] }\n      TimeToLiveSpecification: { AttributeName: expiresAt, Enabled: true }\n", "          Projection: { ProjectionType: INCLUDE, NonKeyAttributes: [source] }\n      TimeToLiveSpecification: { AttributeName: expiresAt, Enabled: false }\n")]),
     ("another TTL attribute of batch records and chunks", [("          Projection: { ProjectionType: INCLUDE, NonKeyAttributes: [source] }\n      TimeToLiveSpecification: { AttributeName: expiresAt, Enabled: true }\n", "          Projection: { ProjectionType: INCLUDE, NonKeyAttributes: [source] }\n      TimeToLiveSpecification: { AttributeName: ttl, Enabled: true }\n")]),
     ("an aggregator without the quarantine's URL", [("          QUARANTINE_SQS_URL: !Ref QuarantineQueue\n          CONFIG: !Ref Config\n          EVENT_ID", "          CONFIG: !Ref Config\n          EVENT_ID")]),
-    ("BODIES is not set", [("          BODIES: !If [BodiesAreInBucket, !Sub \"s3://${ChunkBucket}/chunks\", !Ref Bodies]\n", "")]),
-    ("BODIES names no bucket", [("!If [BodiesAreInBucket, !Sub \"s3://${ChunkBucket}/chunks\", !Ref Bodies]", "!Ref Bodies")]),
-    ("BODIES names a prefix without a lifecycle", [("!Sub \"s3://${ChunkBucket}/chunks\"", "!Sub \"s3://${ChunkBucket}/bodies\"")]),
+    ("BODIES is not set", [("          BODIES: !If\n            - BodiesAreInBucket\n            - !Sub s3://${ChunkBucket}/chunks\n            - !If [LogIsInBucket, !Sub \"log:s3://${ChunkBucket}/chunks\", !Ref Bodies]\n", "")]),
+    ("BODIES names no bucket", [("          BODIES: !If\n            - BodiesAreInBucket\n            - !Sub s3://${ChunkBucket}/chunks\n            - !If [LogIsInBucket, !Sub \"log:s3://${ChunkBucket}/chunks\", !Ref Bodies]\n", "          BODIES: !If [LogIsInBucket, !Sub \"log:s3://${ChunkBucket}/chunks\", !Ref Bodies]\n")]),
+    ("BODIES names a prefix without a lifecycle", [("!Sub s3://${ChunkBucket}/chunks\n", "!Sub s3://${ChunkBucket}/bodies\n")]),
+    ("BODIES names no bucket of the log", [("!If [LogIsInBucket, !Sub \"log:s3://${ChunkBucket}/chunks\", !Ref Bodies]", "!Ref Bodies")]),
+    ("a place of bodies that the code does not know", [("s3, \"log:table\", \"log:s3\"]", "s3, \"log:table\", \"log:s3\", log]")]),
     # Parameters.
     ("a sink by default", [("  Sink:\n    Type: String\n", "  Sink:\n    Type: String\n    Default: \"log:\"\n")]),
     ("a parameter that Enter does not answer", [("  AlarmTopicArn:\n    Type: String\n    Default: \"\"\n", "  AlarmTopicArn:\n    Type: String\n")]),
@@ -296,7 +299,7 @@ def catch(fault, everybody):
 # The same faults in the CDK construct only, as texts of its built JavaScript; and the sets of parameters that show them.
 CDK_WORLDS = ("Requeue", "X86", "Version", "Postgres", "ConfigObject", "Many")
 # The same for other faults, because each set of parameters takes a second or two.
-CDK_OTHER_WORLDS = ("Default", "Key", "Provisioned", "AtMost", "NetworkBounded", "ConfigParameter")
+CDK_OTHER_WORLDS = ("Default", "Key", "Log", "Provisioned", "AtMost", "NetworkBounded", "ConfigParameter")
 CDK_FAULTS = [
     ("the default is not the cheaper architecture", "aggregator", "?? lambda.Architecture.ARM_64", "?? lambda.Architecture.X86_64"),
     ("the aggregator starts with other concurrency", "aggregator", "aggregatorConcurrency ?? 4", "aggregatorConcurrency ?? 50"),
@@ -331,24 +334,26 @@ CDK_FAULTS = [
     ("a failed sweep may not be reported", "aggregator", "(0, grants_1.grant)('ReportFailedSweeps', ['sqs:SendMessage'], this.sweepDeadLetterQueue.queueArn),", ""),
 ]
 CDK_OTHER_FAULTS = [
-    ("chunks are deleted with the stack", "aggregator", "expiration: aws_cdk_lib_1.Duration.days(30) }],\n            removalPolicy: aws_cdk_lib_1.RemovalPolicy.RETAIN", "expiration: aws_cdk_lib_1.Duration.days(30) }],\n            removalPolicy: aws_cdk_lib_1.RemovalPolicy.DESTROY"),
+    ("chunks are deleted with the stack", "aggregator", "expiration: aws_cdk_lib_1.Duration.days(40) }],\n            removalPolicy: aws_cdk_lib_1.RemovalPolicy.RETAIN", "expiration: aws_cdk_lib_1.Duration.days(40) }],\n            removalPolicy: aws_cdk_lib_1.RemovalPolicy.DESTROY"),
     ("a bucket with a name", "aggregator", "'ChunkBucket', {", "'ChunkBucket', { bucketName: 'chunks',"),
     ("a bucket whose policy may be public", "aggregator", "BlockPublicAccess.BLOCK_ALL", "BlockPublicAccess.BLOCK_ACLS"),
     ("a bucket unencrypted with a key", "aggregator", "{ encryption: s3.BucketEncryption.KMS, encryptionKey: key, bucketKeyEnabled: true }", "{ encryption: s3.BucketEncryption.S3_MANAGED }"),
     ("a call of KMS for each chunk", "aggregator", ", bucketKeyEnabled: true", ""),
     ("a bucket that takes requests without TLS", "aggregator", "enforceSSL: true,", ""),
     ("chunks that nothing removes", "aggregator", "lifecycleRules: [", "tags: ["),
-    ("chunks for 29 days", "aggregator", "expiration: aws_cdk_lib_1.Duration.days(30)", "expiration: aws_cdk_lib_1.Duration.days(29)"),
+    ("chunks for 39 days", "aggregator", "expiration: aws_cdk_lib_1.Duration.days(40)", "expiration: aws_cdk_lib_1.Duration.days(39)"),
     ("a lifecycle of other objects", "aggregator", "prefix: `${CHUNKS}/`,", "prefix: 'bodies/',"),
     ("a lifecycle that is switched off", "aggregator", "lifecycleRules: [{", "lifecycleRules: [{ enabled: false,"),
     ("former versions of chunks are kept for ever", "aggregator", "enforceSSL: true,", "enforceSSL: true, versioned: true,"),
     ("the aggregator may write beside the chunks", "aggregator", "'StoreChunks', ['s3:PutObject'], this.chunkBucket.arnForObjects(`${CHUNKS}/*`)", "'StoreChunks', ['s3:PutObject'], this.chunkBucket.arnForObjects('*')"),
     ("the aggregator may remove chunks", "aggregator", "'StoreChunks', ['s3:PutObject']", "'StoreChunks', ['s3:PutObject', 's3:DeleteObject']"),
-    ("the batch processor may write chunks", "aggregator", "'ReadChunks', ['s3:GetObject']", "'ReadChunks', ['s3:GetObject', 's3:PutObject']"),
+    ("the batch processor may write beside the chunks", "aggregator", "'StoreRuns', ['s3:PutObject'], this.chunkBucket.arnForObjects(`${CHUNKS}/*`)", "'StoreRuns', ['s3:PutObject'], this.chunkBucket.arnForObjects('*')"),
+    ("the batch processor may remove chunks", "aggregator", "'ReadChunks', ['s3:GetObject']", "'ReadChunks', ['s3:GetObject', 's3:DeleteObject']"),
     ("S3 returns 403 for a lost chunk", "aggregator", "(0, grants_1.grant)('MissChunks', ['s3:ListBucket'], this.chunkBucket.bucketArn, { StringLike: { 's3:prefix': `${CHUNKS}/*` } }),", ""),
     ("the whole bucket of chunks can be listed", "aggregator", "this.chunkBucket.bucketArn, { StringLike: { 's3:prefix': `${CHUNKS}/*` } }", "this.chunkBucket.bucketArn"),
     ("functions that may not use the key for chunks", "aggregator", "['sqs', 'dynamodb', 's3']", "['sqs', 'dynamodb']"),
-    ("BODIES names no bucket", "choices", "return this.kind === 's3' ? own : this.kind", "return this.kind"),
+    ("BODIES names no bucket", "choices", "if (this.kind === 's3')\n            return uri;", ""),
+    ("BODIES names no bucket of the log", "choices", "return this.kind === 'log:s3' ? `log:${uri}` : this.kind", "return this.kind"),
     ("a table that can be deleted", "aggregator", "deletionProtection: true,", ""),
     ("another sink that is not checked", "aggregator", "config, SINK, SINK_SECRET]", "config, SINK_SECRET]"),
     ("an index that is not scaled", "aggregator", "`${table}/index/${BATCH_INDEX}`, 'index', 'Write'", "table, 'index', 'Write'"),
@@ -359,7 +364,7 @@ CDK_OTHER_FAULTS = [
 ]
 CDK_FAULTS += CDK_OTHER_FAULTS
 # As `ONE_A_CHECK`.
-ONE_A_CHECK_CDK = {"no concurrency for the sweep", "a single aggregator", "chunks for 29 days"}
+ONE_A_CHECK_CDK = {"no concurrency for the sweep", "a single aggregator", "chunks for 39 days"}
 
 
 def uncovered(results, few):

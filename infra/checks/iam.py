@@ -55,6 +55,7 @@ UNSEEN = {
     Call("BatchProcessor", "s3:GetObject", "SINK_PAYLOADS/*", frozenset()),
     # The test reports no duplicates: tests/e2e/duplicates.rs does.
     Call("Aggregator", "sqs:SendMessage", "DUPLICATES_SQS_URL", frozenset()),
+    Call("BatchProcessor", "sqs:SendMessage", "DUPLICATES_SQS_URL", frozenset()),
     # The test sends no notices: tests/e2e/notices.rs does.
     Call("BatchProcessor", "sqs:SendMessage", "COMPLETION", frozenset()),
     Call("BatchProcessor", "events:PutEvents", "COMPLETION", frozenset()),

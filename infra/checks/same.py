@@ -17,6 +17,7 @@ WORLDS = {
     "X86": {"Architecture": "x86_64", "MemorySize": "3008", "AlarmTopicArn": cfn.TOPIC},
     "Key": {"KmsKeyArn": cfn.KEY, "Bodies": "s3"},
     "Slow": {"BatchProcessorTimeout": "900", "Bodies": "table"},
+    "Log": {"KmsKeyArn": cfn.KEY, "Bodies": "log:s3"},
     "Many": {"AggregatorConcurrency": "9", "BatchProcessorConcurrency": "5", "ReserveConcurrency": "on"},
     "AtMost": {"LockTableCapacity": "at-most:500"},
     "Warm": {"LockTableCapacity": "warm:40000"},

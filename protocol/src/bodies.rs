@@ -61,7 +61,9 @@ pub struct S3Prefix {
 
 /// A text that is no value of `BODIES`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("expected `items`, `table` or `s3://<bucket>/<prefix>`")]
+#[error(
+    "expected `items`, `table`, `s3://<bucket>/<prefix>`, `log:table` or `log:s3://<bucket>/<prefix>`"
+)]
 pub struct NotBodies;
 
 impl Bodies {

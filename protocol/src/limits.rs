@@ -215,7 +215,8 @@ pub const ENTRY_RETENTION: Duration = Duration::from_secs(BATCH_LIFE_MAX.as_secs
 /// How long after its opening a batch gets holes. An empty slot of an older one had a load, which is lost.
 pub const HOLES_UNTIL: Duration = Duration::from_secs(20 * 24 * 3_600);
 /// How long after a line was stored it is decided, unless the batch-processor stands still. Entries that ended earlier may be left out.
-pub const DECIDED_WITHIN: Duration = Duration::from_secs(3 * 24 * 3_600);
+/// The longest period and window are over after two days; the rest is for a batch-processor that is repaired after a long weekend.
+pub const DECIDED_WITHIN: Duration = Duration::from_secs(5 * 24 * 3_600);
 /// How long the closer of a batch waits for writers that fill their slots.
 pub const SLOT_WAIT_MAX: Duration = Duration::from_secs(3);
 /// Slots read or put at once by an invocation.
@@ -228,12 +229,16 @@ pub const OWNERS_KEPT_MAX: usize = 1_000;
 pub const RUNS_KEPT_BYTES_MAX: usize = 48 << 20;
 /// Refused commits of a batch before it takes a turn.
 pub const COMMITS_REFUSED_MAX: u32 = 3;
-/// How long a turn to commit lasts.
-pub const COMMIT_TURN: Duration = Duration::from_secs(2);
-/// Entries from which on a run is not merged once more: 2.6 MB. So a merge needs less than 80 MB.
+/// How long a turn to commit lasts, if the batch does not commit before: longer than a batch takes to read the index and decide.
+pub const COMMIT_TURN: Duration = Duration::from_secs(20);
+/// Entries from which on a run is not merged once more: 2.6 MB.
 pub const RUN_ENTRIES_MAX: u64 = 65_536;
 /// Runs of about the same size before they are merged. A batch reads all of them.
 pub const RUNS_OF_ONE_SIZE_MAX: usize = 8;
+/// Runs of about the same size before those are merged too whose batches are not complete. When their events end is not known then.
+pub const RUNS_INCOMPLETE_MAX: usize = 64;
+/// Entries of the runs that one merge takes, so that it needs less than 100 MB.
+pub const MERGED_ENTRIES_MAX: u64 = 8 * RUN_ENTRIES_MAX;
 /// Runs in a list. A reader takes a list of as many.
 pub const RUNS_MAX: usize = 50_000;
 
@@ -276,7 +281,10 @@ const _: () = assert!(CHUNK_CLAIM_RETENTION.as_secs() > BATCH_LIFE_MAX.as_secs()
 // A line may be stored until the last entry ends, and be decided a batch life later.
 const _: () = assert!(
     LOG_RETENTION.as_secs()
-        > ENTRY_RETENTION.as_secs() + DEDUP_WINDOW_MAX.as_secs() + BATCH_LIFE_MAX.as_secs()
+        > ENTRY_RETENTION.as_secs()
+            + DEDUP_WINDOW_MAX.as_secs()
+            + DECIDED_WITHIN.as_secs()
+            + BATCH_LIFE_MAX.as_secs()
 );
 const _: () = assert!(
     CHUNK_RECORD_RETENTION.as_secs() > ENTRY_RETENTION.as_secs() + BATCH_LIFE_MAX.as_secs()

@@ -21,7 +21,9 @@ mod scope;
 mod slot;
 
 pub use entry::{ENTRY_BYTES, Entry, IdHash, IndexSecret, Owner};
-pub use list::{Begin, CommitTurn, Manifest, RunHeader, RunList, RunRef, begin, mergeable};
+pub use list::{
+    Begin, CommitTurn, Manifest, RunHeader, RunList, RunRef, begin, crowded, mergeable,
+};
 pub use matching::{Match, Matches, NoOwner};
 pub use merge::{Input, Merged, merge};
 pub use resolve::{Decided, Line, LineDecision, Unresolved, resolve};

@@ -86,6 +86,16 @@ pub const QUARANTINE_SQS_URL: Variable<Text> = Variable {
     meaning: "The queue for messages that cannot be processed, and for events that an operator sets aside. Without it \
               such messages come back until the dead-letter queue takes them, and no batch can be set aside.",
 };
+/// Where reports of dropped duplicates go.
+pub const DUPLICATES_SQS_URL: Variable<Text> = Variable {
+    name: "DUPLICATES_SQS_URL",
+    key: Some("events.duplicates_queue"),
+    value: Text {
+        unset: Unset::Nothing,
+        allowed: QUEUE_URL,
+    },
+    meaning: "The queue that gets a report of each duplicate that is dropped. Never let it be an input queue.",
+};
 const DEDUP_WINDOW: Variable<Number<u64>> = Variable {
     name: "DEDUP_WINDOW",
     key: Some("events.dedup_window"),

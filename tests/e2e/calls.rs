@@ -41,6 +41,7 @@ async fn the_functions_send_exactly_the_requests_that_the_templates_are_checked_
     lines.extend(to_a_bucket("batch", "off").await);
     lines.extend(to_a_bucket("put", "on").await);
     lines.extend(for_chunks().await);
+    lines.extend(for_the_log().await);
     for kind in [SinkKind::Lambda, SinkKind::States] {
         lines.extend(to_a_called_service(kind).await);
     }
@@ -105,6 +106,17 @@ async fn to_a_bucket(write_mode: &str, seal_when_drained: &str) -> BTreeSet<Stri
     if seal_when_drained == "off" {
         set_aside(&rig).await;
     }
+    ended(&rig).await
+}
+
+/// Returns the requests for loads and runs that are too large for the batch table.
+async fn for_the_log() -> BTreeSet<String> {
+    let rig = Setup::new().bodies(BodiesKind::LogS3).start().await;
+    // A run of 40 bytes an event.
+    for number in 0..500 {
+        rig.send(body(&format!("e{number}")));
+    }
+    rig.until_drained().await;
     ended(&rig).await
 }
 
@@ -229,6 +241,7 @@ fn line(rig: &Rig, action: &Action) -> String {
 fn named_by_variable(rig: &Rig, resource: &str) -> Option<String> {
     RESOURCE_VARIABLES.iter().find_map(|name| {
         let value = rig.stack.variable(name)?;
+        let value = value.strip_prefix("log:").unwrap_or(value);
         let value = value.strip_prefix("s3://").unwrap_or(value);
         let below = resource.strip_prefix(value).filter(|_| !value.is_empty())?;
         Some(format!("{name}{below}"))

@@ -24,7 +24,7 @@ impl Rig {
     pub async fn batches_by_bodies(&self) -> BTreeMap<String, usize> {
         let mut batches = BTreeMap::new();
         for item in self.batch_items().await {
-            if text(&item, "batchId").contains('/') {
+            if text(&item, "batchId").contains(['/', '#']) {
                 continue;
             }
             let bodies = match text(&item, "bodies") {
@@ -58,8 +58,10 @@ impl Rig {
         let in_table = self.chunks_in_table().await;
         match bodies {
             BodiesKind::Items => assert!(in_table.is_empty(), "{in_table:?}"),
-            BodiesKind::Table => assert!(!in_table.is_empty(), "no chunks"),
-            BodiesKind::S3 => assert!(!self.chunks_in_bucket().await.is_empty(), "no chunks"),
+            BodiesKind::Table | BodiesKind::LogTable => assert!(!in_table.is_empty(), "no chunks"),
+            BodiesKind::S3 | BodiesKind::LogS3 => {
+                assert!(!self.chunks_in_bucket().await.is_empty(), "no chunks");
+            }
         }
     }
 }

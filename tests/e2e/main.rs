@@ -35,6 +35,7 @@ mod interrupts;
 mod kills;
 mod layouts;
 mod loadgen_burst;
+mod log;
 mod log_lines;
 mod metric_lines;
 mod notices;

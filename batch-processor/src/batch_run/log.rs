@@ -241,8 +241,17 @@ impl BatchRun<'_> {
                 Unsent::Refused(error) => Some(format!("reports: queue of {what}: {error}")),
                 Unsent::OutOfTime => None,
             });
-            if let Some(error) = refused {
-                return Err(self.batch.fail(error).await);
+            match refused {
+                Some(error) if self.batch.record().quarantine.is_none() => {
+                    return Err(self.batch.fail(error).await);
+                }
+                // The events that won must not wait for that.
+                Some(error) => {
+                    let items_count = unsent.len();
+                    error!(batch_id = %self.id(), error, items_count, "reports are lost");
+                    continue;
+                }
+                None => {}
             }
             if !unsent.is_empty() {
                 let count = unsent.len();

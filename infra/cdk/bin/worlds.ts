@@ -73,12 +73,17 @@ function capacityOf({ LockTableCapacity }: Library, text: string) {
   return kind === 'provisioned' ? LockTableCapacity.provisioned({ min: min!, max: max! }) : LockTableCapacity.onDemand();
 }
 
+function bodiesOf({ Bodies }: Library, value: string) {
+  if (value === 'log:table') return Bodies.logTable();
+  return value === 'log:s3' ? Bodies.logS3() : Bodies[value as 'items' | 'table' | 's3']();
+}
+
 /** How each parameter of the template is written in CDK. `Sink` and `SinkSecretArn` are one prop; `PolicyArns` is none: see `service`. */
 const PROPS: Record<string, (props: Writable<Props>, value: string, stack: Stack, library: Library) => void> = {
   EventId: (props, value) => (props.eventId = value),
   Config: (props, value) => (props.config = value),
   OnDuplicate: (props, value, _, { OnDuplicate }) => (props.onDuplicate = value === 'requeue' ? OnDuplicate.REQUEUE : OnDuplicate.DROP),
-  Bodies: (props, value, _, { Bodies }) => (props.bodies = Bodies[value as 'items' | 'table' | 's3']()),
+  Bodies: (props, value, _, library) => (props.bodies = bodiesOf(library, value)),
   SecretsLayerArn: (props, value, stack) => (props.secretsLayer = lambda.LayerVersion.fromLayerVersionArn(stack, 'Layer', value)),
   KmsKeyArn: (props, value, stack) => (props.encryptionKey = kms.Key.fromKeyArn(stack, 'Key', value)),
   AlarmTopicArn: (props, value, stack) => (props.alarmTopic = sns.Topic.fromTopicArn(stack, 'Topic', value)),

@@ -128,7 +128,7 @@ export class UniqueEventBatchAggregator extends Construct {
   public readonly lockTable: dynamodb.Table;
   /** The table of batches. It keeps complete ones for 14 days; batches of chunks for 16 days and `DEDUP_WINDOW`. */
   public readonly batchTable: dynamodb.Table;
-  /** The bucket of chunks, which keeps each for 30 days. */
+  /** The bucket of chunks, which keeps each for 40 days. */
   public readonly chunkBucket: s3.Bucket;
   /** The function that claims events. */
   public readonly aggregator: lambda.Function;
@@ -309,8 +309,9 @@ export class UniqueEventBatchAggregator extends Construct {
         : { encryption: s3.BucketEncryption.S3_MANAGED }),
       blockPublicAccess: s3.BlockPublicAccess.BLOCK_ALL,
       enforceSSL: true,
-      // A batch may wait for 10 days until it is set aside, and then for an operator.
-      lifecycleRules: [{ prefix: `${CHUNKS}/`, expiration: Duration.days(30) }],
+      // A batch may wait for 10 days until it is set aside, and then for an operator. Later batches need what the log remembers for
+      // 40 days.
+      lifecycleRules: [{ prefix: `${CHUNKS}/`, expiration: Duration.days(40) }],
       removalPolicy: RemovalPolicy.RETAIN,
     });
   }
@@ -465,7 +466,7 @@ export class UniqueEventBatchAggregator extends Construct {
   }
 
   private variablesOfBatchProcessor(): Record<string, string> {
-    const { completion, payloads, rejects, sink } = this.props;
+    const { completion, duplicatesQueue, payloads, rejects, sink } = this.props;
     return {
       ...this.resourceVariables(),
       DDB_BATCH_INDEX: BATCH_INDEX,
@@ -474,6 +475,8 @@ export class UniqueEventBatchAggregator extends Construct {
       ...(rejects && { SINK_REJECTS: uriOf(rejects) }),
       ...(payloads && { SINK_PAYLOADS: uriOf(payloads) }),
       ...(completion && { COMPLETION: completion.target }),
+      // In the log, duplicates are found when a batch is closed.
+      ...(duplicatesQueue && { DUPLICATES_SQS_URL: duplicatesQueue.queueUrl }),
     };
   }
 
@@ -490,10 +493,10 @@ export class UniqueEventBatchAggregator extends Construct {
       // In each write mode some of these.
       grant('Claim', ['dynamodb:BatchGetItem', 'dynamodb:PutItem', 'dynamodb:PartiQLInsert'], this.lockTable.tableArn),
       grant('KeepBatches', ['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:UpdateItem'], this.batchTable.tableArn),
-      // The wildcard stands for the chunk, <batchId>/<seq>.
+      // The wildcard stands for the chunk, <batchId>/<seq>, or for the load of the log.
       grant('StoreChunks', ['s3:PutObject'], this.chunkBucket.arnForObjects(`${CHUNKS}/*`)),
       ...this.grantsOfBoth(logGroup),
-      ...(bodies?._grants('s3:PutObject') ?? []),
+      ...(bodies?._grantsOfAggregator() ?? []),
       ...(duplicatesQueue ? grantsToSend('ReportDuplicates', duplicatesQueue) : []),
       ...this.grantsOfOverflow('s3:PutObject'),
       // The function checks the lifecycle at a cold start, and logs an error if it removes bodies too soon.
@@ -502,7 +505,7 @@ export class UniqueEventBatchAggregator extends Construct {
   }
 
   private grantsOfBatchProcessor(logGroup: logs.LogGroup): iam.PolicyStatement[] {
-    const { bodies, completion, payloads, rejects, sink } = this.props;
+    const { bodies, completion, duplicatesQueue, payloads, rejects, sink } = this.props;
     const keep = ['s3:GetObject', 's3:PutObject'];
     return [
       grant(
@@ -516,13 +519,17 @@ export class UniqueEventBatchAggregator extends Construct {
       // A release writes a tombstone. It would delete the item only with DEDUP_WINDOW=0, which these grants exclude.
       grant('CollectAndRelease', ['dynamodb:BatchGetItem', 'dynamodb:PartiQLUpdate', 'dynamodb:UpdateItem'], this.lockTable.tableArn),
       grant('FindClaims', ['dynamodb:Query'], `${this.lockTable.tableArn}/index/${BATCH_INDEX}`),
-      grant('KeepBatches', ['dynamodb:GetItem', 'dynamodb:UpdateItem'], this.batchTable.tableArn),
+      // PutItem is for slots of the log, and for small runs.
+      grant('KeepBatches', ['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:UpdateItem'], this.batchTable.tableArn),
       grant('FindOverdueBatches', ['dynamodb:Query'], `${this.batchTable.tableArn}/index/${STATUS_INDEX}`),
       // The wildcard is as in StoreChunks. A chunk that is missing is lost, one that may not be read is not.
       grant('ReadChunks', ['s3:GetObject'], this.chunkBucket.arnForObjects(`${CHUNKS}/*`)),
       grant('MissChunks', ['s3:ListBucket'], this.chunkBucket.bucketArn, { StringLike: { 's3:prefix': `${CHUNKS}/*` } }),
+      // Runs of the log, and lists of runs. The wildcard stands for their names.
+      grant('StoreRuns', ['s3:PutObject'], this.chunkBucket.arnForObjects(`${CHUNKS}/*`)),
       ...this.grantsOfBoth(logGroup),
-      ...(bodies?._grants('s3:GetObject') ?? []),
+      ...(bodies?._grantsOfBatchProcessor() ?? []),
+      ...(duplicatesQueue ? grantsToSend('ReportDuplicates', duplicatesQueue) : []),
       ...this.grantsOfOverflow('s3:GetObject'),
       ...sink._grants(),
       ...(rejects ? grantsOfPlace('KeepRejectsInS3', 'MissRejectsInS3', keep, rejects) : []),

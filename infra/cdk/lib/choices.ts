@@ -33,11 +33,27 @@ export class Bodies {
 
   /** In chunks in another bucket, whose lifecycle must keep them for 30 days. */
   public static bucket(bucket: s3.IBucket, options: S3SinkOptions = {}): Bodies {
-    return new Bodies('place', { bucket, prefix: options.prefix });
+    return new Bodies('s3', { bucket, prefix: options.prefix });
+  }
+
+  /** In the log, in the batch table: all environments fill the same batches. A preview. */
+  public static logTable(): Bodies {
+    return new Bodies('log:table');
+  }
+
+  /** In the log, in the bucket of the service. A preview. */
+  public static logS3(): Bodies {
+    return new Bodies('log:s3');
+  }
+
+  /** In the log, in another bucket, whose lifecycle must keep objects for 40 days. A preview. */
+  public static logBucket(bucket: s3.IBucket, options: S3SinkOptions = {}): Bodies {
+    return new Bodies('log:s3', { bucket, prefix: options.prefix });
   }
 
   private constructor(
-    private readonly kind: 'items' | 'table' | 's3' | 'place',
+    private readonly kind: 'items' | 'table' | 's3' | 'log:table' | 'log:s3',
+    /** The bucket, if it is not the service's. */
     private readonly place?: Place,
   ) {}
 
@@ -46,17 +62,29 @@ export class Bodies {
    * @internal
    */
   public _variable(own: string): string {
-    if (this.place) return uriOf(this.place);
-    return this.kind === 's3' ? own : this.kind;
+    const uri = this.place ? uriOf(this.place) : own;
+    if (this.kind === 's3') return uri;
+    return this.kind === 'log:s3' ? `log:${uri}` : this.kind;
   }
 
   /**
-   * Returns the grants for a bucket that is not the service's: of the aggregator to store chunks, or of the batch processor to read them.
+   * Returns the grants of the aggregator for a bucket that is not the service's.
    * @internal
    */
-  public _grants(action: 's3:PutObject' | 's3:GetObject'): iam.PolicyStatement[] {
-    const keep = action === 's3:PutObject' ? 'StoreChunksInPlace' : 'ReadChunksInPlace';
-    return this.place ? grantsOfPlace(keep, 'MissChunksInPlace', [action], this.place) : [];
+  public _grantsOfAggregator(): iam.PolicyStatement[] {
+    return this.place ? grantsOfPlace('StoreChunksInPlace', 'MissChunksInPlace', ['s3:PutObject'], this.place) : [];
+  }
+
+  /**
+   * Returns the grants of the batch processor for a bucket that is not the service's. It stores the runs of the log there.
+   * @internal
+   */
+  public _grantsOfBatchProcessor(): iam.PolicyStatement[] {
+    if (!this.place) return [];
+    return [
+      ...grantsOfPlace('ReadChunksInPlace', 'MissChunksInPlace', ['s3:GetObject'], this.place),
+      ...(this.kind === 'log:s3' ? grantsOfPlace('StoreRunsInPlace', 'MissRunsInPlace', ['s3:PutObject'], this.place) : []),
+    ];
   }
 }
 

@@ -140,12 +140,16 @@ describe('resources of the same app', () => {
       };
     });
     expect(variables(made, 'Aggregator')).toMatchObject({ OVERFLOW_BUCKET: { Ref: 'Bucket83908E77' }, DUPLICATES_SQS_URL: { Ref: 'Queue4A7E3555' } });
-    expect(variables(made, 'BatchProcessor')).toMatchObject({ SINK: { 'Fn::GetAtt': ['LegacyFA07BB5D', 'Arn'] } });
+    expect(variables(made, 'BatchProcessor')).toMatchObject({
+      SINK: { 'Fn::GetAtt': ['LegacyFA07BB5D', 'Arn'] },
+      DUPLICATES_SQS_URL: { Ref: 'Queue4A7E3555' },
+    });
     expect(grants(made, 'batch-processor').DeliverToFunction).toMatchObject({
       Action: 'lambda:InvokeFunction',
       Resource: { 'Fn::GetAtt': ['LegacyFA07BB5D', 'Arn'] },
     });
     expect(grants(made, 'aggregator')).toHaveProperty('ReportDuplicates');
+    expect(grants(made, 'batch-processor')).toHaveProperty('ReportDuplicates');
     const secret = template((stack) => ({ sink: Sink.http('https://legacy.example', { secret: new secretsmanager.Secret(stack, 'Secret') }) }));
     expect(grants(secret, 'batch-processor').ReadSecret).toMatchObject({
       Action: 'secretsmanager:GetSecretValue',
@@ -181,10 +185,24 @@ describe('resources of the same app', () => {
     expect(processor.MissPayloadsInS3).not.toHaveProperty('Condition');
     expect(processor.KeepRejectsInS3Key).toMatchObject({ Action: ['kms:Decrypt', 'kms:GenerateDataKey'] });
     expect(processor.ReadChunksInPlace!.Action).toEqual('s3:GetObject');
+    expect(processor).not.toHaveProperty('StoreRunsInPlace');
     expect(grants(made, 'aggregator').StoreChunksInPlace!.Action).toEqual('s3:PutObject');
     expect(grants(made, 'aggregator').StoreChunksInPlaceKey!.Action).toEqual('kms:GenerateDataKey');
     const queue = template((stack) => ({ completion: Completion.queue(new sqs.Queue(stack, 'Queue')) }));
     expect(grants(queue, 'batch-processor').SendNotices).toMatchObject({ Action: 'sqs:SendMessage', Resource: { 'Fn::GetAtt': ['Queue4A7E3555', 'Arn'] } });
+  });
+
+  it('can be the bucket of the log, in which the batch processor stores runs', () => {
+    const made = template((stack) => ({
+      bodies: Bodies.logBucket(new s3.Bucket(stack, 'Bucket', { encryption: s3.BucketEncryption.KMS }), { prefix: 'log' }),
+    }));
+    expect(variables(made, 'Aggregator').BODIES).toEqual({ 'Fn::Join': ['', ['log:s3://', { Ref: 'Bucket83908E77' }, '/log']] });
+    const below = { 'Fn::Join': ['', [{ 'Fn::GetAtt': ['Bucket83908E77', 'Arn'] }, '/log/*']] };
+    expect(grants(made, 'aggregator').StoreChunksInPlace).toMatchObject({ Action: 's3:PutObject', Resource: below });
+    const processor = grants(made, 'batch-processor');
+    expect(processor.ReadChunksInPlace).toMatchObject({ Action: 's3:GetObject', Resource: below });
+    expect(processor.StoreRunsInPlace).toMatchObject({ Action: 's3:PutObject', Resource: below });
+    expect(processor.StoreRunsInPlaceKey!.Action).toEqual('kms:GenerateDataKey');
   });
 
   it('can be a network, in which other resources let the batch processor in', () => {
@@ -250,6 +268,8 @@ describe('choices', () => {
     expect(variables(made, 'Aggregator')).toMatchObject({ ON_DUPLICATE: 'requeue', EVENT_ID: 'json:id', CONFIG: '' });
     expect(JSON.stringify(variables(made, 'Aggregator').BODIES)).toContain('/chunks');
     expect(variables(template(), 'Aggregator').BODIES).toEqual('');
+    expect(variables(template({ bodies: Bodies.logTable() }), 'Aggregator').BODIES).toEqual('log:table');
+    expect(JSON.stringify(variables(template({ bodies: Bodies.logS3() }), 'Aggregator').BODIES)).toMatch(/"log:s3:\/\/".*"\/chunks"/);
     made.hasResourceProperties('AWS::SQS::Queue', { RedrivePolicy: Match.objectLike({ maxReceiveCount: 1000 }) });
   });
 

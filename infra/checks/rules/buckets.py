@@ -1,5 +1,6 @@
 """The bucket of chunks: whether it exists, and that it is private, encrypted, kept and forgets in time."""
 
+import math
 import re
 
 from rules import rule
@@ -10,12 +11,10 @@ PREFIX = "chunks/"
 
 
 def retention_days():
-    """Returns for how many days the code relies on a chunk."""
-    (text,) = re.findall(r"const CHUNK_RETENTION: Duration = Duration::from_secs\(([\d_ *]+)\);", SOURCE.read("protocol/src/limits.rs"))
-    seconds = 1
-    for factor in text.split("*"):
-        seconds *= int(factor)
-    return seconds // 86_400
+    """Returns for how many days the code relies on an object of the bucket: a chunk, or what the log has there, whichever is longer."""
+    texts = re.findall(r"const (?:CHUNK|LOG)_RETENTION: Duration = Duration::from_secs\(([\d_ *]+)\);", SOURCE.read("protocol/src/limits.rs"))
+    assert len(texts) == 2, f"limits.rs: retentions of chunks and of the log: got {texts}, expected one each"
+    return max(math.prod(int(factor) for factor in text.split("*")) for text in texts) // 86_400
 
 
 @rule

@@ -60,7 +60,7 @@ ATTEMPT_MS = 750
 
 class Chunks(Experiment):
     number = 19
-    assumption = "A chunk of 1 MB is stored and read within one attempt of 750 ms, without conflicts, and the bucket keeps it for 30 days"
+    assumption = "A chunk of 1 MB is stored and read within one attempt of 750 ms, without conflicts, and the bucket keeps it for 40 days"
     relied_on_in = "shared/src/aws/ports.rs; shared/src/aws/s3_chunk_store.rs; infra/sam/template.yaml, ChunkBucket"
     does = f"Stores and reads {PUTS:,} objects of 1 MB from Lambda; sets the lifecycle of the template's bucket and reads it back"
     needs = ("bucket", "probe")
@@ -71,7 +71,7 @@ class Chunks(Experiment):
 
     def run(self, world):
         bucket = world.need("bucket")["bucket"]
-        rule = {"ID": "chunks", "Status": "Enabled", "Filter": {"Prefix": "chunks/"}, "Expiration": {"Days": 30}}
+        rule = {"ID": "chunks", "Status": "Enabled", "Filter": {"Prefix": "chunks/"}, "Expiration": {"Days": 40}}
         s3 = world.client("s3")
         s3.put_bucket_lifecycle_configuration(Bucket=bucket, LifecycleConfiguration={"Rules": [rule]})
         kept = s3.get_bucket_lifecycle_configuration(Bucket=bucket)["Rules"]
@@ -92,9 +92,9 @@ class Chunks(Experiment):
                 ),
                 (not seen["errors"].get("ConditionalRequestConflict"), f"{text}: conflicts, although every key was stored once"),
                 (not seen["errors"], text),
-                (days == [30], f"the lifecycle was read back with {days} days, expected 30"),
+                (days == [40], f"the lifecycle was read back with {days} days, expected 40"),
             ],
-            text + "; the lifecycle was read back. That S3 removes nothing sooner takes 30 days to see",
+            text + "; the lifecycle was read back. That S3 removes nothing sooner takes 40 days to see",
         )
 
 

@@ -352,12 +352,13 @@ pub fn already_applied(record: &BatchRecord, write: &BatchWrite) -> bool {
         // Whoever sealed it sends the ticket.
         BatchWrite::SealLog { at, .. } => record.sealed_at == Some(*at),
         BatchWrite::Resolve {
+            owner,
             winners,
             resolution,
-            ..
         } => {
             let decided = record.log.as_ref().and_then(|log| log.resolution.as_ref());
-            record.claimed == *winners
+            record.leased_by(owner)
+                && record.claimed == *winners
                 && decided.is_some_and(|decided| {
                     decided.duplicates == resolution.duplicates
                         && decided.conflicts == resolution.conflicts

@@ -7,7 +7,10 @@ use super::entry::{IndexSecret, Owner};
 use crate::batch::BatchRecord;
 use crate::bodies::Bodies;
 use crate::ids::BatchId;
-use crate::limits::{COMMIT_TURN, RUN_ENTRIES_MAX, RUNS_OF_ONE_SIZE_MAX};
+use crate::limits::{
+    COMMIT_TURN, DECIDED_WITHIN, MERGED_ENTRIES_MAX, RUN_ENTRIES_MAX, RUNS_INCOMPLETE_MAX,
+    RUNS_OF_ONE_SIZE_MAX,
+};
 use crate::seqs::SeqSet;
 use crate::time::Timestamp;
 
@@ -119,9 +122,10 @@ impl Manifest {
     }
 
     /// Returns the name of the list that decides about lines of which the first was stored at `stored_at`; `None` if every entry had
-    /// ended by then.
+    /// ended long before. Not right after the last end: the batch that commits then would leave out what lines from before need.
     pub fn list_for(&self, stored_at: Timestamp) -> Option<Uuid> {
-        self.list.filter(|_| stored_at < self.ends_at)
+        self.list
+            .filter(|_| stored_at < self.ends_at + DECIDED_WITHIN)
     }
 }
 
@@ -195,19 +199,42 @@ impl RunList {
     }
 }
 
-/// Returns runs that should be merged: more than [`RUNS_OF_ONE_SIZE_MAX`] of one size, so that a batch reads few runs; `None` if no size
-/// has so many. `may_merge` says whether the record of a batch has its decisions.
-pub fn mergeable(list: &RunList, may_merge: impl Fn(BatchId) -> bool) -> Option<Vec<&RunRef>> {
-    let may_merge = |run: &&RunRef| {
-        let is_done = run.batch.is_none_or(&may_merge);
-        is_done && run.entries < RUN_ENTRIES_MAX
-    };
+/// Returns the runs of which there are more than [`RUNS_OF_ONE_SIZE_MAX`] of one size, for each such size: the first
+/// [`RUNS_INCOMPLETE_MAX`], in the order in which they came.
+pub fn crowded(list: &RunList) -> Vec<Vec<&RunRef>> {
     let size = |run: &RunRef| run.entries.checked_ilog(8).map_or(0, |size| size + 1);
-    let mut runs: Vec<&RunRef> = list.runs.iter().filter(may_merge).collect();
+    let runs = list.runs.iter().filter(|run| run.entries < RUN_ENTRIES_MAX);
+    let mut runs: Vec<&RunRef> = runs.collect();
     runs.sort_by_key(|run| size(run));
     let of_one_size = runs.chunk_by(|left, right| size(left) == size(right));
-    let mut crowded = of_one_size.filter(|runs| runs.len() > RUNS_OF_ONE_SIZE_MAX);
-    crowded.next().map(<[_]>::to_vec)
+    let crowded = of_one_size.filter(|runs| runs.len() > RUNS_OF_ONE_SIZE_MAX);
+    let first = crowded.map(|runs| &runs[..runs.len().min(RUNS_INCOMPLETE_MAX)]);
+    first.map(<[_]>::to_vec).collect()
+}
+
+/// Returns which runs of one size are merged: those of complete batches, if there are enough; if there are [`RUNS_INCOMPLETE_MAX`] runs,
+/// those of all batches whose records have the decisions. `None` if it is too early. `record_of` returns the records of their batches, read
+/// after the manifest.
+pub fn mergeable<'l, 'r>(
+    runs: &[&'l RunRef],
+    record_of: impl Fn(BatchId) -> Option<&'r BatchRecord>,
+) -> Option<Vec<&'l RunRef>> {
+    let of = |may_merge: &dyn Fn(&BatchRecord) -> bool| {
+        let is_done = |batch| record_of(batch).is_some_and(may_merge);
+        let done = runs.iter().filter(|run| run.batch.is_none_or(is_done));
+        let mut entries = 0;
+        let fit = done.take_while(|run| {
+            entries += run.entries;
+            entries <= MERGED_ENTRIES_MAX
+        });
+        fit.copied().collect::<Vec<_>>()
+    };
+    let complete = of(&|record| record.completed_at.is_some());
+    if complete.len() >= RUNS_OF_ONE_SIZE_MAX {
+        return Some(complete);
+    }
+    let resolved = of(&BatchRecord::is_resolved);
+    (runs.len() >= RUNS_INCOMPLETE_MAX && resolved.len() > 1).then_some(resolved)
 }
 
 #[cfg(test)]
@@ -295,10 +322,12 @@ mod tests {
         let manifest = of(&list(vec![run(1, 9), run(2, 0)]));
         assert_eq!((manifest.ends_at, &manifest.bodies), (at(100), &log));
         assert_eq!(manifest.secret, before.secret);
-        assert_eq!(manifest.list_for(at(99)), Some(name));
-        assert_eq!(manifest.list_for(at(100)), None);
+        let long_after = at(100) + DECIDED_WITHIN;
+        let before = long_after.saturating_sub(Duration::from_millis(1));
+        assert_eq!(manifest.list_for(before), Some(name));
+        assert_eq!(manifest.list_for(long_after), None);
         assert_eq!(of(&RunList::ended(at(300))).ends_at, at(300));
-        assert_eq!(before.list_for(at(0)), None);
+        assert_eq!(Manifest::default().list_for(at(0)), None);
         assert_eq!(RunList::ended(at(300)).left_out_until, at(300));
     }
 
@@ -349,25 +378,56 @@ mod tests {
     }
 
     #[test]
-    fn more_than_eight_runs_of_one_size_are_merged_and_only_those_of_resolved_batches() {
+    fn more_than_eight_runs_of_one_size_are_crowded() {
         let runs = |numbers: std::ops::Range<u128>, entries| numbers.map(move |n| run(n, entries));
+        let sizes = |list: &RunList| Vec::from_iter(crowded(list).iter().map(Vec::len));
         let eight = list(runs(1..9, 9).collect());
-        assert_eq!(mergeable(&eight, |_| true), None);
+        assert!(crowded(&eight).is_empty());
         // 9 and 63 entries are of one size, 64 are of another; 0 have their own.
-        let mixed = list(
-            runs(1..9, 9)
-                .chain(runs(9..10, 64))
-                .chain(runs(10..18, 0))
-                .collect(),
+        let mixed = runs(1..9, 9).chain(runs(9..10, 64)).chain(runs(10..18, 0));
+        assert!(crowded(&list(mixed.collect())).is_empty());
+        let two = runs(1..9, 9).chain(runs(9..10, 63)).chain(runs(20..30, 1));
+        assert_eq!(sizes(&list(two.collect())), [10, 9]);
+        assert_eq!(
+            sizes(&list(runs(1..100, 9).collect())),
+            [RUNS_INCOMPLETE_MAX]
         );
-        assert_eq!(mergeable(&mixed, |_| true), None);
-        let nine = list(runs(1..9, 9).chain(runs(9..10, 63)).collect());
-        assert_eq!(mergeable(&nine, |_| true).unwrap().len(), 9);
-        assert_eq!(mergeable(&nine, |id| id != batch(4)), None);
-        let mut merged = nine;
-        merged.runs.iter_mut().for_each(|run| run.batch = None);
-        assert_eq!(mergeable(&merged, |_| false).unwrap().len(), 9);
         let full = list(runs(1..20, RUN_ENTRIES_MAX).collect());
-        assert_eq!(mergeable(&full, |_| true), None);
+        assert!(crowded(&full).is_empty());
+    }
+
+    #[test]
+    fn runs_of_complete_batches_are_merged_and_of_many_those_of_decided_ones_too() {
+        let record = |number: u128, is_resolved: bool, is_complete: bool| {
+            let mut record = record();
+            record.batch_id = batch(number);
+            record.log.as_mut().unwrap().resolution = bool::then(is_resolved, Default::default);
+            record.completed_at = is_complete.then(|| Timestamp::from_ms(9));
+            record
+        };
+        let merged = |count: u128, records: &[BatchRecord], entries| {
+            let list = list((1..=count).map(|n| run(n, entries)).collect());
+            let record_of = |id| records.iter().find(|record| record.batch_id == id);
+            let runs: Vec<&RunRef> = list.runs.iter().collect();
+            mergeable(&runs, record_of).map(|runs| runs.len())
+        };
+        let complete = |count: u128| Vec::from_iter((1..=count).map(|n| record(n, true, true)));
+        let resolved = |count: u128| Vec::from_iter((1..=count).map(|n| record(n, true, false)));
+        let undecided = |count: u128| Vec::from_iter((1..=count).map(|n| record(n, false, false)));
+        assert_eq!(merged(9, &complete(9), 9), Some(9));
+        assert_eq!(merged(9, &complete(8), 9), Some(8));
+        assert_eq!(merged(9, &complete(7), 9), None);
+        assert_eq!(merged(9, &resolved(9), 9), None);
+        assert_eq!(merged(64, &resolved(63), 9), Some(63));
+        assert_eq!(merged(64, &undecided(64), 9), None);
+        assert_eq!(merged(64, &[], 9), None);
+        // As many as fit into memory.
+        assert_eq!(merged(20, &complete(20), RUN_ENTRIES_MAX / 2), Some(16));
+        let of_merged = RunRef {
+            batch: None,
+            ..run(1, 9)
+        };
+        let runs = vec![&of_merged; 9];
+        assert_eq!(mergeable(&runs, |_| None).map(|runs| runs.len()), Some(9));
     }
 }

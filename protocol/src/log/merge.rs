@@ -56,7 +56,13 @@ pub fn merge<'r>(
         }
     }
     merged.entries.sort_unstable();
-    merged.forget();
+    if merged
+        .owners
+        .iter()
+        .any(|owner| matches!(owner, Owner::Forget { .. }))
+    {
+        merged.forget();
+    }
     Ok(merged)
 }
 

@@ -59,8 +59,7 @@ impl Slots<'_> {
     pub async fn close(&self, record: &BatchRecord) -> Result<Vec<Option<Slot>>, PortError> {
         let batch = record.batch_id;
         let slot = |number| SlotId { batch, number };
-        let count = record.log.as_ref().map_or(0, |log| log.slots);
-        let mut slots = self.read_all((0..count).map(slot).collect()).await?;
+        let mut slots = self.values(record).await?;
         if record.created_at + HOLES_UNTIL <= self.budget.clock.now() {
             return Ok(slots);
         }
@@ -85,6 +84,17 @@ impl Slots<'_> {
             }
         }
         Ok(slots)
+    }
+
+    /// Returns the values that the slots of a batch have now.
+    ///
+    /// # Errors
+    /// [`PortError`] if a slot cannot be read.
+    pub async fn values(&self, record: &BatchRecord) -> Result<Vec<Option<Slot>>, PortError> {
+        let batch = record.batch_id;
+        let slot = |number| SlotId { batch, number };
+        let count = record.log.as_ref().map_or(0, |log| log.slots);
+        self.read_all((0..count).map(slot).collect()).await
     }
 
     /// Waits until the next look; returns whether there is another one.

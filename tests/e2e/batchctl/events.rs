@@ -64,7 +64,7 @@ async fn find_knows_live_delivered_forgotten_and_unknown_events(bodies: BodiesKi
             let key = ("messageId", &*format!("{prefix}f1"));
             rig.set(LOCK_TABLE, key, "expiresAt", 5).await;
         }
-        BodiesKind::Table | BodiesKind::S3 => {
+        BodiesKind::Table | BodiesKind::S3 | BodiesKind::LogTable | BodiesKind::LogS3 => {
             let batch = forgotten["batchId"].as_str().expect("a batch");
             rig.set(BATCH_TABLE, ("batchId", batch), "window", 0).await;
         }

@@ -5,7 +5,9 @@
 use std::time::Duration;
 
 use protocol::batch::{BatchRecord, PartState, Role, role};
-use protocol::claim::{LockItem, LockState, SeatResolution, seat_resolution};
+use protocol::claim::{
+    LockItem, LockState, SeatResolution, listed_seat_resolution, seat_resolution,
+};
 use protocol::ids::{BatchId, Seq};
 use protocol::time::Timestamp;
 use serde::Serialize;
@@ -28,7 +30,7 @@ pub enum EventState {
     Orphan,
     /// The record of its batch is missing or contradicts the claim. Its messages fail until the claim expires.
     Unclear,
-    /// There is no lock item: the event was never claimed, or was delivered and is forgotten.
+    /// There is no lock item, nor an entry in the index of the log: the event was never claimed, or was delivered and is forgotten.
     Unknown,
 }
 
@@ -104,15 +106,45 @@ pub fn classify(
         SeatResolution::Orphan | SeatResolution::Expired => (EventState::Orphan, None),
         SeatResolution::Unknown => (EventState::Unclear, item.expires_at()),
     };
+    of_seat((batch, seq), state, until, (parts, delivered_at))
+}
+
+/// Returns what is known of the event in a seat. `delivery` counts only if it was delivered or rejected.
+fn of_seat(
+    seat: (BatchId, Seq),
+    state: EventState,
+    until: Option<Timestamp>,
+    (parts, delivered_at): (Vec<usize>, Option<Timestamp>),
+) -> Classification {
     let was_delivered = matches!(state, EventState::Delivered | EventState::Forgotten);
     let is_in_part = was_delivered || state == EventState::Rejected;
     Classification {
         state,
-        seat: Some((batch, seq)),
+        seat: Some(seat),
         parts: if is_in_part { parts } else { Vec::new() },
         delivered_at: delivered_at.filter(|_| was_delivered),
         until,
     }
+}
+
+/// Returns what the record of its batch says about an event that the index of the log remembers.
+pub fn classify_entry(
+    seat: (BatchId, Seq),
+    record: Option<&BatchRecord>,
+    now: Timestamp,
+) -> Classification {
+    let seq = seat.1;
+    let delivered = record.map(|record| delivery(record, seq));
+    let resolution = record.map(|record| listed_seat_resolution(record, seq, now));
+    let (state, until) = match resolution {
+        Some(SeatResolution::Alive) => (EventState::Live, None),
+        Some(SeatResolution::Delivered { until }) => (remembered(until, now), Some(until)),
+        Some(SeatResolution::SetAside { until }) => (not_delivered(record, seq), Some(until)),
+        Some(SeatResolution::Orphan | SeatResolution::Expired | SeatResolution::Unknown) | None => {
+            (EventState::Unclear, None)
+        }
+    };
+    of_seat(seat, state, until, delivered.unwrap_or_default())
 }
 
 /// Returns what a tombstone says. `record` is that of the batch that released it, if it is known.

@@ -5,7 +5,8 @@ use protocol::claim::LockItem;
 use protocol::ids::EventId;
 use shared::ports::PortError;
 
-use crate::event_state::{Classification, classify};
+use crate::event_state::{Classification, classify, classify_entry};
+use crate::log_index::{self, Entry};
 use crate::service::Service;
 
 /// What the tables have about an event, and what it means.
@@ -13,12 +14,26 @@ pub struct LookedUp {
     pub item: Option<LockItem>,
     /// The record of the batch that the item names, or that released it.
     pub record: Option<BatchRecord>,
+    /// What the index of the log remembers, if there is no lock item.
+    pub entry: Option<Entry>,
     pub classification: Classification,
 }
 
-/// Reads the lock item of an event, and the record of its batch, with strong consistency.
+/// Reads the lock item of an event, and the record of its batch, with strong consistency. If there is none, reads the index of the log.
 pub async fn look_up(service: &Service, id: &EventId) -> Result<LookedUp, PortError> {
     let item = service.lock_item(id).await?;
+    if item.is_none()
+        && let Some(mut entry) = log_index::find(service, id).await?
+    {
+        let record = entry.record.take();
+        let classification = classify_entry(entry.seat, record.as_ref(), service.now());
+        return Ok(LookedUp {
+            item,
+            record,
+            entry: Some(entry),
+            classification,
+        });
+    }
     let seat = match &item {
         None => None,
         Some(item) => match item.state.claimed_seat() {
@@ -40,6 +55,7 @@ pub async fn look_up(service: &Service, id: &EventId) -> Result<LookedUp, PortEr
     Ok(LookedUp {
         item,
         record,
+        entry: None,
         classification,
     })
 }

@@ -10,11 +10,11 @@ use protocol::retry::RetryPolicy;
 use protocol::seqs::SeqSet;
 use protocol::text::counted;
 use serde::Serialize;
-use shared::chunk::decode;
 use shared::message_attributes::MessageAttributes;
 use shared::ports::{IndexEntry, StoredEvent};
-use shared::retry::{read_events, read_object};
+use shared::retry::read_events;
 
+use crate::chunk_events::{read, sources, unresolved};
 use crate::failure::Failure;
 use crate::service::Service;
 
@@ -57,7 +57,7 @@ pub async fn save(
     record: &BatchRecord,
     file: &mut EventFile<'_>,
 ) -> Result<Saved, Failure> {
-    match record.bodies.in_chunks() {
+    match record.bodies.lists_claims() {
         true => save_chunks(service, record, file).await,
         false => save_items(service, record, file).await,
     }
@@ -121,29 +121,13 @@ async fn save_chunks(
     let mut saved = Saved::default();
     let mut seqs = record.undelivered();
     seqs.extend_from(&record.undelivered_of_frozen_part());
-    let chunks = record.chunks_of(&seqs).map_err(|seq| {
-        let id = record.batch_id;
-        Failure::Refused(format!("batch `{id}`: seat {seq} is in no chunk"))
-    })?;
-    for (chunk, wanted) in chunks {
-        let budget = service.budget();
-        let store = &*service.chunk_store;
-        let read = read_object(store, &record.bodies, chunk, &service.permits, &budget);
-        let Some(bytes) = read.await? else {
-            let count = wanted.len();
-            let lost = format!(
-                "chunk `{chunk}`: missing in `{}`, with {}",
-                record.bodies,
-                counted(count, "event")
-            );
-            saved.lost.push(lost);
-            continue;
-        };
-        let decoded = decode(chunk, &bytes, &wanted);
-        saved
-            .lost
-            .extend(decoded.problem.map(|problem| problem.to_string()));
-        for event in decoded.events {
+    seqs.extend_from(&unresolved(record));
+    for (source, wanted) in sources(service, record, &seqs).await? {
+        let (events, problem) = read(service, record, &source, &wanted).await?;
+        let missing = wanted.len().saturating_sub(events.len() as u64);
+        let with = |problem| format!("{problem}, with {}", counted(missing, "event"));
+        saved.lost.extend(problem.map(with));
+        for event in events {
             write(service, event, file, &mut saved).await?;
         }
     }

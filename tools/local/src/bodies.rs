@@ -18,6 +18,12 @@ pub enum BodiesKind {
     Table,
     /// Chunks as objects of the S3 stand-in; needs the cargo feature `full`
     S3,
+    /// Batches that all environments share, their loads as items of the batch table
+    #[value(name = "log:table")]
+    LogTable,
+    /// Batches that all environments share, their loads as objects of the S3 stand-in; needs the cargo feature `full`
+    #[value(name = "log:s3")]
+    LogS3,
 }
 
 impl BodiesKind {
@@ -27,11 +33,13 @@ impl BodiesKind {
             BodiesKind::Items => "items",
             BodiesKind::Table => "table",
             BodiesKind::S3 => "s3://chunks/chunks",
+            BodiesKind::LogTable => "log:table",
+            BodiesKind::LogS3 => "log:s3://chunks/chunks",
         }
     }
 }
 
-/// Sets `BODIES` from the flag, and replaces the values `s3` of redeploys by a place in the S3 stand-in.
+/// Sets `BODIES` from the flag, and replaces the values `s3` and `log:s3` of redeploys by a place in the S3 stand-in.
 ///
 /// # Errors
 /// `BODIES` is set beside the flag.
@@ -47,10 +55,10 @@ pub(crate) fn set_variable(
         }
     }
     for redeploy in &mut *redeploys {
-        if let Some(value) = redeploy.variables.get_mut(BODIES.name)
-            && value == "s3"
-        {
-            *value = BodiesKind::S3.value().to_owned();
+        let value = redeploy.variables.get_mut(BODIES.name);
+        let known = value.and_then(|value| Some((BodiesKind::from_str(value, false).ok()?, value)));
+        if let Some((kind, value)) = known {
+            *value = kind.value().to_owned();
         }
     }
     Ok(())
@@ -59,7 +67,10 @@ pub(crate) fn set_variable(
 /// Returns whether a value of `BODIES` is in S3, at first or after a redeploy.
 pub(crate) fn in_s3(variables: &BTreeMap<String, String>, redeploys: &[Redeploy]) -> bool {
     let values = values(variables, redeploys, BODIES.name);
-    values.iter().any(|value| value.starts_with("s3"))
+    let bodies = values.iter().filter_map(|value| value.parse().ok());
+    bodies
+        .into_iter()
+        .any(|bodies: Bodies| bodies.s3().is_some())
 }
 
 /// Returns the buckets that the variables name for bodies, at first and after redeploys.

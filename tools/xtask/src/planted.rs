@@ -86,7 +86,10 @@ pub fn hunt(arguments: &[String]) -> anyhow::Result<()> {
     cargo
         .args(build.arguments())
         .current_dir(&tree)
-        .env(PATCHED, "1");
+        .env(PATCHED, "1")
+        // It changes nothing but the names of what is built of the copy: otherwise, the next build of this workspace would take that for
+        // its own.
+        .env("RUSTC_WORKSPACE_WRAPPER", "env");
     // The same folder as for this workspace, because the dependencies are the same.
     tools::status(cargo.env("CARGO_TARGET_DIR", std::path::absolute(target_dir())?))?;
     let hunted = tools::status(tools::beside(build.executable()).args(arguments));

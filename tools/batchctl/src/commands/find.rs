@@ -72,12 +72,17 @@ pub async fn run(service: &Service, args: &FindArgs, output: Output) -> Result<D
     let id = args.event.id(service).await?;
     let looked_up = look_up(service, &id).await?;
     let mut found = Found::of(id, &looked_up, service.now());
-    if let (Some(path), Some(item)) = (&args.body, &looked_up.item) {
+    let is_known = looked_up.item.is_some() || looked_up.entry.is_some();
+    if let (Some(path), true) = (&args.body, is_known) {
         let body = std::fs::read(path).map_err(|source| Failure::File {
             path: path.display().to_string(),
             source,
         })?;
-        found.same_body = Some(BodyHash::of(&body) == item.body_hash);
+        found.same_body = match (&looked_up.item, &looked_up.entry) {
+            (Some(item), _) => Some(BodyHash::of(&body) == item.body_hash),
+            (None, Some(entry)) => Some(entry.has_body(&body)),
+            (None, None) => None,
+        };
     }
     output.print(&found, &found);
     Ok(match found.state {
@@ -92,6 +97,7 @@ impl Found {
             item,
             record,
             classification,
+            ..
         } = looked_up;
         let chunk = item.as_ref().and_then(|item| match item.state {
             LockState::InChunk { chunk, .. } => Some(chunk),

@@ -44,6 +44,11 @@ pub async fn run(service: &Service, args: &ForgetArgs, output: Output) -> Result
     let operator = args.change.operator()?;
     let id = args.event.id(service).await?;
     let found = look_up(service, &id).await?;
+    if found.entry.is_some() {
+        return Err(Failure::Refused(format!(
+            "event `{id}`: it is in the index of the log, which cannot forget a single event yet"
+        )));
+    }
     let Some(item) = &found.item else {
         let words = EventState::Unknown.words();
         return Err(Failure::NotFound(format!("event `{id}`: {words}")));

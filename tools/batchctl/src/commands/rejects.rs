@@ -227,7 +227,7 @@ async fn unlisted(
         body: None,
         attributes: AttributeMap::new(),
     };
-    if !record.bodies.in_chunks() || seqs.is_empty() {
+    if !record.bodies.lists_claims() || seqs.is_empty() {
         return Ok(seqs.iter().map(of_seq).collect());
     }
     let events = events_of(service, record, seqs).await?;

@@ -164,7 +164,7 @@ impl PartReport {
 
 /// Returns why nothing of a batch can be replayed.
 fn refusal(record: &BatchRecord, parts: &[DeliveredPart], sink: &BuiltInSink) -> Option<String> {
-    if !record.bodies.in_chunks() {
+    if !record.bodies.lists_claims() {
         return Some(
             "its bodies were in lock items, which keep them until the delivery only".to_owned(),
         );

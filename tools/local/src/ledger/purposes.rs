@@ -17,8 +17,12 @@ const WITNESSED: &str = "#witnessed = ";
 #[serde(rename_all = "snake_case")]
 pub enum UnitsPurpose {
     Items,
-    /// Chunks of bodies, in the batch table.
+    /// Chunks of bodies, or slots of the log, in the batch table.
     Chunks,
+    /// Loads of the log, in the batch table.
+    Loads,
+    /// The index of the log, in the batch table: runs, their list and the manifest.
+    Runs,
     /// The counts of claims in batch records.
     Counts,
     /// The witnesses in batch records.
@@ -33,7 +37,9 @@ impl fmt::Display for UnitsPurpose {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             UnitsPurpose::Items => f.write_str("items"),
-            UnitsPurpose::Chunks => f.write_str("chunks"),
+            UnitsPurpose::Chunks => f.write_str("chunks or slots"),
+            UnitsPurpose::Loads => f.write_str("loads"),
+            UnitsPurpose::Runs => f.write_str("runs"),
             UnitsPurpose::Counts => f.write_str("counts"),
             UnitsPurpose::Witnesses => f.write_str("witnesses"),
             UnitsPurpose::Index(name) => f.write_str(name),
@@ -65,8 +71,11 @@ pub(super) fn purpose(request: &[u8]) -> UnitsPurpose {
         return UnitsPurpose::Items;
     };
     let update = request.update_expression.unwrap_or_default();
-    // The key of a record is a batch id, that of a chunk is `<batch id>/<first seq>`.
+    // The key of a record is a batch id, that of a chunk or slot is `<batch id>/<number>`, and those of the log begin with a word.
     match request.item.or(request.key) {
+        Some(key) if key.batch_id.text.starts_with("load/") => UnitsPurpose::Loads,
+        Some(key) if key.batch_id.text.starts_with("run") => UnitsPurpose::Runs,
+        Some(key) if key.batch_id.text.starts_with("dedup#") => UnitsPurpose::Runs,
         Some(key) if key.batch_id.text.contains('/') => UnitsPurpose::Chunks,
         _ if update.contains(COUNTS) => UnitsPurpose::Counts,
         _ if update.contains(WITNESSED) => UnitsPurpose::Witnesses,
@@ -97,6 +106,20 @@ mod tests {
                 [UnitsPurpose::Chunks, UnitsPurpose::Chunks]
             );
         }
+        for run in ["run/a", "runs/a", "run/a/1", "dedup#0"] {
+            assert_eq!(
+                [put(run), get(run)],
+                [UnitsPurpose::Runs, UnitsPurpose::Runs]
+            );
+        }
+        assert_eq!(
+            [put("load/a"), get("load/a/1")],
+            [UnitsPurpose::Loads, UnitsPurpose::Loads]
+        );
+        assert_eq!(
+            [put("scope#a"), get("scope#a")],
+            [UnitsPurpose::Items, UnitsPurpose::Items]
+        );
         assert_eq!(
             [put("b"), get("b")],
             [UnitsPurpose::Items, UnitsPurpose::Items]
