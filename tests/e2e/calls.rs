@@ -244,6 +244,9 @@ fn named_by_variable(rig: &Rig, resource: &str) -> Option<String> {
         let value = value.strip_prefix("log:").unwrap_or(value);
         let value = value.strip_prefix("s3://").unwrap_or(value);
         let below = resource.strip_prefix(value).filter(|_| !value.is_empty())?;
+        // The grants for chunks are those for the objects of the log.
+        let kinds = ["/load/*", "/run/*", "/runs/*"];
+        let below = if kinds.contains(&below) { "/*" } else { below };
         Some(format!("{name}{below}"))
     })
 }
