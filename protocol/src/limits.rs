@@ -185,9 +185,11 @@ pub const PAUSES_MAX: usize = 50;
 pub const FORMER_PAUSES_MAX: usize = 50;
 /// How long a claim whose body is in a chunk outlasts the dedup window, from the opening of its batch on.
 pub const CHUNK_CLAIM_RETENTION: Duration = Duration::from_secs(15 * 24 * 3_600);
-/// How long the record of a complete batch that lists its claims outlasts the dedup window. It classifies every claim of the batch, and
-/// every line of the log that is stored before the entries of the batch end, and is decided within a batch life.
-pub const CHUNK_RECORD_RETENTION: Duration = Duration::from_secs(22 * 24 * 3_600);
+/// How long the record of a complete batch of chunks outlasts the dedup window. It classifies every claim of the batch.
+pub const CHUNK_RECORD_RETENTION: Duration = Duration::from_secs(16 * 24 * 3_600);
+/// How long the record of a complete batch of the log outlasts the dedup window. It classifies every line that is stored before the
+/// entries of the batch end, and is decided within a batch life.
+pub const LOG_RECORD_RETENTION: Duration = Duration::from_secs(22 * 24 * 3_600);
 /// How long a chunk is kept.
 pub const CHUNK_RETENTION: Duration = Duration::from_secs(30 * 24 * 3_600);
 /// Bytes of all bodies of a chunk; a single body may have more.
@@ -286,9 +288,8 @@ const _: () = assert!(
             + DECIDED_WITHIN.as_secs()
             + BATCH_LIFE_MAX.as_secs()
 );
-const _: () = assert!(
-    CHUNK_RECORD_RETENTION.as_secs() > ENTRY_RETENTION.as_secs() + BATCH_LIFE_MAX.as_secs()
-);
+const _: () =
+    assert!(LOG_RECORD_RETENTION.as_secs() > ENTRY_RETENTION.as_secs() + BATCH_LIFE_MAX.as_secs());
 const _: () = assert!(HOLES_UNTIL.as_secs() * 2 <= LOG_RETENTION.as_secs());
 const _: () = assert!(PAUSE_TIME_MAX.as_secs() < BATCH_LIFE_MAX.as_secs());
 const _: () = assert!(CHUNK_RETENTION.as_secs() > BATCH_LIFE_MAX.as_secs());

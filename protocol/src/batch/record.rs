@@ -13,7 +13,8 @@ use crate::bodies::Bodies;
 use crate::ids::{BatchId, BatchKey, ChunkId, LeaseOwner, Seq, SourceArn};
 use crate::limits::{
     BATCH_LIFE_MAX, BATCH_RECORD_RETENTION, CHUNK_CLAIM_RETENTION, CHUNK_RECORD_RETENTION,
-    CLOCK_SKEW_MAX, DUE_GRACE, PART_MEMBERS_BYTES_MAX, PART_OVERHEAD_BYTES, RECORD_OVERHEAD_BYTES,
+    CLOCK_SKEW_MAX, DUE_GRACE, LOG_RECORD_RETENTION, PART_MEMBERS_BYTES_MAX, PART_OVERHEAD_BYTES,
+    RECORD_OVERHEAD_BYTES,
 };
 use crate::period::Period;
 use crate::planted::planted;
@@ -414,9 +415,10 @@ impl BatchRecord {
     /// Returns when DynamoDB may remove the record of a batch that is complete at `at`. It classifies claims of the batch until
     /// then.
     pub fn kept_until(&self, at: Timestamp) -> Timestamp {
-        match self.bodies.lists_claims() {
-            true => at + CHUNK_RECORD_RETENTION + self.dedup_window,
-            false => at + BATCH_RECORD_RETENTION,
+        match self.bodies {
+            Bodies::Items => at + BATCH_RECORD_RETENTION,
+            Bodies::Table | Bodies::S3(_) => at + CHUNK_RECORD_RETENTION + self.dedup_window,
+            Bodies::Log(_) => at + LOG_RECORD_RETENTION + self.dedup_window,
         }
     }
 
