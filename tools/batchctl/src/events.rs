@@ -19,21 +19,28 @@ pub struct LookedUp {
     pub classification: Classification,
 }
 
-/// Reads the lock item of an event, and the record of its batch, with strong consistency. If there is none, reads the index of the log.
+/// Looks an event up, and if it has no lock item, in the index of the log, of which every run is read.
+pub async fn look_up_in_index(service: &Service, id: &EventId) -> Result<LookedUp, PortError> {
+    let looked_up = look_up(service, id).await?;
+    if looked_up.item.is_some() {
+        return Ok(looked_up);
+    }
+    let Some(mut entry) = log_index::find(service, id).await? else {
+        return Ok(looked_up);
+    };
+    let record = entry.record.take();
+    let classification = classify_entry(entry.seat, record.as_ref(), service.now());
+    Ok(LookedUp {
+        item: None,
+        record,
+        entry: Some(entry),
+        classification,
+    })
+}
+
+/// Reads the lock item of an event, and the record of its batch, with strong consistency.
 pub async fn look_up(service: &Service, id: &EventId) -> Result<LookedUp, PortError> {
     let item = service.lock_item(id).await?;
-    if item.is_none()
-        && let Some(mut entry) = log_index::find(service, id).await?
-    {
-        let record = entry.record.take();
-        let classification = classify_entry(entry.seat, record.as_ref(), service.now());
-        return Ok(LookedUp {
-            item,
-            record,
-            entry: Some(entry),
-            classification,
-        });
-    }
     let seat = match &item {
         None => None,
         Some(item) => match item.state.claimed_seat() {

@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::views::status_word;
 use crate::event_ids::EventArgs;
 use crate::event_state::EventState;
-use crate::events::{LookedUp, look_up};
+use crate::events::{LookedUp, look_up_in_index};
 use crate::failure::{Done, Failure};
 use crate::outcome::Output;
 use crate::service::Service;
@@ -70,7 +70,7 @@ struct Found {
 /// Prints what became of an event.
 pub async fn run(service: &Service, args: &FindArgs, output: Output) -> Result<Done, Failure> {
     let id = args.event.id(service).await?;
-    let looked_up = look_up(service, &id).await?;
+    let looked_up = look_up_in_index(service, &id).await?;
     let mut found = Found::of(id, &looked_up, service.now());
     let is_known = looked_up.item.is_some() || looked_up.entry.is_some();
     if let (Some(path), true) = (&args.body, is_known) {

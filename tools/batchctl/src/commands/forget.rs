@@ -10,7 +10,7 @@ use shared::aws::BatchSummary;
 use crate::change::{ChangeArgs, note};
 use crate::event_ids::EventArgs;
 use crate::event_state::EventState;
-use crate::events::look_up;
+use crate::events::look_up_in_index;
 use crate::failure::{Done, Failure};
 use crate::outcome::Output;
 use crate::service::Service;
@@ -43,7 +43,7 @@ struct Forgotten {
 pub async fn run(service: &Service, args: &ForgetArgs, output: Output) -> Result<Done, Failure> {
     let operator = args.change.operator()?;
     let id = args.event.id(service).await?;
-    let found = look_up(service, &id).await?;
+    let found = look_up_in_index(service, &id).await?;
     if found.entry.is_some() {
         return Err(Failure::Refused(format!(
             "event `{id}`: it is in the index of the log, which cannot forget a single event yet"
