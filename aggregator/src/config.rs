@@ -301,15 +301,16 @@ impl Config {
         let bodies = reader.text_with(&BODIES, bodies_in_buckets);
         let in_chunks = bodies.as_ref().is_some_and(Bodies::in_chunks);
         let is_log = bodies.as_ref().is_some_and(Bodies::is_log);
+        let is_not_items = bodies.as_ref().is_some_and(Bodies::lists_claims);
         reader.rule(
             "`BODIES` other than `items` needs `QUARANTINE_SQS_URL`: an unrepaired batch goes there after 10 days.",
-            ((in_chunks || is_log) && quarantine_url.is_none()).then(|| {
+            (is_not_items && quarantine_url.is_none()).then(|| {
                 format!("`{QUARANTINE_SQS_URL}`: not set: expected the URL of a queue, because `{BODIES}` is not `items`")
             }),
         );
         reader.rule(
             "`MAX_BATCH_SIZE` is at most 100,000 if `BODIES` is not `items`.",
-            ((in_chunks || is_log) && items_max > CHUNK_BATCH_ITEMS_MAX).then(|| {
+            (is_not_items && items_max > CHUNK_BATCH_ITEMS_MAX).then(|| {
                 format!("`MAX_BATCH_SIZE`: too large: got {items_max}, expected at most {CHUNK_BATCH_ITEMS_MAX}, because `{BODIES}` is not `items`")
             }),
         );

@@ -5,13 +5,12 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use protocol::batch::BatchRecord;
-use protocol::ids::{BatchId, ChunkId, ObjectId, Seq, SlotId};
+use protocol::ids::{BatchId, ObjectId, Seq, SlotId};
 use protocol::limits::{CHUNK_CALLS_MAX, CHUNK_RETENTION};
 use protocol::log::{Frame, Slot, empty_slots, frames_of};
 use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
-use shared::chunk::decode;
-use shared::load::decode_frame;
+use shared::body_object::BodyObject;
 use shared::ports::{ChunkStore, PortError, Ports, StoredEvent};
 use shared::retry::{Budget, RequestPermits, Slots, bounded, read_object};
 
@@ -50,30 +49,16 @@ impl UnreadChunks {
     ///
     /// # Errors
     /// A seat that is in no object.
-    fn sources(&self, record: &BatchRecord) -> Result<Vec<(Source, SeqSet)>, Seq> {
+    fn objects(&self, record: &BatchRecord) -> Result<Vec<(BodyObject, SeqSet)>, Seq> {
         let Some(frames) = &self.frames else {
-            let chunks = record.chunks_of(&self.seqs)?.into_iter();
-            return Ok(chunks
-                .map(|(chunk, seqs)| (Source::Chunk(chunk), seqs))
-                .collect());
+            return BodyObject::of_chunks(record, &self.seqs);
         };
-        let mut seqs = self.seqs.iter().peekable();
-        let mut sources = Vec::new();
-        for frame in frames.iter() {
-            let end = frame.first_seq + frame.lines.len() as Seq;
-            let mut wanted = SeqSet::new();
-            while let Some(seq) = seqs.next_if(|seq| *seq < end) {
-                (frame.first_seq <= seq).then_some(()).ok_or(seq)?;
-                wanted.insert(seq);
-            }
-            if !wanted.is_empty() {
-                sources.push((Source::Frame(frame.clone()), wanted));
-            }
+        let objects = BodyObject::of_frames(frames.iter(), &self.seqs);
+        let mut missing = self.seqs.clone();
+        for (_, seqs) in &objects {
+            missing.remove_from(seqs);
         }
-        match seqs.next() {
-            None => Ok(sources),
-            Some(seq) => Err(seq),
-        }
+        missing.iter().next().map_or(Ok(objects), Err)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -82,44 +67,6 @@ impl UnreadChunks {
 
     pub(crate) fn len(&self) -> usize {
         self.seqs.len() as usize + self.read_ahead.len()
-    }
-}
-
-/// What has the events of several seats.
-enum Source {
-    Chunk(ChunkId),
-    Frame(Frame),
-}
-
-impl Source {
-    fn object(&self) -> ObjectId {
-        match self {
-            Source::Chunk(chunk) => ObjectId::Chunk(*chunk),
-            Source::Frame(frame) => ObjectId::Load(frame.load),
-        }
-    }
-
-    /// Returns the events of the wanted seats, and why some are missing.
-    fn decode(
-        &self,
-        batch: BatchId,
-        bytes: &[u8],
-        wanted: &SeqSet,
-    ) -> (Vec<StoredEvent>, Option<String>) {
-        match self {
-            Source::Chunk(chunk) => {
-                let decoded = decode(*chunk, bytes, wanted);
-                let problem = decoded.problem.map(|problem| problem.to_string());
-                (decoded.events, problem)
-            }
-            Source::Frame(frame) => match decode_frame(batch, frame, bytes) {
-                Ok(mut events) => {
-                    events.retain(|event| wanted.contains(event.seq));
-                    (events, None)
-                }
-                Err(error) => (Vec::new(), Some(error.to_string())),
-            },
-        }
     }
 }
 
@@ -143,10 +90,9 @@ pub(crate) struct Closed {
 impl Closed {
     fn of(record: &BatchRecord, slots: &[Option<Slot>]) -> Closed {
         let frames: Arc<[Frame]> = frames_of(slots).into_iter().cloned().collect();
-        let seqs_of = |frame: &Frame| (frame.first_seq..).take(frame.lines.len());
         let mut seqs: SeqSet =
             (0..record.log.as_ref().map_or(0, |log| log.reserved as Seq)).collect();
-        seqs.remove_from(&frames.iter().flat_map(seqs_of).collect());
+        seqs.remove_from(&frames.iter().flat_map(Frame::seqs).collect());
         let number_of = |number| SlotId {
             batch: record.batch_id,
             number,
@@ -164,9 +110,7 @@ impl Closed {
 
     /// Returns the seqs of all lines that are not lost.
     pub(crate) fn seqs(&self) -> SeqSet {
-        let frames = self.frames.iter();
-        let seqs = frames.flat_map(|frame| (frame.first_seq..).take(frame.lines.len()));
-        seqs.collect()
+        self.frames.iter().flat_map(Frame::seqs).collect()
     }
 
     /// Returns when the load of a line was stored.
@@ -222,7 +166,7 @@ impl ChunkReader {
         budget: &Budget<'_>,
     ) -> ReadEvents {
         let mut read = ReadEvents::default();
-        let mut chunks = match unread.sources(record) {
+        let mut chunks = match unread.objects(record) {
             Ok(chunks) => chunks.into_iter(),
             Err(seq) => {
                 read.failed = Some(HandOverError::Permanent(format!(
@@ -252,7 +196,7 @@ impl ChunkReader {
             }
             let reads = next
                 .iter()
-                .map(|(chunk, wanted)| self.read_source(record, chunk, wanted, budget))
+                .map(|(chunk, wanted)| self.read_object(record, chunk, wanted, budget))
                 .collect();
             for (wanted, result) in bounded(reads, CHUNK_CALLS_MAX).await {
                 match result {
@@ -273,58 +217,45 @@ impl ChunkReader {
     }
 
     /// Returns what could be read of a chunk or load and what is lost, with `wanted`; the error, if another attempt may succeed.
-    async fn read_source<'a>(
+    async fn read_object<'a>(
         &self,
         record: &BatchRecord,
-        source: &Source,
+        object: &BodyObject,
         wanted: &'a SeqSet,
         budget: &Budget<'_>,
     ) -> (
         &'a SeqSet,
         Result<(Vec<StoredEvent>, Option<Lost>), HandOverError>,
     ) {
-        let object = source.object();
         let lost = |seqs: SeqSet, problem: String| Lost {
-            object,
+            object: object.id(),
             seqs,
             problem,
         };
         let nothing = |problem| Ok((Vec::new(), Some(lost(wanted.clone(), problem))));
         let store = &*self.chunk_store;
-        let bodies = match source {
-            Source::Chunk(_) => &record.bodies,
-            Source::Frame(frame) => &frame.bodies,
-        };
-        let bytes = read_object(store, bodies, object, &self.permits, budget);
+        let place = object.place(record);
+        let bytes = read_object(store, place, object.id(), &self.permits, budget);
         let read = match bytes.await {
             Ok(Some(bytes)) => {
-                let (events, problem) = source.decode(record.batch_id, &bytes, wanted);
+                let (events, problem) = object.decode(record, &bytes, wanted);
                 let mut missing = wanted.clone();
                 let found = events.iter().map(|event| event.seq).collect();
                 missing.remove_from(&found);
                 let problem = problem.map(|problem| lost(missing, problem));
                 Ok((events, problem))
             }
-            Ok(None) => nothing(format!("{} missing in `{bodies}`", named(object))),
+            Ok(None) => nothing(format!("{}: missing in `{place}`", object.described())),
             // The service may have removed it by now, and only says that it must not be read.
             Err(error @ PortError::Refused { .. })
                 if record.created_at + CHUNK_RETENTION <= budget.clock.now() =>
             {
-                nothing(format!("{} {error}", named(object)))
+                nothing(format!("{}: {error}", object.described()))
             }
             Err(error) => Err(error.into()),
         };
         (wanted, read)
     }
-}
-
-/// Returns what an object is, for errors.
-fn named(object: ObjectId) -> String {
-    let kind = match object {
-        ObjectId::Chunk(_) => "chunk",
-        ObjectId::Load(_) | ObjectId::Slot(_) | ObjectId::Run(_) | ObjectId::RunList(_) => "object",
-    };
-    format!("{kind} `{object}`:")
 }
 
 /// Returns how many chunks to read at once, to get `bytes` of events. The first chunk shows how large they are.

@@ -237,7 +237,7 @@ pub const COMMIT_TURN: Duration = Duration::from_secs(20);
 pub const RUN_ENTRIES_MAX: u64 = 65_536;
 /// Runs of about the same size before they are merged. A batch reads all of them.
 pub const RUNS_OF_ONE_SIZE_MAX: usize = 8;
-/// Runs of about the same size before those are merged too whose batches are not complete. When their events end is not known then.
+/// Runs of about the same size before the runs of incomplete batches are merged too. The end of their events is not known then.
 pub const RUNS_INCOMPLETE_MAX: usize = 64;
 /// Entries of the runs that one merge takes, so that it needs less than 100 MB.
 pub const MERGED_ENTRIES_MAX: u64 = 8 * RUN_ENTRIES_MAX;

@@ -59,7 +59,7 @@ pub struct Manifest {
     pub list: Option<Uuid>,
     /// Where the list is.
     pub bodies: Bodies,
-    /// The latest end of its entries. Lines that were stored later need none of them, and the list may be gone by then.
+    /// The latest end of its entries. Lines that were stored later need none of them. Long after it, the list may be gone.
     pub ends_at: Timestamp,
     /// 32 bytes; empty before the first commit.
     #[serde(with = "serde_bytes")]

@@ -29,6 +29,13 @@ pub struct Frame {
     pub hash: [u8; 16],
 }
 
+impl Frame {
+    /// Returns the seqs of its lines.
+    pub fn seqs(&self) -> impl Iterator<Item = Seq> + use<> {
+        (self.first_seq..).take(self.lines.len())
+    }
+}
+
 /// The value of a slot. It never changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -115,11 +122,11 @@ mod tests {
         ];
         assert_eq!(empty_slots(&slots), [1, 3]);
         let closed = slots.map(|slot| slot.or(Some(Slot::Hole)));
-        let frames: Vec<_> = frames_of(&closed)
+        let seqs: Vec<_> = frames_of(&closed)
             .into_iter()
-            .map(|one| one.first_seq)
+            .flat_map(Frame::seqs)
             .collect();
-        assert_eq!(frames, [0]);
+        assert_eq!(seqs, [0, 1, 2]);
         assert!(empty_slots(&closed).is_empty());
     }
 

@@ -1,42 +1,31 @@
 //! Reads events whose bodies are in chunks, or in loads of the log.
 
 use protocol::batch::BatchRecord;
-use protocol::ids::{ChunkId, ObjectId, Seq};
-use protocol::log::{Frame, frames_of};
+use protocol::ids::Seq;
+use protocol::log::frames_of;
 use protocol::seqs::SeqSet;
-use shared::chunk::decode;
-use shared::load::decode_frame;
+use shared::body_object::BodyObject;
 use shared::ports::StoredEvent;
 use shared::retry::{Slots, read_object};
 
 use crate::failure::Failure;
 use crate::service::Service;
 
-/// What has the events of several seats.
-pub enum Source {
-    Chunk(ChunkId),
-    Frame(Box<Frame>),
-}
-
 /// Returns where the events in these seats are, with the seats of each. In a batch of the log, seats of lines that are lost or were
-/// never brought have no source.
+/// never brought have none.
 ///
 /// # Errors
 /// [`Failure::Refused`] if a seat is in no chunk.
-pub async fn sources(
+pub async fn objects(
     service: &Service,
     record: &BatchRecord,
     seqs: &SeqSet,
-) -> Result<Vec<(Source, SeqSet)>, Failure> {
+) -> Result<Vec<(BodyObject, SeqSet)>, Failure> {
     if record.log.is_none() {
-        let chunks = record.chunks_of(seqs).map_err(|seq| {
+        return BodyObject::of_chunks(record, seqs).map_err(|seq| {
             let id = record.batch_id;
             Failure::Refused(format!("batch `{id}`: seat {seq} is in no chunk"))
-        })?;
-        let chunks = chunks.into_iter();
-        return Ok(chunks
-            .map(|(chunk, seqs)| (Source::Chunk(chunk), seqs))
-            .collect());
+        });
     }
     let slots = Slots {
         store: &*service.chunk_store,
@@ -44,12 +33,7 @@ pub async fn sources(
         budget: &service.budget(),
     };
     let slots = slots.values(record).await?;
-    let sources = frames_of(&slots).into_iter().map(|frame| {
-        let of_frame = (frame.first_seq..).take(frame.lines.len());
-        let wanted: SeqSet = of_frame.filter(|seq| seqs.contains(*seq)).collect();
-        (Source::Frame(Box::new(frame.clone())), wanted)
-    });
-    Ok(sources.filter(|(_, wanted)| !wanted.is_empty()).collect())
+    Ok(BodyObject::of_frames(frames_of(&slots), seqs))
 }
 
 /// Returns the seats of all lines of a batch of the log that was not resolved.
@@ -58,45 +42,26 @@ pub fn unresolved(record: &BatchRecord) -> SeqSet {
     (0..log.map_or(0, |log| log.reserved as Seq)).collect()
 }
 
-/// Reads the events of a source in the wanted seats, in seq order. Returns them, and why some are missing.
+/// Reads the events of an object in the wanted seats, in seq order. Returns them, and why some are missing.
 ///
 /// # Errors
 /// A service could not be asked.
 pub async fn read(
     service: &Service,
     record: &BatchRecord,
-    source: &Source,
+    object: &BodyObject,
     wanted: &SeqSet,
 ) -> Result<(Vec<StoredEvent>, Option<String>), Failure> {
-    let (object, place) = match source {
-        Source::Chunk(chunk) => (ObjectId::Chunk(*chunk), &record.bodies),
-        Source::Frame(frame) => (ObjectId::Load(frame.load), &frame.bodies),
-    };
     let (store, budget) = (&*service.chunk_store, service.budget());
-    let bytes = read_object(store, place, object, &service.permits, &budget).await?;
-    let Some(bytes) = bytes else {
-        let kind = match source {
-            Source::Chunk(_) => "chunk",
-            Source::Frame(_) => "object",
-        };
-        return Ok((
-            Vec::new(),
-            Some(format!("{kind} `{object}`: missing in `{place}`")),
-        ));
-    };
-    let (mut events, problem) = match source {
-        Source::Chunk(chunk) => {
-            let decoded = decode(*chunk, &bytes, wanted);
-            let problem = decoded.problem.map(|problem| problem.to_string());
-            (decoded.events, problem)
+    let place = object.place(record);
+    let bytes = read_object(store, place, object.id(), &service.permits, &budget).await?;
+    Ok(match bytes {
+        Some(bytes) => object.decode(record, &bytes, wanted),
+        None => {
+            let problem = format!("{}: missing in `{place}`", object.described());
+            (Vec::new(), Some(problem))
         }
-        Source::Frame(frame) => match decode_frame(record.batch_id, frame, &bytes) {
-            Ok(events) => (events, None),
-            Err(error) => (Vec::new(), Some(error.to_string())),
-        },
-    };
-    events.retain(|event| wanted.contains(event.seq));
-    Ok((events, problem))
+    })
 }
 
 /// Reads the events in these seats, in seq order.
@@ -109,8 +74,8 @@ pub async fn events_of(
     seqs: &SeqSet,
 ) -> Result<Vec<StoredEvent>, Failure> {
     let mut events = Vec::with_capacity(seqs.len() as usize);
-    for (source, wanted) in sources(service, record, seqs).await? {
-        let (read, problem) = read(service, record, &source, &wanted).await?;
+    for (object, wanted) in objects(service, record, seqs).await? {
+        let (read, problem) = read(service, record, &object, &wanted).await?;
         if let Some(problem) = problem {
             return Err(Failure::Refused(format!(
                 "{problem}; chunks are kept for 30 days, loads for 40"

@@ -14,7 +14,7 @@ use shared::message_attributes::MessageAttributes;
 use shared::ports::{IndexEntry, StoredEvent};
 use shared::retry::read_events;
 
-use crate::chunk_events::{read, sources, unresolved};
+use crate::chunk_events::{objects, read, unresolved};
 use crate::failure::Failure;
 use crate::service::Service;
 
@@ -122,8 +122,8 @@ async fn save_chunks(
     let mut seqs = record.undelivered();
     seqs.extend_from(&record.undelivered_of_frozen_part());
     seqs.extend_from(&unresolved(record));
-    for (source, wanted) in sources(service, record, &seqs).await? {
-        let (events, problem) = read(service, record, &source, &wanted).await?;
+    for (object, wanted) in objects(service, record, &seqs).await? {
+        let (events, problem) = read(service, record, &object, &wanted).await?;
         let missing = wanted.len().saturating_sub(events.len() as u64);
         let with = |problem| format!("{problem}, with {}", counted(missing, "event"));
         saved.lost.extend(problem.map(with));

@@ -55,9 +55,9 @@ pub(crate) fn set_variable(
         }
     }
     for redeploy in &mut *redeploys {
-        let value = redeploy.variables.get_mut(BODIES.name);
-        let known = value.and_then(|value| Some((BodiesKind::from_str(value, false).ok()?, value)));
-        if let Some((kind, value)) = known {
+        if let Some(value) = redeploy.variables.get_mut(BODIES.name)
+            && let Ok(kind) = BodiesKind::from_str(value, false)
+        {
             *value = kind.value().to_owned();
         }
     }
@@ -66,11 +66,7 @@ pub(crate) fn set_variable(
 
 /// Returns whether a value of `BODIES` is in S3, at first or after a redeploy.
 pub(crate) fn in_s3(variables: &BTreeMap<String, String>, redeploys: &[Redeploy]) -> bool {
-    let values = values(variables, redeploys, BODIES.name);
-    let bodies = values.iter().filter_map(|value| value.parse().ok());
-    bodies
-        .into_iter()
-        .any(|bodies: Bodies| bodies.s3().is_some())
+    !chunk_buckets(variables, redeploys).is_empty()
 }
 
 /// Returns the buckets that the variables name for bodies, at first and after redeploys.
