@@ -16,6 +16,8 @@ use crate::rig::{Rig, Setup, cases, workload};
 
 /// How many times as much as on an idle machine what is retried may cost: at most this factor.
 const RETRIED: f64 = 10.0;
+/// What the ledger calls the units of chunks.
+const CHUNKS: &str = "chunks or slots";
 
 /// Returns the units of one part of one table; zero if the ledger does not have it.
 fn units(ledger: &Ledger, table: &str, part: &str) -> Units {
@@ -184,7 +186,7 @@ async fn a_message_costs_one_write_unit_and_its_share_of_a_chunk_in_the_table() 
         .iter()
         .map(|bytes| bytes.div_ceil(WRITE_UNIT_BYTES))
         .sum();
-    let written = units(&ledger, BATCH_TABLE, "chunks").writes;
+    let written = units(&ledger, BATCH_TABLE, CHUNKS).writes;
     // The batch is put too. A chunk whose reply was late is put again.
     let puts = calls(&ledger)["PutItem"] - 1;
     let most = bytes
@@ -208,7 +210,7 @@ async fn a_message_costs_one_write_unit_and_its_share_of_a_chunk_in_the_table() 
 #[tokio::test]
 async fn a_message_costs_one_write_unit_and_its_share_of_two_requests_with_chunks_in_a_bucket() {
     let (ledger, rig) = three_thousand_events_in_chunks(BodiesKind::S3).await;
-    let chunks = units(&ledger, BATCH_TABLE, "chunks");
+    let chunks = units(&ledger, BATCH_TABLE, CHUNKS);
     assert_eq!(chunks.writes, 0.0, "{ledger}");
     assert!(writes_each(&ledger, 3_000) < 1.05, "{ledger}");
     let requests = |operation: &str| {
