@@ -4,42 +4,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use protocol::batch::BatchRecord;
-use protocol::bodies::{Bodies, ChunkSizes};
+use protocol::bodies::Bodies;
 use protocol::ids::{BatchId, ObjectId, Seq};
 use protocol::limits::{
-    DECIDED_WITHIN, LOG_CALLS_MAX, LOG_RETENTION, OWNERS_KEPT_MAX, RUNS_KEPT_BYTES_MAX, RUNS_MAX,
+    DECIDED_WITHIN, LOG_CALLS_MAX, OWNERS_KEPT_MAX, RUNS_KEPT_BYTES_MAX, RUNS_MAX,
 };
 use protocol::log::{
     Begin, Decided, ENTRY_BYTES, Entry, IdHash, IndexSecret, Input, Line, Manifest, Matches, Owner,
-    RunHeader, RunList, RunRef, begin, crowded, merge, mergeable, object_hash, resolve,
+    RunHeader, RunList, RunRef, begin, crowded, merge, mergeable, resolve,
 };
 use protocol::retry::RetryPolicy;
 use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
-use shared::index_run::{Entries, decode_list, decode_run, encode_list, encode_run};
-use shared::named_items::Versioned;
-use shared::ports::{BatchStore, ChunkStore, Entropy, NamedItems, PortError, Ports, StoredEvent};
-use shared::retry::{
-    Budget, NotStored, ObjectRules, RequestPermits, bounded, read_object, store_object,
-};
+use shared::index::{IndexError, IndexStore, NewRun, OpenIndex, Run, damaged};
+use shared::ports::{BatchStore, ChunkStore, NamedItems, PortError, Ports, StoredEvent};
+use shared::retry::{Budget, RequestPermits, bounded};
 use tracing::{info, warn};
 use uuid::Uuid;
 
 use crate::reading::HandOverError;
-
-/// A run that was read.
-struct Run {
-    header: RunHeader,
-    entries: Entries,
-}
-
-/// What a list says of a run that is to be stored.
-struct Stored<'a> {
-    bodies: &'a Bodies,
-    ends_at: Timestamp,
-    events_end_at: Timestamp,
-    batch: Option<BatchId>,
-}
 
 /// What an environment keeps of the index. It decides how fast lines are decided, and nothing else.
 #[derive(Default)]
@@ -54,7 +37,6 @@ pub(crate) struct LogIndex {
     batch_store: Arc<dyn BatchStore>,
     object_store: Arc<dyn ChunkStore>,
     named_items: Arc<dyn NamedItems>,
-    entropy: Arc<dyn Entropy>,
     permits: Arc<RequestPermits>,
     kept: Mutex<Kept>,
 }
@@ -75,7 +57,6 @@ impl LogIndex {
             batch_store: ports.batch_store.clone(),
             object_store: ports.chunk_store.clone(),
             named_items: ports.named_items.clone(),
-            entropy: ports.entropy.clone(),
             permits,
             kept: Mutex::default(),
         }
@@ -86,59 +67,49 @@ impl LogIndex {
     }
 
     /// Reads the manifest with strong consistency. Makes the first one if there is none.
-    pub(crate) async fn manifest(
+    pub(crate) async fn open(
         &self,
         bodies: &Bodies,
         budget: &Budget<'_>,
-    ) -> Result<(Versioned<Manifest>, IndexSecret), HandOverError> {
-        let mut attempt = 0;
-        loop {
-            let read = || self.named_items.get::<Manifest>(&());
-            let read = budget.call(RetryPolicy::CONTROL, read).await?;
-            if let Some(secret) = read.value.secret() {
-                return Ok((read, secret));
-            }
-            if read.version > 0 {
-                let got = read.value.secret.len();
-                return Err(HandOverError::Permanent(format!(
-                    "index: manifest: `secret`: got {got} bytes, expected 32"
-                )));
-            }
-            let first = Manifest {
-                bodies: bodies.clone(),
-                secret: self.entropy.secret().to_vec(),
-                ..Manifest::default()
-            };
-            let replace = || self.named_items.replace(&(), &read, &first);
-            budget.call(RetryPolicy::CONTROL, replace).await?;
-            budget.next_attempt(&mut attempt).await?;
+    ) -> Result<OpenIndex, HandOverError> {
+        Ok(self.store(budget).open(bodies).await?)
+    }
+
+    fn store<'a>(&'a self, budget: &'a Budget<'a>) -> IndexStore<'a> {
+        IndexStore {
+            objects: &*self.object_store,
+            named_items: &*self.named_items,
+            permits: &self.permits,
+            budget,
         }
     }
 
     /// Has other batches wait while `batch` commits. Returns `false` if one of them committed since the manifest was read.
     pub(crate) async fn take_turn(
         &self,
-        manifest: &Versioned<Manifest>,
+        index: &OpenIndex,
         batch: BatchId,
         budget: &Budget<'_>,
     ) -> Result<bool, HandOverError> {
-        let to = manifest.value.with_turn(batch, budget.clock.now());
-        let replace = || self.named_items.replace(&(), manifest, &to);
-        Ok(budget.call(RetryPolicy::CONTROL, replace).await?)
+        let to = index.manifest.value.with_turn(batch, budget.clock.now());
+        let store = self.store(budget);
+        let replaced = store.replace_manifest(index.epoch, &index.manifest, &to);
+        Ok(replaced.await?)
     }
 
     /// Decides about the lines of a closed batch by the manifest as it was read, and commits. `record` must have been read after the
     /// manifest.
     pub(crate) async fn commit(
         &self,
-        manifest: &Versioned<Manifest>,
+        index: &OpenIndex,
         record: &BatchRecord,
         lines: &[Line],
         budget: &Budget<'_>,
     ) -> Result<Attempt, HandOverError> {
         let first_stored_at = lines.iter().map(|line| line.stored_at).min();
         let first_stored_at = first_stored_at.unwrap_or(record.created_at);
-        let list = self.list(&manifest.value, first_stored_at, budget).await?;
+        let manifest = &index.manifest.value;
+        let list = self.list(manifest, first_stored_at, budget).await?;
         match begin(&list, record) {
             Begin::Resolved => return Ok(Attempt::Resolved),
             Begin::Adopt(run) => {
@@ -161,10 +132,8 @@ impl LogIndex {
                 next.runs.len()
             )));
         }
-        match self
-            .replace(manifest, &record.bodies, &next, budget)
-            .await?
-        {
+        let store = self.store(budget);
+        match store.commit(index, &record.bodies, &next).await? {
             true => Ok(Attempt::Committed(decided)),
             false => Ok(Attempt::Refused),
         }
@@ -235,9 +204,7 @@ impl LogIndex {
         let Some(list) = manifest.list_for(first_stored_at) else {
             return Ok(RunList::ended(manifest.ends_at));
         };
-        let object = ObjectId::RunList(list);
-        let bytes = self.object(&manifest.bodies, object, budget).await?;
-        let list = decode_list(&bytes).map_err(|error| damaged(object, &error))?;
+        let list = self.store(budget).list(&manifest.bodies, list).await?;
         let listed: BTreeSet<Uuid> = list.runs.iter().map(|run| run.run).collect();
         self.kept().runs.retain(|run, _| listed.contains(run));
         Ok(list)
@@ -248,29 +215,13 @@ impl LogIndex {
         if let Some(kept) = kept {
             return Ok(kept);
         }
-        let object = ObjectId::Run(run.run);
-        let bytes = self.object(&run.bodies, object, budget).await?;
-        let decoded = decode_run(&bytes, run.hash);
-        let (header, entries) = decoded.map_err(|error| damaged(object, &error))?;
-        let read = Arc::new(Run { header, entries });
+        let read = Arc::new(self.store(budget).run(run).await?);
         let mut kept = self.kept();
         let entries: usize = kept.runs.values().map(|run| run.entries.len()).sum();
         if (entries + read.entries.len()) * ENTRY_BYTES <= RUNS_KEPT_BYTES_MAX {
             kept.runs.insert(run.run, read.clone());
         }
         Ok(read)
-    }
-
-    async fn object(
-        &self,
-        bodies: &Bodies,
-        object: ObjectId,
-        budget: &Budget<'_>,
-    ) -> Result<Vec<u8>, HandOverError> {
-        let store = &*self.object_store;
-        let read = read_object(store, bodies, object, &self.permits, budget).await;
-        let bytes = read.map_err(|error| of_object(object, error))?;
-        bytes.ok_or_else(|| damaged(object, &format!("missing in `{bodies}`")))
     }
 
     /// Stores the run of the winners, with the duplicates and conflicts.
@@ -301,35 +252,13 @@ impl LogIndex {
             .collect();
         entries.sort_unstable();
         let ends_at = owner.ends_at();
-        let run = Stored {
+        let run = NewRun {
             bodies: &record.bodies,
             ends_at,
             events_end_at: ends_at,
             batch: Some(record.batch_id),
         };
-        self.store_run(run, &header, &entries, budget).await
-    }
-
-    async fn store_run(
-        &self,
-        run: Stored<'_>,
-        header: &RunHeader,
-        entries: &[Entry],
-        budget: &Budget<'_>,
-    ) -> Result<RunRef, HandOverError> {
-        let bytes = encode_run(header, entries);
-        let name = self.entropy.object_name();
-        self.store(run.bodies, ObjectId::Run(name), &bytes, budget)
-            .await?;
-        Ok(RunRef {
-            run: name,
-            hash: object_hash(&bytes),
-            bodies: run.bodies.clone(),
-            entries: entries.len() as u64,
-            ends_at: run.ends_at,
-            events_end_at: run.events_end_at,
-            batch: run.batch,
-        })
+        Ok(self.store(budget).store_run(run, &header, &entries).await?)
     }
 
     /// Merges runs if there are many of one size. `bodies` says where the merged run and the list go.
@@ -338,14 +267,13 @@ impl LogIndex {
         bodies: &Bodies,
         budget: &Budget<'_>,
     ) -> Result<(), HandOverError> {
-        let (manifest, _) = self.manifest(bodies, budget).await?;
-        let list = self.list(&manifest.value, Timestamp::EPOCH, budget).await?;
+        let index = self.open(bodies, budget).await?;
+        let manifest = &index.manifest.value;
+        let list = self.list(manifest, Timestamp::EPOCH, budget).await?;
         let crowded = crowded(&list);
         // Another batch has its turn, and would be refused.
-        let waits = manifest
-            .value
-            .turn
-            .is_some_and(|turn| budget.clock.now() < turn.until);
+        let turn = manifest.turn;
+        let waits = turn.is_some_and(|turn| budget.clock.now() < turn.until);
         if crowded.is_empty() || waits {
             return Ok(());
         }
@@ -373,16 +301,14 @@ impl LogIndex {
                     owners: merged.owners,
                     ..RunHeader::default()
                 };
-                let run = Stored {
+                let run = NewRun {
                     bodies,
                     ends_at,
                     events_end_at,
                     batch: None,
                 };
-                Some(
-                    self.store_run(run, &header, &merged.entries, budget)
-                        .await?,
-                )
+                let store = self.store(budget);
+                Some(store.store_run(run, &header, &merged.entries).await?)
             }
             // All of it was left out.
             _ => None,
@@ -390,49 +316,12 @@ impl LogIndex {
         let names: Vec<Uuid> = inputs.iter().map(|run| run.run).collect();
         let next = list.with_merged(&names, run, merged.left_out_until);
         if let Some(next) = next
-            && self.replace(&manifest, bodies, &next, budget).await?
+            && self.store(budget).commit(&index, bodies, &next).await?
         {
             let entries_count = merged.entries.len();
             info!(runs_count = names.len(), entries_count, "runs merged");
         }
         Ok(())
-    }
-
-    /// Stores the next list and makes it the present one, if the manifest is still as it was read.
-    async fn replace(
-        &self,
-        manifest: &Versioned<Manifest>,
-        bodies: &Bodies,
-        next: &RunList,
-        budget: &Budget<'_>,
-    ) -> Result<bool, HandOverError> {
-        let list = self.entropy.object_name();
-        let object = ObjectId::RunList(list);
-        self.store(bodies, object, &encode_list(next), budget)
-            .await?;
-        let to = manifest.value.with_list(list, bodies, next);
-        let replace = || self.named_items.replace(&(), manifest, &to);
-        Ok(budget.call(RetryPolicy::CONTROL, replace).await?)
-    }
-
-    async fn store(
-        &self,
-        bodies: &Bodies,
-        object: ObjectId,
-        bytes: &[u8],
-        budget: &Budget<'_>,
-    ) -> Result<(), HandOverError> {
-        let rules = ObjectRules {
-            bodies: bodies.clone(),
-            sizes: ChunkSizes::default(),
-            retention: LOG_RETENTION,
-        };
-        let store = &*self.object_store;
-        let stored = store_object(store, &rules, object, bytes, &self.permits, budget);
-        stored.await.map_err(|error| match error {
-            NotStored::Port(error) => of_object(object, error),
-            NotStored::Exists(_) => damaged(object, &error),
-        })
     }
 }
 
@@ -459,14 +348,11 @@ fn decided_of(run: &Run) -> Decided {
     }
 }
 
-fn damaged(object: ObjectId, error: &dyn std::fmt::Display) -> HandOverError {
-    HandOverError::Permanent(format!("index: object `{object}`: {error}"))
-}
-
-/// Returns why an object was not read or stored.
-fn of_object(object: ObjectId, error: PortError) -> HandOverError {
-    match error {
-        PortError::Refused { .. } => damaged(object, &error),
-        _ => HandOverError::Service(error),
+impl From<IndexError> for HandOverError {
+    fn from(error: IndexError) -> HandOverError {
+        match error {
+            IndexError::Damaged(_) => HandOverError::Permanent(error.to_string()),
+            IndexError::Port(error) => HandOverError::Service(error),
+        }
     }
 }

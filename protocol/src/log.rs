@@ -22,10 +22,10 @@ mod slot;
 
 pub use entry::{ENTRY_BYTES, Entry, IdHash, IndexSecret, Owner};
 pub use list::{
-    Begin, CommitTurn, Manifest, RunHeader, RunList, RunRef, begin, crowded, mergeable,
+    Begin, CommitTurn, IndexEpoch, Manifest, RunHeader, RunList, RunRef, begin, crowded, mergeable,
 };
 pub use matching::{Match, Matches, NoOwner};
-pub use merge::{Input, Merged, merge};
+pub use merge::{Input, Merged, merge, runs_of};
 pub use resolve::{Decided, Line, LineDecision, Unresolved, resolve};
 pub use scope::{CurrentBatch, ScopeItem};
 pub use slot::{Frame, Put, Slot, empty_slots, frames_of, put_again};

@@ -17,6 +17,7 @@ pub mod dry_run;
 pub mod duplicate_report;
 #[cfg(feature = "expressions")]
 pub mod expression;
+pub mod index;
 pub mod index_run;
 pub mod load;
 pub mod message_attributes;

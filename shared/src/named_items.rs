@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use protocol::allocator::BatchScope;
 use protocol::ids::BodyHash;
 use protocol::limits::{DYNAMODB_KEY_BYTES_MAX, QUOTA_RETENTION};
-use protocol::log::{Manifest, ScopeItem};
+use protocol::log::{IndexEpoch, Manifest, ScopeItem};
 use protocol::pause::Pauses;
 use protocol::quota::{QuotaAccount, QuotaScope};
 use protocol::sequence::{Sequence, SequenceScope};
@@ -176,10 +176,19 @@ impl NamedItem for ScopeItem {
     }
 }
 
-impl NamedItem for Manifest {
+impl NamedItem for IndexEpoch {
     type Scope = ();
 
     fn name((): &()) -> String {
-        "dedup#0".to_owned()
+        "dedup#epoch".to_owned()
+    }
+}
+
+impl NamedItem for Manifest {
+    /// The epoch.
+    type Scope = u64;
+
+    fn name(epoch: &u64) -> String {
+        format!("dedup#{epoch}")
     }
 }

@@ -151,6 +151,10 @@ pub trait LockItems: Send + Sync {
     /// # Errors
     /// After [`PortError::Unknown`], the item may be deleted.
     async fn remove(&self, id: &EventId, expected: &LockItem) -> Result<bool, PortError>;
+
+    /// Reads the whole table with strong consistency, and hands each item over.
+    async fn scan(&self, each: &mut (dyn FnMut(EventId, LockItem) + Send))
+    -> Result<(), PortError>;
 }
 
 /// The lock table.

@@ -9,6 +9,7 @@ use aws_sdk_dynamodb::types::{AttributeValue, Select};
 use local::dynamodb::{BATCH_TABLE, LOCK_TABLE, create_table};
 use local::stack::{INPUT_DEAD_LETTER_QUEUE, INPUT_QUEUE};
 use local::template;
+use protocol::batch::Status;
 use tokio::net::TcpSocket;
 
 use crate::events::{body, event, failures};
@@ -74,6 +75,14 @@ impl Rig {
             panic!("one batch is expected: {batches:?}");
         };
         batch.clone()
+    }
+
+    /// Returns the id of a batch with this status.
+    pub async fn batch_with(&self, status: Status) -> String {
+        let items = self.batch_items().await;
+        let has = |item: &&Item| text(item, "status") == status.as_str();
+        let found = items.iter().find(has).expect("there is one");
+        text(found, "batchId").to_owned()
     }
 
     /// Returns the items of the batch table: batch records, and chunks, whose ids have a `/`.

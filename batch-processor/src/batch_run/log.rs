@@ -108,22 +108,23 @@ impl BatchRun<'_> {
         if closed.frames.is_empty() {
             return Ok(Some(Decided::default()));
         }
-        let index = &self.components.log_index;
+        let log_index = &self.components.log_index;
         let (work, batch) = (self.budgets.work, self.id());
         let mut lines: Option<(IndexSecret, Vec<Line>)> = None;
         let mut refused = 0;
         loop {
             let bodies = &self.batch.record().bodies;
-            let (manifest, secret) = index.manifest(bodies, &work).await?;
+            let index = log_index.open(bodies, &work).await?;
+            let (manifest, secret) = (&index.manifest.value, index.secret);
             let now = work.clock.now();
-            if let Some(until) = manifest.value.waits_until(batch, now)
+            if let Some(until) = manifest.waits_until(batch, now)
                 && work.has_time()
             {
                 work.clock.sleep(now.until(until.min(work.stop_at))).await;
                 continue;
             }
-            if refused >= COMMITS_REFUSED_MAX && !manifest.value.has_turn(batch, now) {
-                if !index.take_turn(&manifest, batch, &work).await? {
+            if refused >= COMMITS_REFUSED_MAX && !manifest.has_turn(batch, now) {
+                if !log_index.take_turn(&index, batch, &work).await? {
                     work.next_attempt(&mut refused).await?;
                 }
                 continue;
@@ -137,7 +138,7 @@ impl BatchRun<'_> {
                 return Err(HandOverError::Lease(end));
             }
             let record = self.batch.record();
-            let attempt = index.commit(&manifest, record, &lines.1, &work);
+            let attempt = log_index.commit(&index, record, &lines.1, &work);
             let span = self.span("resolve").count(ITEMS_COUNT, lines.1.len());
             match span.run(attempt).await? {
                 Attempt::Committed(decided) => return Ok(Some(decided)),

@@ -175,7 +175,7 @@ async fn a_batch_whose_index_is_lost_is_in_error_and_can_be_set_aside() {
     brought(&processor, 0, &[&[("m1", "a", "1")]]).await;
     assert!(!ticket_of(&processor, 0).await);
     let items: &dyn NamedItems = &*processor.fakes.named_items;
-    let manifest = items.get::<Manifest>(&()).await.unwrap().value;
+    let manifest = items.get::<Manifest>(&0).await.unwrap().value;
     let list = ObjectId::RunList(manifest.list.unwrap());
     processor.fakes.chunk_store.remove(list);
     brought(&processor, 1, &[&[("m2", "b", "1"), ("m3", "c", "1")]]).await;

@@ -52,6 +52,13 @@ pub struct RunHeader {
     pub conflicts: SeqSet,
 }
 
+/// Which manifest is the present one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct IndexEpoch {
+    pub epoch: u64,
+}
+
 /// The manifest: the name of the present list, and the secret of the index.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -172,6 +179,21 @@ impl RunList {
         next.runs.retain(|run| !is_past(run));
         next.runs.push(run);
         next
+    }
+
+    /// Returns the next list, in which an operator has committed `runs`.
+    #[must_use]
+    pub fn with_all(&self, runs: Vec<RunRef>) -> RunList {
+        let mut next = self.clone();
+        next.runs.extend(runs);
+        next
+    }
+
+    /// Returns the next list, without a run that cannot be read; `None` if it is not listed.
+    pub fn without(&self, run: Uuid) -> Option<RunList> {
+        let mut next = self.clone();
+        next.runs.retain(|listed| listed.run != run);
+        (next.runs.len() < self.runs.len()).then_some(next)
     }
 
     /// Returns the next list, in which `merged` stands in place of the runs `inputs`; `None` if one of them is not listed any more.

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::entry::{ENTRY_BYTES, Entry, IdHash, Owner};
 use crate::batch::BatchRecord;
 use crate::ids::{BatchId, Seq};
+use crate::limits::RUN_ENTRIES_MAX;
 use crate::time::Timestamp;
 
 /// A run that is merged: the owners of its header, and its entries.
@@ -64,6 +65,27 @@ pub fn merge<'r>(
         merged.forget();
     }
     Ok(merged)
+}
+
+/// Returns runs with these entries and their owners. Each is small enough that no merge needs to read it again.
+pub fn runs_of(mut entries: Vec<(Owner, Entry)>) -> Vec<(Vec<Owner>, Vec<Entry>)> {
+    entries.sort_unstable_by_key(|(_, entry)| entry.id);
+    let runs = entries.chunks(RUN_ENTRIES_MAX as usize).map(|entries| {
+        let mut owners = Vec::new();
+        let mut positions: BTreeMap<Owner, u32> = BTreeMap::new();
+        let entries = entries.iter().map(|(owner, entry)| {
+            let next = owners.len() as u32;
+            let owner = *positions.entry(*owner).or_insert_with(|| {
+                owners.push(*owner);
+                next
+            });
+            Entry { owner, ..*entry }
+        });
+        let mut entries: Vec<Entry> = entries.collect();
+        entries.sort_unstable();
+        (owners, entries)
+    });
+    runs.collect()
 }
 
 impl Merged {

@@ -19,7 +19,7 @@ use protocol::period::Period;
 use protocol::time::Timestamp;
 use serde::{Serialize, Serializer};
 
-use super::attributes::{Item, ms, s};
+use super::attributes::{Item, StoredItem, ms, s};
 use super::batch_items::{BATCH_ID, listing_shard_key, read_overdue, read_record};
 use super::dynamo_batch_store::STATUS_INDEX;
 use super::errors::{DYNAMODB, port_error};
@@ -36,6 +36,8 @@ const OF_SHARD: &str = "statusShard = :shard";
 const DUE: &str = "statusShard = :shard AND dueAt < :before";
 /// Selects records of complete batches that were opened since; a piece of a chunk has neither attribute.
 const COMPLETE: &str = "attribute_exists(#completedAt) AND #createdAt >= :since";
+/// Selects the records of batches of the log.
+const OF_LOG: &str = "attribute_exists(reserved)";
 /// The attributes of a record that [`read_record`] needs, without the sets of seqs.
 const ATTRIBUTES: [&str; 35] = [
     BATCH_ID,
@@ -186,6 +188,9 @@ pub trait BatchCatalogue: Send + Sync {
 
     /// Returns every complete batch that was opened at or after `since`. Reads the whole table.
     async fn complete(&self, since: Timestamp) -> Result<Summaries, PortError>;
+
+    /// Returns every batch of the log. Reads the whole table, with strong consistency.
+    async fn of_log(&self) -> Result<Vec<BatchId>, PortError>;
 }
 
 /// The batch table in DynamoDB.
@@ -309,5 +314,24 @@ impl BatchCatalogue for DynamoBatchCatalogue {
         let items = items.collect::<Result<Vec<Item>, _>>().await;
         let items = items.map_err(|error| port_error(DYNAMODB, &self.table, &error))?;
         Ok(self.read(items))
+    }
+
+    async fn of_log(&self) -> Result<Vec<BatchId>, PortError> {
+        let scan = self
+            .client
+            .scan()
+            .table_name(&self.table)
+            .filter_expression(OF_LOG)
+            .projection_expression(BATCH_ID)
+            .consistent_read(true);
+        let items = scan.into_paginator().items().send();
+        let items = items.collect::<Result<Vec<Item>, _>>().await;
+        let items = items.map_err(|error| port_error(DYNAMODB, &self.table, &error))?;
+        let ids = items.into_iter().map(|item| {
+            let mut item = StoredItem::new(&self.table, BATCH_ID, item)?;
+            let id = item.parsed(BATCH_ID)?;
+            item.required(BATCH_ID, id)
+        });
+        Ok(ids.collect::<Result<_, _>>()?)
     }
 }

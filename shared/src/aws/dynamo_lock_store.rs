@@ -193,6 +193,28 @@ impl LockItems for DynamoLockStore {
     async fn remove(&self, id: &EventId, expected: &LockItem) -> Result<bool, PortError> {
         single_writes::remove(&self.client, &self.table, id, expected).await
     }
+
+    async fn scan(
+        &self,
+        each: &mut (dyn FnMut(EventId, LockItem) + Send),
+    ) -> Result<(), PortError> {
+        let mut scan = self
+            .client
+            .scan()
+            .table_name(&self.table)
+            .projection_expression(LOCK_ITEM_PROJECTION)
+            .consistent_read(true);
+        for (placeholder, name) in LOCK_ITEM_NAMES {
+            scan = scan.expression_attribute_names(placeholder, name);
+        }
+        let mut items = scan.into_paginator().items().send();
+        while let Some(item) = items.next().await {
+            let item = item.map_err(|error| port_error(DYNAMODB, &self.table, &error))?;
+            let (id, item) = read_lock_item(&self.table, item)?;
+            each(id, item);
+        }
+        Ok(())
+    }
 }
 
 #[async_trait]

@@ -15,6 +15,11 @@ impl MemoryNamedItems {
     pub fn new() -> MemoryNamedItems {
         MemoryNamedItems::default()
     }
+
+    /// Removes an item, as a person would by mistake. Returns whether there was one.
+    pub fn remove(&self, name: &str) -> bool {
+        locked(&self.0).remove(name).is_some()
+    }
 }
 
 #[async_trait]

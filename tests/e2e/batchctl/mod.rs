@@ -4,6 +4,7 @@ mod changes;
 mod events;
 mod interrupts;
 mod listing;
+mod log;
 mod rejects;
 
 use std::process::Stdio;

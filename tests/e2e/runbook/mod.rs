@@ -7,6 +7,7 @@
 //! | `sink` | the sink is down; it refuses a batch permanently |
 //! | `input` | poison messages; a wrong event id |
 //! | `functions` | a batch-processor that is killed; expired credentials; a bad configuration |
+//! | `log` | the manifest of the log is lost; a run cannot be read |
 //! | `notices` | notices cannot be sent |
 //! | `rejects` | the sink rejects records |
 //! | `tables` | lost tickets; an index that lags; a throttled table |
@@ -15,6 +16,7 @@ mod alarms;
 mod expression;
 mod functions;
 mod input;
+mod log;
 mod notices;
 mod page;
 mod rejects;

@@ -15,6 +15,10 @@ pub enum Act {
     Sweep,
     /// The TTL removes expired items.
     Expire,
+    /// The manifest of the log is lost.
+    LoseManifest,
+    /// An operator has an event of the log forgotten.
+    Forget,
     /// The faults stop.
     Calm,
     /// An operator visits the batches in error.

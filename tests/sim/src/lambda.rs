@@ -72,6 +72,12 @@ impl Run {
         world.at(plan.sweep_every_ms, Happening::Act(Act::Sweep));
         world.at(EXPIRE_EVERY_MS, Happening::Act(Act::Expire));
         world.at(plan.calm_at_ms, Happening::Act(Act::Calm));
+        for at_ms in &plan.forgets_at_ms {
+            world.at(*at_ms, Happening::Act(Act::Forget));
+        }
+        if let Some(at_ms) = plan.manifest_lost_at_ms {
+            world.at(at_ms, Happening::Act(Act::LoseManifest));
+        }
         for (index, redeploy) in plan.redeploys.iter().enumerate() {
             world.at(redeploy.at_ms, Happening::Act(Act::Redeploy(index)));
         }
@@ -185,6 +191,8 @@ impl Run {
                 world.expire();
                 world.after(EXPIRE_EVERY_MS, Happening::Act(Act::Expire));
             }
+            Act::Forget => self.forget(),
+            Act::LoseManifest => lock(&self.world).lose_manifest(),
             Act::Calm => {
                 let mut world = lock(&self.world);
                 world.note("calm", String::new);

@@ -113,6 +113,8 @@ pub struct Occurrence {
     /// Until when the message is remembered at least, once the record said so: for a dedup window from then on, and from the
     /// release or the end of the batch if no other message claimed the event before.
     pub aside_until: Option<Timestamp>,
+    /// Whether an operator had it forgotten.
+    pub forgotten: bool,
 }
 
 impl Occurrence {

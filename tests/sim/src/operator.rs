@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use protocol::batch::{BatchRecord, PartState, Status};
-use protocol::ids::BatchId;
+use protocol::ids::{BatchId, EventId};
 
+use crate::ledger::Occurrence;
 use crate::world::World;
 
 /// The environment in which operators run their commands. Its clock is right.
@@ -29,6 +30,27 @@ impl World {
             }
         }
         decisions
+    }
+
+    /// Returns an event of the log that was delivered.
+    pub fn delivered_event(&mut self) -> Option<EventId> {
+        let was_delivered = |one: &Occurrence| one.window.is_some() && one.delivered_at.is_some();
+        let events = self.ledger.occurrences.iter();
+        let delivered = events.filter(|(_, all)| all.iter().any(was_delivered));
+        let delivered: Vec<EventId> = delivered.map(|(id, _)| id.clone()).collect();
+        let chosen = (!delivered.is_empty()).then(|| self.rng.usize(0..delivered.len()));
+        chosen.map(|index| delivered[index].clone())
+    }
+
+    /// Returns whether batches are in error because the manifest is lost.
+    pub fn has_lost_manifest(&self) -> bool {
+        let records = self.batches.records().into_iter();
+        let mut errors = records.filter(|record| record.status == Some(Status::Error));
+        errors.any(|record| {
+            record
+                .error
+                .is_some_and(|error| error.contains("rebuild-dedup"))
+        })
     }
 
     fn decide_about(&mut self, record: &BatchRecord) -> Decision {

@@ -241,6 +241,10 @@ pub struct Plan {
     pub denial: Option<Denial>,
     /// Days for which nothing runs although batches are under way, right after the faults stopped.
     pub standstill_days: Option<u64>,
+    /// When the manifest of the log is lost.
+    pub manifest_lost_at_ms: Option<u64>,
+    /// When an operator has an event of the log forgotten.
+    pub forgets_at_ms: Vec<u64>,
     /// Time from the end of one outage of all services to the next; 0 for no outage.
     pub outage_every_ms: u64,
     /// Share of events that are urgent, 0 to 1. If it is not 0, `BYPASS` is set.

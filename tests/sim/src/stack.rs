@@ -80,6 +80,10 @@ impl LockItems for Environment {
     async fn remove(&self, _: &EventId, _: &LockItem) -> Result<bool, PortError> {
         unreachable!("no operator of a history has events forgotten")
     }
+
+    async fn scan(&self, _: &mut (dyn FnMut(EventId, LockItem) + Send)) -> Result<(), PortError> {
+        unreachable!("no operator of a history primes an index")
+    }
 }
 
 #[async_trait]
@@ -104,6 +108,15 @@ impl BatchCatalogue for Environment {
 
     async fn complete(&self, _: Timestamp) -> Result<Summaries, PortError> {
         unreachable!("no operator of a history looks for complete batches")
+    }
+
+    async fn of_log(&self) -> Result<Vec<BatchId>, PortError> {
+        self.request(move |world| {
+            let records = world.batches.records().into_iter();
+            let of_log = records.filter(|record| record.log.is_some());
+            of_log.map(|record| record.batch_id).collect()
+        })
+        .await
     }
 }
 

@@ -136,7 +136,8 @@ impl Plan {
         plan
     }
 
-    /// Has some histories of the log change the place of loads while batches are open, deny a place for a time, and stand still for days.
+    /// Has some histories of the log change the place of loads while batches are open, deny a place for a time, stand still for days,
+    /// lose the manifest, and forget events.
     fn draw_faults_of_the_log(&mut self, rng: &mut Rng) {
         let places = [BodiesKind::Log, BodiesKind::LogS3(0), BodiesKind::LogS3(1)];
         for _ in 0..rng.usize(0..3) {
@@ -153,6 +154,10 @@ impl Plan {
         });
         // What comes again would be set aside again, a day later.
         self.redrives &= self.denial.is_none_or(|denial| denial.ends);
+        let lost = rng.u8(..) < 40;
+        self.manifest_lost_at_ms = lost.then(|| rng.u64(0..self.calm_at_ms));
+        let forgets = 0..rng.usize(0..4);
+        self.forgets_at_ms = forgets.map(|_| rng.u64(0..self.calm_at_ms)).collect();
     }
 
     fn draw(seed: u64, calm: bool, faults: Faults, [rng, apart, later]: [&mut Rng; 3]) -> Plan {
@@ -228,6 +233,8 @@ impl Plan {
             chunk_sizes: ChunkSizes::default(),
             denial: None,
             standstill_days: None,
+            manifest_lost_at_ms: None,
+            forgets_at_ms: Vec::new(),
             urgent: 0.0,
             reports_duplicates: false,
             accounts: 0,

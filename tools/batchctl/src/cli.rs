@@ -7,11 +7,14 @@ use clap::{Parser, Subcommand};
 use stack::StackArgs;
 
 use crate::commands::config::{self, ConfigArgs};
+use crate::commands::dedup::{self, DedupCommand, DropRunArgs};
 use crate::commands::discard::{self, DiscardArgs};
 use crate::commands::find::{self, FindArgs};
 use crate::commands::forget::{self, ForgetArgs};
 use crate::commands::list::{self, ListArgs};
 use crate::commands::pause::{self, PauseArgs, ResumeArgs};
+use crate::commands::prime::{self, PrimeArgs};
+use crate::commands::rebuild::{self, RebuildArgs};
 use crate::commands::redrive::{self, RedriveArgs};
 use crate::commands::rejects::{self, RejectsArgs};
 use crate::commands::replay::{self, ReplayArgs};
@@ -62,6 +65,15 @@ enum Command {
     Discard(DiscardArgs),
     /// Forget an event, so that any message of it is delivered again
     Forget(ForgetArgs),
+    /// Have the index of the log remember events that were delivered before it knew them
+    Prime(PrimeArgs),
+    /// Show the index of the log, which remembers events if `BODIES` is `log:…`
+    #[command(subcommand)]
+    Dedup(DedupCommand),
+    /// Take a run of the index out that cannot be read: messages of its events are delivered again
+    DropRun(DropRunArgs),
+    /// Make the index of the log anew, if its manifest or its list is lost
+    RebuildDedup(RebuildArgs),
     /// Keep batches from the sink for a while
     Pause(PauseArgs),
     /// End a pause, and have the batches delivered that waited
@@ -141,6 +153,10 @@ async fn run_command(
         Command::Retry(args) => retry::run(service, args, &interrupt()?, output).await,
         Command::Discard(args) => discard::run(service, args, &interrupt()?, output).await,
         Command::Forget(args) => forget::run(service, args, output).await,
+        Command::Prime(args) => prime::run(service, args, output).await,
+        Command::Dedup(DedupCommand::Status) => dedup::status(service, output).await,
+        Command::DropRun(args) => dedup::drop_run(service, args, &interrupt()?, output).await,
+        Command::RebuildDedup(args) => rebuild::run(service, args, &interrupt()?, output).await,
         Command::Pause(args) => pause::pause(service, args, &interrupt()?, output).await,
         Command::Resume(args) => pause::resume(service, args, &interrupt()?, output).await,
         Command::Pauses => pause::list(service, output).await,

@@ -147,6 +147,17 @@ pub fn classify_entry(
     of_seat(seat, state, until, delivered.unwrap_or_default())
 }
 
+/// Returns what is known of an event that an operator had the index remember until `until`.
+pub fn classify_primed(until: Timestamp, now: Timestamp) -> Classification {
+    Classification {
+        state: remembered(until, now),
+        seat: None,
+        parts: Vec::new(),
+        delivered_at: None,
+        until: Some(until),
+    }
+}
+
 /// Returns what a tombstone says. `record` is that of the batch that released it, if it is known.
 fn of_tombstone(
     set_aside: bool,

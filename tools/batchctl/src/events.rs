@@ -5,7 +5,8 @@ use protocol::claim::LockItem;
 use protocol::ids::EventId;
 use shared::ports::PortError;
 
-use crate::event_state::{Classification, classify, classify_entry};
+use crate::event_state::{Classification, EventState, classify, classify_entry, classify_primed};
+use crate::failure::Failure;
 use crate::log_index::{self, Entry};
 use crate::service::Service;
 
@@ -14,27 +15,41 @@ pub struct LookedUp {
     pub item: Option<LockItem>,
     /// The record of the batch that the item names, or that released it.
     pub record: Option<BatchRecord>,
-    /// What the index of the log remembers, if there is no lock item.
+    /// What the index of the log remembers. Only [`look_up_in_index`] reads it.
     pub entry: Option<Entry>,
+    /// Whether `classification` and `record` are those of the entry, and not of the item.
+    pub is_of_entry: bool,
     pub classification: Classification,
 }
 
-/// Looks an event up, and if it has no lock item, in the index of the log, of which every run is read.
-pub async fn look_up_in_index(service: &Service, id: &EventId) -> Result<LookedUp, PortError> {
+/// Looks an event up in the lock table and in the index of the log, of which every run is read. What the index says counts, unless the
+/// lock table has a claim that is not delivered yet, or remembers the event for longer.
+pub async fn look_up_in_index(service: &Service, id: &EventId) -> Result<LookedUp, Failure> {
     let looked_up = look_up(service, id).await?;
-    if looked_up.item.is_some() {
-        return Ok(looked_up);
-    }
     let Some(mut entry) = log_index::find(service, id).await? else {
         return Ok(looked_up);
     };
     let record = entry.record.take();
-    let classification = classify_entry(entry.seat, record.as_ref(), service.now());
-    Ok(LookedUp {
-        item: None,
-        record,
-        entry: Some(entry),
-        classification,
+    let now = service.now();
+    let of_entry = match (entry.seat, entry.primed_until) {
+        (Some(seat), _) => classify_entry(seat, record.as_ref(), now),
+        (None, until) => classify_primed(until.unwrap_or_default(), now),
+    };
+    let of_item = &looked_up.classification;
+    let is_of_item = of_item.state == EventState::Live
+        || (of_entry.state != EventState::Live && of_item.until > of_entry.until);
+    Ok(match is_of_item {
+        true => LookedUp {
+            entry: Some(entry),
+            ..looked_up
+        },
+        false => LookedUp {
+            item: looked_up.item,
+            record,
+            entry: Some(entry),
+            is_of_entry: true,
+            classification: of_entry,
+        },
     })
 }
 
@@ -63,6 +78,7 @@ pub async fn look_up(service: &Service, id: &EventId) -> Result<LookedUp, PortEr
         item,
         record,
         entry: None,
+        is_of_entry: false,
         classification,
     })
 }

@@ -1,83 +1,238 @@
-//! Looks events up in the index of the log.
+//! The index of the log, as the commands read and change it.
 
 use protocol::batch::BatchRecord;
+use protocol::bodies::Bodies;
 use protocol::ids::{BatchId, BodyHash, EventId, ObjectId, Seq};
-use protocol::log::{IndexSecret, Manifest, Matches, Owner};
-use protocol::retry::RetryPolicy;
-use shared::index_run::{decode_list, decode_run};
-use shared::named_items::Versioned;
+use protocol::limits::RUNS_MAX;
+use protocol::log::{IndexSecret, Match, Matches, Owner, RunHeader, RunList, RunRef, runs_of};
+use protocol::time::Timestamp;
+use shared::index::{IndexError, IndexStore, NewRun, OpenIndex, damaged};
 use shared::ports::PortError;
-use shared::retry::read_object;
+use shared::retry::Budget;
 
+use crate::failure::Failure;
 use crate::service::Service;
+
+/// How often a commit is tried that others come before.
+pub const COMMITS_MAX: usize = 20;
+
+/// Entries that are to be committed, each with its owner.
+pub type NewEntries = Vec<(Owner, protocol::log::Entry)>;
 
 /// An event that the index remembers.
 pub struct Entry {
-    pub seat: (BatchId, Seq),
-    /// The record of the batch; `None` if it is missing.
+    /// The latest batch that has the event; `None` if it was only primed.
+    pub seat: Option<(BatchId, Seq)>,
+    /// The record of that batch; `None` if it is missing.
     pub record: Option<BatchRecord>,
+    /// Until when the event is primed.
+    pub primed_until: Option<Timestamp>,
+    /// Every entry of a batch.
+    of_batches: Vec<Match>,
     secret: IndexSecret,
-    body: u64,
 }
 
 impl Entry {
-    /// Returns whether the event won with this body.
-    pub fn has_body(&self, body: &[u8]) -> bool {
-        self.secret.body(BodyHash::of(body)) == self.body
+    /// Returns whether the event won with this body; `None` if its body is not known.
+    pub fn has_body(&self, body: &[u8]) -> Option<bool> {
+        let latest = self.of_batches.last()?;
+        Some(self.secret.body(BodyHash::of(body)) == latest.body)
+    }
+
+    /// Returns whether the entry is of the index with this secret.
+    pub fn is_of(&self, secret: IndexSecret) -> bool {
+        self.secret == secret
+    }
+
+    /// Returns the entries that have the event forgotten.
+    pub fn forgetting(&self, id: &EventId) -> NewEntries {
+        let forget = |one: &Match| {
+            let batch = batch_of(one.owner)?;
+            let entry = protocol::log::Entry {
+                id: self.secret.id(id),
+                owner: 0,
+                seq: one.seq,
+                message: one.message,
+                body: one.body,
+            };
+            let ends_at = one.owner.ends_at();
+            Some((Owner::Forget { batch, ends_at }, entry))
+        };
+        self.of_batches.iter().filter_map(forget).collect()
     }
 }
 
-/// Returns the latest entry of an event; `None` if the index has none, or there is no index. Reads every run.
+/// Returns what reads and writes the index.
+pub fn store<'a>(service: &'a Service, budget: &'a Budget<'a>) -> IndexStore<'a> {
+    IndexStore {
+        objects: &*service.chunk_store,
+        named_items: &*service.named_items,
+        permits: &service.permits,
+        budget,
+    }
+}
+
+/// Returns what the index remembers of an event; `None` if it does not know it, or there is no index. Reads every run.
 ///
 /// # Errors
-/// [`PortError::Refused`] if an object of the index is missing or damaged.
-pub async fn find(service: &Service, id: &EventId) -> Result<Option<Entry>, PortError> {
-    let read = || service.named_items.get(&());
-    let manifest: Versioned<Manifest> = service.budget().call(RetryPolicy::CONTROL, read).await?;
-    let Manifest { list, bodies, .. } = &manifest.value;
-    let (Some(secret), Some(list)) = (manifest.value.secret(), *list) else {
+/// [`IndexError::Damaged`] if an object of the index is missing or damaged.
+pub async fn find(service: &Service, id: &EventId) -> Result<Option<Entry>, Failure> {
+    let budget = service.budget();
+    let index = store(service, &budget);
+    let Some(open) = index.read().await? else {
         return Ok(None);
     };
-    let object = async |bodies, object| {
-        let budget = service.budget();
-        let store = &*service.chunk_store;
-        let read = read_object(store, bodies, object, &service.permits, &budget).await?;
-        read.ok_or_else(|| damaged(object, &format!("missing in `{bodies}`")))
-    };
-    let name = ObjectId::RunList(list);
-    let list = decode_list(&object(bodies, name).await?).map_err(|error| damaged(name, &error))?;
-    let hash = secret.id(id);
+    let list = list_of(&index, &open, service.now()).await?;
+    let hash = open.secret.id(id);
     let mut matches = Matches::default();
     for run in list.runs.iter().filter(|run| run.entries > 0) {
-        let name = ObjectId::Run(run.run);
-        let bytes = object(&run.bodies, name).await?;
-        let read = decode_run(&bytes, run.hash).map_err(|error| damaged(name, &error))?;
-        let (header, entries) = read;
-        let added = matches.add(&[hash], &header.owners, &entries);
-        added.map_err(|error| damaged(name, &error))?;
+        // A run takes as long as a step may.
+        let budget = service.budget();
+        let read = store(service, &budget).run(run).await?;
+        let added = matches.add(&[hash], &read.header.owners, &read.entries);
+        added.map_err(|error| damaged(ObjectId::Run(run.run), &error))?;
     }
-    let of_batch = |owner| match owner {
-        Owner::Batch { batch, .. } => Some(batch),
-        Owner::Primed { .. } | Owner::PrimedMessage { .. } | Owner::Forget { .. } => None,
+    let mut entry = Entry {
+        seat: None,
+        record: None,
+        primed_until: None,
+        of_batches: Vec::new(),
+        secret: open.secret,
     };
-    let found = matches.of(hash).filter_map(|entry| {
-        let batch = of_batch(entry.owner)?;
-        Some((batch, entry.seq, entry.body))
-    });
-    let Some((batch, seq, body)) = found.max_by_key(|(batch, ..)| batch.opened_at()) else {
-        return Ok(None);
-    };
-    Ok(Some(Entry {
-        seat: (batch, seq),
-        record: service.record(batch).await?,
-        secret,
-        body,
-    }))
+    for one in matches.of(hash) {
+        match one.owner {
+            Owner::Batch { .. } => entry.of_batches.push(*one),
+            Owner::Primed { until } => entry.primed_until = entry.primed_until.max(Some(until)),
+            // Of messages only, or of other entries.
+            Owner::PrimedMessage { .. } | Owner::Forget { .. } => {}
+        }
+    }
+    let opened = |one: &Match| batch_of(one.owner).map(BatchId::opened_at);
+    entry.of_batches.sort_by_key(opened);
+    let latest = entry.of_batches.last();
+    entry.seat = latest.and_then(|one| Some((batch_of(one.owner)?, one.seq)));
+    if let Some((batch, _)) = entry.seat {
+        entry.record = service.record(batch).await?;
+    }
+    let is_known = entry.seat.is_some() || entry.primed_until.is_some();
+    Ok(is_known.then_some(entry))
 }
 
-fn damaged(object: ObjectId, problem: &dyn std::fmt::Display) -> PortError {
-    PortError::Refused {
-        service: "the index of the log",
-        message: format!("object `{object}`: {problem}"),
+fn batch_of(owner: Owner) -> Option<BatchId> {
+    match owner {
+        Owner::Batch { batch, .. } => Some(batch),
+        Owner::Primed { .. } | Owner::PrimedMessage { .. } | Owner::Forget { .. } => None,
+    }
+}
+
+/// Reads the present list. Long after its last entry has ended, it may be gone, and counts as empty.
+///
+/// # Errors
+/// [`IndexError`].
+pub async fn list_of(
+    index: &IndexStore<'_>,
+    open: &OpenIndex,
+    now: Timestamp,
+) -> Result<RunList, IndexError> {
+    let manifest = &open.manifest.value;
+    match manifest.list_for(now) {
+        Some(list) => index.list(&manifest.bodies, list).await,
+        None => Ok(RunList::ended(manifest.ends_at)),
+    }
+}
+
+/// Commits a change of the list, however often others commit before. `change` is called with the present list and returns the next one.
+///
+/// # Errors
+/// Those of `change`; or others always come first.
+pub async fn commit(
+    service: &Service,
+    bodies: &Bodies,
+    mut change: impl AsyncFnMut(&IndexStore<'_>, &OpenIndex, &RunList) -> Result<RunList, Failure>,
+) -> Result<(), Failure> {
+    for _ in 0..COMMITS_MAX {
+        let budget = service.budget();
+        let index = store(service, &budget);
+        let open = index.open(bodies).await?;
+        let list = list_of(&index, &open, service.now()).await?;
+        let next = change(&index, &open, &list).await?;
+        if next.runs.len() > RUNS_MAX {
+            return Err(Failure::Refused(format!(
+                "index: list: got {} runs, expected at most {RUNS_MAX}",
+                next.runs.len()
+            )));
+        }
+        if index.commit(&open, bodies, &next).await? {
+            return Ok(());
+        }
+    }
+    Err(Failure::Refused(format!(
+        "index: {COMMITS_MAX} commits were refused, because others came first; try again"
+    )))
+}
+
+/// Stores entries as runs.
+///
+/// # Errors
+/// [`IndexError`].
+pub async fn store_entries(
+    service: &Service,
+    bodies: &Bodies,
+    entries: NewEntries,
+) -> Result<Vec<RunRef>, IndexError> {
+    let mut runs = Vec::new();
+    for (owners, entries) in runs_of(entries) {
+        let ends = owners.iter().map(|owner| owner.ends_at());
+        let events_end = owners.iter().map(|owner| owner.events_end_at());
+        let run = NewRun {
+            bodies,
+            ends_at: ends.max().unwrap_or(Timestamp::EPOCH),
+            events_end_at: events_end.max().unwrap_or(Timestamp::EPOCH),
+            batch: None,
+        };
+        let header = RunHeader {
+            owners,
+            ..RunHeader::default()
+        };
+        let budget = service.budget();
+        let index = store(service, &budget);
+        runs.push(index.store_run(run, &header, &entries).await?);
+    }
+    Ok(runs)
+}
+
+/// Returns where new objects of the index go: to `given`, or where the manifest says, or where `BODIES` says.
+///
+/// # Errors
+/// None of them says so.
+pub async fn place(service: &Service, given: Option<&Bodies>) -> Result<Bodies, Failure> {
+    let budget = service.budget();
+    let index = store(service, &budget);
+    let epoch = index.epoch().await?.value.epoch;
+    let manifest = index.manifest_of(epoch).await?;
+    let of_manifest = (manifest.version > 0).then_some(manifest.value.bodies);
+    let of_stack = service
+        .settings
+        .value("BODIES")
+        .and_then(|text| text.parse().ok());
+    let places = [given.cloned(), of_manifest, of_stack];
+    let place = places.into_iter().flatten().find(Bodies::is_log);
+    place.ok_or_else(|| {
+        Failure::Usage(
+            "`--bodies`: missing: expected `log:table` or `log:s3://bucket/prefix`, because the stack does not use the log yet"
+                .to_owned(),
+        )
+    })
+}
+
+impl From<IndexError> for Failure {
+    fn from(error: IndexError) -> Failure {
+        match error {
+            IndexError::Damaged(_) => Failure::Service(PortError::Refused {
+                service: "the index of the log",
+                message: error.to_string(),
+            }),
+            IndexError::Port(error) => Failure::Service(error),
+        }
     }
 }

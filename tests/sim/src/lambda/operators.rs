@@ -34,6 +34,8 @@ impl Run {
                 lock(&self.world).ticket(&ticket, Duration::ZERO);
             }
         }
+        let rebuild = || with_reason(words(&["rebuild-dedup"]));
+        let lost = lock(&self.world).has_lost_manifest();
         let decisions = decisions.into_iter();
         let command = |(decision, batches): (Decision, Vec<BatchId>)| {
             let mut command = match decision {
@@ -44,7 +46,8 @@ impl Run {
             command.extend(batches.iter().map(ToString::to_string));
             with_reason(command)
         };
-        let commands = decisions.map(command).collect();
+        let commands = lost.then(rebuild).into_iter().chain(decisions.map(command));
+        let commands = commands.collect();
         // Those that fail are looked at again at the next visit.
         self.operate(0, 1, commands);
     }
@@ -85,6 +88,16 @@ impl Run {
             ATTEMPTS_MAX,
             vec![with_reason(with_scope(words, &pause))],
         );
+    }
+
+    /// An operator has an event forgotten that was delivered.
+    pub(super) fn forget(&mut self) {
+        let delivered = lock(&self.world).delivered_event();
+        if let Some(event) = delivered {
+            let mut command = with_reason(words(&["forget", "--exact"]));
+            command.extend(["--".to_owned(), event.to_string()]);
+            self.operate(0, 1, vec![command]);
+        }
     }
 
     /// An operator redrives the dead letters of every source, and then what is in the quarantine.
@@ -145,6 +158,7 @@ impl Run {
                 for _ in 0..attempts_max {
                     match run_on(&service, &words).await {
                         Ok(Done::Yes | Done::NotFound) | Err(Failure::NotFound(_)) => break,
+                        Err(Failure::Usage(problem)) => panic!("{words:?}: {problem}"),
                         Ok(Done::OnlyShown | Done::Stopped(_)) | Err(_) => {
                             environment.sleep(AGAIN_AFTER).await;
                         }

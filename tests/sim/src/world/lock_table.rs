@@ -124,6 +124,7 @@ impl World {
                 set_aside: false,
                 aside_at: None,
                 aside_until: None,
+                forgotten: false,
             });
     }
 
@@ -163,6 +164,9 @@ impl World {
             });
         let check = checks::p2_a_claim_replaces_only_what_has_ended(prior, has_ended, now);
         self.check(check);
+        if prior.forgotten {
+            return;
+        }
         // An operator who sets events aside accepts that the sink may have received them before.
         let may_repeat = self.plan.ever(DuplicateRule::Requeue) || prior.set_aside;
         let window = self.dedup_window();

@@ -1,22 +1,61 @@
 //! The log: which events won, as the index says, and whether that is right.
 
+use std::collections::BTreeSet;
+
 use protocol::batch::BatchRecord;
-use protocol::ids::{BatchShard, ObjectId, SeatKey, SlotId};
-use protocol::log::{Entry, Manifest, RunRef, Slot};
+use protocol::ids::{BatchId, BatchShard, ObjectId, SeatKey, Seq, SlotId};
+use protocol::log::{Entry, IndexEpoch, Manifest, Owner, RunRef, Slot};
 use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
 use shared::index_run::{decode_list, decode_run};
 use shared::load::decode_frame;
+use shared::named_items::NamedItem;
 use shared::ports::StoredEvent;
 
 use super::World;
+use crate::act::Act;
 use crate::checks;
 use crate::ledger::Occurrence;
+use crate::schedule::Happening;
+
+/// How long a loss waits for a manifest that is not there yet.
+const NOT_YET_MS: u64 = 10_000;
 
 impl World {
+    /// Somebody removes the manifest by mistake. The batches that are decided from now on are in error until an operator makes it anew.
+    pub fn lose_manifest(&mut self) {
+        let epoch = self.named_item::<IndexEpoch>(&());
+        let name = Manifest::name(&epoch.value.epoch);
+        if epoch.version > 0 && self.named_items.remove(&name) {
+            self.note("manifest lost", || name);
+        } else if self.faulty {
+            // Nobody has committed yet.
+            self.after(NOT_YET_MS, Happening::Act(Act::LoseManifest));
+        }
+    }
+
+    /// A new epoch has begun: what was committed in the former one counts only as far as records say so.
+    pub fn note_epoch(&mut self) {
+        if self.named_item::<IndexEpoch>(&()).value.epoch == 0 {
+            return;
+        }
+        let is_undecided = |record: &BatchRecord| record.log.is_some() && !record.is_resolved();
+        let records = self.batches.records().into_iter();
+        let undecided: BTreeSet<BatchId> = records
+            .filter(is_undecided)
+            .map(|record| record.batch_id)
+            .collect();
+        for of_event in self.ledger.occurrences.values_mut() {
+            of_event.retain(|one| !undecided.contains(&one.seat.shard.batch));
+        }
+        self.note("index rebuilt", || format!("undecided: {undecided:?}"));
+        self.note_committed();
+    }
+
     /// The manifest was written: batches that are in its list for the first time have committed what was decided about their lines.
     pub fn note_committed(&mut self) {
-        let manifest = self.named_item::<Manifest>(&()).value;
+        let epoch = self.named_item::<IndexEpoch>(&()).value.epoch;
+        let manifest = self.named_item::<Manifest>(&epoch).value;
         let Some(list) = manifest.list else {
             return;
         };
@@ -28,9 +67,35 @@ impl World {
             list.is_some(),
         ));
         for run in list.unwrap_or_default().runs {
-            if run.batch.is_some() && self.ledger.committed.insert(run.run) {
-                self.note_winners(&run);
+            if self.ledger.committed.insert(run.run) {
+                match run.batch {
+                    Some(_) => self.note_winners(&run),
+                    None => self.note_forgotten(&run),
+                }
             }
+        }
+    }
+
+    /// Notes which events an operator has forgotten with a run.
+    fn note_forgotten(&mut self, run: &RunRef) {
+        let bytes = self.chunks.bytes(&run.bodies, ObjectId::Run(run.run));
+        let Some((header, entries)) = bytes.and_then(|bytes| decode_run(&bytes, run.hash).ok())
+        else {
+            return;
+        };
+        let seats = entries.iter().filter_map(|bytes| {
+            let entry = Entry::from_bytes(bytes);
+            match header.owners[entry.owner as usize] {
+                Owner::Forget { batch, .. } => Some((batch, entry.seq)),
+                _ => None,
+            }
+        });
+        let seats: BTreeSet<(BatchId, Seq)> = seats.collect();
+        for one in self.ledger.occurrences.values_mut().flatten() {
+            one.forgotten |= seats.contains(&(one.seat.shard.batch, one.seat.seq));
+        }
+        if !seats.is_empty() {
+            self.note("forgotten", || format!("{seats:?}"));
         }
     }
 
@@ -118,6 +183,7 @@ impl World {
             set_aside: false,
             aside_at: None,
             aside_until: None,
+            forgotten: false,
         };
         let occurrences = self.ledger.occurrences.entry(id);
         occurrences.or_default().push(occurrence);

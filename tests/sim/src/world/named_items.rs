@@ -1,5 +1,6 @@
 //! The named items of the batch table: what the world notes about reads and writes of them.
 
+use protocol::log::IndexEpoch;
 use protocol::pause::Pauses;
 use protocol::sequence::Sequence;
 use protocol::turns::Turns;
@@ -17,6 +18,7 @@ pub enum Kind {
     Sequence,
     Quota,
     Scope,
+    Epoch,
     Manifest,
 }
 
@@ -29,6 +31,7 @@ impl Kind {
             Some("sequence") => Kind::Sequence,
             Some("quota") => Kind::Quota,
             Some("scope") => Kind::Scope,
+            Some("dedup") if name == IndexEpoch::name(&()) => Kind::Epoch,
             Some("dedup") => Kind::Manifest,
             Some(_) | None => panic!("a named item that no check knows: {name}"),
         }
@@ -58,7 +61,7 @@ impl World {
                 let sequence: Versioned<Sequence> = versioned(name, read.clone())?;
                 self.note_sequence_look(environment, name, sequence.value);
             }
-            Kind::Pauses | Kind::Quota | Kind::Scope | Kind::Manifest => {}
+            Kind::Pauses | Kind::Quota | Kind::Scope | Kind::Epoch | Kind::Manifest => {}
         }
         Ok(())
     }
@@ -86,8 +89,11 @@ impl World {
                 }
             }
             (Kind::Manifest, true) => self.note_committed(),
+            (Kind::Epoch, true) => self.note_epoch(),
             (Kind::Manifest, false) => self.note("commit refused", String::new),
-            (Kind::Pauses, false) | (Kind::Turns, true) | (Kind::Quota | Kind::Scope, _) => {}
+            (Kind::Pauses | Kind::Epoch, false)
+            | (Kind::Turns, true)
+            | (Kind::Quota | Kind::Scope, _) => {}
         }
         Ok(())
     }

@@ -79,9 +79,10 @@ pub async fn run(service: &Service, args: &FindArgs, output: Output) -> Result<D
             source,
         })?;
         found.same_body = match (&looked_up.item, &looked_up.entry) {
-            (Some(item), _) => Some(BodyHash::of(&body) == item.body_hash),
-            (None, Some(entry)) => Some(entry.has_body(&body)),
-            (None, None) => None,
+            (_, Some(entry)) if looked_up.is_of_entry => entry.has_body(&body),
+            (item, _) => item
+                .as_ref()
+                .map(|item| BodyHash::of(&body) == item.body_hash),
         };
     }
     output.print(&found, &found);
@@ -94,12 +95,12 @@ pub async fn run(service: &Service, args: &FindArgs, output: Output) -> Result<D
 impl Found {
     fn of(event_id: EventId, looked_up: &LookedUp, now: Timestamp) -> Found {
         let LookedUp {
-            item,
             record,
             classification,
             ..
         } = looked_up;
-        let chunk = item.as_ref().and_then(|item| match item.state {
+        let item = looked_up.item.as_ref().filter(|_| !looked_up.is_of_entry);
+        let chunk = item.and_then(|item| match item.state {
             LockState::InChunk { chunk, .. } => Some(chunk),
             LockState::Live { .. } | LockState::Tombstone { .. } => None,
         });
@@ -107,7 +108,7 @@ impl Found {
             event_id,
             state: classification.state,
             same_body: None,
-            sqs_message_id: item.as_ref().map(|item| item.sqs_message_id.to_string()),
+            sqs_message_id: item.map(|item| item.sqs_message_id.to_string()),
             batch_id: classification.seat.map(|(batch, _)| batch.to_string()),
             batch_status: record.as_ref().map(|record| status_word(record.status)),
             batch_error: record.as_ref().and_then(|record| record.error.clone()),
@@ -116,7 +117,7 @@ impl Found {
             parts: classification.parts.clone(),
             delivered_at: classification.delivered_at,
             remembered_until: classification.until,
-            past_deliveries: item.as_ref().map_or(0, |item| item.past.len()),
+            past_deliveries: item.map_or(0, |item| item.past.len()),
             now,
         }
     }

@@ -4,6 +4,7 @@ use std::fmt;
 
 use clap::Args;
 use protocol::ids::EventId;
+use protocol::log::RunList;
 use serde::Serialize;
 use shared::aws::BatchSummary;
 
@@ -12,8 +13,10 @@ use crate::event_ids::EventArgs;
 use crate::event_state::EventState;
 use crate::events::look_up_in_index;
 use crate::failure::{Done, Failure};
+use crate::log_index::{commit, place, store_entries};
 use crate::outcome::Output;
 use crate::service::Service;
+use crate::times::with_distance;
 
 #[derive(Args)]
 pub struct ForgetArgs {
@@ -39,20 +42,24 @@ struct Forgotten {
     hint: String,
 }
 
-/// Deletes the lock item of an event, so that any message of it is claimed and delivered again.
+/// Deletes the lock item of an event, and commits to the index of the log that it is forgotten, so that any message of it is claimed and delivered again.
 pub async fn run(service: &Service, args: &ForgetArgs, output: Output) -> Result<Done, Failure> {
     let operator = args.change.operator()?;
     let id = args.event.id(service).await?;
     let found = look_up_in_index(service, &id).await?;
-    if found.entry.is_some() {
-        return Err(Failure::Refused(format!(
-            "event `{id}`: it is in the index of the log, which cannot forget a single event yet"
-        )));
-    }
-    let Some(item) = &found.item else {
+    if found.item.is_none() && found.entry.is_none() {
         let words = EventState::Unknown.words();
         return Err(Failure::NotFound(format!("event `{id}`: {words}")));
-    };
+    }
+    let entry = found.entry.as_ref();
+    if let Some(until) = entry.and_then(|entry| entry.primed_until)
+        && until > service.now()
+    {
+        let until = with_distance(until, service.now());
+        return Err(Failure::Refused(format!(
+            "event `{id}`: it was primed, and what is primed cannot be forgotten before its end, {until}"
+        )));
+    }
     if let Some(refusal) = refusal(found.classification.state, args.although_unclear) {
         return Err(Failure::Refused(format!("event `{id}`: {refusal}")));
     }
@@ -75,10 +82,27 @@ pub async fn run(service: &Service, args: &ForgetArgs, output: Output) -> Result
         let batch = BatchSummary::of(record);
         note(service, &batch, &operator, &format!("forget `{id}`")).await?;
     }
-    if !service.lock_items.remove(&id, item).await? {
+    if let Some(item) = &found.item
+        && !service.lock_items.remove(&id, item).await?
+    {
         return Err(Failure::Refused(format!(
             "event `{id}`: its lock item changed since it was read; look again"
         )));
+    }
+    if let Some(entry) = entry {
+        let bodies = place(service, None).await?;
+        let runs = store_entries(service, &bodies, entry.forgetting(&id)).await?;
+        commit(
+            service,
+            &bodies,
+            async |_, open, list: &RunList| match entry.is_of(open.secret) {
+                true => Ok(list.with_all(runs.clone())),
+                false => Err(Failure::Refused(format!(
+                    "event `{id}`: the index was rebuilt since it was read; look again"
+                ))),
+            },
+        )
+        .await?;
     }
     forgotten.done = true;
     output.print(&forgotten, &forgotten);

@@ -1,11 +1,14 @@
 //! One file for each command, and what their outputs have in common.
 
 pub mod config;
+pub mod dedup;
 pub mod discard;
 pub mod find;
 pub mod forget;
 pub mod list;
 pub mod pause;
+pub mod prime;
+pub mod rebuild;
 pub mod redrive;
 pub mod rejects;
 pub mod replay;

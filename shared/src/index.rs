@@ -1,0 +1,293 @@
+//! The index of the log, as the batch-processor and operators read and write it: the manifest, its list, and the runs.
+//!
+//! The item `dedup#epoch` says which manifest is the present one. It is written before the first commit and is there for good, so a
+//! manifest that is lost is not taken for one that never was. A new epoch has another manifest, so whoever read the former one cannot
+//! commit any more.
+
+use std::fmt::Display;
+
+use protocol::bodies::{Bodies, ChunkSizes};
+use protocol::ids::{BatchId, ObjectId};
+use protocol::limits::LOG_RETENTION;
+use protocol::log::{
+    Entry, IndexEpoch, IndexSecret, Manifest, RunHeader, RunList, RunRef, object_hash,
+};
+use protocol::retry::RetryPolicy;
+use protocol::time::Timestamp;
+use uuid::Uuid;
+
+use crate::index_run::{Entries, decode_list, decode_run, encode_list, encode_run};
+use crate::named_items::Versioned;
+use crate::ports::{ChunkStore, NamedItems, PortError};
+use crate::retry::{Budget, NotStored, ObjectRules, RequestPermits, read_object, store_object};
+
+/// Why the index was not read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum IndexError {
+    /// A part of it is missing, damaged or forbidden. A retry fails too, until an operator acts.
+    #[error("index: {0}")]
+    Damaged(String),
+    #[error(transparent)]
+    Port(#[from] PortError),
+}
+
+/// The manifest, as it was read.
+#[derive(Clone, Debug)]
+pub struct OpenIndex {
+    pub epoch: u64,
+    pub manifest: Versioned<Manifest>,
+    pub secret: IndexSecret,
+}
+
+/// A run that was read.
+pub struct Run {
+    pub header: RunHeader,
+    pub entries: Entries,
+}
+
+/// What a list says of a run that is to be stored.
+pub struct NewRun<'a> {
+    pub bodies: &'a Bodies,
+    pub ends_at: Timestamp,
+    pub events_end_at: Timestamp,
+    pub batch: Option<BatchId>,
+}
+
+/// Reads and writes the index.
+#[derive(Clone, Copy)]
+pub struct IndexStore<'a> {
+    pub objects: &'a dyn ChunkStore,
+    pub named_items: &'a dyn NamedItems,
+    pub permits: &'a RequestPermits,
+    pub budget: &'a Budget<'a>,
+}
+
+impl IndexStore<'_> {
+    /// Reads the manifest with strong consistency. Makes the first one, with a new secret, if there is no index.
+    ///
+    /// # Errors
+    /// [`IndexError::Damaged`] if there was an index, and its manifest is missing or has no secret.
+    pub async fn open(&self, bodies: &Bodies) -> Result<OpenIndex, IndexError> {
+        let mut attempt = 0;
+        loop {
+            if let Some(open) = self.read().await? {
+                return Ok(open);
+            }
+            let first = Manifest {
+                bodies: bodies.clone(),
+                secret: self.budget.entropy.secret().to_vec(),
+                ..Manifest::default()
+            };
+            self.replace_manifest(0, &Versioned::default(), &first)
+                .await?;
+            self.budget.next_attempt(&mut attempt).await?;
+        }
+    }
+
+    /// Reads the manifest with strong consistency; `None` if there is no index.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub async fn read(&self) -> Result<Option<OpenIndex>, IndexError> {
+        loop {
+            let epoch = self.epoch().await?;
+            let number = epoch.value.epoch;
+            let manifest = self.manifest_of(number).await?;
+            let Some(secret) = manifest.value.secret() else {
+                if (epoch.version, manifest.version) == (0, 0) {
+                    return Ok(None);
+                }
+                // The epoch may have changed between both reads.
+                if self.epoch().await? != epoch {
+                    continue;
+                }
+                return Err(IndexError::Damaged(match manifest.version {
+                    0 => format!(
+                        "manifest `dedup#{number}`: missing: expected it, because the index was used; see `batchctl rebuild-dedup`"
+                    ),
+                    _ => format!(
+                        "manifest `dedup#{number}`: `secret`: got {} bytes, expected 32",
+                        manifest.value.secret.len()
+                    ),
+                }));
+            };
+            // Nobody commits before this item is there.
+            if epoch.version == 0 && !self.begin_epoch(&epoch, number).await? {
+                continue;
+            }
+            return Ok(Some(OpenIndex {
+                epoch: number,
+                manifest,
+                secret,
+            }));
+        }
+    }
+
+    /// Reads which epoch is the present one.
+    ///
+    /// # Errors
+    /// [`PortError`].
+    pub async fn epoch(&self) -> Result<Versioned<IndexEpoch>, PortError> {
+        let read = || self.named_items.get::<IndexEpoch>(&());
+        self.budget.call(RetryPolicy::CONTROL, read).await
+    }
+
+    /// Reads the manifest of an epoch.
+    ///
+    /// # Errors
+    /// [`PortError`].
+    pub async fn manifest_of(&self, epoch: u64) -> Result<Versioned<Manifest>, PortError> {
+        let read = || self.named_items.get::<Manifest>(&epoch);
+        self.budget.call(RetryPolicy::CONTROL, read).await
+    }
+
+    /// Begins an epoch. Returns `false` if another began since `from` was read.
+    ///
+    /// # Errors
+    /// [`PortError`].
+    pub async fn begin_epoch(
+        &self,
+        from: &Versioned<IndexEpoch>,
+        epoch: u64,
+    ) -> Result<bool, PortError> {
+        let to = IndexEpoch { epoch };
+        let replace = || self.named_items.replace(&(), from, &to);
+        self.budget.call(RetryPolicy::CONTROL, replace).await
+    }
+
+    /// Replaces the manifest of an epoch. Returns `false` if it was written since it was read.
+    ///
+    /// # Errors
+    /// [`PortError`].
+    pub async fn replace_manifest(
+        &self,
+        epoch: u64,
+        from: &Versioned<Manifest>,
+        to: &Manifest,
+    ) -> Result<bool, PortError> {
+        let replace = || self.named_items.replace(&epoch, from, to);
+        self.budget.call(RetryPolicy::CONTROL, replace).await
+    }
+
+    /// Reads a list.
+    ///
+    /// # Errors
+    /// [`IndexError`].
+    pub async fn list(&self, bodies: &Bodies, name: Uuid) -> Result<RunList, IndexError> {
+        let object = ObjectId::RunList(name);
+        let bytes = self.object(bodies, object).await?;
+        decode_list(&bytes).map_err(|error| damaged(object, &error))
+    }
+
+    /// Reads a run.
+    ///
+    /// # Errors
+    /// [`IndexError`].
+    pub async fn run(&self, run: &RunRef) -> Result<Run, IndexError> {
+        let object = ObjectId::Run(run.run);
+        let bytes = self.object(&run.bodies, object).await?;
+        let decoded = decode_run(&bytes, run.hash);
+        let (header, entries) = decoded.map_err(|error| damaged(object, &error))?;
+        Ok(Run { header, entries })
+    }
+
+    /// Stores a run under a new name. `entries` are sorted.
+    ///
+    /// # Errors
+    /// [`IndexError`].
+    pub async fn store_run(
+        &self,
+        run: NewRun<'_>,
+        header: &RunHeader,
+        entries: &[Entry],
+    ) -> Result<RunRef, IndexError> {
+        let bytes = encode_run(header, entries);
+        let name = self.budget.entropy.object_name();
+        self.store(run.bodies, ObjectId::Run(name), &bytes).await?;
+        Ok(RunRef {
+            run: name,
+            hash: object_hash(&bytes),
+            bodies: run.bodies.clone(),
+            entries: entries.len() as u64,
+            ends_at: run.ends_at,
+            events_end_at: run.events_end_at,
+            batch: run.batch,
+        })
+    }
+
+    /// Stores a list under a new name. Returns the manifest that names it.
+    ///
+    /// # Errors
+    /// [`IndexError`].
+    pub async fn store_list(
+        &self,
+        manifest: &Manifest,
+        bodies: &Bodies,
+        list: &RunList,
+    ) -> Result<Manifest, IndexError> {
+        let name = self.budget.entropy.object_name();
+        let bytes = encode_list(list);
+        self.store(bodies, ObjectId::RunList(name), &bytes).await?;
+        Ok(manifest.with_list(name, bodies, list))
+    }
+
+    /// Stores the next list and makes it the present one. Returns `false` if the manifest was written since it was read.
+    ///
+    /// # Errors
+    /// [`IndexError`].
+    pub async fn commit(
+        &self,
+        open: &OpenIndex,
+        bodies: &Bodies,
+        next: &RunList,
+    ) -> Result<bool, IndexError> {
+        let to = self.store_list(&open.manifest.value, bodies, next).await?;
+        Ok(self
+            .replace_manifest(open.epoch, &open.manifest, &to)
+            .await?)
+    }
+
+    async fn object(&self, bodies: &Bodies, object: ObjectId) -> Result<Vec<u8>, IndexError> {
+        let read = read_object(self.objects, bodies, object, self.permits, self.budget).await;
+        let bytes = read.map_err(|error| of_object(object, error))?;
+        bytes.ok_or_else(|| damaged(object, &format!("missing in `{bodies}`")))
+    }
+
+    async fn store(
+        &self,
+        bodies: &Bodies,
+        object: ObjectId,
+        bytes: &[u8],
+    ) -> Result<(), IndexError> {
+        let rules = ObjectRules {
+            bodies: bodies.clone(),
+            sizes: ChunkSizes::default(),
+            retention: LOG_RETENTION,
+        };
+        let stored = store_object(
+            self.objects,
+            &rules,
+            object,
+            bytes,
+            self.permits,
+            self.budget,
+        );
+        stored.await.map_err(|error| match error {
+            NotStored::Port(error) => of_object(object, error),
+            NotStored::Exists(_) => damaged(object, &error),
+        })
+    }
+}
+
+/// Returns the error about an object that cannot be used.
+pub fn damaged(object: ObjectId, problem: &dyn Display) -> IndexError {
+    IndexError::Damaged(format!("object `{object}`: {problem}"))
+}
+
+/// Returns why an object was not read or stored.
+fn of_object(object: ObjectId, error: PortError) -> IndexError {
+    match error {
+        PortError::Refused { .. } => damaged(object, &error),
+        _ => error.into(),
+    }
+}

@@ -1,0 +1,120 @@
+//! The index of the log is lost, in whole or in part.
+
+use std::collections::BTreeMap;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use local::bodies::BodiesKind;
+use local::dynamodb::BATCH_TABLE;
+use protocol::batch::Status;
+
+use super::alarms::State;
+use super::page::Rehearsal;
+use crate::events::body;
+use crate::output::sorted;
+use crate::rig::{Rig, Setup};
+
+/// Events of each batch.
+const EVENTS: usize = 3;
+
+/// Returns a stack of the log in which the event `e0` was delivered, with two others.
+async fn with_a_delivered_batch() -> Rig {
+    let rig = Setup::new()
+        .quick()
+        .bodies(BodiesKind::LogTable)
+        .var("MAX_BATCH_SIZE", EVENTS)
+        .one_aggregator_environment()
+        .start()
+        .await;
+    (0..EVENTS).for_each(|number| rig.send(body(&format!("e{number}"))));
+    rig.until_drained().await;
+    rig
+}
+
+/// Somebody removes the items of the batch table whose keys begin with `prefix`. Returns the names of those that are no pieces.
+async fn remove(rig: &Rig, prefix: &str) -> Vec<String> {
+    let items = rig.batch_items().await;
+    let keys = items.iter().filter_map(|item| item["batchId"].as_s().ok());
+    let keys: Vec<String> = keys
+        .filter(|key| key.starts_with(prefix))
+        .cloned()
+        .collect();
+    for key in &keys {
+        let delete = rig.dynamodb().delete_item().table_name(BATCH_TABLE);
+        let delete = delete.key("batchId", AttributeValue::S(key.clone()));
+        delete.send().await.expect("the item can be removed");
+    }
+    let is_name = |key: &String| key.matches('/').count() < 2;
+    keys.into_iter().filter(is_name).collect()
+}
+
+/// Sends a duplicate of `e0` and two other events, and waits until the alarm says that their batch is in error.
+async fn fails(rig: &Rig, page: &Rehearsal<'_>) {
+    // An environment would remember what it read before.
+    rig.stack.batch_processor.redeploy(&BTreeMap::new());
+    for id in ["e0", "f1", "f2"] {
+        rig.send(body(id));
+    }
+    page.until_alarm(State::Alarm).await;
+}
+
+#[tokio::test]
+async fn a_lost_manifest_is_made_anew_and_its_events_are_still_remembered() {
+    let rig = with_a_delivered_batch().await;
+    let mut page = Rehearsal::of(&rig, "The manifest of the log is lost");
+    assert_eq!(remove(&rig, "dedup#0").await, ["dedup#0"]);
+    fails(&rig, &page).await;
+    let listed = page.looks("list --status error").await;
+    let error = listed["batches"][0]["error"].as_str().unwrap_or_default();
+    assert!(
+        error.contains("index: manifest `dedup#0`: missing"),
+        "{listed}"
+    );
+    let would = page.looks("rebuild-dedup").await;
+    assert_eq!(
+        (&would["batches"], &would["entries"]),
+        (&1.into(), &EVENTS.into()),
+        "{would}"
+    );
+    let done = page.changes("rebuild-dedup").await;
+    assert_eq!(done["done"], true, "{done}");
+    rig.until_drained().await;
+    page.sees_no_batch().await;
+    page.end_when_ok().await;
+    assert_eq!(sorted(rig.delivered_ids()), ["e0", "e1", "e2", "f1", "f2"]);
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn a_run_that_cannot_be_read_is_dropped_and_its_events_are_delivered_again() {
+    let rig = with_a_delivered_batch().await;
+    let mut page = Rehearsal::of(&rig, "A run of the log cannot be read");
+    let runs = remove(&rig, "run/").await;
+    assert_eq!(runs.len(), 1, "{runs:?}");
+    fails(&rig, &page).await;
+    let batch = rig.batch_with(Status::Error).await;
+    page.set("BATCH", &batch);
+    page.set("RUN", &runs[0]);
+    let shown = page.looks("show").await;
+    let error = shown["error"].as_str().unwrap_or_default();
+    assert!(
+        error.contains(&format!("object `{}`: missing", runs[0])),
+        "{shown}"
+    );
+    let status = page.looks("dedup status").await;
+    assert_eq!(
+        (&status["runs"], &status["entries"]),
+        (&1.into(), &EVENTS.into()),
+        "{status}"
+    );
+    let would = page.looks("drop-run").await;
+    assert_eq!(would["entries"], EVENTS, "{would}");
+    page.changes("drop-run").await;
+    rig.until_drained().await;
+    page.sees_no_batch().await;
+    page.end_when_ok().await;
+    assert_eq!(
+        sorted(rig.delivered_ids()),
+        ["e0", "e0", "e1", "e2", "f1", "f2"]
+    );
+    rig.end().await;
+}

@@ -1,0 +1,252 @@
+//! `batchctl rebuild-dedup`.
+
+use std::fmt;
+
+use clap::Args;
+use protocol::batch::BatchRecord;
+use protocol::bodies::Bodies;
+use protocol::limits::DECIDED_WITHIN;
+use protocol::log::{Entry, IndexEpoch, IndexSecret, Manifest, Owner, RunList};
+use protocol::text::counted;
+use protocol::time::Timestamp;
+use serde::Serialize;
+use shared::index::IndexError;
+use shared::named_items::Versioned;
+
+use crate::change::ChangeArgs;
+use crate::chunk_events::events_of;
+use crate::commands::dedup::retry_batches;
+use crate::failure::{Done, Failure};
+use crate::interrupt::Interrupt;
+use crate::log_index::{NewEntries, place, store, store_entries};
+use crate::outcome::Output;
+use crate::service::Service;
+
+#[derive(Args)]
+pub struct RebuildArgs {
+    /// Where the new index is stored [default: where the loads of the latest batch are]
+    #[arg(long, value_name = "BODIES")]
+    pub bodies: Option<Bodies>,
+    #[command(flatten)]
+    pub change: ChangeArgs,
+}
+
+/// What `rebuild-dedup` prints.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Rebuilt {
+    batches: usize,
+    entries: usize,
+    /// Why events of batches could not be read. They are not remembered.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unread: Vec<String>,
+    done: bool,
+    #[serde(skip)]
+    hint: String,
+}
+
+/// What is left of an index.
+struct Left {
+    epoch: Versioned<IndexEpoch>,
+    manifest: Versioned<Manifest>,
+}
+
+/// The winners of all batches.
+#[derive(Default)]
+struct Winners {
+    batches: usize,
+    entries: NewEntries,
+    unread: Vec<String>,
+    /// The `BODIES` of the latest batch.
+    bodies: Option<Bodies>,
+    /// The latest end of events that need not be remembered any more.
+    left_out_until: Timestamp,
+}
+
+/// Makes the index anew from the records and loads of all batches, if its manifest or its list is lost. Events that were forgotten or
+/// primed are not among them.
+pub async fn run(
+    service: &Service,
+    args: &RebuildArgs,
+    interrupt: &Interrupt,
+    output: Output,
+) -> Result<Done, Failure> {
+    let operator = args.change.operator()?;
+    let left = Left::of(service).await?;
+    let former = &left.manifest.value;
+    let manifest = Manifest {
+        secret: match former.secret() {
+            Some(_) => former.secret.clone(),
+            None => service.entropy.secret().to_vec(),
+        },
+        ..Manifest::default()
+    };
+    let secret = manifest.secret().expect("a secret has 32 bytes");
+    let winners = Winners::of(service, secret).await?;
+    let bodies = args.bodies.as_ref().or(winners.bodies.as_ref());
+    let bodies = place(service, bodies).await?;
+    let mut rebuilt = Rebuilt {
+        batches: winners.batches,
+        entries: winners.entries.len(),
+        unread: winners.unread,
+        done: false,
+        hint: args.change.hint(),
+    };
+    if operator.is_none() {
+        output.print(&rebuilt, &rebuilt);
+        return Ok(Done::OnlyShown);
+    }
+    let list = RunList {
+        runs: store_entries(service, &bodies, winners.entries).await?,
+        left_out_until: winners.left_out_until,
+    };
+    left.replace(service, &bodies, &manifest, &list).await?;
+    rebuilt.done = true;
+    output.print(&rebuilt, &rebuilt);
+    retry_batches(service, &args.change, interrupt).await
+}
+
+impl Left {
+    /// Returns what is left.
+    ///
+    /// # Errors
+    /// The index can be read, or there never was one.
+    async fn of(service: &Service) -> Result<Left, Failure> {
+        let budget = service.budget();
+        let index = store(service, &budget);
+        let epoch = index.epoch().await?;
+        let manifest = index.manifest_of(epoch.value.epoch).await?;
+        let (bodies, list) = (&manifest.value.bodies, manifest.value.list);
+        match (manifest.value.secret(), list) {
+            (None, _) if (epoch.version, manifest.version) == (0, 0) => Err(Failure::NotFound(
+                "index: none: no batch of the log was resolved, and nothing was primed".to_owned(),
+            )),
+            (None, _) => Ok(Left { epoch, manifest }),
+            (Some(_), None) => Err(Failure::Refused(
+                "index: it has no entries to lose".to_owned(),
+            )),
+            (Some(_), Some(list)) => match index.list(bodies, list).await {
+                Err(IndexError::Damaged(_)) => Ok(Left { epoch, manifest }),
+                Err(error) => Err(error.into()),
+                Ok(list) => Err(Failure::Refused(format!(
+                    "index: its list can be read: {}; `drop-run` takes out one that cannot",
+                    counted(list.runs.len() as u64, "run")
+                ))),
+            },
+        }
+    }
+
+    /// Puts the new index in the place of what is left. A manifest that is lost is not replaced: whoever has read it, and is still at
+    /// work, would take the new one for it.
+    async fn replace(
+        &self,
+        service: &Service,
+        bodies: &Bodies,
+        manifest: &Manifest,
+        list: &RunList,
+    ) -> Result<(), Failure> {
+        let budget = service.budget();
+        let index = store(service, &budget);
+        let to = index.store_list(manifest, bodies, list).await?;
+        let epoch = self.epoch.value.epoch;
+        let replaced = match self.manifest.value.secret() {
+            Some(_) => index.replace_manifest(epoch, &self.manifest, &to).await?,
+            None => {
+                // Another command may have put it that ended before the epoch began.
+                let next = index.manifest_of(epoch + 1).await?;
+                index.replace_manifest(epoch + 1, &next, &to).await?
+                    && index.begin_epoch(&self.epoch, epoch + 1).await?
+            }
+        };
+        match replaced {
+            true => Ok(()),
+            false => Err(Failure::Refused(
+                "index: changed since it was read; look again".to_owned(),
+            )),
+        }
+    }
+}
+
+impl Winners {
+    /// Reads the winners of all batches that may still have to be remembered.
+    ///
+    /// # Errors
+    /// [`Failure::Refused`] if a batch is being decided: it may have committed to the index that is lost, and not noted it yet.
+    async fn of(service: &Service, secret: IndexSecret) -> Result<Winners, Failure> {
+        let mut winners = Winners::default();
+        let now = service.now();
+        let mut batches = service.catalogue.of_log().await?;
+        batches.sort_unstable_by_key(|batch| batch.opened_at());
+        for batch in batches {
+            let Some(record) = service.record(batch).await? else {
+                continue;
+            };
+            winners.bodies = Some(record.bodies.clone());
+            if !record.is_resolved() {
+                if let Some(lease) = record.lease.as_ref().filter(|lease| lease.until > now) {
+                    let secs = now.until(lease.until).as_secs() + 1;
+                    return Err(Failure::Refused(format!(
+                        "batch `{batch}`: it is being decided for another {secs} s at most; try again then"
+                    )));
+                }
+                continue;
+            }
+            let owner = Owner::batch(batch, record.created_at, record.dedup_window);
+            let owner = owner.with_events_end(|_| Some(&record));
+            if owner.events_end_at() + DECIDED_WITHIN <= now {
+                winners.left_out_until = winners.left_out_until.max(owner.events_end_at());
+                continue;
+            }
+            winners.batches += 1;
+            winners.add(service, &record, owner, secret).await?;
+        }
+        Ok(winners)
+    }
+
+    async fn add(
+        &mut self,
+        service: &Service,
+        record: &BatchRecord,
+        owner: Owner,
+        secret: IndexSecret,
+    ) -> Result<(), Failure> {
+        let events = match events_of(service, record, &record.claimed).await {
+            Ok(events) => events,
+            Err(Failure::Refused(problem)) => {
+                self.unread
+                    .push(format!("batch `{}`: {problem}", record.batch_id));
+                return Ok(());
+            }
+            Err(failure) => return Err(failure),
+        };
+        self.entries.extend(events.into_iter().map(|event| {
+            let entry = Entry {
+                id: secret.id(&event.event_id),
+                owner: 0,
+                seq: event.seq,
+                message: secret.message(&event.sqs_message_id),
+                body: secret.body(event.body_hash),
+            };
+            (owner, entry)
+        }));
+        Ok(())
+    }
+}
+
+impl fmt::Display for Rebuilt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let batches = counted(self.batches as u64, "batch");
+        let entries = counted(self.entries as u64, "entry");
+        writeln!(f, "index    {entries} of {batches}")?;
+        for problem in &self.unread {
+            writeln!(f, "not read {problem}")?;
+        }
+        match self.done {
+            true => writeln!(
+                f,
+                "rebuilt: batches in error because of the index are tried again. Forget and prime again what was"
+            ),
+            false => writeln!(f, "nothing is changed; to do it, add {}", self.hint),
+        }
+    }
+}
