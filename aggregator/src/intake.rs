@@ -288,7 +288,10 @@ impl Intake {
                 .write(&*self.batch_store, current.batch, &write)
                 .await?
             {
-                Written::Applied(record) => return Ok(Some((current, record, room))),
+                Written::Applied(record) => {
+                    counts.seats_reserved(room as u64);
+                    return Ok(Some((current, record, room)));
+                }
                 Written::Refused(Some(record)) => {
                     let log = record
                         .log

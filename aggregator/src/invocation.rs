@@ -46,6 +46,7 @@ impl<'a> Budgets<'a> {
 /// Counts of an invocation that belong to no single message.
 #[derive(Debug, Default)]
 pub struct InvocationCounts {
+    reserved: AtomicU64,
     opened: AtomicU64,
     flushed_full: AtomicU64,
     flushed_bytes: AtomicU64,
@@ -57,6 +58,10 @@ pub struct InvocationCounts {
 }
 
 impl InvocationCounts {
+    pub fn seats_reserved(&self, count: u64) {
+        self.reserved.fetch_add(count, Ordering::Relaxed);
+    }
+
     pub fn batch_opened(&self) {
         self.opened.fetch_add(1, Ordering::Relaxed);
     }
@@ -80,6 +85,7 @@ impl InvocationCounts {
     /// Adds the counts to the metrics.
     pub fn add_to(&self, metrics: &mut AggregatorMetrics) {
         let counted = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        metrics.reserved.add(counted(&self.reserved));
         metrics.batches_opened.add(counted(&self.opened));
         for (count, metric) in [
             (&self.flushed_full, &mut metrics.flushed_full),

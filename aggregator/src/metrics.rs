@@ -27,6 +27,8 @@ pub struct AggregatorMetrics {
     /// Bodies of the messages in `Claimed`. What is claimed and not delivered yet is the sum of this metric less the sum of
     /// `DeliveredBytes` and of what was set aside.
     pub claimed_bytes: Bytes,
+    /// Seats that were reserved in batches of the log. More than `Claimed` if replies were lost, or batches were closed meanwhile.
+    pub reserved: Count,
     /// Batches that were opened.
     pub batches_opened: Count,
     /// Batches that were sealed: the sum of the next six.

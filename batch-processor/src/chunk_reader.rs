@@ -85,6 +85,8 @@ pub(crate) struct Closed {
     pub(crate) frames: Arc<[Frame]>,
     /// The slots that have lost their values.
     pub(crate) lost: Vec<Lost>,
+    /// How many slots have no lines.
+    pub(crate) holes: u64,
 }
 
 impl Closed {
@@ -105,7 +107,12 @@ impl Closed {
             problem: format!("slot `{slot}`: missing: expected the load that was acknowledged"),
         });
         let lost = lost.collect();
-        Closed { frames, lost }
+        let is_hole = |slot: &&Option<Slot>| matches!(slot, Some(Slot::Hole));
+        Closed {
+            frames,
+            lost,
+            holes: slots.iter().filter(is_hole).count() as u64,
+        }
     }
 
     /// Returns the seqs of all lines that are not lost.

@@ -41,10 +41,16 @@ pub(crate) struct LogIndex {
     kept: Mutex<Kept>,
 }
 
+/// How much a list names.
+pub(crate) struct ListSize {
+    pub(crate) runs: u64,
+    pub(crate) entries: u64,
+}
+
 /// What one attempt at a commit came to.
 pub(crate) enum Attempt {
-    /// The decisions are committed, by this invocation or an earlier one.
-    Committed(Decided),
+    /// The decisions are committed, by this invocation or an earlier one. The list was that long before.
+    Committed(Decided, ListSize),
     /// The record has the decisions already.
     Resolved,
     /// Another commit came first.
@@ -110,12 +116,16 @@ impl LogIndex {
         let first_stored_at = first_stored_at.unwrap_or(record.created_at);
         let manifest = &index.manifest.value;
         let list = self.list(manifest, first_stored_at, budget).await?;
+        let size = ListSize {
+            runs: list.runs.len() as u64,
+            entries: list.runs.iter().map(|run| run.entries).sum(),
+        };
         match begin(&list, record) {
             Begin::Resolved => return Ok(Attempt::Resolved),
             Begin::Adopt(run) => {
                 info!(batch_id = %record.batch_id, "decisions of an earlier attempt adopted");
                 let adopted = self.run(run, budget).await?;
-                return Ok(Attempt::Committed(decided_of(&adopted)));
+                return Ok(Attempt::Committed(decided_of(&adopted), size));
             }
             Begin::Resolve => {}
         }
@@ -134,7 +144,7 @@ impl LogIndex {
         }
         let store = self.store(budget);
         match store.commit(index, &record.bodies, &next).await? {
-            true => Ok(Attempt::Committed(decided)),
+            true => Ok(Attempt::Committed(decided, size)),
             false => Ok(Attempt::Refused),
         }
     }

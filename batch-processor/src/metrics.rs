@@ -29,6 +29,16 @@ pub struct BatchProcessorMetrics {
     pub quarantined: Count,
     /// Looks that found the index behind, or claims that were counted during a look.
     pub index_lag_retries: Count,
+    /// Slots of batches of the log that were empty when the batch was closed: an aggregator died, or had no reply.
+    pub holes: Count,
+    /// The time in which the lines of a batch of the log were decided and committed; of several batches, the longest.
+    pub resolve_ms: LongestTime,
+    /// Commits to the index of the log that were refused, because another batch committed first.
+    pub commit_conflicts: Count,
+    /// Entries of the index by which the last batch was decided.
+    pub index_entries: Option<Level>,
+    /// Runs of the index by which the last batch was decided.
+    pub index_runs: Option<Level>,
     /// Batches that were completed.
     pub batches_completed: Count,
     /// Notices that were sent. A notice may be sent several times. Only with `COMPLETION`.

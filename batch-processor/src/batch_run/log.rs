@@ -6,6 +6,7 @@ use protocol::batch::LogResolution;
 use protocol::limits::COMMITS_REFUSED_MAX;
 use protocol::log::{Decided, IndexSecret, Line};
 use protocol::seqs::SeqSet;
+use shared::metrics::Level;
 use shared::ports::{Quarantined, StoredEvent};
 use shared::retry::{Unsent, send_to_quarantine};
 use shared::traces::names::ITEMS_COUNT;
@@ -32,10 +33,16 @@ impl BatchRun<'_> {
 
     async fn decide(&mut self) -> Result<(), TicketEnd> {
         let closed = self.close().await?;
+        let clock = self.budgets.work.clock;
+        let began = clock.now();
         let decided = match closed.lost.first() {
             None => self.commit(&closed).await,
             Some(lost) => Err(HandOverError::Permanent(lost.to_string())),
         };
+        if matches!(decided, Ok(Some(_))) {
+            self.metrics.holes.add(closed.holes);
+            self.metrics.resolve_ms.measured(began.until(clock.now()));
+        }
         let (winners, resolution) = match decided {
             Ok(None) => return Ok(()),
             Ok(Some(decided)) => {
@@ -141,9 +148,16 @@ impl BatchRun<'_> {
             let attempt = log_index.commit(&index, record, &lines.1, &work);
             let span = self.span("resolve").count(ITEMS_COUNT, lines.1.len());
             match span.run(attempt).await? {
-                Attempt::Committed(decided) => return Ok(Some(decided)),
+                Attempt::Committed(decided, size) => {
+                    self.metrics.index_entries = Some(Level(size.entries));
+                    self.metrics.index_runs = Some(Level(size.runs));
+                    return Ok(Some(decided));
+                }
                 Attempt::Resolved => return Ok(None),
-                Attempt::Refused => work.next_attempt(&mut refused).await?,
+                Attempt::Refused => {
+                    self.metrics.commit_conflicts.add(1);
+                    work.next_attempt(&mut refused).await?;
+                }
             }
         }
     }

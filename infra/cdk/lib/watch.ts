@@ -186,6 +186,17 @@ export function alarms(scope: Watched, { alarmTopic, okTopic, requeues, batchPro
     evaluationPeriods: 1,
   });
 
+  alarm('DedupIndexBehind', 'The index of the log has too many runs, because they are not merged; batches are decided ever more slowly.', {
+    namespace: NAMESPACE,
+    metricName: 'IndexRuns',
+    dimensions: { function: scope.batchProcessor.functionName, source: scope.inputQueue.queueArn },
+    // Of 50,000, from which on no batch commits any more.
+    statistic: 'Maximum',
+    threshold: 2_000,
+    period: 900,
+    evaluationPeriods: 2,
+  });
+
   alarm('NoticesWaiting', 'Notices of complete batches or of errors cannot be sent; they are lost when the records expire after 14 days.', {
     namespace: NAMESPACE,
     metricName: 'NoticesWaiting',

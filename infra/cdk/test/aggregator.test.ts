@@ -90,7 +90,7 @@ describe('the stack', () => {
       'AWS::Lambda::EventInvokeConfig': 1,
       'AWS::Lambda::Permission': 1,
       'AWS::Events::Rule': 1,
-      'AWS::CloudWatch::Alarm': 17,
+      'AWS::CloudWatch::Alarm': 18,
       'AWS::CloudWatch::Dashboard': 1,
       'Custom::DeploymentCheck': 1,
     });
