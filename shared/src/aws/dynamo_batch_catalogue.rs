@@ -328,9 +328,9 @@ impl BatchCatalogue for DynamoBatchCatalogue {
         let items = items.collect::<Result<Vec<Item>, _>>().await;
         let items = items.map_err(|error| port_error(DYNAMODB, &self.table, &error))?;
         let ids = items.into_iter().map(|item| {
-            let mut item = StoredItem::new(&self.table, BATCH_ID, item)?;
-            let id = item.parsed(BATCH_ID)?;
-            item.required(BATCH_ID, id)
+            let item = StoredItem::new(&self.table, BATCH_ID, item)?;
+            let id = item.key().parse();
+            id.map_err(|error| item.malformed(BATCH_ID, error))
         });
         Ok(ids.collect::<Result<_, _>>()?)
     }
