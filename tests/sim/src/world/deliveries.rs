@@ -5,7 +5,7 @@ use protocol::ids::{EventId, SeatKey};
 
 use super::World;
 use crate::checks;
-use crate::ledger::{Brought, Delivered, Given};
+use crate::ledger::{Brought, Delivered, Given, Occurrence};
 
 impl World {
     /// Records that the sink accepted a part, and checks the promises about it.
@@ -117,9 +117,11 @@ impl World {
         let earlier = before.clone();
         before.push(given.clone());
         for first in earlier {
-            // An operator who sets events aside accepts that the sink may have received them before.
+            // An operator who sets events aside accepts that the sink may have received them before, and one who has an event forgotten
+            // wants it again.
             let mut claims = self.ledger.occurrences.get(id).into_iter().flatten();
-            if claims.any(|one| one.set_aside && one.sqs_message_id == first.sqs_message_id) {
+            let may_come_again = |one: &Occurrence| one.set_aside || one.forgotten;
+            if claims.any(|one| may_come_again(one) && one.sqs_message_id == first.sqs_message_id) {
                 continue;
             }
             self.check(checks::p4_the_sink_gets_an_event_once_per_window(
