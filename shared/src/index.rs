@@ -1,8 +1,8 @@
 //! The index of the log, as the batch-processor and operators read and write it: the manifest, its list, and the runs.
 //!
-//! The item `dedup#epoch` says which manifest is the present one. It is written before the first commit and is there for good, so a
-//! manifest that is lost is not taken for one that never was. A new epoch has another manifest, so whoever read the former one cannot
-//! commit any more.
+//! The item `dedup#epoch` has the name of the present manifest, `dedup#<epoch>`, and is there for good, so a manifest that is lost is not taken
+//! for one that never was. The name of a manifest is a UUID: one that is lost cannot be made once more, by whatever late write, and whoever read
+//! it cannot commit to the one that took its place.
 
 use std::fmt::Display;
 
@@ -34,7 +34,7 @@ pub enum IndexError {
 /// The manifest, as it was read.
 #[derive(Clone, Debug)]
 pub struct OpenIndex {
-    pub epoch: u64,
+    pub epoch: Uuid,
     pub manifest: Versioned<Manifest>,
     pub secret: IndexSecret,
 }
@@ -78,8 +78,9 @@ impl IndexStore<'_> {
                 secret: self.budget.entropy.secret().to_vec(),
                 ..Manifest::default()
             };
-            self.replace_manifest(0, &Versioned::default(), &first)
-                .await?;
+            if self.begin_epoch(&Versioned::default(), &first).await? {
+                continue;
+            }
             self.budget.next_attempt(&mut attempt).await?;
         }
     }
@@ -90,35 +91,31 @@ impl IndexStore<'_> {
     /// As [`open`](Self::open).
     pub async fn read(&self) -> Result<Option<OpenIndex>, IndexError> {
         loop {
-            let epoch = self.epoch().await?;
-            let number = epoch.value.epoch;
-            let manifest = self.manifest_of(number).await?;
-            let Some(secret) = manifest.value.secret() else {
-                if (epoch.version, manifest.version) == (0, 0) {
-                    return Ok(None);
-                }
-                // The epoch may have changed between both reads.
-                if self.epoch().await? != epoch {
-                    continue;
-                }
-                return Err(IndexError::Damaged(match manifest.version {
-                    0 => format!(
-                        "manifest `dedup#{number}`: missing: expected it, because the index was used; see `batchctl rebuild-dedup`"
-                    ),
-                    _ => format!(
-                        "manifest `dedup#{number}`: `secret`: got {} bytes, expected 32",
-                        manifest.value.secret.len()
-                    ),
+            let from = self.epoch().await?;
+            if from.version == 0 {
+                return Ok(None);
+            }
+            let epoch = from.value.epoch;
+            let manifest = self.manifest_of(epoch).await?;
+            if let Some(secret) = manifest.value.secret() {
+                return Ok(Some(OpenIndex {
+                    epoch,
+                    manifest,
+                    secret,
                 }));
-            };
-            // Nobody commits before this item is there.
-            if epoch.version == 0 && !self.begin_epoch(&epoch, number).await? {
+            }
+            // Another epoch may have begun between both reads.
+            if self.epoch().await? != from {
                 continue;
             }
-            return Ok(Some(OpenIndex {
-                epoch: number,
-                manifest,
-                secret,
+            return Err(IndexError::Damaged(match manifest.version {
+                0 => format!(
+                    "manifest `dedup#{epoch}`: missing: expected it, because the index was used; see `batchctl rebuild-dedup`"
+                ),
+                _ => format!(
+                    "manifest `dedup#{epoch}`: `secret`: got {} bytes, expected 32",
+                    manifest.value.secret.len()
+                ),
             }));
         }
     }
@@ -136,20 +133,24 @@ impl IndexStore<'_> {
     ///
     /// # Errors
     /// [`PortError`].
-    pub async fn manifest_of(&self, epoch: u64) -> Result<Versioned<Manifest>, PortError> {
+    pub async fn manifest_of(&self, epoch: Uuid) -> Result<Versioned<Manifest>, PortError> {
         let read = || self.named_items.get::<Manifest>(&epoch);
         self.budget.call(RetryPolicy::CONTROL, read).await
     }
 
-    /// Begins an epoch. Returns `false` if another began since `from` was read.
+    /// Begins an epoch with this manifest. Returns `false` if another began since `from` was read.
     ///
     /// # Errors
     /// [`PortError`].
     pub async fn begin_epoch(
         &self,
         from: &Versioned<IndexEpoch>,
-        epoch: u64,
+        manifest: &Manifest,
     ) -> Result<bool, PortError> {
+        let epoch = self.budget.entropy.object_name();
+        let none = Versioned::default();
+        // Without a name in the item of the epoch, it is nothing.
+        self.replace_manifest(epoch, &none, manifest).await?;
         let to = IndexEpoch { epoch };
         let replace = || self.named_items.replace(&(), from, &to);
         self.budget.call(RetryPolicy::CONTROL, replace).await
@@ -161,7 +162,7 @@ impl IndexStore<'_> {
     /// [`PortError`].
     pub async fn replace_manifest(
         &self,
-        epoch: u64,
+        epoch: Uuid,
         from: &Versioned<Manifest>,
         to: &Manifest,
     ) -> Result<bool, PortError> {

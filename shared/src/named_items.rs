@@ -18,6 +18,7 @@ use protocol::turns::Turns;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_dynamo::{AttributeValue, Deserializer};
+use uuid::Uuid;
 
 use crate::ports::{Attributes, Change, Document, NamedItems, PortError};
 
@@ -186,9 +187,9 @@ impl NamedItem for IndexEpoch {
 
 impl NamedItem for Manifest {
     /// The epoch.
-    type Scope = u64;
+    type Scope = Uuid;
 
-    fn name(epoch: &u64) -> String {
+    fn name(epoch: &Uuid) -> String {
         format!("dedup#{epoch}")
     }
 }

@@ -85,6 +85,13 @@ impl Rig {
         text(found, "batchId").to_owned()
     }
 
+    /// Returns the item of the batch table with this name.
+    pub async fn named_item(&self, name: &str) -> Item {
+        let items = self.batch_items().await;
+        let is_it = |item: &Item| text(item, "batchId") == name;
+        items.into_iter().find(is_it).expect("there is one")
+    }
+
     /// Returns the items of the batch table: batch records, and chunks, whose ids have a `/`.
     pub async fn batch_items(&self) -> Vec<Item> {
         let scan = self.dynamodb().scan().table_name(BATCH_TABLE);

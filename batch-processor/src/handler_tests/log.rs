@@ -3,7 +3,7 @@
 use protocol::batch::{LogLimits, Reservation};
 use protocol::bodies::ChunkPlace;
 use protocol::ids::{ObjectId, PieceId, SlotId};
-use protocol::log::{Frame, Manifest, Slot, object_hash};
+use protocol::log::{Frame, IndexEpoch, Manifest, Slot, object_hash};
 use shared::load::encode_frame;
 use shared::ports::{ChunkStore, NamedItems, Piece};
 
@@ -175,7 +175,8 @@ async fn a_batch_whose_index_is_lost_is_in_error_and_can_be_set_aside() {
     brought(&processor, 0, &[&[("m1", "a", "1")]]).await;
     assert!(!ticket_of(&processor, 0).await);
     let items: &dyn NamedItems = &*processor.fakes.named_items;
-    let manifest = items.get::<Manifest>(&0).await.unwrap().value;
+    let epoch = items.get::<IndexEpoch>(&()).await.unwrap().value.epoch;
+    let manifest = items.get::<Manifest>(&epoch).await.unwrap().value;
     let list = ObjectId::RunList(manifest.list.unwrap());
     processor.fakes.chunk_store.remove(list);
     brought(&processor, 1, &[&[("m2", "b", "1"), ("m3", "c", "1")]]).await;

@@ -52,11 +52,11 @@ pub struct RunHeader {
     pub conflicts: SeqSet,
 }
 
-/// Which manifest is the present one.
+/// Which manifest is the present one: its name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct IndexEpoch {
-    pub epoch: u64,
+    pub epoch: Uuid,
 }
 
 /// The manifest: the name of the present list, and the secret of the index.

@@ -12,6 +12,7 @@ use super::page::Rehearsal;
 use crate::events::body;
 use crate::output::sorted;
 use crate::rig::{Rig, Setup};
+use crate::tables::text;
 
 /// Events of each batch.
 const EVENTS: usize = 3;
@@ -61,12 +62,14 @@ async fn fails(rig: &Rig, page: &Rehearsal<'_>) {
 async fn a_lost_manifest_is_made_anew_and_its_events_are_still_remembered() {
     let rig = with_a_delivered_batch().await;
     let mut page = Rehearsal::of(&rig, "The manifest of the log is lost");
-    assert_eq!(remove(&rig, "dedup#0").await, ["dedup#0"]);
+    let epoch = rig.named_item("dedup#epoch").await;
+    let manifest = format!("dedup#{}", text(&epoch, "epoch"));
+    assert_eq!(remove(&rig, &manifest).await, [&*manifest]);
     fails(&rig, &page).await;
     let listed = page.looks("list --status error").await;
     let error = listed["batches"][0]["error"].as_str().unwrap_or_default();
     assert!(
-        error.contains("index: manifest `dedup#0`: missing"),
+        error.contains(&format!("index: manifest `{manifest}`: missing")),
         "{listed}"
     );
     let would = page.looks("rebuild-dedup").await;

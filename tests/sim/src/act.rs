@@ -17,6 +17,8 @@ pub enum Act {
     Expire,
     /// The manifest of the log is lost.
     LoseManifest,
+    /// An operator makes the index of the log anew.
+    Rebuild,
     /// An operator has an event of the log forgotten.
     Forget,
     /// The faults stop.

@@ -191,6 +191,7 @@ impl Run {
                 world.expire();
                 world.after(EXPIRE_EVERY_MS, Happening::Act(Act::Expire));
             }
+            Act::Rebuild => self.rebuild_index(),
             Act::Forget => self.forget(),
             Act::LoseManifest => lock(&self.world).lose_manifest(),
             Act::Calm => {

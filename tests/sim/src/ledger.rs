@@ -115,6 +115,8 @@ pub struct Occurrence {
     pub aside_until: Option<Timestamp>,
     /// Whether an operator had it forgotten.
     pub forgotten: bool,
+    /// Whether the index was lost and made anew before the batch had the decision. The batch is decided once more.
+    pub undone: bool,
 }
 
 impl Occurrence {

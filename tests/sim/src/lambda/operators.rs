@@ -34,7 +34,6 @@ impl Run {
                 lock(&self.world).ticket(&ticket, Duration::ZERO);
             }
         }
-        let rebuild = || with_reason(words(&["rebuild-dedup"]));
         let lost = lock(&self.world).has_lost_manifest();
         let decisions = decisions.into_iter();
         let command = |(decision, batches): (Decision, Vec<BatchId>)| {
@@ -46,7 +45,10 @@ impl Run {
             command.extend(batches.iter().map(ToString::to_string));
             with_reason(command)
         };
-        let commands = lost.then(rebuild).into_iter().chain(decisions.map(command));
+        let commands = lost
+            .then(rebuild_command)
+            .into_iter()
+            .chain(decisions.map(command));
         let commands = commands.collect();
         // Those that fail are looked at again at the next visit.
         self.operate(0, 1, commands);
@@ -88,6 +90,11 @@ impl Run {
             ATTEMPTS_MAX,
             vec![with_reason(with_scope(words, &pause))],
         );
+    }
+
+    /// An operator makes the index of the log anew, right after somebody lost it.
+    pub(super) fn rebuild_index(&mut self) {
+        self.operate(0, ATTEMPTS_MAX, vec![rebuild_command()]);
     }
 
     /// An operator has an event forgotten that was delivered.
@@ -169,6 +176,10 @@ impl Run {
         });
         self.start_task(OPERATOR, Work::Operator, u64::MAX, future);
     }
+}
+
+fn rebuild_command() -> Vec<String> {
+    with_reason(words(&["rebuild-dedup"]))
 }
 
 fn words(words: &[&str]) -> Vec<String> {

@@ -125,6 +125,7 @@ impl World {
                 aside_at: None,
                 aside_until: None,
                 forgotten: false,
+                undone: false,
             });
     }
 
@@ -152,6 +153,9 @@ impl World {
         message: &SqsMessageId,
         now: Timestamp,
     ) {
+        if prior.undone {
+            return;
+        }
         let record = self.batches.get(prior.seat.shard.batch);
         let record_expired = record.is_none();
         let completed_at = record.as_ref().and_then(|record| record.completed_at);

@@ -1,9 +1,9 @@
 //! The log: which events won, as the index says, and whether that is right.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use protocol::batch::BatchRecord;
-use protocol::ids::{BatchId, BatchShard, ObjectId, SeatKey, Seq, SlotId};
+use protocol::ids::{BatchId, ObjectId, SeatKey, Seq, SlotId};
 use protocol::log::{Entry, IndexEpoch, Manifest, Owner, RunRef, Slot};
 use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
@@ -21,6 +21,9 @@ use crate::schedule::Happening;
 /// How long a loss waits for a manifest that is not there yet.
 const NOT_YET_MS: u64 = 10_000;
 
+/// How long it takes until a loss is mended that was noticed at once.
+const MENDED_MS: u64 = 15_000;
+
 impl World {
     /// Somebody removes the manifest by mistake. The batches that are decided from now on are in error until an operator makes it anew.
     pub fn lose_manifest(&mut self) {
@@ -28,6 +31,11 @@ impl World {
         let name = Manifest::name(&epoch.value.epoch);
         if epoch.version > 0 && self.named_items.remove(&name) {
             self.note("manifest lost", || name);
+            // Some operators notice at once, while batches that have committed are still being decided.
+            if self.rng.bool() {
+                let after_ms = self.rng.u64(0..MENDED_MS);
+                self.after(after_ms, Happening::Act(Act::Rebuild));
+            }
         } else if self.faulty {
             // Nobody has committed yet.
             self.after(NOT_YET_MS, Happening::Act(Act::LoseManifest));
@@ -36,20 +44,76 @@ impl World {
 
     /// A new epoch has begun: what was committed in the former one counts only as far as records say so.
     pub fn note_epoch(&mut self) {
-        if self.named_item::<IndexEpoch>(&()).value.epoch == 0 {
+        // The first one.
+        if self.named_item::<IndexEpoch>(&()).version == 1 {
             return;
         }
-        let is_undecided = |record: &BatchRecord| record.log.is_some() && !record.is_resolved();
-        let records = self.batches.records().into_iter();
-        let undecided: BTreeSet<BatchId> = records
-            .filter(is_undecided)
-            .map(|record| record.batch_id)
-            .collect();
-        for of_event in self.ledger.occurrences.values_mut() {
-            of_event.retain(|one| !undecided.contains(&one.seat.shard.batch));
+        let rebuilt = self.remembered();
+        let of_log = self.batches.records().into_iter();
+        let of_log = of_log.filter(|record| record.log.is_some());
+        let of_log: BTreeMap<BatchId, BatchRecord> =
+            of_log.map(|record| (record.batch_id, record)).collect();
+        let counts = |one: &Occurrence| {
+            let batch = one.seat.shard.batch;
+            of_log
+                .get(&batch)
+                .is_none_or(|record| match record.quarantine {
+                    // It may have been set aside without a decision while the index was lost.
+                    Some(_) => {
+                        one.delivered_at.is_some() || rebuilt.contains(&(batch, one.seat.seq))
+                    }
+                    None => record.is_resolved(),
+                })
+        };
+        for one in self.ledger.occurrences.values_mut().flatten() {
+            one.undone |= !counts(one);
         }
-        self.note("index rebuilt", || format!("undecided: {undecided:?}"));
+        let aside = of_log.values().filter(|record| record.quarantine.is_some());
+        for record in aside {
+            self.note_undecided(record, &rebuilt);
+        }
+        self.note("index rebuilt", || format!("{} entries", rebuilt.len()));
         self.note_committed();
+    }
+
+    /// Notes the lines of a batch that was set aside without a decision, if the index has them. Until they are in the quarantine, others
+    /// are duplicates and conflicts of them.
+    fn note_undecided(&mut self, record: &BatchRecord, rebuilt: &BTreeSet<(BatchId, Seq)>) {
+        let known = self.ledger.occurrences.values().flatten();
+        let known: BTreeSet<SeatKey> = known.map(|one| one.seat).collect();
+        for (event, _) in self.lines(record) {
+            let is_listed = rebuilt.contains(&(record.batch_id, event.seq));
+            if is_listed && !known.contains(&event.seat_key()) {
+                let mut occurrence = occurrence(record, &event);
+                occurrence.undone = true;
+                let of_event = self.ledger.occurrences.entry(event.event_id);
+                of_event.or_default().push(occurrence);
+            }
+        }
+    }
+
+    /// Returns the seats of all entries that the index has.
+    fn remembered(&self) -> BTreeSet<(BatchId, Seq)> {
+        let epoch = self.named_item::<IndexEpoch>(&()).value.epoch;
+        let Manifest { list, bodies, .. } = self.named_item::<Manifest>(&epoch).value;
+        let list = list.and_then(|list| self.chunks.bytes(&bodies, ObjectId::RunList(list)));
+        let list = list.and_then(|bytes| decode_list(&bytes).ok());
+        let mut seats = BTreeSet::new();
+        for run in list.unwrap_or_default().runs {
+            let bytes = self.chunks.bytes(&run.bodies, ObjectId::Run(run.run));
+            let read = bytes.and_then(|bytes| decode_run(&bytes, run.hash).ok());
+            let Some((header, entries)) = read else {
+                continue;
+            };
+            let entries = entries.iter().map(Entry::from_bytes);
+            seats.extend(entries.filter_map(
+                |entry| match header.owners.get(entry.owner as usize)? {
+                    Owner::Batch { batch, .. } => Some((*batch, entry.seq)),
+                    _ => None,
+                },
+            ));
+        }
+        seats
     }
 
     /// The manifest was written: batches that are in its list for the first time have committed what was decided about their lines.
@@ -163,29 +227,28 @@ impl World {
         for prior in prior.iter().flatten() {
             self.check_replaced(prior, &message, stored_at);
         }
-        let shard = BatchShard {
-            batch: record.batch_id,
-            shard: 0,
-        };
-        let occurrence = Occurrence {
-            sqs_message_id: message,
-            body_hash: event.body_hash,
-            seat: SeatKey {
-                shard,
-                seq: event.seq,
-            },
-            window: Some(record.dedup_window),
-            // Others may rely on it that came earlier, and were decided later.
-            claimed_at: Timestamp::EPOCH,
-            delivered_at: None,
-            remembered_until: None,
-            released_at: None,
-            set_aside: false,
-            aside_at: None,
-            aside_until: None,
-            forgotten: false,
-        };
+        let occurrence = occurrence(record, event);
         let occurrences = self.ledger.occurrences.entry(id);
         occurrences.or_default().push(occurrence);
+    }
+}
+
+/// Returns what the ledger has of an event in a batch of the log.
+fn occurrence(record: &BatchRecord, event: &StoredEvent) -> Occurrence {
+    Occurrence {
+        sqs_message_id: event.sqs_message_id.clone(),
+        body_hash: event.body_hash,
+        seat: event.seat_key(),
+        window: Some(record.dedup_window),
+        // Others may rely on it that came earlier, and were decided later.
+        claimed_at: Timestamp::EPOCH,
+        delivered_at: None,
+        remembered_until: None,
+        released_at: None,
+        set_aside: false,
+        aside_at: None,
+        aside_until: None,
+        forgotten: false,
+        undone: false,
     }
 }

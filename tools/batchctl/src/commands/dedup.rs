@@ -41,7 +41,7 @@ pub struct DropRunArgs {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Status {
-    epoch: u64,
+    epoch: Uuid,
     /// How often the manifest was written.
     version: u64,
     bodies: String,

@@ -5,7 +5,7 @@ use std::fmt;
 use clap::Args;
 use protocol::batch::BatchRecord;
 use protocol::bodies::Bodies;
-use protocol::limits::DECIDED_WITHIN;
+use protocol::limits::{DECIDED_WITHIN, LOG_RECORD_RETENTION};
 use protocol::log::{Entry, IndexEpoch, IndexSecret, Manifest, Owner, RunList};
 use protocol::text::counted;
 use protocol::time::Timestamp;
@@ -118,7 +118,7 @@ impl Left {
         let manifest = index.manifest_of(epoch.value.epoch).await?;
         let (bodies, list) = (&manifest.value.bodies, manifest.value.list);
         match (manifest.value.secret(), list) {
-            (None, _) if (epoch.version, manifest.version) == (0, 0) => Err(Failure::NotFound(
+            _ if epoch.version == 0 => Err(Failure::NotFound(
                 "index: none: no batch of the log was resolved, and nothing was primed".to_owned(),
             )),
             (None, _) => Ok(Left { epoch, manifest }),
@@ -151,12 +151,7 @@ impl Left {
         let epoch = self.epoch.value.epoch;
         let replaced = match self.manifest.value.secret() {
             Some(_) => index.replace_manifest(epoch, &self.manifest, &to).await?,
-            None => {
-                // Another command may have put it that ended before the epoch began.
-                let next = index.manifest_of(epoch + 1).await?;
-                index.replace_manifest(epoch + 1, &next, &to).await?
-                    && index.begin_epoch(&self.epoch, epoch + 1).await?
-            }
+            None => index.begin_epoch(&self.epoch, &to).await?,
         };
         match replaced {
             true => Ok(()),
@@ -173,8 +168,12 @@ impl Winners {
     /// # Errors
     /// [`Failure::Refused`] if a batch is being decided: it may have committed to the index that is lost, and not noted it yet.
     async fn of(service: &Service, secret: IndexSecret) -> Result<Winners, Failure> {
-        let mut winners = Winners::default();
         let now = service.now();
+        let mut winners = Winners {
+            // Records of batches that were complete before may be gone.
+            left_out_until: now.saturating_sub(LOG_RECORD_RETENTION),
+            ..Winners::default()
+        };
         let mut batches = service.catalogue.of_log().await?;
         batches.sort_unstable_by_key(|batch| batch.opened_at());
         for batch in batches {
