@@ -27,6 +27,7 @@ ALARMS = {
     ("UniqueEventBatchAggregator", "BatchesInError", "function", "<BatchProcessor>", "source", "all"),
     ("UniqueEventBatchAggregator", "NoticesWaiting", "function", "<BatchProcessor>", "source", "all"),
     ("UniqueEventBatchAggregator", "Rejected", "function", "<BatchProcessor>", "source", "<InputQueue.Arn>"),
+    ("UniqueEventBatchAggregator", "IndexRuns", "function", "<BatchProcessor>", "source", "<InputQueue.Arn>"),
     ("UniqueEventBatchAggregator", "Failed", "function", "<Aggregator>", "source", "<InputQueue.Arn>"),
 }
 
@@ -63,9 +64,9 @@ def alarms_are_there(world):
         # A new stack would send a message for each alarm.
         if "OKActions" in alarm:
             yield f"{name}: tells {alarm['OKActions']} that it clears, expected nobody"
-        # Alarms on 0: any count is one too many. Ages have a threshold of their own.
-        age = alarm.get("MetricName") == "ApproximateAgeOfOldestMessage"
-        if (str(alarm.get("Threshold")) != "0" and not age) or alarm.get("ComparisonOperator") != "GreaterThanThreshold":
+        # Alarms on 0: any count is one too many. Ages and the size of the index have thresholds of their own.
+        level = alarm.get("MetricName") in ("ApproximateAgeOfOldestMessage", "IndexRuns")
+        if (str(alarm.get("Threshold")) != "0" and not level) or alarm.get("ComparisonOperator") != "GreaterThanThreshold":
             yield f"{name}: threshold"
         # A period must see at least one sweep.
         if alarm.get("Namespace") == "UniqueEventBatchAggregator" and int(alarm["Period"]) < sweep_secs(world):

@@ -27,6 +27,8 @@ pub struct Entry {
     pub record: Option<BatchRecord>,
     /// Until when the event is primed.
     pub primed_until: Option<Timestamp>,
+    /// Where the index is.
+    pub bodies: Bodies,
     /// Every entry of a batch.
     of_batches: Vec<Match>,
     secret: IndexSecret,
@@ -96,6 +98,7 @@ pub async fn find(service: &Service, id: &EventId) -> Result<Option<Entry>, Fail
         seat: None,
         record: None,
         primed_until: None,
+        bodies: open.manifest.value.bodies.clone(),
         of_batches: Vec::new(),
         secret: open.secret,
     };

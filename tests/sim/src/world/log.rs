@@ -68,8 +68,8 @@ impl World {
         for one in self.ledger.occurrences.values_mut().flatten() {
             one.undone |= !counts(one);
         }
-        let aside = of_log.values().filter(|record| record.quarantine.is_some());
-        for record in aside {
+        let is_aside = |record: &&BatchRecord| record.quarantine.is_some() && record.is_resolved();
+        for record in of_log.values().filter(is_aside) {
             self.note_undecided(record, &rebuilt);
         }
         self.note("index rebuilt", || format!("{} entries", rebuilt.len()));
@@ -81,7 +81,22 @@ impl World {
     fn note_undecided(&mut self, record: &BatchRecord, rebuilt: &BTreeSet<(BatchId, Seq)>) {
         let known = self.ledger.occurrences.values().flatten();
         let known: BTreeSet<SeatKey> = known.map(|one| one.seat).collect();
-        for (event, _) in self.lines(record) {
+        let slots = (0..record.log.as_ref().map_or(0, |log| log.slots)).map(|number| SlotId {
+            batch: record.batch_id,
+            number,
+        });
+        // Slots and loads may have expired.
+        let slots = slots.filter_map(|slot| self.chunks.bytes(&record.bodies, slot));
+        let events = slots.filter_map(|bytes| {
+            let Ok(Slot::Filled(frame)) = serde_json::from_slice(&bytes) else {
+                return None;
+            };
+            let bytes = self
+                .chunks
+                .bytes(&frame.bodies, ObjectId::Load(frame.load))?;
+            decode_frame(record.batch_id, &frame, &bytes).ok()
+        });
+        for event in events.flatten().collect::<Vec<StoredEvent>>() {
             let is_listed = rebuilt.contains(&(record.batch_id, event.seq));
             if is_listed && !known.contains(&event.seat_key()) {
                 let mut occurrence = occurrence(record, &event);
