@@ -13,7 +13,7 @@ use crate::event_ids::EventArgs;
 use crate::event_state::EventState;
 use crate::events::look_up_in_index;
 use crate::failure::{Done, Failure};
-use crate::log_index::{commit, place, store_entries};
+use crate::log_index::{commit, store_entries};
 use crate::outcome::Output;
 use crate::service::Service;
 use crate::times::with_distance;
@@ -90,11 +90,10 @@ pub async fn run(service: &Service, args: &ForgetArgs, output: Output) -> Result
         )));
     }
     if let Some(entry) = entry {
-        let bodies = place(service, None).await?;
-        let runs = store_entries(service, &bodies, entry.forgetting(&id)).await?;
+        let runs = store_entries(service, &entry.bodies, entry.forgetting(&id)).await?;
         commit(
             service,
-            &bodies,
+            &entry.bodies,
             async |_, open, list: &RunList| match entry.is_of(open.secret) {
                 true => Ok(list.with_all(runs.clone())),
                 false => Err(Failure::Refused(format!(
