@@ -9,10 +9,14 @@ use crate::files::{read, root};
 
 /// The heading of the runbook that is no alarm.
 const NOT_AN_ALARM: &str = "Before an incident";
-/// Headings below alarms that are no incidents: they explain an error of a batch.
-pub const NO_INCIDENTS: [&str; 2] = ["A batch that is too old", "A lost chunk"];
+/// Headings below alarms that are no incidents: they explain something, mostly an error of a batch.
+pub const NO_INCIDENTS: [&str; 3] = [
+    "A batch that is too old",
+    "A lost chunk",
+    "Commits to the index are refused",
+];
 /// The number of incidents.
-const INCIDENTS: usize = 12;
+const INCIDENTS: usize = 14;
 
 /// Returns the files of a folder whose names end in `ending`, each with its text.
 fn files(folder: &str, ending: &str) -> Vec<(String, String)> {
