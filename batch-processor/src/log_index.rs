@@ -10,14 +10,14 @@ use protocol::limits::{
     DECIDED_WITHIN, LOG_CALLS_MAX, OWNERS_KEPT_MAX, RUNS_KEPT_BYTES_MAX, RUNS_MAX,
 };
 use protocol::log::{
-    Begin, Decided, ENTRY_BYTES, Entry, IdHash, IndexSecret, Input, Line, Manifest, Matches, Owner,
-    RunHeader, RunList, RunRef, begin, crowded, merge, mergeable, resolve,
+    Begin, Decided, ENTRY_BYTES, Entry, IdHash, Input, Line, Manifest, Matches, Owner, RunHeader,
+    RunList, RunRef, begin, crowded, merge, mergeable, resolve,
 };
 use protocol::retry::RetryPolicy;
 use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
 use shared::index::{IndexError, IndexStore, NewRun, OpenIndex, Run, damaged};
-use shared::ports::{BatchStore, ChunkStore, NamedItems, PortError, Ports, StoredEvent};
+use shared::ports::{BatchStore, ChunkStore, NamedItems, PortError, Ports};
 use shared::retry::{Budget, RequestPermits, bounded};
 use tracing::{info, warn};
 use uuid::Uuid;
@@ -211,10 +211,8 @@ impl LogIndex {
         first_stored_at: Timestamp,
         budget: &Budget<'_>,
     ) -> Result<RunList, HandOverError> {
-        let Some(list) = manifest.list_for(first_stored_at) else {
-            return Ok(RunList::ended(manifest.ends_at));
-        };
-        let list = self.store(budget).list(&manifest.bodies, list).await?;
+        let store = self.store(budget);
+        let list = store.list_for(manifest, first_stored_at).await?;
         let listed: BTreeSet<Uuid> = list.runs.iter().map(|run| run.run).collect();
         self.kept().runs.retain(|run, _| listed.contains(run));
         Ok(list)
@@ -251,15 +249,7 @@ impl LogIndex {
         let winners = lines
             .iter()
             .filter(|line| decided.winners.contains(line.seq));
-        let mut entries: Vec<Entry> = winners
-            .map(|line| Entry {
-                id: line.id,
-                owner: 0,
-                seq: line.seq,
-                message: line.message,
-                body: line.body,
-            })
-            .collect();
+        let mut entries: Vec<Entry> = winners.map(Line::entry).collect();
         entries.sort_unstable();
         let ends_at = owner.ends_at();
         let run = NewRun {
@@ -305,44 +295,17 @@ impl LogIndex {
         let merged = merge(&entries, record_of, past).map_err(|owner| {
             HandOverError::Permanent(format!("index: merge: a run has no owner {owner}"))
         })?;
-        let run = match (merged.ends_at(), merged.events_end_at()) {
-            (Some(ends_at), Some(events_end_at)) => {
-                let header = RunHeader {
-                    owners: merged.owners,
-                    ..RunHeader::default()
-                };
-                let run = NewRun {
-                    bodies,
-                    ends_at,
-                    events_end_at,
-                    batch: None,
-                };
-                let store = self.store(budget);
-                Some(store.store_run(run, &header, &merged.entries).await?)
-            }
-            // All of it was left out.
-            _ => None,
-        };
+        let (left_out_until, entries_count) = (merged.left_out_until, merged.entries.len());
+        let store = self.store(budget);
+        let run = store.store_merged(bodies, merged).await?;
         let names: Vec<Uuid> = inputs.iter().map(|run| run.run).collect();
-        let next = list.with_merged(&names, run, merged.left_out_until);
+        let next = list.with_merged(&names, run, left_out_until);
         if let Some(next) = next
-            && self.store(budget).commit(&index, bodies, &next).await?
+            && store.commit(&index, bodies, &next).await?
         {
-            let entries_count = merged.entries.len();
             info!(runs_count = names.len(), entries_count, "runs merged");
         }
         Ok(())
-    }
-}
-
-/// Returns the line of an event whose load was stored at `stored_at`.
-pub(crate) fn line_of(secret: IndexSecret, event: &StoredEvent, stored_at: Timestamp) -> Line {
-    Line {
-        id: secret.id(&event.event_id),
-        message: secret.message(&event.sqs_message_id),
-        body: secret.body(event.body_hash),
-        seq: event.seq,
-        stored_at,
     }
 }
 

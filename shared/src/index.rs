@@ -10,7 +10,7 @@ use protocol::bodies::{Bodies, ChunkSizes};
 use protocol::ids::{BatchId, ObjectId};
 use protocol::limits::LOG_RETENTION;
 use protocol::log::{
-    Entry, IndexEpoch, IndexSecret, Manifest, RunHeader, RunList, RunRef, object_hash,
+    Entry, IndexEpoch, IndexSecret, Line, Manifest, Merged, RunHeader, RunList, RunRef, object_hash,
 };
 use protocol::retry::RetryPolicy;
 use protocol::time::Timestamp;
@@ -18,7 +18,7 @@ use uuid::Uuid;
 
 use crate::index_run::{Entries, decode_list, decode_run, encode_list, encode_run};
 use crate::named_items::Versioned;
-use crate::ports::{ChunkStore, NamedItems, PortError};
+use crate::ports::{ChunkStore, NamedItems, PortError, StoredEvent};
 use crate::retry::{Budget, NotStored, ObjectRules, RequestPermits, read_object, store_object};
 
 /// Why the index was not read or written.
@@ -170,6 +170,22 @@ impl IndexStore<'_> {
         self.budget.call(RetryPolicy::CONTROL, replace).await
     }
 
+    /// Reads the list that decides about lines of which the first was stored at `stored_at`. Long after its last entry has ended, it may be
+    /// gone, and counts as empty.
+    ///
+    /// # Errors
+    /// [`IndexError`].
+    pub async fn list_for(
+        &self,
+        manifest: &Manifest,
+        stored_at: Timestamp,
+    ) -> Result<RunList, IndexError> {
+        match manifest.list_for(stored_at) {
+            Some(list) => self.list(&manifest.bodies, list).await,
+            None => Ok(RunList::ended(manifest.ends_at)),
+        }
+    }
+
     /// Reads a list.
     ///
     /// # Errors
@@ -214,6 +230,32 @@ impl IndexStore<'_> {
             events_end_at: run.events_end_at,
             batch: run.batch,
         })
+    }
+
+    /// Stores a run that is of no single batch. `None` if it has no owners, so that there is nothing to store.
+    ///
+    /// # Errors
+    /// [`IndexError`].
+    pub async fn store_merged(
+        &self,
+        bodies: &Bodies,
+        merged: Merged,
+    ) -> Result<Option<RunRef>, IndexError> {
+        let (Some(ends_at), Some(events_end_at)) = (merged.ends_at(), merged.events_end_at())
+        else {
+            return Ok(None);
+        };
+        let run = NewRun {
+            bodies,
+            ends_at,
+            events_end_at,
+            batch: None,
+        };
+        let header = RunHeader {
+            owners: merged.owners,
+            ..RunHeader::default()
+        };
+        Ok(Some(self.store_run(run, &header, &merged.entries).await?))
     }
 
     /// Stores a list under a new name. Returns the manifest that names it.
@@ -277,6 +319,17 @@ impl IndexStore<'_> {
             NotStored::Port(error) => of_object(object, error),
             NotStored::Exists(_) => damaged(object, &error),
         })
+    }
+}
+
+/// Returns the line of an event whose load was stored at `stored_at`.
+pub fn line_of(secret: IndexSecret, event: &StoredEvent, stored_at: Timestamp) -> Line {
+    Line {
+        id: secret.id(&event.event_id),
+        message: secret.message(&event.sqs_message_id),
+        body: secret.body(event.body_hash),
+        seq: event.seq,
+        stored_at,
     }
 }
 

@@ -6,6 +6,7 @@ use protocol::batch::LogResolution;
 use protocol::limits::COMMITS_REFUSED_MAX;
 use protocol::log::{Decided, IndexSecret, Line};
 use protocol::seqs::SeqSet;
+use shared::index::line_of;
 use shared::metrics::Level;
 use shared::ports::{Quarantined, StoredEvent};
 use shared::retry::{Unsent, send_to_quarantine};
@@ -14,7 +15,7 @@ use tracing::{error, info, warn};
 
 use super::BatchRun;
 use crate::chunk_reader::{Closed, UnreadChunks};
-use crate::log_index::{Attempt, line_of};
+use crate::log_index::Attempt;
 use crate::reading::{HandOverError, Lost, ReadEvents};
 use crate::ticket_end::TicketEnd;
 

@@ -391,6 +391,17 @@ mod tests {
     }
 
     #[test]
+    fn an_operator_adds_runs_and_takes_one_out_that_is_listed() {
+        let before = list(vec![run(1, 9)]);
+        let next = before.with_all(vec![run(2, 9), run(3, 9)]);
+        assert_eq!(next.runs, [run(1, 9), run(2, 9), run(3, 9)]);
+        assert_eq!(next.left_out_until, before.left_out_until);
+        let left = next.without(Uuid::from_u128(2)).unwrap();
+        assert_eq!(left.runs, [run(1, 9), run(3, 9)]);
+        assert_eq!(left.without(Uuid::from_u128(2)), None);
+    }
+
+    #[test]
     fn a_run_that_has_ended_or_is_empty_is_not_read() {
         let empty = run(1, 0);
         let list = list(vec![empty, run(2, 1)]);

@@ -42,11 +42,7 @@ pub fn merge<'r>(
                 merged.left_out_until = merged.left_out_until.max(owner.events_end_at());
                 return None;
             }
-            let next = merged.owners.len() as u32;
-            Some(*positions.entry(owner).or_insert_with(|| {
-                merged.owners.push(owner);
-                next
-            }))
+            Some(merged.position(&mut positions, owner))
         });
         let kept: Vec<Option<u32>> = kept.collect();
         for bytes in *entries {
@@ -68,27 +64,30 @@ pub fn merge<'r>(
 }
 
 /// Returns runs with these entries and their owners. Each is small enough that no merge needs to read it again.
-pub fn runs_of(mut entries: Vec<(Owner, Entry)>) -> Vec<(Vec<Owner>, Vec<Entry>)> {
+pub fn runs_of(mut entries: Vec<(Owner, Entry)>) -> Vec<Merged> {
     entries.sort_unstable_by_key(|(_, entry)| entry.id);
     let runs = entries.chunks(RUN_ENTRIES_MAX as usize).map(|entries| {
-        let mut owners = Vec::new();
+        let mut run = Merged::default();
         let mut positions: BTreeMap<Owner, u32> = BTreeMap::new();
-        let entries = entries.iter().map(|(owner, entry)| {
-            let next = owners.len() as u32;
-            let owner = *positions.entry(*owner).or_insert_with(|| {
-                owners.push(*owner);
-                next
-            });
-            Entry { owner, ..*entry }
-        });
-        let mut entries: Vec<Entry> = entries.collect();
-        entries.sort_unstable();
-        (owners, entries)
+        for (owner, entry) in entries {
+            let owner = run.position(&mut positions, *owner);
+            run.entries.push(Entry { owner, ..*entry });
+        }
+        run.entries.sort_unstable();
+        run
     });
     runs.collect()
 }
 
 impl Merged {
+    /// Returns the position of an owner in the header.
+    fn position(&mut self, positions: &mut BTreeMap<Owner, u32>, owner: Owner) -> u32 {
+        *positions.entry(owner).or_insert_with(|| {
+            self.owners.push(owner);
+            self.owners.len() as u32 - 1
+        })
+    }
+
     /// Leaves out the entries that an operator had forgotten, together with the forget entries.
     fn forget(&mut self) {
         let seat = |entry: &Entry| match self.owners.get(entry.owner as usize)? {

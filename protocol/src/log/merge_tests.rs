@@ -202,3 +202,23 @@ fn an_entry_without_its_owner_stops_the_merge() {
     let result = merge(&[(&owners, &entries)], |_| None, Timestamp::EPOCH);
     assert_eq!(result, Err(1));
 }
+
+#[test]
+fn runs_are_made_of_entries_with_their_owners_and_each_is_small_enough_to_stay() {
+    let count = RUN_ENTRIES_MAX as u128 + 1;
+    let owner_of = |id: u128| of_batch(id % 2);
+    let entries = (0..count).rev().map(|id| (owner_of(id), entry(id, 7, 3)));
+    let runs = runs_of(entries.collect());
+    let sizes = Vec::from_iter(runs.iter().map(|run| run.entries.len() as u64));
+    assert_eq!(sizes, [RUN_ENTRIES_MAX, 1]);
+    assert_eq!(runs[0].owners, [of_batch(0), of_batch(1)]);
+    assert_eq!(runs[0].ends_at(), Some(ENDS_AT));
+    let ids = (0..).map(IdHash::new);
+    for (entry, id) in runs.iter().flat_map(|run| &run.entries).zip(ids) {
+        assert_eq!(entry.id, id);
+    }
+    assert!(runs.iter().all(|run| run.entries.is_sorted()));
+    let second = runs[0].entries[1];
+    assert_eq!(runs[0].owners[second.owner as usize], of_batch(1));
+    assert!(runs_of(Vec::new()).is_empty());
+}

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::entry::{IdHash, Owner};
+use super::entry::{Entry, IdHash, Owner};
 use super::matching::{Match, Matches};
 use crate::batch::BatchRecord;
 use crate::claim::{SeatResolution, listed_seat_resolution};
@@ -19,6 +19,19 @@ pub struct Line {
     pub seq: Seq,
     /// When the load of the line was stored. The line is decided by this time, however late that is done.
     pub stored_at: Timestamp,
+}
+
+impl Line {
+    /// Returns the entry of the line if it wins, with the only owner of its run.
+    pub const fn entry(&self) -> Entry {
+        Entry {
+            id: self.id,
+            owner: 0,
+            seq: self.seq,
+            message: self.message,
+            body: self.body,
+        }
+    }
 }
 
 /// What becomes of a line.

@@ -7,6 +7,7 @@ use super::{Batchctl, YES};
 use crate::events::body;
 use crate::output::sorted;
 use crate::rig::{Rig, Setup, cases};
+use crate::tables::{Item, text};
 
 /// Sends a message of each event, and waits until their batch is complete.
 async fn sends(rig: &Rig, ids: [&str; 2]) {
@@ -79,6 +80,13 @@ async fn what_the_lock_table_remembers_is_a_duplicate_after_a_switch_to_the_log(
     let rig = of_pairs(BodiesKind::Items).await;
     let batchctl = Batchctl::of(&rig);
     let prime = ["prime", "--lock-table", "--bodies", "log:table"];
+    let no_log = ["prime", "--lock-table", "--bodies", "items"];
+    let refused = batchctl.text(&no_log).await;
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    assert!(
+        refused.err.contains("`--bodies`: got `items`"),
+        "{refused:?}"
+    );
     rig.send(body("a"));
     rig.until_metric("Claimed", 1).await;
     let refused = batchctl.text(&[&prime[..], &YES].concat()).await;
@@ -98,5 +106,19 @@ async fn what_the_lock_table_remembers_is_a_duplicate_after_a_switch_to_the_log(
     }
     sends(&rig, ["a", "c"]).await;
     assert_eq!(sorted(rig.delivered_ids()), ["a", "b", "c"]);
+
+    // Without the run that was primed, it is delivered again. No batch is in error, so none is tried again.
+    let of_run = |item: &Item| {
+        text(item, "batchId")
+            .strip_prefix("run/")
+            .map(str::to_owned)
+    };
+    let runs = rig.batch_items().await;
+    let runs: Vec<String> = runs.iter().filter_map(of_run).collect();
+    for run in runs.iter().filter(|run| !run.contains('/')) {
+        batchctl.change(&["drop-run", run]).await;
+    }
+    sends(&rig, ["a", "d"]).await;
+    assert_eq!(sorted(rig.delivered_ids()), ["a", "a", "b", "c", "d"]);
     rig.end().await;
 }

@@ -120,6 +120,31 @@ pub struct Occurrence {
 }
 
 impl Occurrence {
+    /// Returns a claim of which nothing else is known yet.
+    pub fn new(
+        sqs_message_id: SqsMessageId,
+        body_hash: BodyHash,
+        seat: SeatKey,
+        window: Option<Duration>,
+        claimed_at: Timestamp,
+    ) -> Occurrence {
+        Occurrence {
+            sqs_message_id,
+            body_hash,
+            seat,
+            window,
+            claimed_at,
+            delivered_at: None,
+            remembered_until: None,
+            released_at: None,
+            set_aside: false,
+            aside_at: None,
+            aside_until: None,
+            forgotten: false,
+            undone: false,
+        }
+    }
+
     /// Returns whether the claim is in this seat. Events from chunks name no index shard.
     pub fn has(&self, seat: SeatKey) -> bool {
         (self.seat.shard.batch, self.seat.seq) == (seat.shard.batch, seat.seq)

@@ -78,7 +78,7 @@ impl LockItems for Environment {
     }
 
     async fn remove(&self, _: &EventId, _: &LockItem) -> Result<bool, PortError> {
-        unreachable!("no operator of a history has events forgotten")
+        unreachable!("only events of the log are forgotten, which have no lock items")
     }
 
     async fn scan(&self, _: &mut (dyn FnMut(EventId, LockItem) + Send)) -> Result<(), PortError> {

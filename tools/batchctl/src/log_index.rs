@@ -4,9 +4,9 @@ use protocol::batch::BatchRecord;
 use protocol::bodies::Bodies;
 use protocol::ids::{BatchId, BodyHash, EventId, ObjectId, Seq};
 use protocol::limits::RUNS_MAX;
-use protocol::log::{IndexSecret, Match, Matches, Owner, RunHeader, RunList, RunRef, runs_of};
+use protocol::log::{IndexSecret, Manifest, Match, Matches, Owner, RunList, RunRef, runs_of};
 use protocol::time::Timestamp;
-use shared::index::{IndexError, IndexStore, NewRun, OpenIndex, damaged};
+use shared::index::{IndexError, IndexStore, OpenIndex, damaged};
 use shared::ports::PortError;
 use shared::retry::Budget;
 
@@ -84,7 +84,7 @@ pub async fn find(service: &Service, id: &EventId) -> Result<Option<Entry>, Fail
     let Some(open) = index.read().await? else {
         return Ok(None);
     };
-    let list = list_of(&index, &open, service.now()).await?;
+    let list = index.list_for(&open.manifest.value, service.now()).await?;
     let hash = open.secret.id(id);
     let mut matches = Matches::default();
     for run in list.runs.iter().filter(|run| run.entries > 0) {
@@ -128,22 +128,6 @@ fn batch_of(owner: Owner) -> Option<BatchId> {
     }
 }
 
-/// Reads the present list. Long after its last entry has ended, it may be gone, and counts as empty.
-///
-/// # Errors
-/// [`IndexError`].
-pub async fn list_of(
-    index: &IndexStore<'_>,
-    open: &OpenIndex,
-    now: Timestamp,
-) -> Result<RunList, IndexError> {
-    let manifest = &open.manifest.value;
-    match manifest.list_for(now) {
-        Some(list) => index.list(&manifest.bodies, list).await,
-        None => Ok(RunList::ended(manifest.ends_at)),
-    }
-}
-
 /// Commits a change of the list, however often others commit before. `change` is called with the present list and returns the next one.
 ///
 /// # Errors
@@ -157,7 +141,7 @@ pub async fn commit(
         let budget = service.budget();
         let index = store(service, &budget);
         let open = index.open(bodies).await?;
-        let list = list_of(&index, &open, service.now()).await?;
+        let list = index.list_for(&open.manifest.value, service.now()).await?;
         let next = change(&index, &open, &list).await?;
         if next.runs.len() > RUNS_MAX {
             return Err(Failure::Refused(format!(
@@ -165,13 +149,33 @@ pub async fn commit(
                 next.runs.len()
             )));
         }
-        if index.commit(&open, bodies, &next).await? {
+        let to = index
+            .store_list(&open.manifest.value, bodies, &next)
+            .await?;
+        let replace = index.replace_manifest(open.epoch, &open.manifest, &to);
+        if replace.await? || is_present(&index, &to).await? {
             return Ok(());
         }
     }
     Err(Failure::Refused(format!(
         "index: {COMMITS_MAX} commits were refused, because others came first; try again"
     )))
+}
+
+/// Returns whether the present manifest names the list of `written`: the write was applied, and its reply was lost.
+///
+/// # Errors
+/// [`IndexError`].
+pub async fn is_present(index: &IndexStore<'_>, written: &Manifest) -> Result<bool, IndexError> {
+    let present = index.read().await?;
+    Ok(present.is_some_and(|open| open.manifest.value.list == written.list))
+}
+
+/// The error of a command that needs an index.
+pub fn no_index() -> Failure {
+    Failure::NotFound(
+        "index: none: no batch of the log was resolved, and nothing was primed".to_owned(),
+    )
 }
 
 /// Stores entries as runs.
@@ -184,22 +188,11 @@ pub async fn store_entries(
     entries: NewEntries,
 ) -> Result<Vec<RunRef>, IndexError> {
     let mut runs = Vec::new();
-    for (owners, entries) in runs_of(entries) {
-        let ends = owners.iter().map(|owner| owner.ends_at());
-        let events_end = owners.iter().map(|owner| owner.events_end_at());
-        let run = NewRun {
-            bodies,
-            ends_at: ends.max().unwrap_or(Timestamp::EPOCH),
-            events_end_at: events_end.max().unwrap_or(Timestamp::EPOCH),
-            batch: None,
-        };
-        let header = RunHeader {
-            owners,
-            ..RunHeader::default()
-        };
+    for run in runs_of(entries) {
+        // Each is as much as a step.
         let budget = service.budget();
         let index = store(service, &budget);
-        runs.push(index.store_run(run, &header, &entries).await?);
+        runs.extend(index.store_merged(bodies, run).await?);
     }
     Ok(runs)
 }
@@ -207,8 +200,16 @@ pub async fn store_entries(
 /// Returns where new objects of the index go: to `given`, or where the manifest says, or where `BODIES` says.
 ///
 /// # Errors
-/// None of them says so.
+/// None of them says so, or `given` is no place of a log.
 pub async fn place(service: &Service, given: Option<&Bodies>) -> Result<Bodies, Failure> {
+    if let Some(given) = given {
+        return match given.is_log() {
+            true => Ok(given.clone()),
+            false => Err(Failure::Usage(format!(
+                "`--bodies`: got `{given}`, expected `log:table` or `log:s3://bucket/prefix`"
+            ))),
+        };
+    }
     let budget = service.budget();
     let index = store(service, &budget);
     let epoch = index.epoch().await?.value.epoch;
@@ -218,7 +219,7 @@ pub async fn place(service: &Service, given: Option<&Bodies>) -> Result<Bodies, 
         .settings
         .value("BODIES")
         .and_then(|text| text.parse().ok());
-    let places = [given.cloned(), of_manifest, of_stack];
+    let places = [of_manifest, of_stack];
     let place = places.into_iter().flatten().find(Bodies::is_log);
     place.ok_or_else(|| {
         Failure::Usage(

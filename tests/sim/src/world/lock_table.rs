@@ -108,25 +108,9 @@ impl World {
         for prior in prior.iter().flatten() {
             self.check_replaced(prior, &message, now);
         }
-        self.ledger
-            .occurrences
-            .entry(id)
-            .or_default()
-            .push(Occurrence {
-                sqs_message_id: message,
-                body_hash: claim.candidate.body_hash,
-                seat,
-                window,
-                claimed_at: now,
-                delivered_at: None,
-                remembered_until: None,
-                released_at: None,
-                set_aside: false,
-                aside_at: None,
-                aside_until: None,
-                forgotten: false,
-                undone: false,
-            });
+        let occurrence = Occurrence::new(message, claim.candidate.body_hash, seat, window, now);
+        let occurrences = self.ledger.occurrences.entry(id);
+        occurrences.or_default().push(occurrence);
     }
 
     /// Checks that the chunk of a claim is stored, and has the claimed event in its seat.

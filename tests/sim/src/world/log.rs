@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use protocol::batch::BatchRecord;
 use protocol::ids::{BatchId, ObjectId, SeatKey, Seq, SlotId};
-use protocol::log::{Entry, IndexEpoch, Manifest, Owner, RunRef, Slot};
+use protocol::log::{Entry, Frame, IndexEpoch, Manifest, Owner, RunHeader, RunList, RunRef, Slot};
 use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
-use shared::index_run::{decode_list, decode_run};
+use shared::index_run::{Entries, decode_list, decode_run};
 use shared::load::decode_frame;
 use shared::named_items::NamedItem;
 use shared::ports::StoredEvent;
@@ -81,22 +81,14 @@ impl World {
     fn note_undecided(&mut self, record: &BatchRecord, rebuilt: &BTreeSet<(BatchId, Seq)>) {
         let known = self.ledger.occurrences.values().flatten();
         let known: BTreeSet<SeatKey> = known.map(|one| one.seat).collect();
-        let slots = (0..record.log.as_ref().map_or(0, |log| log.slots)).map(|number| SlotId {
-            batch: record.batch_id,
-            number,
-        });
         // Slots and loads may have expired.
-        let slots = slots.filter_map(|slot| self.chunks.bytes(&record.bodies, slot));
-        let events = slots.filter_map(|bytes| {
-            let Ok(Slot::Filled(frame)) = serde_json::from_slice(&bytes) else {
-                return None;
-            };
-            let bytes = self
-                .chunks
-                .bytes(&frame.bodies, ObjectId::Load(frame.load))?;
-            decode_frame(record.batch_id, &frame, &bytes).ok()
+        let slots = slots_of(record).filter_map(|slot| self.slot(record, slot));
+        let frames = slots.filter_map(|slot| match slot {
+            Slot::Filled(frame) => self.events_of(record, &frame),
+            Slot::Hole => None,
         });
-        for event in events.flatten().collect::<Vec<StoredEvent>>() {
+        let events: Vec<StoredEvent> = frames.flatten().collect();
+        for event in events {
             let is_listed = rebuilt.contains(&(record.batch_id, event.seq));
             if is_listed && !known.contains(&event.seat_key()) {
                 let mut occurrence = occurrence(record, &event);
@@ -109,15 +101,10 @@ impl World {
 
     /// Returns the seats of all entries that the index has.
     fn remembered(&self) -> BTreeSet<(BatchId, Seq)> {
-        let epoch = self.named_item::<IndexEpoch>(&()).value.epoch;
-        let Manifest { list, bodies, .. } = self.named_item::<Manifest>(&epoch).value;
-        let list = list.and_then(|list| self.chunks.bytes(&bodies, ObjectId::RunList(list)));
-        let list = list.and_then(|bytes| decode_list(&bytes).ok());
+        let list = self.present_list().and_then(|(_, list)| list);
         let mut seats = BTreeSet::new();
         for run in list.unwrap_or_default().runs {
-            let bytes = self.chunks.bytes(&run.bodies, ObjectId::Run(run.run));
-            let read = bytes.and_then(|bytes| decode_run(&bytes, run.hash).ok());
-            let Some((header, entries)) = read else {
+            let Some((header, entries)) = self.read_run(&run) else {
                 continue;
             };
             let entries = entries.iter().map(Entry::from_bytes);
@@ -131,16 +118,25 @@ impl World {
         seats
     }
 
-    /// The manifest was written: batches that are in its list for the first time have committed what was decided about their lines.
-    pub fn note_committed(&mut self) {
+    /// Returns the list that the present manifest names, if it names one. The list is `None` if it cannot be read.
+    fn present_list(&self) -> Option<(ObjectId, Option<RunList>)> {
         let epoch = self.named_item::<IndexEpoch>(&()).value.epoch;
         let manifest = self.named_item::<Manifest>(&epoch).value;
-        let Some(list) = manifest.list else {
+        let object = ObjectId::RunList(manifest.list?);
+        let bytes = self.chunks.bytes(&manifest.bodies, object);
+        Some((object, bytes.and_then(|bytes| decode_list(&bytes).ok())))
+    }
+
+    fn read_run(&self, run: &RunRef) -> Option<(RunHeader, Entries)> {
+        let bytes = self.chunks.bytes(&run.bodies, ObjectId::Run(run.run))?;
+        decode_run(&bytes, run.hash).ok()
+    }
+
+    /// The manifest was written: batches that are in its list for the first time have committed what was decided about their lines.
+    pub fn note_committed(&mut self) {
+        let Some((object, list)) = self.present_list() else {
             return;
         };
-        let object = ObjectId::RunList(list);
-        let bytes = self.chunks.bytes(&manifest.bodies, object);
-        let list = bytes.and_then(|bytes| decode_list(&bytes).ok());
         self.check(checks::inv36_a_manifest_names_stored_objects(
             object,
             list.is_some(),
@@ -157,9 +153,7 @@ impl World {
 
     /// Notes which events an operator has forgotten with a run.
     fn note_forgotten(&mut self, run: &RunRef) {
-        let bytes = self.chunks.bytes(&run.bodies, ObjectId::Run(run.run));
-        let Some((header, entries)) = bytes.and_then(|bytes| decode_run(&bytes, run.hash).ok())
-        else {
+        let Some((header, entries)) = self.read_run(run) else {
             return;
         };
         let seats = entries.iter().filter_map(|bytes| {
@@ -180,8 +174,7 @@ impl World {
 
     fn note_winners(&mut self, run: &RunRef) {
         let object = ObjectId::Run(run.run);
-        let bytes = self.chunks.bytes(&run.bodies, object);
-        let read = bytes.and_then(|bytes| decode_run(&bytes, run.hash).ok());
+        let read = self.read_run(run);
         self.check(checks::inv36_a_manifest_names_stored_objects(
             object,
             read.is_some(),
@@ -205,13 +198,9 @@ impl World {
 
     /// Returns the lines of a batch, each with the time at which its load was stored.
     fn lines(&mut self, record: &BatchRecord) -> Vec<(StoredEvent, Timestamp)> {
-        let slots = record.log.as_ref().map_or(0, |log| log.slots);
         let mut lines = Vec::new();
-        for number in 0..slots {
-            let batch = record.batch_id;
-            let slot = SlotId { batch, number };
-            let bytes = self.chunks.bytes(&record.bodies, slot);
-            let value = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        for slot in slots_of(record) {
+            let value = self.slot(record, slot);
             self.check(checks::inv37_every_slot_of_a_decided_batch_has_a_value(
                 slot,
                 value.is_some(),
@@ -219,9 +208,7 @@ impl World {
             let Some(Slot::Filled(frame)) = value else {
                 continue;
             };
-            let load = ObjectId::Load(frame.load);
-            let bytes = self.chunks.bytes(&frame.bodies, load);
-            let events = bytes.and_then(|bytes| decode_frame(batch, &frame, &bytes).ok());
+            let events = self.events_of(record, &frame);
             self.check(checks::inv38_a_filled_slot_names_a_stored_load(
                 slot,
                 events.is_some(),
@@ -230,6 +217,19 @@ impl World {
             lines.extend(events.map(|event| (event, frame.stored_at)));
         }
         lines
+    }
+
+    /// Returns the value of a slot; `None` if it has none.
+    fn slot(&self, record: &BatchRecord, slot: SlotId) -> Option<Slot> {
+        let bytes = self.chunks.bytes(&record.bodies, slot)?;
+        serde_json::from_slice(&bytes).ok()
+    }
+
+    /// Returns the events of a frame; `None` if its load cannot be read.
+    fn events_of(&self, record: &BatchRecord, frame: &Frame) -> Option<Vec<StoredEvent>> {
+        let load = ObjectId::Load(frame.load);
+        let bytes = self.chunks.bytes(&frame.bodies, load)?;
+        decode_frame(record.batch_id, frame, &bytes).ok()
     }
 
     /// Records that an event won, and checks that no other claim of it is in the way.
@@ -248,22 +248,24 @@ impl World {
     }
 }
 
+/// Returns the slots that were reserved in a batch.
+fn slots_of(record: &BatchRecord) -> impl Iterator<Item = SlotId> + use<> {
+    let batch = record.batch_id;
+    let slots = record.log.as_ref().map_or(0, |log| log.slots);
+    (0..slots).map(move |number| SlotId { batch, number })
+}
+
 /// Returns what the ledger has of an event in a batch of the log.
 fn occurrence(record: &BatchRecord, event: &StoredEvent) -> Occurrence {
-    Occurrence {
-        sqs_message_id: event.sqs_message_id.clone(),
-        body_hash: event.body_hash,
-        seat: event.seat_key(),
-        window: Some(record.dedup_window),
-        // Others may rely on it that came earlier, and were decided later.
-        claimed_at: Timestamp::EPOCH,
-        delivered_at: None,
-        remembered_until: None,
-        released_at: None,
-        set_aside: false,
-        aside_at: None,
-        aside_until: None,
-        forgotten: false,
-        undone: false,
-    }
+    let window = Some(record.dedup_window);
+    // Others may rely on it that came earlier, and were decided later.
+    let claimed_at = Timestamp::EPOCH;
+    let message = event.sqs_message_id.clone();
+    Occurrence::new(
+        message,
+        event.body_hash,
+        event.seat_key(),
+        window,
+        claimed_at,
+    )
 }

@@ -15,7 +15,7 @@ use crate::commands::retry::{self, RetryArgs};
 use crate::failure::{Done, Failure};
 use crate::filter::{Filter, State};
 use crate::interrupt::Interrupt;
-use crate::log_index::{commit, list_of, store};
+use crate::log_index::{commit, no_index, store};
 use crate::outcome::Output;
 use crate::service::Service;
 use crate::times::with_distance;
@@ -91,13 +91,9 @@ fn run_name(text: &str) -> Result<Uuid, Failure> {
 pub async fn status(service: &Service, output: Output) -> Result<Done, Failure> {
     let budget = service.budget();
     let index = store(service, &budget);
-    let Some(open) = index.read().await? else {
-        return Err(Failure::NotFound(
-            "index: none: no batch of the log was resolved, and nothing was primed".to_owned(),
-        ));
-    };
-    let list = list_of(&index, &open, service.now()).await?;
+    let open = index.read().await?.ok_or_else(no_index)?;
     let manifest = &open.manifest.value;
+    let list = index.list_for(manifest, service.now()).await?;
     let entries = list.runs.iter().map(|run| run.entries).sum();
     let status = Status {
         epoch: open.epoch,
@@ -131,7 +127,7 @@ pub async fn drop_run(
     let index = store(service, &budget);
     let none = || Failure::NotFound(format!("run `{name}`: not in the list of the index"));
     let open = index.read().await?.ok_or_else(none)?;
-    let list = list_of(&index, &open, service.now()).await?;
+    let list = index.list_for(&open.manifest.value, service.now()).await?;
     let run = list.runs.iter().find(|run| run.run == name);
     let run = run.ok_or_else(none)?;
     let mut dropped = Dropped {
@@ -154,7 +150,7 @@ pub async fn drop_run(
     retry_batches(service, &args.change, interrupt).await
 }
 
-/// Has the batches tried again that are in error because of the index. Returns what a command returns then.
+/// Has the batches tried again that are in error because of the index, if there are any.
 pub async fn retry_batches(
     service: &Service,
     change: &ChangeArgs,
@@ -177,7 +173,10 @@ pub async fn retry_batches(
         json: false,
         quiet: true,
     };
-    retry::run(service, &args, interrupt, output).await
+    Ok(match retry::run(service, &args, interrupt, output).await? {
+        Done::NotFound => Done::Yes,
+        done => done,
+    })
 }
 
 impl fmt::Display for Status {

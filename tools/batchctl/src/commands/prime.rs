@@ -49,7 +49,7 @@ pub struct PrimeArgs {
 /// An event, or only a message of it, that the index is to remember.
 struct Remembered {
     id: EventId,
-    /// The message by which it is known that is not to be delivered again.
+    /// The message that is not to be delivered again.
     message: Option<SqsMessageId>,
     owner: Owner,
 }

@@ -6,11 +6,11 @@ use clap::Args;
 use protocol::batch::BatchRecord;
 use protocol::bodies::Bodies;
 use protocol::limits::{DECIDED_WITHIN, LOG_RECORD_RETENTION};
-use protocol::log::{Entry, IndexEpoch, IndexSecret, Manifest, Owner, RunList};
+use protocol::log::{IndexEpoch, IndexSecret, Manifest, Owner, RunList};
 use protocol::text::counted;
 use protocol::time::Timestamp;
 use serde::Serialize;
-use shared::index::IndexError;
+use shared::index::{IndexError, line_of};
 use shared::named_items::Versioned;
 
 use crate::change::ChangeArgs;
@@ -18,7 +18,7 @@ use crate::chunk_events::events_of;
 use crate::commands::dedup::retry_batches;
 use crate::failure::{Done, Failure};
 use crate::interrupt::Interrupt;
-use crate::log_index::{NewEntries, place, store, store_entries};
+use crate::log_index::{NewEntries, is_present, no_index, place, store, store_entries};
 use crate::outcome::Output;
 use crate::service::Service;
 
@@ -118,9 +118,7 @@ impl Left {
         let manifest = index.manifest_of(epoch.value.epoch).await?;
         let (bodies, list) = (&manifest.value.bodies, manifest.value.list);
         match (manifest.value.secret(), list) {
-            _ if epoch.version == 0 => Err(Failure::NotFound(
-                "index: none: no batch of the log was resolved, and nothing was primed".to_owned(),
-            )),
+            _ if epoch.version == 0 => Err(no_index()),
             (None, _) => Ok(Left { epoch, manifest }),
             (Some(_), None) => Err(Failure::Refused(
                 "index: it has no entries to lose".to_owned(),
@@ -153,7 +151,7 @@ impl Left {
             Some(_) => index.replace_manifest(epoch, &self.manifest, &to).await?,
             None => index.begin_epoch(&self.epoch, &to).await?,
         };
-        match replaced {
+        match replaced || is_present(&index, &to).await? {
             true => Ok(()),
             false => Err(Failure::Refused(
                 "index: changed since it was read; look again".to_owned(),
@@ -218,16 +216,11 @@ impl Winners {
             }
             Err(failure) => return Err(failure),
         };
-        self.entries.extend(events.into_iter().map(|event| {
-            let entry = Entry {
-                id: secret.id(&event.event_id),
-                owner: 0,
-                seq: event.seq,
-                message: secret.message(&event.sqs_message_id),
-                body: secret.body(event.body_hash),
-            };
-            (owner, entry)
-        }));
+        // When their loads were stored does not matter any more.
+        let lines = events
+            .iter()
+            .map(|event| line_of(secret, event, record.created_at));
+        self.entries.extend(lines.map(|line| (owner, line.entry())));
         Ok(())
     }
 }
