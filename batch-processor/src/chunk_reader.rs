@@ -9,6 +9,7 @@ use protocol::ids::{BatchId, ObjectId, Seq, SlotId};
 use protocol::limits::{CHUNK_CALLS_MAX, CHUNK_RETENTION};
 use protocol::log::{Frame, Slot, empty_slots, frames_of};
 use protocol::seqs::SeqSet;
+use protocol::text::counted;
 use protocol::time::Timestamp;
 use shared::body_object::BodyObject;
 use shared::ports::{ChunkStore, PortError, Ports, StoredEvent};
@@ -83,8 +84,8 @@ pub(crate) struct ChunkReader {
 pub(crate) struct Closed {
     /// In the order of their seqs.
     pub(crate) frames: Arc<[Frame]>,
-    /// The slots that have lost their values.
-    pub(crate) lost: Vec<Lost>,
+    /// The slots that have lost their values. There is one message about all of them.
+    pub(crate) lost: Option<Lost>,
     /// How many slots have no lines.
     pub(crate) holes: u64,
 }
@@ -95,18 +96,25 @@ impl Closed {
         let mut seqs: SeqSet =
             (0..record.log.as_ref().map_or(0, |log| log.reserved as Seq)).collect();
         seqs.remove_from(&frames.iter().flat_map(Frame::seqs).collect());
-        let number_of = |number| SlotId {
-            batch: record.batch_id,
-            number,
-        };
-        let empty = empty_slots(slots).into_iter().map(number_of);
-        let lost = empty.map(|slot| Lost {
-            object: ObjectId::Slot(slot),
-            // The reservations of holes are among them.
-            seqs: seqs.clone(),
-            problem: format!("slot `{slot}`: missing: expected the load that was acknowledged"),
+        let empty = empty_slots(slots);
+        let lost = empty.first().map(|number| {
+            let slot = SlotId {
+                batch: record.batch_id,
+                number: *number,
+            };
+            let others = match empty.len() - 1 {
+                0 => String::new(),
+                others => format!(", and {}", counted(others as u64, "other slot")),
+            };
+            Lost {
+                object: ObjectId::Slot(slot),
+                // The reservations of holes are among them.
+                seqs,
+                problem: format!(
+                    "slot `{slot}`{others}: missing: expected the load that was acknowledged"
+                ),
+            }
         });
-        let lost = lost.collect();
         let is_hole = |slot: &&Option<Slot>| matches!(slot, Some(Slot::Hole));
         Closed {
             frames,
@@ -156,7 +164,7 @@ impl ChunkReader {
             budget,
         };
         let closed = Arc::new(Closed::of(record, &slots.close(record).await?));
-        if closed.lost.is_empty() {
+        if closed.lost.is_none() {
             *lock() = Some((record.batch_id, closed.clone()));
         }
         Ok(closed)

@@ -36,7 +36,7 @@ impl BatchRun<'_> {
         let closed = self.close().await?;
         let clock = self.budgets.work.clock;
         let began = clock.now();
-        let decided = match closed.lost.first() {
+        let decided = match &closed.lost {
             None => self.commit(&closed).await,
             Some(lost) => Err(HandOverError::Permanent(lost.to_string())),
         };
@@ -67,7 +67,8 @@ impl BatchRun<'_> {
             Err(HandOverError::Permanent(error)) if self.batch.record().quarantine.is_some() => {
                 let all = closed.seqs();
                 warn!(batch_id = %self.id(), error, items_count = all.len(), "an unresolved batch is set aside");
-                self.report_lost(closed.lost.clone()).await?;
+                self.report_lost(closed.lost.iter().cloned().collect())
+                    .await?;
                 let resolution = LogResolution {
                     is_reported: true,
                     ..LogResolution::default()

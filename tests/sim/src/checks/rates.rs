@@ -10,7 +10,9 @@ use crate::ledger::Handed;
 /// The share of the rate that is reached while parts wait, in percent.
 const REACHED_PERCENT: u64 = 95;
 /// How late for its turn a part may begin: a few requests, without faults.
-const PART_LATE_MAX: Duration = Duration::from_millis(100);
+pub const PART_LATE_MAX: Duration = Duration::from_millis(100);
+/// How much longer a part may take whose batch is decided first, while it has no turn yet.
+pub const DECIDED_LATE_MAX: Duration = Duration::from_millis(600);
 
 /// P12 rate: in no time that ends now, more events began than the rate allows and one part has. `late_max` is the longest time for which
 /// a part that was let through takes to the sink, with the difference of two clocks.
@@ -58,13 +60,18 @@ pub fn p12_the_next_part_waits(
 }
 
 /// P12 rate: from a time on at which parts wait, as many events begin as the rate allows, but for 5 % and what each part may be late.
-pub fn p12_the_rate_is_reached(handed: &[Handed], from: Timestamp, rate: u64) -> Check {
+pub fn p12_the_rate_is_reached(
+    handed: &[Handed],
+    from: Timestamp,
+    rate: u64,
+    late_max: Duration,
+) -> Check {
     let later = || handed.iter().filter(|one| one.at >= from);
     let until = later().map(|one| one.at).max().unwrap_or(from);
     let (events, largest) = later().fold((0, 0), |(events, largest), one| {
         (events + one.events, u64::max(largest, one.events))
     });
-    let late = PART_LATE_MAX * later().count() as u32;
+    let late = late_max * later().count() as u32;
     let time_ms = from.until(until).saturating_sub(late).as_millis() as u64;
     let wanted = rate * time_ms * REACHED_PERCENT / 100_000;
     hold(
@@ -112,7 +119,7 @@ mod tests {
     #[test]
     fn a_gap_in_which_parts_wait_is_too_long() {
         let reached = |parts: &[(u64, u64)]| {
-            p12_the_rate_is_reached(&handed(parts), Timestamp::EPOCH, 2).is_ok()
+            p12_the_rate_is_reached(&handed(parts), Timestamp::EPOCH, 2, PART_LATE_MAX).is_ok()
         };
         assert!(reached(&[(0, 10), (5, 10), (10, 10)]));
         assert!(!reached(&[(0, 10), (5, 10), (100, 10)]));
