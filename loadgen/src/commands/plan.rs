@@ -82,9 +82,12 @@ struct AssumedArgs {
     /// Write units a second of each table and each index; fixes them, and overrides LockTableCapacity
     #[arg(long, value_name = "UNITS")]
     table_limit: Option<f64>,
-    /// Write units a second of each index key [default: 1000]
+    /// Write units a second of each index key, and of the record of a batch of the log [default: 1000]
     #[arg(long, value_name = "UNITS")]
     key_limit: Option<f64>,
+    /// Entries that the index of the log has at the start: those of the last 11 days and DedupWindow [default: 0]
+    #[arg(long, value_name = "N")]
+    index_entries: Option<u64>,
     /// Concurrent invocations of the account [default: 1000]
     #[arg(long, value_name = "N")]
     account_concurrency: Option<u64>,
@@ -242,6 +245,7 @@ impl AssumedArgs {
             tables.fix_units(units);
         }
         tables.key = self.key_limit.or(tables.key);
+        settings.batches.index_entries = self.index_entries.unwrap_or_default();
         settings.account_concurrency = self
             .account_concurrency
             .unwrap_or(settings.account_concurrency);

@@ -5,7 +5,7 @@ use planner::{Record, RecordKind};
 use super::{json, loadgen, stderr};
 
 #[test]
-fn the_published_run_is_printed_beside_both_layouts_warm_and_cold() {
+fn the_published_run_is_printed_beside_each_place_of_bodies() {
     let output = loadgen(&["plan", "--published-run"]);
     assert!(output.status.success(), "{}", stderr(&output));
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -17,13 +17,16 @@ fn the_published_run_is_printed_beside_both_layouts_warm_and_cold() {
     ] {
         assert!(text.contains(line), "{line} in {text}");
     }
-    for layout in ["items", "table", "s3"] {
-        for start in ["cold", "warm"] {
-            assert!(
-                text.contains(&format!("| defaults, {layout}, {start} table | ")),
-                "{text}"
-            );
-        }
+    for defaults in [
+        "items, cold table",
+        "items, warm table",
+        "log:table",
+        "log:s3",
+    ] {
+        assert!(
+            text.contains(&format!("| defaults, {defaults} | ")),
+            "{text}"
+        );
     }
 }
 
@@ -51,7 +54,7 @@ fn the_record_in_the_file_is_what_json_prints() {
 fn parameters_of_the_file_count_unless_a_flag_overrides_them() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("parameters.json");
-    let parameters = r#"[{"ParameterKey":"Bodies","ParameterValue":"table"},{"ParameterKey":"MaxBatchSize","ParameterValue":"1000"}]"#;
+    let parameters = r#"[{"ParameterKey":"Bodies","ParameterValue":"log:table"},{"ParameterKey":"MaxBatchSize","ParameterValue":"1000"}]"#;
     std::fs::write(&file, parameters).unwrap();
     let output = loadgen(&[
         "plan",
@@ -72,7 +75,7 @@ fn parameters_of_the_file_count_unless_a_flag_overrides_them() {
     };
     assert_eq!(
         (value("Bodies"), value("MaxBatchSize")),
-        ("table".into(), "500".into())
+        ("log:table".into(), "500".into())
     );
 }
 

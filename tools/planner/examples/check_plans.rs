@@ -2,7 +2,7 @@
 //!
 //! What carries over between machines is what configured limits decide: rates, windows, timeouts, units a second. So most
 //! settings send at a rate that leaves the functions idle most of the time, or throttle the tables. What the machine decides
-//! is measured by one burst at the beginning: how long a message takes in either function, and given to every plan.
+//! is measured by two bursts at the beginning, the second of the log: how long a message takes in either function, and given to every plan.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -64,7 +64,7 @@ enum Change {
     Duplicates(f64),
     BodyBytes(u64),
     BatchKeys(u32),
-    BodiesInTable,
+    Log,
     AggregatorTimeoutSecs(u64),
     /// Records of one event of the aggregator, at most.
     BatchSize(u64),
@@ -78,8 +78,8 @@ enum Change {
 }
 
 use Change::{
-    AggregatorTimeoutSecs, BatchKeys, BatchSize, BodiesInTable, BodyBytes,
-    ConcurrencyPerEnvironment, Duplicates, KeyUnits, TableUnits, Variable,
+    AggregatorTimeoutSecs, BatchKeys, BatchSize, BodyBytes, ConcurrencyPerEnvironment, Duplicates,
+    KeyUnits, Log, TableUnits, Variable,
 };
 
 const fn window_secs(secs: u64) -> Change {
@@ -107,16 +107,10 @@ const SMALL: [Setting; 3] = [
     setting("full batches", 6_000, 500, &[batch_items(500)]),
     setting("window 15 s", 5_000, 500, &[window_secs(15)]),
     setting(
-        "300 units a table, chunks",
-        4_000,
-        0,
-        &[
-            TableUnits(300),
-            BodiesInTable,
-            // Twice what all messages take: environments do not get equal shares of the table's units.
-            AggregatorTimeoutSecs(30),
-            BatchSize(1_000),
-        ],
+        "full batches of the log",
+        6_000,
+        500,
+        &[Log, batch_items(500)],
     ),
 ];
 
@@ -136,16 +130,23 @@ const ALL: [Setting; 16] = [
     ),
     setting("timeout 20 s", 20_000, 500, &[AggregatorTimeoutSecs(20)]),
     setting("100 messages an invocation", 15_000, 500, &[BatchSize(100)]),
-    setting("chunks in the table", 20_000, 500, &[BodiesInTable]),
+    setting("the log", 20_000, 500, &[Log]),
     setting(
-        "500 units a table, chunks",
+        "the log, 30 % duplicates, full batches of 1,000",
+        20_000,
+        500,
+        &[Log, Duplicates(30.0), batch_items(1_000)],
+    ),
+    setting(
+        "200 units a table, the log",
         20_000,
         0,
         &[
-            TableUnits(500),
-            BodiesInTable,
+            TableUnits(200),
+            Log,
+            window_secs(30),
             AggregatorTimeoutSecs(60),
-            BatchSize(2_000),
+            BatchSize(1_000),
         ],
     ),
     setting(
@@ -174,12 +175,6 @@ const ALL: [Setting; 16] = [
             BatchSize(2_000),
             Variable("INDEX_SHARDS", "IndexShards", 4),
         ],
-    ),
-    setting(
-        "1,000 units a table, chunks, messages that come back",
-        20_000,
-        0,
-        &[TableUnits(1_000), BodiesInTable],
     ),
 ];
 
@@ -211,7 +206,7 @@ impl Change {
                     "--env=BATCH_KEY=source".to_owned(),
                 ];
             }
-            BodiesInTable => "--bodies=table".to_owned(),
+            Log => "--bodies=log:table".to_owned(),
             AggregatorTimeoutSecs(secs) => format!("--aggregator-timeout={secs}"),
             BatchSize(count) => format!("--batch-size={count}"),
             ConcurrencyPerEnvironment(count) => format!("--concurrency-per-environment={count}"),
@@ -230,7 +225,7 @@ impl Change {
             Duplicates(percent) => settings.burst.duplicates_percent = percent,
             BodyBytes(bytes) => settings.burst.size_bytes = bytes,
             BatchKeys(count) => settings.burst.keys = count,
-            BodiesInTable => parameter("Bodies", &"table"),
+            Log => parameter("Bodies", &"log:table"),
             AggregatorTimeoutSecs(secs) => parameter("AggregatorTimeout", &secs),
             BatchSize(count) => parameter("InputBatchSize", &count),
             ConcurrencyPerEnvironment(count) => settings.aggregator.per_environment = count,
@@ -263,12 +258,9 @@ fn main() -> anyhow::Result<()> {
         true => SMALL_BATCHES_OFF_MAX,
         false => 0.0,
     };
-    let calibration = setting("calibration", 5_000, 500, &[]);
-    let speed = speed(&burst(&arguments.local, &calibration)?)?;
-    println!(
-        "a message takes {:.0} µs in the aggregator and {:.0} µs in the batch-processor\n",
-        speed.aggregator, speed.processor
-    );
+    let items = calibrated(&arguments.local, &[])?;
+    let log = calibrated(&arguments.local, &[Log])?;
+    println!();
     println!(
         "| setting | taken, s | planned | drained, s | planned | off | batches | planned | off |"
     );
@@ -276,7 +268,11 @@ fn main() -> anyhow::Result<()> {
     let chosen = settings
         .iter()
         .filter(|setting| setting.name.contains(&arguments.setting));
-    let fits = |setting| fits(&arguments.local, setting, &speed, batches_off_max);
+    let fits = |setting: &Setting| {
+        let is_log = setting.changes.iter().any(|one| matches!(one, Log));
+        let speed = if is_log { &log } else { &items };
+        fits(&arguments.local, setting, speed, batches_off_max)
+    };
     let held: Vec<(&str, anyhow::Result<bool>)> = match arguments.small {
         // They mostly wait, so they hardly disturb each other.
         true => thread::scope(|scope| {
@@ -399,6 +395,22 @@ fn planned(setting: &Setting, speed: &Speed) -> anyhow::Result<Figures> {
 fn number(json: &Value, pointer: &str) -> anyhow::Result<f64> {
     let number = json.pointer(pointer).and_then(Value::as_f64);
     number.with_context(|| format!("the output has no number at {pointer}"))
+}
+
+/// Runs a burst that leaves the functions idle most of the time; returns how long a message took.
+fn calibrated(local: &Path, changes: &'static [Change]) -> anyhow::Result<Speed> {
+    let speed = speed(&burst(local, &setting("calibration", 5_000, 500, changes))?)?;
+    println!(
+        "a message takes {:.0} µs in the aggregator and {:.0} µs in the batch-processor{}",
+        speed.aggregator,
+        speed.processor,
+        if changes.is_empty() {
+            ""
+        } else {
+            ", with the log"
+        }
+    );
+    Ok(speed)
 }
 
 /// Returns how long a message took in each function of a burst.

@@ -7,11 +7,11 @@ use protocol::limits::DRAINED_LOOKS_APART;
 use protocol::limits::aws::SQS_RECEIVE_MESSAGES_MAX;
 
 use super::batches::{BatchId, Flushed};
+use super::calibration::COUNT_UNITS_ITEMS;
 use super::environments::end_of_invocation;
 use super::limit::Limit;
 use super::queue::{Cohort, push, totals};
-use super::settings::{Bodies, NEAR_MESSAGES};
-use super::usage::Sizes;
+use super::settings::NEAR_MESSAGES;
 use super::world::{Event, Invocation, STEP_ITEMS, World};
 
 impl World {
@@ -20,7 +20,10 @@ impl World {
         let requests = &self.settings.requests;
         let parallel = (count as f64 / f64::from(requests.items)).ceil();
         let parallel = parallel.min(f64::from(requests.concurrency)).max(1.0);
-        let waiting = requests.write_secs / (f64::from(requests.items) * parallel);
+        let waiting = match self.is_log() {
+            true => 0.0,
+            false => requests.write_secs / (f64::from(requests.items) * parallel),
+        };
         self.settings.aggregator.secs_per_message().max(waiting)
     }
 
@@ -43,9 +46,13 @@ impl World {
         0.5 * (1.0 - together) * elsewhere + 0.5 * (1.0 - open_share)
     }
 
-    /// Seals the batches of an environment that an invocation which starts now may not use.
+    /// Seals the batches of an environment that an invocation which starts now may not use. A batch of the log waits for the ticket of its
+    /// window.
     pub(super) fn retire_old(&mut self, environment: usize, started_at: f64) {
-        let deadline = started_at + self.settings.aggregator.timeout_secs;
+        let deadline = match self.is_log() {
+            true => self.now,
+            false => started_at + self.settings.aggregator.timeout_secs,
+        };
         let old: Vec<BatchId> = self
             .batches
             .current_of(environment)
@@ -53,7 +60,9 @@ impl World {
             .collect();
         for batch in old {
             self.batches.retire(environment, batch, Flushed::Window);
-            self.seal(batch);
+            if !self.is_log() {
+                self.seal(batch);
+            }
         }
     }
 
@@ -67,6 +76,7 @@ impl World {
         }
         let next = match invocation.left.is_empty() {
             true => self.wrap_up(&mut invocation),
+            false if self.is_log() => Some(self.bring(&mut invocation)),
             false => Some(self.begin_step(&mut invocation)),
         };
         match next {
@@ -98,16 +108,7 @@ impl World {
                 .write_secs
                 .max(self.settings.requests.control_secs);
         }
-        let stored = if first {
-            self.store_chunks(invocation.count)
-        } else {
-            self.now
-        };
-        let (done, mut waits_for) =
-            self.units_at(invocation.environment, done.max(stored), unique, refused);
-        if first && done == stored {
-            waits_for = Limit::BatchTable;
-        }
+        let (done, waits_for) = self.units_at(invocation.environment, done, unique, refused);
         if done > invocation.stop_at {
             let left = std::mem::take(&mut invocation.left);
             self.fail(left, invocation.received_at);
@@ -135,16 +136,14 @@ impl World {
                 .when(self.now, (unique + refused) * item),
             Limit::LockTable,
         );
-        if self.sizes.indexed {
-            later(
-                self.lock_index.bucket.when(self.now, unique),
-                Limit::LockIndex,
-            );
-            let share = unique / f64::from(self.settings.burst.keys);
-            let open = self.batches.current_of(environment);
-            let keys = open.map(|id| self.batches.all[id].keys.when(self.now, share));
-            later(keys.fold(0.0, f64::max), Limit::IndexKeys);
-        }
+        later(
+            self.lock_index.bucket.when(self.now, unique),
+            Limit::LockIndex,
+        );
+        let share = unique / f64::from(self.settings.burst.keys);
+        let open = self.batches.current_of(environment);
+        let keys = open.map(|id| self.batches.all[id].keys.when(self.now, share));
+        later(keys.fold(0.0, f64::max), Limit::IndexKeys);
         latest
     }
 
@@ -156,47 +155,27 @@ impl World {
         self.usage.reads += refused;
         let before = self.lock_table.bucket.waited_for + self.lock_index.bucket.waited_for;
         self.lock_table.bucket.take(now, (unique + refused) * item);
-        if self.sizes.indexed {
-            self.usage.index_writes += unique;
-            self.lock_index.bucket.take(now, unique);
-            let share = unique / f64::from(self.settings.burst.keys);
-            let open: Vec<BatchId> = self.batches.current_of(environment).collect();
-            for id in open {
-                let keys = &mut self.batches.all[id].keys;
-                let waited = keys.waited_for;
-                keys.take(now, share);
-                self.observer
-                    .refused(Limit::IndexKeys, keys.waited_for - waited);
-            }
+        self.usage.index_writes += unique;
+        self.lock_index.bucket.take(now, unique);
+        let share = unique / f64::from(self.settings.burst.keys);
+        let open: Vec<BatchId> = self.batches.current_of(environment).collect();
+        for id in open {
+            let keys = &mut self.batches.all[id].keys;
+            let waited = keys.waited_for;
+            keys.take(now, share);
+            self.observer
+                .refused(Limit::IndexKeys, keys.waited_for - waited);
         }
         let waited = self.lock_table.bucket.waited_for + self.lock_index.bucket.waited_for - before;
         self.observer.refused(Limit::LockTable, waited);
     }
 
-    /// Stores the chunks of an invocation; returns when they are stored.
-    fn store_chunks(&mut self, count: u64) -> f64 {
-        if self.settings.batches.bodies == Bodies::Items {
-            return self.now;
-        }
-        let keys = u64::from(self.settings.burst.keys).min(count).max(1);
-        let bytes = self.sizes.chunk_bytes(count as f64 / keys as f64);
-        let rounds = keys.div_ceil(protocol::limits::CHUNK_CALLS_MAX as u64) as f64;
-        let all = bytes * keys as f64;
-        if self.sizes.chunk_is_in_table(bytes) {
-            let units = Sizes::chunk_units(bytes) * keys as f64;
-            self.usage.chunk_writes += units;
-            self.usage.chunk_bytes_table += all;
-            let there = self.batch_table.bucket.take(self.now, units);
-            return there.max(self.now) + rounds * self.settings.requests.control_secs;
-        }
-        self.usage.s3_puts += keys as f64;
-        self.usage.chunk_bytes_s3 += all;
-        self.now + rounds * self.settings.requests.s3_secs
-    }
-
     /// Puts the claims of a step into batches, evenly over the keys. What does not divide goes to keys drawn by the seed.
     fn end_step(&mut self, invocation: &mut Invocation) {
         let keys = self.settings.burst.keys;
+        if self.is_log() {
+            self.retire_old(invocation.environment, self.now);
+        }
         let (each, more) = (
             invocation.in_step / u64::from(keys),
             invocation.in_step % u64::from(keys),
@@ -219,32 +198,33 @@ impl World {
         invocation.left.reverse();
     }
 
-    /// Claims messages of one key: in the open batch of the environment, and in others when it is full.
+    /// Puts messages of one key into the open batch of the environment, and into others when it is full. Only in the log do duplicates take
+    /// seats.
     fn claim(&mut self, invocation: &mut Invocation, key: u32, mut messages: Cohort) {
         invocation.done += messages.count;
-        while messages.unique > 0 {
+        if !self.is_log() {
+            messages.count = messages.unique;
+        }
+        while messages.count > 0 {
             let environment = invocation.environment;
             let batch = match self.batches.current(environment, key) {
                 Some(batch) => batch,
                 None => self.open_batch(invocation, key),
             };
-            let of_batch = messages.unique.min(self.batches.room(batch));
-            messages.unique -= of_batch;
-            self.claimed += of_batch;
-            self.batches.add(
-                batch,
-                Cohort {
-                    unique: of_batch,
-                    count: of_batch,
-                    ..messages
-                },
-                self.now,
-            );
-            if invocation.touched.insert(batch) {
-                self.batches.all[batch].chunks += 1;
+            let room = self.batches.room(batch);
+            if self.is_log() && messages.count > room {
+                // The batch refuses, and says how much room it has.
+                self.usage.refused_writes += 1.0;
+            }
+            let taken = messages.take(room);
+            self.claimed += taken.unique;
+            self.batches.add(batch, taken, self.now);
+            if invocation.touched.insert(batch) && self.is_log() {
+                self.reserve(invocation, key, batch);
             }
             if self.batches.room(batch) == 0 {
                 self.batches.retire(environment, batch, Flushed::Full);
+                self.batches.remembered.remove(&(environment, key));
                 self.seal(batch);
             }
         }
@@ -252,16 +232,20 @@ impl World {
 
     fn open_batch(&mut self, invocation: &Invocation, key: u32) -> BatchId {
         let window = self.settings.batches.window_secs;
-        let deadline = invocation.started_at + self.settings.aggregator.timeout_secs;
+        // An environment of its own gives out seats until the deadline of its invocation.
+        let from = match self.is_log() {
+            true => self.now,
+            false => invocation.started_at + self.settings.aggregator.timeout_secs,
+        };
         let batch = self
             .batches
-            .open(invocation.environment, key, self.now, deadline + window);
+            .open(invocation.environment, key, self.now, from + window);
         self.send_window_ticket(batch);
         batch
     }
 
     /// Lets messages come back after the visibility timeout.
-    fn fail(&mut self, messages: Vec<Cohort>, received_at: f64) {
+    pub(super) fn fail(&mut self, messages: Vec<Cohort>, received_at: f64) {
         self.away += totals(&messages).0;
         self.returns.push(messages);
         let at = (received_at + self.settings.input.visibility_secs).max(self.now);
@@ -291,9 +275,10 @@ impl World {
             return Some(again_at);
         }
         invocation.wrapped_up = true;
-        for batch in &invocation.touched {
-            self.usage.record_writes += self.sizes.count_units(self.batches.all[*batch].count);
+        if self.is_log() {
+            return None;
         }
+        self.usage.record_writes += COUNT_UNITS_ITEMS * invocation.touched.len() as f64;
         Some(self.now + self.settings.requests.control_secs)
     }
 

@@ -1,5 +1,6 @@
 //! Uncalibrated assumptions of a plan, each with the experiment that would calibrate it.
 
+use super::calibration::S3_BYTES_PER_SEC;
 use super::settings::{Bodies, Scaling, Settings};
 
 /// An assumption.
@@ -23,6 +24,7 @@ impl Assumption {
 /// Returns the assumptions that a plan with these settings rests on.
 pub fn assumptions(settings: &Settings) -> Vec<Assumption> {
     let requests = &settings.requests;
+    let bodies = settings.batches.bodies;
     let mut all = vec![
         Assumption::new(
             format!(
@@ -33,11 +35,17 @@ pub fn assumptions(settings: &Settings) -> Vec<Assumption> {
             "compare the billed time of 1.2 million messages with it (experiments 7 and 20)",
         ),
         Assumption::new(
-            format!(
-                "a request with {} writes takes {:.0} ms",
-                requests.items,
-                requests.write_secs * 1e3
-            ),
+            match bodies.is_log() {
+                false => format!(
+                    "a request with {} writes takes {:.0} ms",
+                    requests.items,
+                    requests.write_secs * 1e3
+                ),
+                true => format!(
+                    "a request to DynamoDB takes {:.0} ms",
+                    requests.control_secs * 1e3
+                ),
+            },
             "10,000 batches of 25 from Lambda, cold and warm: median and p99.9 (experiment 5)",
         ),
         Assumption::new(
@@ -58,7 +66,7 @@ pub fn assumptions(settings: &Settings) -> Vec<Assumption> {
             format!(
                 "a table and an index take {:.0} write units a second at first, and twice a peak only half an hour after it; while \
                  they throttle, writers get {:.0} % of it",
-                settings.tables.lock,
+                settings.units_at_first(),
                 settings.tables.paced_share * 100.0
             ),
             "a burst of 1.2 million into a fresh table: throttles, dead letters (experiment 7)",
@@ -95,7 +103,7 @@ pub fn assumptions(settings: &Settings) -> Vec<Assumption> {
             "200,000 messages with provisioned pollers: received counts, and the bill (experiments 6 and 20)",
         ));
     }
-    match settings.batches.bodies {
+    match bodies {
         Bodies::Items => all.push(Assumption::new(
             format!(
                 "the index shows a claim within {:.1} s",
@@ -103,14 +111,24 @@ pub fn assumptions(settings: &Settings) -> Vec<Assumption> {
             ),
             "the metric IndexLagRetries in a burst of 1.2 million (experiment 9)",
         )),
-        Bodies::S3 => all.push(Assumption::new(
+        Bodies::LogTable | Bodies::LogS3 => all.push(Assumption::new(
             format!(
-                "a PUT or GET of a chunk takes {:.0} ms",
-                requests.s3_secs * 1e3
+                "the CPU of a message with the log is an estimate; the index has {} entries at the start, merges leave none out, and \
+                 no two environments open a batch at the same moment",
+                settings.batches.index_entries
+            ),
+            "CPU of a burst of batch-local with --bodies log:table; the metric IndexEntries, given as --index-entries",
+        )),
+    }
+    if bodies == Bodies::LogS3 {
+        all.push(Assumption::new(
+            format!(
+                "a PUT or GET takes {:.0} ms, and {:.0} ms more for each MB",
+                requests.s3_secs * 1e3,
+                1e9 / S3_BYTES_PER_SEC
             ),
             "10,000 PUTs of 1 MB from Lambda (experiment 19)",
-        )),
-        Bodies::Table => {}
+        ));
     }
     all
 }

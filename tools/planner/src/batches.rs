@@ -1,5 +1,8 @@
-//! The batches: which one an environment fills, and what became of each.
+//! The batches: which one an environment fills, or all of them in the log, and what became of each.
 
+use std::collections::BTreeMap;
+
+use super::environments::EnvironmentId;
 use super::queue::{Cohort, push};
 use super::settings::{Bodies, Settings};
 use super::tables::Bucket;
@@ -20,13 +23,17 @@ pub struct Batch {
     pub opened_at: f64,
     /// From when on a batch-processor may take it although it is not sealed.
     pub closes_at: f64,
+    /// Its events.
     pub count: u64,
+    /// The seats that were given out: to events, and in the log to duplicates too.
+    pub seats: u64,
     pub last_claim_at: f64,
     /// The events, by when they were sent.
     pub cohorts: Vec<Cohort>,
-    /// Chunks that have its bodies.
-    pub chunks: u64,
-    /// Write units of the keys under which the index lists its claims.
+    /// Loads that have its lines, and their bytes.
+    pub loads: u64,
+    pub load_bytes: f64,
+    /// Write units of the keys under which the index lists its claims; in the log, of its record.
     pub keys: Bucket,
     pub sealed_at: Option<f64>,
     pub flushed: Option<Flushed>,
@@ -42,11 +49,14 @@ pub struct Batch {
 #[derive(Debug)]
 pub struct AllBatches {
     pub all: Vec<Batch>,
-    /// The open batch of each key, by environment.
+    /// The open batch of each key, by environment; in the log, all environments share the first row.
     open: Vec<Vec<Option<BatchId>>>,
+    is_shared: bool,
+    /// The batch of each key that an environment reserved seats in last, in the log.
+    pub remembered: BTreeMap<(EnvironmentId, u32), BatchId>,
     keys: usize,
-    items_max: u64,
-    /// Units a second of all index keys of a batch.
+    seats_max: u64,
+    /// Units a second of all index keys of a batch, or of its record.
     keys_limit: Option<f64>,
     paced_share: f64,
     /// Batches that are not complete.
@@ -57,49 +67,64 @@ impl AllBatches {
     pub fn new(settings: &Settings) -> AllBatches {
         let rules = &settings.batches;
         let by_bytes = rules.bytes_max / settings.burst.size_bytes.max(1);
-        let keys_limit = match rules.bodies {
-            Bodies::Items => settings
-                .tables
-                .key
-                .map(|key| key * f64::from(settings.tables.shards)),
-            Bodies::Table | Bodies::S3 => None,
+        let shards = match rules.bodies {
+            Bodies::Items => settings.tables.shards,
+            Bodies::LogTable | Bodies::LogS3 => 1,
         };
         AllBatches {
             all: Vec::new(),
             open: Vec::new(),
+            is_shared: rules.bodies.is_log(),
+            remembered: BTreeMap::new(),
             keys: settings.burst.keys as usize,
-            items_max: rules.items_max.min(by_bytes).max(1),
-            keys_limit,
+            seats_max: rules.items_max.min(by_bytes).max(1),
+            keys_limit: settings.tables.key.map(|key| key * f64::from(shards)),
             paced_share: settings.tables.paced_share,
             incomplete: 0,
         }
     }
 
+    fn row(&self, environment: EnvironmentId) -> usize {
+        match self.is_shared {
+            true => 0,
+            false => environment,
+        }
+    }
+
     /// Returns the batch that an environment fills, if it has one for this key.
-    pub fn current(&self, environment: usize, key: u32) -> Option<BatchId> {
-        *self.open.get(environment)?.get(key as usize)?
+    pub fn current(&self, environment: EnvironmentId, key: u32) -> Option<BatchId> {
+        *self.open.get(self.row(environment))?.get(key as usize)?
     }
 
     /// Returns all batches that an environment fills.
-    pub fn current_of(&self, environment: usize) -> impl Iterator<Item = BatchId> + '_ {
+    pub fn current_of(&self, environment: EnvironmentId) -> impl Iterator<Item = BatchId> + '_ {
         self.open
-            .get(environment)
+            .get(self.row(environment))
             .into_iter()
             .flatten()
             .filter_map(|batch| *batch)
     }
 
     /// Opens a batch.
-    pub fn open(&mut self, environment: usize, key: u32, now: f64, closes_at: f64) -> BatchId {
+    pub fn open(
+        &mut self,
+        environment: EnvironmentId,
+        key: u32,
+        now: f64,
+        closes_at: f64,
+    ) -> BatchId {
+        let row = self.row(environment);
         let id = self.all.len();
         self.all.push(Batch {
             key,
             opened_at: now,
             closes_at,
             count: 0,
+            seats: 0,
             last_claim_at: now,
             cohorts: Vec::new(),
-            chunks: 0,
+            loads: 0,
+            load_bytes: 0.0,
             keys: Bucket::new(self.keys_limit, self.paced_share),
             sealed_at: None,
             flushed: None,
@@ -110,27 +135,28 @@ impl AllBatches {
             claimed_by_processor: false,
         });
         self.incomplete += 1;
-        if self.open.len() <= environment {
-            self.open.resize_with(environment + 1, Vec::new);
+        if self.open.len() <= row {
+            self.open.resize_with(row + 1, Vec::new);
         }
-        let of_environment = &mut self.open[environment];
-        if of_environment.is_empty() {
-            of_environment.resize(self.keys, None);
+        let row = &mut self.open[row];
+        if row.is_empty() {
+            row.resize(self.keys, None);
         }
-        of_environment[key as usize] = Some(id);
+        row[key as usize] = Some(id);
         id
     }
 
-    /// Returns how many events a batch still takes.
+    /// Returns how many seats a batch still has.
     pub fn room(&self, batch: BatchId) -> u64 {
-        self.items_max - self.all[batch].count
+        self.seats_max - self.all[batch].seats
     }
 
-    /// Adds claimed events to a batch.
+    /// Adds messages to a batch, each with a seat.
     pub fn add(&mut self, batch: BatchId, claimed: Cohort, now: f64) {
         let batch = &mut self.all[batch];
         batch.last_claim_at = now;
         batch.count += claimed.unique;
+        batch.seats += claimed.count;
         push(
             &mut batch.cohorts,
             Cohort {
@@ -144,9 +170,9 @@ impl AllBatches {
     }
 
     /// Takes a batch from its environment: it gets no more events.
-    pub fn retire(&mut self, environment: usize, batch: BatchId, flushed: Flushed) {
-        let key = self.all[batch].key as usize;
-        self.open[environment][key] = None;
+    pub fn retire(&mut self, environment: EnvironmentId, batch: BatchId, flushed: Flushed) {
+        let (row, key) = (self.row(environment), self.all[batch].key as usize);
+        self.open[row][key] = None;
         self.all[batch].flushed.get_or_insert(flushed);
     }
 }

@@ -5,11 +5,12 @@
 /// CPU of the aggregator for a message of [`MEASURED_BYTES`], in microseconds, by place of the bodies.
 /// Source: docs/performance.md, "CPU and memory" (2026-11-25): `cargo xtask bench`.
 pub const AGGREGATOR_MICROS_ITEMS: f64 = 25.4;
-pub const AGGREGATOR_MICROS_TABLE: f64 = 16.0;
-pub const AGGREGATOR_MICROS_S3: f64 = 15.5;
+/// Not measured: what was measured with bodies in chunks (15.5 to 16.0), which stored the same and claimed each event besides.
+pub const AGGREGATOR_MICROS_LOG: f64 = 16.0;
 /// CPU of the batch-processor for a message of [`MEASURED_BYTES`], in microseconds. Source: as above.
 pub const PROCESSOR_MICROS_ITEMS: f64 = 29.3;
-pub const PROCESSOR_MICROS_CHUNKS: f64 = 3.9;
+/// Not measured: three times what was measured with bodies in chunks (3.9). A batch of the log reads its lines twice, and looks each up.
+pub const PROCESSOR_MICROS_LOG: f64 = 11.7;
 /// The size of the bodies with which the figures above were measured.
 pub const MEASURED_BYTES: f64 = 300.0;
 /// CPU for each further byte of a body, in microseconds: the slope between 300 bytes and 10 KB.
@@ -26,19 +27,28 @@ pub const COLD_START_SECS: f64 = 0.02;
 /// Share of a body's bytes that is left when it is compressed by itself: bodies of 10 KB took 4 units.
 /// Source: docs/performance.md, "Bursts of many kinds" (2026-11-22), with the bodies of `loadgen`.
 pub const COMPRESSED_SHARE: f64 = 0.36;
-/// Bytes of a chunk's line besides the body, and the share that is left of a chunk's lines when they are compressed.
-/// Source: docs/choosing.md, "Price": lines of 590 bytes for bodies of 300; a chunk of 1,000 has 166 KB (2026-11-24).
-pub const CHUNK_LINE_BYTES: f64 = 290.0;
-pub const CHUNK_COMPRESSED_SHARE: f64 = 0.287;
-/// Bytes of a compressed chunk that do not depend on its lines. Source: as above: a chunk of one line has 0.45 KB.
-pub const CHUNK_BYTES_AT_LEAST: f64 = 300.0;
-/// Bytes of a record in the batch table with `items`, and of one with chunks and 50,000 claims.
-/// Source: docs/choosing.md, "Price" (2026-11-24): counts cost 5 and 6 units.
+/// Compressed bytes of a line of a load besides its body, the share that is left of a body, and the bytes of a frame besides its lines.
+/// Source: `batch-local burst --bodies log:table` with 10, 100 and 1,000 messages of 300 bytes an invocation, and with bodies of 1,000 and
+/// 2,000 bytes (2026-11-28). Lines with bodies of 80 bytes have a third less.
+pub const LINE_BYTES: f64 = 17.0;
+pub const LINE_COMPRESSED_SHARE: f64 = 0.36;
+pub const FRAME_BYTES_AT_LEAST: f64 = 300.0;
+/// Bytes of a run for each entry, of its header, and of a list for each run. Source: as above, and `protocol::log::ENTRY_BYTES`.
+pub const RUN_HEADER_BYTES: f64 = 300.0;
+pub const LIST_ENTRY_BYTES: f64 = 150.0;
+/// Bytes of a slot. Source: the JSON of `protocol::log::Slot`.
+pub const SLOT_BYTES: f64 = 400.0;
+/// Write units of the counts of an invocation with `items`. Source: docs/choosing.md, "Price" (2026-11-24).
 pub const COUNT_UNITS_ITEMS: f64 = 2.0;
-pub const COUNT_UNITS_CHUNKS: f64 = 6.0;
 /// Write units of a batch record besides its counts, from opening to completion. Source: as above.
 pub const BATCH_UNITS_ITEMS: f64 = 40.0;
-pub const BATCH_UNITS_CHUNKS: f64 = 80.0;
+/// The same with the log, besides reservations, if no line is a duplicate; what the sets of duplicates and winners add; and with how many
+/// duplicates they do. Source: as the bytes of a line: 14, 104 and 119 units with no, 2,500 and 10,000 duplicates.
+pub const BATCH_UNITS_LOG: f64 = 14.0;
+pub const SETS_UNITS_LOG: f64 = 100.0;
+pub const DUPLICATES_OF_SETS: f64 = 2_500.0;
+/// Bytes a second of a PUT or GET. Not measured.
+pub const S3_BYTES_PER_SEC: f64 = 50e6;
 /// Bytes of an index entry that a query reads. Source: docs/deploying.md, "Cost" (2026-11).
 pub const INDEX_ENTRY_BYTES: f64 = 150.0;
 

@@ -1,6 +1,6 @@
 //! What a burst costs, by purpose.
 
-use protocol::limits::{CHUNK_CLAIM_RETENTION, CHUNK_RETENTION};
+use protocol::limits::LOG_RETENTION;
 
 use super::plan::Plan;
 use super::prices::{MILLION, Prices, gb_months};
@@ -13,9 +13,8 @@ const HOUR_SECS: f64 = 3_600.0;
 /// Returns what a burst of so many unique events costs, by purpose. Purposes that cost nothing are absent.
 pub fn costs(usage: &Usage, settings: &Settings, prices: &Prices, unique: u64) -> Vec<Cost> {
     let writes = |units: f64| units * prices.dynamodb_million_write_units.dollars / MILLION;
-    let in_tables = gb_months(usage.chunk_bytes_table, CHUNK_RETENTION)
-        + gb_months(usage.claim_bytes, CHUNK_CLAIM_RETENTION);
-    let in_s3 = gb_months(usage.chunk_bytes_s3, CHUNK_RETENTION);
+    let in_tables = gb_months(usage.log_bytes_table, LOG_RETENTION);
+    let in_s3 = gb_months(usage.log_bytes_s3, LOG_RETENTION);
     let requests = prices.lambda_million_requests.dollars / MILLION;
     let function = |function: &Function, secs: f64, invocations: f64| {
         let gb_secs = secs * function.memory_mb as f64 / 1_024.0;
@@ -41,19 +40,24 @@ pub fn costs(usage: &Usage, settings: &Settings, prices: &Prices, unique: u64) -
     let purposes = [
         ("claims and releases", units(lock, "write"), writes(lock)),
         (
-            "refused claims of duplicates",
+            "refused claims and reservations",
             units(usage.refused_writes, "write"),
             writes(usage.refused_writes),
         ),
         (
-            "batch records",
+            "batch records and slots",
             units(usage.record_writes, "write"),
             writes(usage.record_writes),
         ),
         (
-            "chunks in the table",
-            units(usage.chunk_writes, "write"),
-            writes(usage.chunk_writes),
+            "loads in the table",
+            units(usage.load_writes, "write"),
+            writes(usage.load_writes),
+        ),
+        (
+            "index of the log in the table",
+            units(usage.run_writes, "write"),
+            writes(usage.run_writes),
         ),
         (
             "reads",
@@ -61,14 +65,14 @@ pub fn costs(usage: &Usage, settings: &Settings, prices: &Prices, unique: u64) -
             usage.reads * prices.dynamodb_million_read_units.dollars / MILLION,
         ),
         (
-            "chunks in S3",
+            "loads and index in S3",
             format!("{:.0} PUT, {:.0} GET", usage.s3_puts, usage.s3_gets),
             (usage.s3_puts * prices.s3_million_puts.dollars
                 + usage.s3_gets * prices.s3_million_gets.dollars)
                 / MILLION,
         ),
         (
-            "storage of chunks and their claims",
+            "storage of loads and index",
             format!("{in_tables:.3} GB-months in tables, {in_s3:.3} in S3"),
             in_tables * prices.dynamodb_gb_month.dollars + in_s3 * prices.s3_gb_month.dollars,
         ),

@@ -14,9 +14,6 @@ pub const SECS_MAX: f64 = 14.0 * 24.0 * 3_600.0;
 /// The time between two looks at the growth of the mapping, in seconds.
 const GROW_SECS: f64 = 1.0;
 
-/// Bytes of a claim in the table, whose body is in a chunk. Source: docs/choosing.md, "Price" (2026-11-24).
-const CLAIM_BYTES: f64 = 300.0;
-
 /// Computes what a burst does. The same settings give the same plan.
 pub fn plan(settings: &Settings) -> Plan {
     let mut world = World::new(settings);
@@ -31,10 +28,6 @@ pub fn plan(settings: &Settings) -> Plan {
     }
     world.mapping.grow(world.now);
     world.usage.poller_secs = world.mapping.provisioned_secs();
-    world.usage.claim_bytes = match world.sizes.indexed {
-        true => 0.0,
-        false => world.claimed as f64 * CLAIM_BYTES,
-    };
     world.look();
     Plan::of(world)
 }

@@ -25,6 +25,8 @@ pub enum Limit {
     LockIndex,
     /// Write units of the index keys of a batch.
     IndexKeys,
+    /// Write units of the record of a batch of the log.
+    BatchRecord,
     /// Write units of the batch table.
     BatchTable,
     /// Messages that failed wait for the visibility timeout.
@@ -42,7 +44,7 @@ pub enum Limit {
 }
 
 impl Limit {
-    pub const ALL: [Limit; 17] = [
+    pub const ALL: [Limit; 18] = [
         Limit::Producers,
         Limit::InFlight,
         Limit::ReceiveRate,
@@ -53,6 +55,7 @@ impl Limit {
         Limit::LockTable,
         Limit::LockIndex,
         Limit::IndexKeys,
+        Limit::BatchRecord,
         Limit::BatchTable,
         Limit::Visibility,
         Limit::BatchWindow,
@@ -76,6 +79,7 @@ impl fmt::Display for Limit {
             Limit::LockTable => "write units of the lock table",
             Limit::LockIndex => "write units of batchId-index",
             Limit::IndexKeys => "write units of a batch's index keys",
+            Limit::BatchRecord => "write units of a batch's record",
             Limit::BatchTable => "write units of the batch table",
             Limit::Visibility => "the visibility timeout of failed messages",
             Limit::BatchWindow => "the window of batches that are not full",

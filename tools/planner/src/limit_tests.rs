@@ -153,14 +153,13 @@ fn no_more_than_120_000_messages_are_taken_at_once() {
 #[test]
 fn a_table_takes_its_units_a_second() {
     let mut settings = unlimited(100_000);
-    settings.batches.bodies = Bodies::S3;
+    settings.batches.items_max = 100_000;
     settings.aggregator.timeout_secs = 180.0;
     (settings.tables.lock, settings.tables.quota) = (1_000.0, 1_000.0);
-    // One second's units are there at the start.
+    // One second's units are there at the start, and releases begin only afterwards.
     let plan = plan(&settings);
     assert_takes(plan.claimed_secs, 99.0);
     assert_eq!(binds_while_taking(&plan), Limit::LockTable);
-    assert_eq!(plan.usage.lock_writes, 100_000.0);
 }
 
 #[test]
@@ -185,24 +184,92 @@ fn the_keys_of_one_batch_take_their_units_whatever_the_table_takes() {
     let plan = plan(&settings);
     assert_takes(plan.claimed_secs, 99.0);
     assert_eq!(binds_while_taking(&plan), Limit::IndexKeys);
-    settings.batches.bodies = Bodies::S3;
+    settings.batches.bodies = Bodies::LogS3;
     assert!(
         super::plan(&settings).claimed_secs < 3.0,
-        "claims of chunks are in no index"
+        "the log has no index keys"
     );
 }
 
 #[test]
-fn chunks_in_the_table_take_units_of_the_batch_table() {
+fn loads_in_the_table_take_units_of_the_batch_table() {
     let mut settings = unlimited(100_000);
-    settings.batches.bodies = Bodies::Table;
+    settings.batches.bodies = Bodies::LogTable;
     settings.input.batch_size = 1_000;
     settings.aggregator.timeout_secs = 180.0;
     (settings.tables.batch, settings.tables.quota) = (200.0, 1e12);
-    // 100 chunks of 166 units.
+    // 100 loads of 123 units, with 2 for reservation and slot, and meanwhile a run of 50,000 entries of 40 bytes.
     let plan = plan(&settings);
-    assert_takes(plan.claimed_secs, 16_400.0 / 200.0);
+    assert_takes(plan.claimed_secs, 14_300.0 / 200.0);
     assert_eq!(binds_while_taking(&plan), Limit::BatchTable);
+}
+
+#[test]
+fn the_record_of_a_batch_of_the_log_takes_its_units_whatever_the_table_takes() {
+    let mut settings = unlimited(20_000);
+    settings.batches.bodies = Bodies::LogTable;
+    (settings.input.batch_size, settings.tables.key) = (100, Some(10.0));
+    settings.input.scaling = Scaling::MaximumConcurrency(1_000);
+    // 200 reservations; one second's units are there at the start.
+    let plan = plan(&settings);
+    assert_takes(plan.claimed_secs, 190.0 / 10.0);
+    assert_eq!(binds_while_taking(&plan), Limit::BatchRecord);
+}
+
+#[test]
+fn all_environments_fill_the_same_batches_of_the_log() {
+    for bodies in [Bodies::Items, Bodies::LogTable, Bodies::LogS3] {
+        let mut settings = unlimited(40_000);
+        settings.batches.bodies = bodies;
+        settings.input.scaling = Scaling::Local(4);
+        settings.input.batch_size = 1_000;
+        settings.aggregator.micros_per_message = 1_000.0;
+        settings.batches.items_max = 20_000;
+        let plan = plan(&settings);
+        let expected = match bodies {
+            Bodies::Items => (4, 0),
+            Bodies::LogTable | Bodies::LogS3 => (2, 2),
+        };
+        assert_eq!((plan.batches, plan.full), expected, "{bodies}");
+    }
+}
+
+#[test]
+fn duplicates_take_seats_in_the_log_and_no_unit_of_the_lock_table() {
+    let mut settings = unlimited(40_000);
+    settings.batches.bodies = Bodies::LogS3;
+    settings.burst.duplicates_percent = 50.0;
+    settings.batches.items_max = 20_000;
+    let plan = plan(&settings);
+    let sizes: Vec<(u64, u64)> = plan.spans.iter().map(|b| (b.seats, b.count)).collect();
+    assert_eq!(sizes, [(20_000, 10_000); 2]);
+    let usage = &plan.usage;
+    assert_eq!((usage.lock_writes, usage.index_writes), (0.0, 0.0));
+}
+
+#[test]
+fn two_batches_of_the_log_that_commit_at_once_decide_one_after_the_other() {
+    let run_writes = |processors| {
+        let mut settings = unlimited(40_000);
+        settings.batches.bodies = Bodies::LogTable;
+        settings.batches.items_max = 20_000;
+        settings.processor.concurrency = processors;
+        settings.requests.control_secs = 1.0;
+        plan(&settings).usage.run_writes
+    };
+    // The refused batch stores its run of 20,000 entries of 40 bytes once more.
+    let more = run_writes(2) - run_writes(1);
+    assert!((782.0..790.0).contains(&more), "{more}");
+}
+
+#[test]
+fn a_batch_of_the_log_closes_a_window_after_its_opening() {
+    let mut settings = unlimited(1_000);
+    settings.batches.bodies = Bodies::LogTable;
+    let plan = plan(&settings);
+    // Gathered for 1 s; 2 s for clocks, and a half for whole seconds.
+    assert_takes(plan.drained_secs, 1.0 + 300.0 + 2.5);
+    assert_eq!((plan.batches, plan.full), (1, 0));
 }
 
 #[test]
@@ -358,8 +425,14 @@ fn the_same_seed_gives_the_same_plan_and_another_one_differs_a_little() {
 
 #[test]
 fn every_message_is_claimed_or_a_duplicate_and_every_batch_is_delivered() {
-    for keys in [1, 7] {
+    for (keys, bodies) in [
+        (1, Bodies::Items),
+        (7, Bodies::Items),
+        (1, Bodies::LogTable),
+        (7, Bodies::LogS3),
+    ] {
         let mut settings = Settings::default();
+        settings.batches.bodies = bodies;
         (settings.burst.messages, settings.burst.duplicates_percent) = (123_457, 12.3);
         settings.burst.keys = keys;
         let plan = plan(&settings);

@@ -273,24 +273,16 @@ impl Values<'_> {
         }
         let switch = self.word("SealWhenDrained", &[("on", true), ("off", false)]);
         batches.seal_when_drained = switch.unwrap_or(batches.seal_when_drained);
-        if self.by_name.get("Bodies") == Some(&"") {
-            self.by_name.remove("Bodies");
+        let bodies = self.by_name.remove("Bodies").unwrap_or_default();
+        match bodies_of(bodies) {
+            Some(bodies) => batches.bodies = bodies,
+            None if bodies.is_empty() => {}
+            None => self.problems.push(format!(
+                "parameter `Bodies`: not allowed: got `{bodies}`, expected items, log:table, log:s3 or log:s3://<bucket>/<prefix>"
+            )),
         }
-        if self
-            .by_name
-            .get("Bodies")
-            .is_some_and(|bodies| bodies.starts_with("s3://"))
-        {
-            self.by_name.insert("Bodies", "s3");
-        }
-        let places = [
-            ("items", Bodies::Items),
-            ("table", Bodies::Table),
-            ("s3", Bodies::S3),
-        ];
-        batches.bodies = self.word("Bodies", &places).unwrap_or(batches.bodies);
         let most = protocol::limits::CHUNK_BATCH_ITEMS_MAX;
-        if batches.bodies != Bodies::Items && batches.items_max > most {
+        if batches.bodies.is_log() && batches.items_max > most {
             self.problems.push(format!(
                 "parameter `MaxBatchSize`: not allowed: got `{}`, expected at most {most} unless `Bodies` is items",
                 batches.items_max
@@ -312,6 +304,20 @@ impl Values<'_> {
         if let Some(shards) = self.number("IndexShards", 1, 100) {
             tables.shards = shards as u32;
         }
+    }
+}
+
+/// Returns the place of a value of `Bodies`; [`None`] if it cannot be planned. `log:s3` is the bucket of the stack.
+fn bodies_of(value: &str) -> Option<Bodies> {
+    use protocol::bodies::{Bodies as Values, ChunkPlace};
+    if value == "log:s3" {
+        return Some(Bodies::LogS3);
+    }
+    match value.parse().ok()? {
+        Values::Items => Some(Bodies::Items),
+        Values::Log(ChunkPlace::Table) => Some(Bodies::LogTable),
+        Values::Log(ChunkPlace::S3(_)) => Some(Bodies::LogS3),
+        Values::Table | Values::S3(_) => None,
     }
 }
 
@@ -380,17 +386,17 @@ mod tests {
     #[test]
     fn every_form_of_a_file_gives_the_same_parameters() {
         let expected = vec![
-            pair("Bodies", "table"),
+            pair("Bodies", "log:table"),
             pair("Sink", "log:"),
             pair("MemorySize", "3008"),
         ];
         for text in [
-            r#"[{"ParameterKey":"Bodies","ParameterValue":"table"},{"ParameterKey":"Sink","ParameterValue":"log:"},
+            r#"[{"ParameterKey":"Bodies","ParameterValue":"log:table"},{"ParameterKey":"Sink","ParameterValue":"log:"},
                 {"ParameterKey":"MemorySize","ParameterValue":"3008"}]"#,
-            r#"["Bodies=table", "Sink=log:", "MemorySize=3008"]"#,
-            "Bodies=table Sink=\"log:\"\nMemorySize=3008\n",
-            "[default.deploy.parameters]\nparameter_overrides = \"Bodies=\\\"table\\\" Sink=log: MemorySize=3008\"\n",
-            "[default.deploy.parameters]\nparameter_overrides = [\"Bodies=table\", \"Sink=log:\", \"MemorySize=3008\"]",
+            r#"["Bodies=log:table", "Sink=log:", "MemorySize=3008"]"#,
+            "Bodies=log:table Sink=\"log:\"\nMemorySize=3008\n",
+            "[default.deploy.parameters]\nparameter_overrides = \"Bodies=\\\"log:table\\\" Sink=log: MemorySize=3008\"\n",
+            "[default.deploy.parameters]\nparameter_overrides = [\"Bodies=log:table\", \"Sink=log:\", \"MemorySize=3008\"]",
         ] {
             assert_eq!(read(text).unwrap(), expected, "{text}");
         }
@@ -416,7 +422,7 @@ mod tests {
                 pair("InputBatchingWindow", "10"),
                 pair("InputScaling", "provisioned"),
                 pair("PollersMax", "50"),
-                pair("Bodies", "s3://bucket/prefix"),
+                pair("Bodies", "log:s3://bucket/prefix"),
                 pair("LockTableCapacity", "warm:20000"),
                 pair("Sink", "log:"),
             ],
@@ -429,11 +435,11 @@ mod tests {
         );
         assert_eq!(
             (settings.batches.bodies, settings.tables.lock),
-            (Bodies::S3, 20_000.0)
+            (Bodies::LogS3, 20_000.0)
         );
         assert!(
             settings.aggregator.micros_per_message < 20.0,
-            "chunks take less CPU"
+            "the log takes less CPU"
         );
     }
 
@@ -441,7 +447,7 @@ mod tests {
     fn all_problems_are_told_at_once() {
         let wrong = [
             pair("MemorySize", "100"),
-            pair("Bodies", "tape"),
+            pair("Bodies", "s3://b"),
             pair("MaxBatchSiz", "5"),
             pair("InputBatchSize", "x"),
         ];
@@ -450,7 +456,7 @@ mod tests {
             [
                 "parameter `MemorySize`: not allowed: got `100`, expected 512 to 10240",
                 "parameter `InputBatchSize`: not allowed: got `x`, expected 1 to 10000",
-                "parameter `Bodies`: not allowed: got `tape`, expected items or table or s3",
+                "parameter `Bodies`: not allowed: got `s3://b`, expected items, log:table, log:s3 or log:s3://<bucket>/<prefix>",
                 "parameter `MaxBatchSiz`: unknown: got `5`, expected a parameter of infra/sam/template.yaml",
             ]
         );

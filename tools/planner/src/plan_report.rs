@@ -9,7 +9,7 @@ use super::batches::Batch;
 use super::costs::{costs, total};
 use super::plan::Plan;
 use super::prices::Prices;
-use super::settings::{Bodies, Scaling, Settings};
+use super::settings::{Scaling, Settings};
 use super::shape::Shape;
 use crate::minutes::minutes;
 use crate::record::{
@@ -309,18 +309,13 @@ fn named(settings: &Settings) -> Vec<Setting> {
         Shape::Ramp { secs } => format!("rising for {secs} s"),
         Shape::Spikes { count, every_secs } => format!("{count} spikes, {every_secs} s apart"),
     };
-    let bodies = match batches.bodies {
-        Bodies::Items => "items",
-        Bodies::Table => "table",
-        Bodies::S3 => "s3",
-    };
     let pairs = [
         ("Messages", burst.messages.to_string()),
         ("Duplicates, %", burst.duplicates_percent.to_string()),
         ("Body, bytes", burst.size_bytes.to_string()),
         ("Shape", shape),
         ("Batch keys", burst.keys.to_string()),
-        ("Bodies", bodies.to_owned()),
+        ("Bodies", batches.bodies.to_string()),
         ("MaxBatchSize", batches.items_max.to_string()),
         (
             "MaxSecondaryBatchingWindow",
@@ -347,7 +342,11 @@ fn named(settings: &Settings) -> Vec<Setting> {
         ),
         ("IndexShards", tables.shards.to_string()),
         ("WriteConcurrency", requests.concurrency.to_string()),
-        ("Write units a second at first", tables.lock.to_string()),
+        (
+            "Write units a second at first",
+            settings.units_at_first().to_string(),
+        ),
+        ("Index entries at first", batches.index_entries.to_string()),
         ("MaxReceiveCount", input.receives_max.to_string()),
     ];
     let setting = |(name, value): (&str, String)| Setting {

@@ -1,9 +1,8 @@
 //! The batch-processor: tickets, and what it does with a batch.
 
-use super::batches::{Batch, BatchId, Flushed};
-use super::environments::Assigned;
+use super::batches::{BatchId, Flushed};
+use super::environments::{Assigned, EnvironmentId};
 use super::limit::Limit;
-use super::settings::Bodies;
 use super::usage::Sizes;
 use super::world::{Event, Processing, STEP_ITEMS, Stage, TICKET_SECS, World};
 
@@ -12,7 +11,7 @@ const KEYS_OF_REQUEST: f64 = protocol::limits::BATCH_GET_KEYS_MAX as f64;
 const PAGE_BYTES: f64 = 1_048_576.0;
 /// How long a ticket that is given back stays away, in seconds: the first of `RetryPolicy::TICKET`, on average.
 const GIVEN_BACK_SECS: f64 = 5.0;
-/// Half of the CPU of a message is for collecting and delivering, half for releasing it.
+/// Half of the CPU of a message is for collecting and delivering, half for releasing it, or in the log for deciding about it.
 const COLLECT_SHARE: f64 = 0.5;
 
 impl World {
@@ -30,19 +29,21 @@ impl World {
     /// Starts batch-processors as long as there are tickets and free environments.
     fn take_tickets(&mut self) {
         while !self.tickets.is_empty() {
-            let cold = match self.processors.assign(self.now) {
-                Assigned::Warm(_) => 0.0,
-                Assigned::Cold(_) => self.settings.processor.cold_start_secs,
+            let (environment, cold) = match self.processors.assign(self.now) {
+                Assigned::Warm(environment) => (environment, 0.0),
+                Assigned::Cold(environment) => {
+                    (environment, self.settings.processor.cold_start_secs)
+                }
                 Assigned::Throttled(..) => return,
             };
             let Some(batch) = self.tickets.pop_front() else {
                 return;
             };
-            self.start_processing(batch, self.now + cold);
+            self.start_processing(batch, environment, self.now + cold);
         }
     }
 
-    fn start_processing(&mut self, batch: BatchId, started_at: f64) {
+    fn start_processing(&mut self, batch: BatchId, environment: EnvironmentId, started_at: f64) {
         let state = &mut self.batches.all[batch];
         let verifies = state.delivered_at.is_some();
         state.leased_at.get_or_insert(started_at);
@@ -52,6 +53,7 @@ impl World {
         let stage = match self.resumed.get_mut(batch).and_then(Option::take) {
             Some(stage) => stage,
             None if verifies => Stage::Complete,
+            None if self.is_log() => Stage::Close,
             None => Stage::Collect,
         };
         let stop_at = started_at + self.settings.processor.timeout_secs
@@ -59,7 +61,9 @@ impl World {
         self.usage.processor_invocations += 1.0;
         self.processings.push(Some(Processing {
             batch,
+            environment,
             stage,
+            manifest: 0,
             started_at,
             stop_at,
             waits_for: Limit::ProcessorTime,
@@ -77,16 +81,23 @@ impl World {
         let Some(mut run) = self.processings[index].take() else {
             return;
         };
-        if self.now > run.stop_at && run.stage != Stage::Complete {
+        if self.now > run.stop_at && !matches!(run.stage, Stage::Complete | Stage::Merge) {
             self.give_back(&run);
             return;
         }
         let next = match run.stage {
+            Stage::Close => self.close(&mut run),
+            Stage::Resolve => self.resolve(&mut run),
+            Stage::Commit => self.commit(&mut run),
             Stage::Collect => self.collect(&mut run),
             Stage::Deliver(parts) => self.deliver(&mut run, parts),
             Stage::Release(events) => self.release_events(&mut run, events),
-            Stage::Complete => {
-                self.complete(&run);
+            Stage::Complete => match self.complete(&mut run) {
+                Some(merged_at) => merged_at,
+                None => return,
+            },
+            Stage::Merge => {
+                self.free_processor(&run);
                 return;
             }
         };
@@ -99,7 +110,11 @@ impl World {
         if self.resumed.len() <= run.batch {
             self.resumed.resize(run.batch + 1, None);
         }
-        self.resumed[run.batch] = Some(run.stage);
+        self.resumed[run.batch] = Some(match run.stage {
+            // The lines are not kept.
+            Stage::Resolve | Stage::Commit => Stage::Close,
+            stage => stage,
+        });
         self.batches.all[run.batch].claimed_by_processor = false;
         self.tickets_given_back += 1;
         self.agenda
@@ -109,14 +124,22 @@ impl World {
 
     fn free_processor(&mut self, run: &Processing) {
         self.usage.processor_secs += self.now - run.started_at;
-        self.processors.release(0);
+        self.processors.release(run.environment);
         self.take_tickets();
+    }
+
+    /// Closes a batch of the log.
+    fn close(&mut self, run: &mut Processing) -> f64 {
+        let seats = self.batches.all[run.batch].seats;
+        let cpu = (1.0 - COLLECT_SHARE) * seats as f64 * self.settings.processor.secs_per_message();
+        let secs = self.read_lines(run).max(cpu);
+        self.now + secs * self.jitter()
     }
 
     /// Finds and reads the events of a batch.
     fn collect(&mut self, run: &mut Processing) -> f64 {
         let batch = &self.batches.all[run.batch];
-        let (events, bodies) = (batch.count, self.settings.batches.bodies);
+        let (events, seats) = (batch.count, batch.seats);
         let bytes = events * self.settings.burst.size_bytes;
         let held = (bytes + 256 * events) as f64;
         let parts = (held / self.settings.batches.part_bytes_max as f64)
@@ -124,7 +147,7 @@ impl World {
             .max(1.0);
         let requests = &self.settings.requests;
         let parallel = f64::from(requests.concurrency);
-        let cpu = events as f64 * self.settings.processor.secs_per_message();
+        let cpu = COLLECT_SHARE * seats as f64 * self.settings.processor.secs_per_message();
         run.waits_for = Limit::ProcessorTime;
         run.stage = if events == 0 {
             Stage::Complete
@@ -132,9 +155,9 @@ impl World {
             Stage::Deliver(parts as u64)
         };
         self.batches.all[run.batch].parts = if events == 0 { 0 } else { parts as u64 };
-        self.usage.record_writes += self.sizes.record_units(events);
-        let secs = match bodies {
-            Bodies::Items => {
+        self.usage.record_writes += self.sizes.record_units(events, seats);
+        let secs = match self.is_log() {
+            false => {
                 let entries = events as f64 * super::calibration::INDEX_ENTRY_BYTES;
                 let pages = (entries / PAGE_BYTES).ceil() + f64::from(self.settings.tables.shards);
                 self.usage.reads += entries / 4_096.0 / 2.0;
@@ -143,9 +166,10 @@ impl World {
                 let reads = (events as f64 / KEYS_OF_REQUEST).ceil() + pages;
                 // The index shows a claim later than the table; what was claimed long ago is there.
                 let lag = (self.lag_until(run.batch) - self.now).max(0.0);
-                lag + (cpu * COLLECT_SHARE).max(reads * requests.write_secs / parallel.min(reads))
+                lag + cpu.max(reads * requests.write_secs / parallel.min(reads))
             }
-            Bodies::Table | Bodies::S3 => self.read_chunks(run.batch).max(cpu),
+            // The bodies were not kept when the lines were read.
+            true => self.read_loads(run.batch).max(cpu),
         };
         self.now + secs * self.jitter()
     }
@@ -156,23 +180,6 @@ impl World {
         batch.last_claim_at + self.settings.tables.index_lag_secs
     }
 
-    /// Returns the seconds that the chunks of a batch take to read, and counts them.
-    fn read_chunks(&mut self, batch: BatchId) -> f64 {
-        let Batch { count, chunks, .. } = &self.batches.all[batch];
-        let chunks = (*chunks).max(1) as f64;
-        let bytes = self.sizes.chunk_bytes(*count as f64 / chunks);
-        let requests = &self.settings.requests;
-        let rounds = (chunks / protocol::limits::CHUNK_CALLS_MAX as f64).ceil();
-        if self.sizes.chunk_is_in_table(bytes) {
-            self.usage.reads += chunks * Sizes::read_units(bytes);
-            return rounds * requests.control_secs;
-        }
-        // A reader looks in the table first.
-        self.usage.reads += chunks;
-        self.usage.s3_gets += chunks;
-        rounds * (requests.control_secs + requests.s3_secs)
-    }
-
     /// Delivers one part.
     fn deliver(&mut self, run: &mut Processing, parts: u64) -> f64 {
         let batch = &self.batches.all[run.batch];
@@ -180,9 +187,9 @@ impl World {
             (batch.count * self.settings.burst.size_bytes) as f64 / batch.parts.max(1) as f64;
         let secs = self.settings.sink.secs_per_part + bytes / self.settings.sink.bytes_per_sec;
         run.waits_for = Limit::Sink;
-        run.stage = match (parts - 1, self.sizes.indexed) {
-            (0, true) => Stage::Release(batch.count),
-            (0, false) => Stage::Complete,
+        run.stage = match (parts - 1, self.is_log()) {
+            (0, false) => Stage::Release(batch.count),
+            (0, true) => Stage::Complete,
             (left, _) => Stage::Deliver(left),
         };
         let at = self.now + secs + self.settings.requests.control_secs;
@@ -239,11 +246,12 @@ impl World {
         latest.0
     }
 
-    /// Completes a batch, or has it looked at again.
-    fn complete(&mut self, run: &Processing) {
+    /// Completes a batch, or has it looked at again. Returns until when its batch-processor merges the index, if it does.
+    fn complete(&mut self, run: &mut Processing) -> Option<f64> {
+        let is_log = self.is_log();
         let state = &mut self.batches.all[run.batch];
         state.claimed_by_processor = false;
-        let proven = state.sealed_at.is_some() || !self.sizes.indexed || run.verifies;
+        let proven = state.sealed_at.is_some() || is_log || run.verifies;
         match self.settings.batches.verify_delay_secs {
             Some(delay) if !proven => {
                 self.usage.queue_requests += 3.0;
@@ -255,6 +263,14 @@ impl World {
                 self.batches.incomplete -= 1;
             }
         }
-        self.free_processor(run);
+        let merged_at = match is_log {
+            true => self.merge(run.environment),
+            false => None,
+        };
+        match merged_at {
+            Some(_) => run.stage = Stage::Merge,
+            None => self.free_processor(run),
+        }
+        merged_at
     }
 }

@@ -16,7 +16,7 @@ use super::settings::{Bodies, Scaling, Settings};
 /// What a search tries: every combination of these. A setting that is not here stays as it is given.
 pub const CONCURRENCIES: [u32; 7] = [2, 5, 10, 20, 50, 100, 200];
 pub const POLLERS: [(u32, u32); 3] = [(2, 20), (20, 100), (100, 200)];
-pub const BODIES: [Bodies; 3] = [Bodies::Items, Bodies::Table, Bodies::S3];
+pub const BODIES: [Bodies; 3] = [Bodies::Items, Bodies::LogTable, Bodies::LogS3];
 pub const WINDOWS_SECS: [f64; 3] = [30.0, 120.0, 300.0];
 pub const PROCESSORS: [u32; 3] = [2, 5, 20];
 
@@ -203,16 +203,11 @@ impl fmt::Display for Choice {
             )?,
             Scaling::Local(environments) => write!(f, "local={environments}")?,
         }
-        let bodies = match self.bodies {
-            Bodies::Items => "items",
-            Bodies::Table => "table",
-            Bodies::S3 => "s3",
-        };
         let seal = if self.seal_when_drained { "on" } else { "off" };
         write!(
             f,
-            " Bodies={bodies} MaxSecondaryBatchingWindow={} SealWhenDrained={seal} BatchProcessorConcurrency={}",
-            self.window_secs, self.processors
+            " Bodies={} MaxSecondaryBatchingWindow={} SealWhenDrained={seal} BatchProcessorConcurrency={}",
+            self.bodies, self.window_secs, self.processors
         )
     }
 }

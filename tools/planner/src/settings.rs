@@ -1,5 +1,7 @@
 //! What a plan is made for: the burst, and the configuration of the stack.
 
+use std::fmt;
+
 use protocol::limits::{SQS_MESSAGE_BYTES_MAX, aws};
 
 use super::calibration as measured;
@@ -111,6 +113,8 @@ pub struct Batches {
     pub part_bytes_max: u64,
     pub seal_when_drained: bool,
     pub bodies: Bodies,
+    /// Entries that the index of the log has at the start.
+    pub index_entries: u64,
     /// Whether a full batch starts at once. Only the proof of concept lets it wait for its window.
     pub full_starts_at_once: bool,
     /// How long after a look that proves nothing a batch is looked at again; `None` if it never is.
@@ -121,9 +125,32 @@ pub struct Batches {
 /// Where bodies are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Bodies {
+    /// In lock items. Each environment fills batches of its own.
     Items,
-    Table,
-    S3,
+    /// In the log, whose batches all environments fill. Its loads and its index are in the batch table.
+    LogTable,
+    /// The same, but those of more than a few KB are in S3.
+    LogS3,
+}
+
+impl Bodies {
+    pub fn is_log(self) -> bool {
+        match self {
+            Bodies::Items => false,
+            Bodies::LogTable | Bodies::LogS3 => true,
+        }
+    }
+}
+
+/// As a value of the template's parameter.
+impl fmt::Display for Bodies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Bodies::Items => "items",
+            Bodies::LogTable => "log:table",
+            Bodies::LogS3 => "log:s3",
+        })
+    }
 }
 
 /// Write limits of the tables, in units a second.
@@ -135,7 +162,7 @@ pub struct Tables {
     pub batch: f64,
     /// The most that either grows to.
     pub quota: f64,
-    /// Of one key of the index; `None` for no limit.
+    /// Of one key of the index, or one batch record; `None` for no limit.
     pub key: Option<f64>,
     pub shards: u32,
     /// Share of a limit that writers get to use while it throttles.
@@ -152,9 +179,9 @@ pub struct Requests {
     pub items: u32,
     /// Time of a request with that many items.
     pub write_secs: f64,
-    /// Time of a request for one record, a ticket or a chunk in the table.
+    /// Time of a request for one record, a ticket, a slot, or a piece of an object in the table.
     pub control_secs: f64,
-    /// Time of a PUT or GET of a chunk.
+    /// Time of a PUT or GET, besides that of its bytes.
     pub s3_secs: f64,
 }
 
@@ -224,12 +251,19 @@ impl Settings {
         (self.sink.secs_per_part, self.sink.bytes_per_sec) = (0.02, 1e9);
     }
 
+    /// Returns the write units a second, at first, of the table to which events are written.
+    pub fn units_at_first(&self) -> f64 {
+        match self.batches.bodies {
+            Bodies::Items => self.tables.lock,
+            Bodies::LogTable | Bodies::LogS3 => self.tables.batch,
+        }
+    }
+
     /// Returns the CPU of the aggregator that was measured for bodies of this size and place.
     pub fn measured_aggregator_micros(bodies: Bodies, size_bytes: u64) -> f64 {
         let base = match bodies {
             Bodies::Items => measured::AGGREGATOR_MICROS_ITEMS,
-            Bodies::Table => measured::AGGREGATOR_MICROS_TABLE,
-            Bodies::S3 => measured::AGGREGATOR_MICROS_S3,
+            Bodies::LogTable | Bodies::LogS3 => measured::AGGREGATOR_MICROS_LOG,
         };
         scaled(base, size_bytes, measured::AGGREGATOR_MICROS_PER_BYTE)
     }
@@ -238,7 +272,7 @@ impl Settings {
     pub fn measured_processor_micros(bodies: Bodies, size_bytes: u64) -> f64 {
         let base = match bodies {
             Bodies::Items => measured::PROCESSOR_MICROS_ITEMS,
-            Bodies::Table | Bodies::S3 => measured::PROCESSOR_MICROS_CHUNKS,
+            Bodies::LogTable | Bodies::LogS3 => measured::PROCESSOR_MICROS_LOG,
         };
         scaled(base, size_bytes, measured::PROCESSOR_MICROS_PER_BYTE)
     }
@@ -302,6 +336,7 @@ impl Default for Settings {
                 part_bytes_max: 67_108_864,
                 seal_when_drained: false,
                 bodies: Bodies::Items,
+                index_entries: 0,
                 full_starts_at_once: true,
                 verify_delay_secs: Some(60.0),
                 deadline_margin_secs: 3.0,

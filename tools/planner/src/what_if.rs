@@ -76,6 +76,9 @@ const CHANGES: [(&str, Change); 15] = [
     }),
     ("InputBatchingWindow", |s| double(&mut s.input.window_secs)),
     ("write units of the lock table", |s| {
+        if s.batches.bodies.is_log() {
+            return None;
+        }
         s.tables.quota = s.tables.quota.max(2.0 * s.tables.lock);
         double(&mut s.tables.lock)
     }),
@@ -83,7 +86,10 @@ const CHANGES: [(&str, Change); 15] = [
         s.tables.quota = s.tables.quota.max(2.0 * s.tables.batch);
         double(&mut s.tables.batch)
     }),
-    ("IndexShards", |s| double_u32(&mut s.tables.shards)),
+    ("IndexShards", |s| match s.batches.bodies.is_log() {
+        true => None,
+        false => double_u32(&mut s.tables.shards),
+    }),
     ("speed of the aggregator", |s| {
         halved(&mut s.aggregator.micros_per_message)
     }),

@@ -8,6 +8,7 @@ use super::agenda::Agenda;
 use super::batches::{AllBatches, BatchId};
 use super::environments::{EnvironmentId, Environments};
 use super::limit::Limit;
+use super::log_index::Index;
 use super::mapping::{GathererId, Mapping};
 use super::observer::Observer;
 use super::queue::{Cohort, Queue};
@@ -73,19 +74,28 @@ pub struct Invocation {
 /// What a batch-processor does next with its batch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Stage {
+    /// Its slots and lines are to be read; then they are decided, and that is committed to the index: only in the log.
+    Close,
+    Resolve,
+    Commit,
     Collect,
     /// So many parts are not delivered.
     Deliver(u64),
     /// So many events are not released.
     Release(u64),
     Complete,
+    /// It is complete, and the index is being merged.
+    Merge,
 }
 
 /// A batch that is being processed, or waits for it.
 #[derive(Debug)]
 pub struct Processing {
     pub batch: BatchId,
+    pub environment: EnvironmentId,
     pub stage: Stage,
+    /// The version of the manifest of the log that it has read.
+    pub manifest: u64,
     pub started_at: f64,
     pub stop_at: f64,
     pub waits_for: Limit,
@@ -116,6 +126,7 @@ pub struct World {
     pub lock_index: Table,
     pub batch_table: Table,
     pub batches: AllBatches,
+    pub index: Index,
     pub taken: u64,
     pub claimed: u64,
     pub delivered: u64,
@@ -166,6 +177,7 @@ impl World {
             lock_index: Table::new(tables.lock, tables.quota, tables.paced_share),
             batch_table: Table::new(tables.batch, tables.quota, tables.paced_share),
             batches: AllBatches::new(settings),
+            index: Index::new(settings.batches.index_entries),
             taken: 0,
             claimed: 0,
             delivered: 0,
@@ -179,6 +191,11 @@ impl World {
             observer: Observer::default(),
             settings: settings.clone(),
         }
+    }
+
+    /// Returns whether all environments fill the same batches, and duplicates are decided when one is closed.
+    pub fn is_log(&self) -> bool {
+        self.settings.batches.bodies.is_log()
     }
 
     /// Returns a factor around 1, by which the time of an invocation differs from the computed one.
