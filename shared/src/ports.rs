@@ -152,6 +152,20 @@ pub trait LockItems: Send + Sync {
     /// After [`PortError::Unknown`], the item may be deleted.
     async fn remove(&self, id: &EventId, expected: &LockItem) -> Result<bool, PortError>;
 
+    /// Puts a tombstone in the place of `expected`, if the item still has its message and state; or, without `expected`, if there is no
+    /// item. `seat` is that of the claim that ended, if it is known. Returns whether the tombstone is there. So a retry after a lost reply
+    /// knows its own write.
+    ///
+    /// # Errors
+    /// After [`PortError::Unknown`], the tombstone may be there.
+    async fn remember(
+        &self,
+        id: &EventId,
+        tombstone: &LockItem,
+        seat: Option<(BatchId, Seq)>,
+        expected: Option<&LockItem>,
+    ) -> Result<bool, PortError>;
+
     /// Reads the whole table with strong consistency, and hands each item over.
     async fn scan(&self, each: &mut (dyn FnMut(EventId, LockItem) + Send))
     -> Result<(), PortError>;

@@ -27,3 +27,4 @@ mod queues;
 mod scripted;
 mod sftp;
 mod source_queues;
+mod tombstones;

@@ -9,6 +9,7 @@ use local::bodies::BodiesKind;
 use local::stack::INPUT_QUEUE;
 use serde_json::Value;
 
+use crate::batchctl::Batchctl;
 use crate::command_line::{SHORT, local};
 use crate::events::body;
 use crate::output::sorted;
@@ -77,10 +78,7 @@ async fn bodies_go_to_chunks_and_back_in_the_middle_of_a_burst_and_nothing_is_lo
     let mut first_sent = BTreeMap::new();
     let mut across = 0;
     for (at, bodies) in (0_u64..).zip(layouts) {
-        let variables = BTreeMap::from([("BODIES".to_owned(), bodies.value().to_owned())]);
-        for function in [&rig.stack.aggregator, &rig.stack.batch_processor] {
-            function.redeploy(&variables);
-        }
+        rig.redeploy_with(&[("BODIES", bodies.value())]);
         let messages = at * third..(at + 1) * third;
         let events = messages.clone().map(|index| workload.event_number(index));
         across += events
@@ -98,6 +96,54 @@ async fn bodies_go_to_chunks_and_back_in_the_middle_of_a_burst_and_nothing_is_lo
         "{batches:?}"
     );
     assert!(!rig.chunks_in_bucket().await.is_empty());
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn a_switch_to_the_log_and_back_in_the_middle_of_a_burst_loses_and_repeats_nothing() {
+    let mut setup = Setup::new()
+        .var("MAX_BATCH_SIZE", 300)
+        .redeliver(INPUT_QUEUE, 1_000);
+    setup.options.batch_size = 200;
+    let rig = setup.start().await;
+    let batchctl = Batchctl::of(&rig);
+    let workload = workload(13, 1_800, 10.0);
+    let third = workload.len() / 3;
+    let send = |messages: Range<u64>| {
+        messages.for_each(|index| {
+            rig.send(workload.message(index).body);
+        });
+    };
+    begin(&rig, &workload, 0..third).await;
+    rig.stop_and_complete().await;
+    let prime = ["prime", "--lock-table", "--bodies", "log:table"];
+    let primed = batchctl.change(&prime).await;
+    assert_ne!(primed["events"], 0, "{primed}");
+    rig.redeploy_with(&[("BODIES", "log:table")]);
+
+    let before = rig.delivered_ids().len();
+    rig.stack.input_mapping.resume();
+    send(third..2 * third);
+    send(0..third);
+    rig.until("the log has delivered an event", async || {
+        rig.delivered_ids().len() > before
+    })
+    .await;
+    rig.stop_and_complete().await;
+    let remembered = batchctl.change(&["tombstones"]).await;
+    assert_ne!(remembered["events"], 0, "{remembered}");
+    rig.redeploy_with(&[("BODIES", "items")]);
+
+    rig.stack.input_mapping.resume();
+    send(0..workload.len());
+    rig.until_drained().await;
+    rig.audit(&workload, DuplicateRule::Drop);
+    let batches = rig.batches_by_bodies().await;
+    let of = |bodies: BodiesKind| batches.get(bodies.value()).copied().unwrap_or_default();
+    assert!(
+        of(BodiesKind::Items) >= 2 && of(BodiesKind::LogTable) >= 1,
+        "{batches:?}"
+    );
     rig.end().await;
 }
 

@@ -230,6 +230,26 @@ impl Rig {
         }
     }
 
+    /// Deploys both functions with other values of these variables.
+    pub fn redeploy_with(&self, variables: &[(&str, &str)]) {
+        let variables = variables.iter();
+        let variables = variables
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect();
+        for function in [&self.stack.aggregator, &self.stack.batch_processor] {
+            function.redeploy(&variables);
+        }
+    }
+
+    /// Stops the event source mapping of the input queue, whatever is in it, and waits until every batch is complete.
+    pub async fn stop_and_complete(&self) {
+        self.stack.input_mapping.stop().await;
+        self.until("every batch is complete", async || {
+            self.under_way().await == 0
+        })
+        .await;
+    }
+
     /// Waits until the input queue is empty and no batch is under way.
     pub async fn until_drained(&self) {
         self.until("the stack is drained", async || {

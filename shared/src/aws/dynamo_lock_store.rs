@@ -14,7 +14,7 @@ use super::attributes::{Item, s};
 use super::errors::{DYNAMODB, port_error, repeated};
 use super::lock_items::{
     EVENT_NAMES, EVENT_PROJECTION, LOCK_ITEM_NAMES, LOCK_ITEM_PROJECTION, MESSAGE_ID, index_key,
-    key, read_event, read_index_entry, read_last_seat, read_lock_item,
+    key, read_event, read_index_entry, read_last_seat, read_lock_item, tombstone_item,
 };
 use super::partiql::{self, PartiqlRefused, Statements};
 use super::single_writes;
@@ -192,6 +192,17 @@ impl LockItems for DynamoLockStore {
 
     async fn remove(&self, id: &EventId, expected: &LockItem) -> Result<bool, PortError> {
         single_writes::remove(&self.client, &self.table, id, expected).await
+    }
+
+    async fn remember(
+        &self,
+        id: &EventId,
+        tombstone: &LockItem,
+        seat: Option<(BatchId, Seq)>,
+        expected: Option<&LockItem>,
+    ) -> Result<bool, PortError> {
+        let item = tombstone_item(id, tombstone, seat);
+        single_writes::remember(&self.client, &self.table, item, expected).await
     }
 
     async fn scan(

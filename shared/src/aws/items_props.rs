@@ -23,7 +23,7 @@ use super::batch_items::{read_record, record_item};
 use super::lock_items::{
     ClaimForm, EXPIRES_AT, LAST_SEAT, OF_LIVE_CLAIMS, SEQ, claim_item, claim_names, claim_values,
     index_key, last_seat_value, past_bytes, read_event, read_index_entry, read_last_seat,
-    read_lock_item,
+    read_lock_item, tombstone_item,
 };
 use super::partiql::Statements;
 use crate::compression::compress;
@@ -447,6 +447,7 @@ proptest! {
         prop_assert_eq!(read_event("t", released(&claim, expires_at), &mut None).unwrap(), None);
         let seat = read_last_seat("t", released(&claim, expires_at)).unwrap();
         prop_assert_eq!(seat, Some((claim.seat.batch, claim.seat.seq)));
+        prop_assert_eq!(tombstone_item(&claim.candidate.event_id, &item, seat), released(&claim, expires_at));
     }
 
     #[test]

@@ -198,6 +198,38 @@ pub(super) fn claim_item(claim: &Claim) -> Item {
         .collect()
 }
 
+/// Returns a tombstone as an item, with the seat of the claim that ended, if it is known.
+pub(super) fn tombstone_item(
+    id: &EventId,
+    tombstone: &LockItem,
+    seat: Option<(BatchId, Seq)>,
+) -> Item {
+    let past = (!tombstone.past.is_empty()).then(|| past_value(&tombstone.past));
+    let values = [
+        (MESSAGE_ID, Some(s(id.as_str()))),
+        (SQS_MESSAGE_ID, Some(s(tombstone.sqs_message_id.as_str()))),
+        (BODY_HASH, Some(b(tombstone.body_hash.as_bytes()))),
+        (EXPIRES_AT, tombstone.expires_at().map(ttl)),
+        (
+            SET_ASIDE,
+            tombstone.set_aside.then_some(AttributeValue::Bool(true)),
+        ),
+        (
+            LAST_SEAT,
+            seat.map(|(batch, seq)| s(format!("{batch}/{seq}"))),
+        ),
+        (
+            QUOTA_PLACE,
+            tombstone.place.map(|place| b(place.to_bytes())),
+        ),
+        (PAST_DELIVERIES, past),
+    ];
+    let given = values.into_iter();
+    given
+        .filter_map(|(name, value)| Some((name.to_owned(), value?)))
+        .collect()
+}
+
 fn overflow_value(overflow: &Overflow) -> AttributeValue {
     AttributeValue::M(HashMap::from([
         (BUCKET.to_owned(), s(&*overflow.bucket)),

@@ -14,7 +14,7 @@ use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure::AllOld;
 use protocol::claim::{Claim, LockItem, LockState};
 use protocol::ids::{EventId, SeatKey};
 
-use super::attributes::{n, s, ttl};
+use super::attributes::{Item, n, s, ttl};
 use super::errors::{DYNAMODB, applied, is_item_too_large, port_error};
 use super::lock_items::{BATCH, claim_item, key, last_seat_value, read_lock_item, unstorable};
 use crate::ports::{ClaimReply, PortError, Release, ReleaseReply};
@@ -95,6 +95,43 @@ pub(super) async fn remove(
         .send()
         .await;
     applied(table, sent)
+}
+
+/// Puts a tombstone in the place of `expected`, or if there is no item. Returns whether it is there: an earlier request of the caller may
+/// have put it.
+pub(super) async fn remember(
+    client: &Client,
+    table: &str,
+    tombstone: Item,
+    expected: Option<&LockItem>,
+) -> Result<bool, PortError> {
+    let call = client.put_item();
+    let call = match expected.map(same_state) {
+        None => call.condition_expression(NO_ITEM),
+        Some(SameState {
+            condition,
+            names,
+            values,
+        }) => call
+            .condition_expression(condition)
+            .set_expression_attribute_names(names)
+            .set_expression_attribute_values(Some(values)),
+    };
+    let sent = call
+        .table_name(table)
+        .set_item(Some(tombstone.clone()))
+        .return_values_on_condition_check_failure(AllOld)
+        .send()
+        .await;
+    let Err(error) = sent else {
+        return Ok(true);
+    };
+    match error.as_service_error() {
+        Some(PutItemError::ConditionalCheckFailedException(failure)) => {
+            Ok(failure.item.as_ref() == Some(&tombstone))
+        }
+        _ => Err(port_error(DYNAMODB, table, &error)),
+    }
 }
 
 /// The condition that an item is still in a state.

@@ -20,6 +20,7 @@ use crate::commands::rejects::{self, RejectsArgs};
 use crate::commands::replay::{self, ReplayArgs};
 use crate::commands::retry::{self, RetryArgs};
 use crate::commands::show::{self, ShowArgs};
+use crate::commands::tombstones::{self, TombstonesArgs};
 use crate::commands::watch::{self, WatchArgs};
 use crate::failure::{Done, Failure, exit_code};
 use crate::interrupt::Interrupt;
@@ -67,6 +68,8 @@ enum Command {
     Forget(ForgetArgs),
     /// Have the index of the log remember events that were delivered before it knew them
     Prime(PrimeArgs),
+    /// Have the lock table remember what the log remembers, before `BODIES` is `items` again
+    Tombstones(TombstonesArgs),
     /// Show the index of the log, which remembers events if `BODIES` is `log:…`
     #[command(subcommand)]
     Dedup(DedupCommand),
@@ -154,6 +157,7 @@ async fn run_command(
         Command::Discard(args) => discard::run(service, args, &interrupt()?, output).await,
         Command::Forget(args) => forget::run(service, args, output).await,
         Command::Prime(args) => prime::run(service, args, output).await,
+        Command::Tombstones(args) => tombstones::run(service, args, output).await,
         Command::Dedup(DedupCommand::Status) => dedup::status(service, output).await,
         Command::DropRun(args) => dedup::drop_run(service, args, &interrupt()?, output).await,
         Command::RebuildDedup(args) => rebuild::run(service, args, &interrupt()?, output).await,

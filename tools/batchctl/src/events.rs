@@ -2,12 +2,12 @@
 
 use protocol::batch::BatchRecord;
 use protocol::claim::LockItem;
-use protocol::ids::EventId;
+use protocol::ids::{BodyHash, EventId};
 use shared::ports::PortError;
 
 use crate::event_state::{Classification, EventState, classify, classify_entry, classify_primed};
 use crate::failure::Failure;
-use crate::log_index::{self, Entry};
+use crate::log_index::{self, Entry, Runs};
 use crate::service::Service;
 
 /// What the tables have about an event, and what it means.
@@ -15,18 +15,34 @@ pub struct LookedUp {
     pub item: Option<LockItem>,
     /// The record of the batch that the item names, or that released it.
     pub record: Option<BatchRecord>,
-    /// What the index of the log remembers. Only [`look_up_in_index`] reads it.
+    /// What the index of the log remembers.
     pub entry: Option<Entry>,
     /// Whether `classification` and `record` are those of the entry, and not of the item.
     pub is_of_entry: bool,
     pub classification: Classification,
 }
 
-/// Looks an event up in the lock table and in the index of the log, of which every run is read. What the index says counts, unless the
-/// lock table has a claim that is not delivered yet, or remembers the event for longer.
-pub async fn look_up_in_index(service: &Service, id: &EventId) -> Result<LookedUp, Failure> {
-    let looked_up = look_up(service, id).await?;
-    let Some(mut entry) = log_index::find(service, id).await? else {
+impl LookedUp {
+    /// Returns whether the event was claimed, or won, with this body; `None` if its body is not known.
+    pub fn has_body(&self, body: &[u8]) -> Option<bool> {
+        match (&self.item, &self.entry) {
+            (_, Some(entry)) if self.is_of_entry => entry.has_body(body),
+            (item, _) => item
+                .as_ref()
+                .map(|item| BodyHash::of(body) == item.body_hash),
+        }
+    }
+}
+
+/// Looks an event up in the lock table and in the index of the log, of which every run is read that is not in `runs`. What the index says
+/// counts, unless the lock table has a claim that is not delivered yet, or remembers the event for longer.
+pub async fn look_up(
+    service: &Service,
+    id: &EventId,
+    runs: &mut Runs,
+) -> Result<LookedUp, Failure> {
+    let looked_up = look_up_item(service, id).await?;
+    let Some(mut entry) = log_index::find(service, id, runs).await? else {
         return Ok(looked_up);
     };
     let record = entry.record.take();
@@ -54,7 +70,7 @@ pub async fn look_up_in_index(service: &Service, id: &EventId) -> Result<LookedU
 }
 
 /// Reads the lock item of an event, and the record of its batch, with strong consistency.
-pub async fn look_up(service: &Service, id: &EventId) -> Result<LookedUp, PortError> {
+async fn look_up_item(service: &Service, id: &EventId) -> Result<LookedUp, PortError> {
     let item = service.lock_item(id).await?;
     let seat = match &item {
         None => None,

@@ -17,6 +17,7 @@ pub mod failure;
 mod filter;
 pub mod interrupt;
 mod listing;
+mod lock_table;
 mod log_index;
 pub mod outcome;
 pub mod ports;

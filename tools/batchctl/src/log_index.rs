@@ -1,20 +1,27 @@
 //! The index of the log, as the commands read and change it.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use protocol::batch::BatchRecord;
 use protocol::bodies::Bodies;
 use protocol::ids::{BatchId, BodyHash, EventId, ObjectId, Seq};
 use protocol::limits::RUNS_MAX;
-use protocol::log::{IndexSecret, Manifest, Match, Matches, Owner, RunList, RunRef, runs_of};
+use protocol::log::{
+    ENTRY_BYTES, IdHash, IndexSecret, Manifest, Match, Matches, Owner, RunList, RunRef, runs_of,
+};
 use protocol::time::Timestamp;
-use shared::index::{IndexError, IndexStore, OpenIndex, damaged};
+use shared::index::{IndexError, IndexStore, OpenIndex, Run, damaged};
 use shared::ports::PortError;
 use shared::retry::Budget;
+use uuid::Uuid;
 
 use crate::failure::Failure;
 use crate::service::Service;
 
 /// How often a commit is tried that others come before.
 pub const COMMITS_MAX: usize = 20;
+/// The most bytes of runs that a command keeps to look for further events.
+const RUNS_BYTES_MAX: usize = 1 << 30;
 
 /// Entries that are to be committed, each with its owner.
 pub type NewEntries = Vec<(Owner, protocol::log::Entry)>;
@@ -74,11 +81,41 @@ pub fn store<'a>(service: &'a Service, budget: &'a Budget<'a>) -> IndexStore<'a>
     }
 }
 
-/// Returns what the index remembers of an event; `None` if it does not know it, or there is no index. Reads every run.
+/// Runs that were read, by name. A run never changes.
+#[derive(Default)]
+pub struct Runs {
+    read: BTreeMap<Uuid, Run>,
+    bytes: usize,
+}
+
+impl Runs {
+    /// Reads a run, unless it was read before and is kept.
+    async fn get(&mut self, service: &Service, run: &RunRef) -> Result<&Run, IndexError> {
+        if !self.read.contains_key(&run.run) {
+            let bytes = run.entries as usize * ENTRY_BYTES;
+            if self.bytes + bytes > RUNS_BYTES_MAX {
+                *self = Runs::default();
+            }
+            // A run takes as long as a step may.
+            let budget = service.budget();
+            let read = store(service, &budget).run(run).await?;
+            self.bytes += bytes;
+            self.read.insert(run.run, read);
+        }
+        Ok(&self.read[&run.run])
+    }
+}
+
+/// Returns what the index remembers of an event; `None` if it does not know it, or there is no index. Reads every run that is not in
+/// `runs`.
 ///
 /// # Errors
 /// [`IndexError::Damaged`] if an object of the index is missing or damaged.
-pub async fn find(service: &Service, id: &EventId) -> Result<Option<Entry>, Failure> {
+pub async fn find(
+    service: &Service,
+    id: &EventId,
+    runs: &mut Runs,
+) -> Result<Option<Entry>, Failure> {
     let budget = service.budget();
     let index = store(service, &budget);
     let Some(open) = index.read().await? else {
@@ -88,9 +125,7 @@ pub async fn find(service: &Service, id: &EventId) -> Result<Option<Entry>, Fail
     let hash = open.secret.id(id);
     let mut matches = Matches::default();
     for run in list.runs.iter().filter(|run| run.entries > 0) {
-        // A run takes as long as a step may.
-        let budget = service.budget();
-        let read = store(service, &budget).run(run).await?;
+        let read = runs.get(service, run).await?;
         let added = matches.add(&[hash], &read.header.owners, &read.entries);
         added.map_err(|error| damaged(ObjectId::Run(run.run), &error))?;
     }
@@ -119,6 +154,51 @@ pub async fn find(service: &Service, id: &EventId) -> Result<Option<Entry>, Fail
     }
     let is_known = entry.seat.is_some() || entry.primed_until.is_some();
     Ok(is_known.then_some(entry))
+}
+
+/// What operators had the index forget and remember.
+pub struct ByOperators {
+    pub secret: IndexSecret,
+    pub forgotten: BTreeSet<(IdHash, BatchId, Seq)>,
+    /// Events that are still remembered.
+    pub primed: BTreeSet<IdHash>,
+}
+
+/// Returns what operators committed to the index; `None` if there is no index. Reads every run.
+///
+/// # Errors
+/// [`IndexError::Damaged`] if an object of the index is missing or damaged.
+pub async fn by_operators(service: &Service) -> Result<Option<ByOperators>, Failure> {
+    let budget = service.budget();
+    let index = store(service, &budget);
+    let Some(open) = index.read().await? else {
+        return Ok(None);
+    };
+    let now = service.now();
+    let list = index.list_for(&open.manifest.value, now).await?;
+    let mut found = ByOperators {
+        secret: open.secret,
+        forgotten: BTreeSet::new(),
+        primed: BTreeSet::new(),
+    };
+    for run in list.runs.iter().filter(|run| run.entries > 0) {
+        // A run takes as long as a step may.
+        let budget = service.budget();
+        let read = store(service, &budget).run(run).await?;
+        for entry in read.entries.iter().map(protocol::log::Entry::from_bytes) {
+            match read.header.owners.get(entry.owner as usize) {
+                Some(Owner::Forget { batch, .. }) => {
+                    found.forgotten.insert((entry.id, *batch, entry.seq));
+                }
+                Some(Owner::Primed { until }) if *until > now => {
+                    found.primed.insert(entry.id);
+                }
+                Some(Owner::Primed { .. } | Owner::PrimedMessage { .. } | Owner::Batch { .. })
+                | None => {}
+            }
+        }
+    }
+    Ok(Some(found))
 }
 
 fn batch_of(owner: Owner) -> Option<BatchId> {

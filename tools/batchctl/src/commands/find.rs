@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use protocol::claim::LockState;
-use protocol::ids::{BodyHash, EventId};
+use protocol::ids::EventId;
 use protocol::text::counted;
 use protocol::time::Timestamp;
 use serde::Serialize;
@@ -13,8 +13,9 @@ use serde::Serialize;
 use super::views::status_word;
 use crate::event_ids::EventArgs;
 use crate::event_state::EventState;
-use crate::events::{LookedUp, look_up_in_index};
+use crate::events::{LookedUp, look_up};
 use crate::failure::{Done, Failure};
+use crate::log_index::Runs;
 use crate::outcome::Output;
 use crate::service::Service;
 use crate::times::with_distance;
@@ -70,7 +71,7 @@ struct Found {
 /// Prints what became of an event.
 pub async fn run(service: &Service, args: &FindArgs, output: Output) -> Result<Done, Failure> {
     let id = args.event.id(service).await?;
-    let looked_up = look_up_in_index(service, &id).await?;
+    let looked_up = look_up(service, &id, &mut Runs::default()).await?;
     let mut found = Found::of(id, &looked_up, service.now());
     let is_known = looked_up.item.is_some() || looked_up.entry.is_some();
     if let (Some(path), true) = (&args.body, is_known) {
@@ -78,12 +79,7 @@ pub async fn run(service: &Service, args: &FindArgs, output: Output) -> Result<D
             path: path.display().to_string(),
             source,
         })?;
-        found.same_body = match (&looked_up.item, &looked_up.entry) {
-            (_, Some(entry)) if looked_up.is_of_entry => entry.has_body(&body),
-            (item, _) => item
-                .as_ref()
-                .map(|item| BodyHash::of(&body) == item.body_hash),
-        };
+        found.same_body = looked_up.has_body(&body);
     }
     output.print(&found, &found);
     Ok(match found.state {

@@ -11,9 +11,9 @@ use shared::aws::BatchSummary;
 use crate::change::{ChangeArgs, note};
 use crate::event_ids::EventArgs;
 use crate::event_state::EventState;
-use crate::events::look_up_in_index;
+use crate::events::look_up;
 use crate::failure::{Done, Failure};
-use crate::log_index::{commit, store_entries};
+use crate::log_index::{Runs, commit, store_entries};
 use crate::outcome::Output;
 use crate::service::Service;
 use crate::times::with_distance;
@@ -46,7 +46,7 @@ struct Forgotten {
 pub async fn run(service: &Service, args: &ForgetArgs, output: Output) -> Result<Done, Failure> {
     let operator = args.change.operator()?;
     let id = args.event.id(service).await?;
-    let found = look_up_in_index(service, &id).await?;
+    let found = look_up(service, &id, &mut Runs::default()).await?;
     if found.item.is_none() && found.entry.is_none() {
         let words = EventState::Unknown.words();
         return Err(Failure::NotFound(format!("event `{id}`: {words}")));

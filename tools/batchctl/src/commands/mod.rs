@@ -14,5 +14,6 @@ pub mod rejects;
 pub mod replay;
 pub mod retry;
 pub mod show;
+pub mod tombstones;
 pub mod views;
 pub mod watch;

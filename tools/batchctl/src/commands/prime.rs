@@ -1,23 +1,20 @@
 //! `batchctl prime`.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{ArgGroup, Args};
-use protocol::batch::BatchRecord;
 use protocol::bodies::Bodies;
-use protocol::claim::{LockItem, LockState, SeatResolution, seat_resolution};
-use protocol::ids::{BatchId, EventId, SourceArn, SqsMessageId};
+use protocol::ids::{BodyHash, EventId, SourceArn, SqsMessageId};
 use protocol::limits::DEDUP_WINDOW_MAX;
-use protocol::log::{Entry, IndexSecret, Owner, RunList};
+use protocol::log::{Entry, IndexSecret, NO_BODY, Owner, RunList};
 use protocol::text::counted;
-use protocol::time::Timestamp;
 use serde::Serialize;
 
 use crate::change::ChangeArgs;
 use crate::failure::{Done, Failure};
+use crate::lock_table::{self, Ended, Memory};
 use crate::log_index::{NewEntries, commit, place, store_entries};
 use crate::outcome::Output;
 use crate::service::Service;
@@ -51,6 +48,8 @@ struct Remembered {
     id: EventId,
     /// The message that is not to be delivered again.
     message: Option<SqsMessageId>,
+    /// What other messages must have to be duplicates, if it is known. Those with another body are conflicts.
+    body: Option<BodyHash>,
     owner: Owner,
 }
 
@@ -110,7 +109,7 @@ fn entries(remembered: &[Remembered], secret: IndexSecret) -> NewEntries {
                 .message
                 .as_ref()
                 .map_or(0, |message| secret.message(message)),
-            body: 0,
+            body: one.body.map_or(NO_BODY, |body| secret.body(body)),
         };
         (one.owner, entry)
     };
@@ -149,6 +148,7 @@ async fn of_file(
         remembered.push(Remembered {
             id,
             message: None,
+            body: None,
             owner: Owner::Primed { until },
         });
     }
@@ -160,85 +160,30 @@ async fn of_file(
 /// # Errors
 /// [`Failure::Refused`] if events are not delivered yet: the index would not know them.
 async fn of_lock_table(service: &Service) -> Result<Vec<Remembered>, Failure> {
-    let mut items: Vec<(EventId, LockItem)> = Vec::new();
-    let mut each = |id, item| items.push((id, item));
-    service.lock_items.scan(&mut each).await?;
-    let seats = items
-        .iter()
-        .filter_map(|(_, item)| item.state.claimed_seat());
-    let batches: BTreeSet<BatchId> = seats.map(|seat| seat.batch).collect();
-    let mut records: BTreeMap<BatchId, BatchRecord> = BTreeMap::new();
-    for batch in batches {
-        if let Some(record) = service.record(batch).await? {
-            records.insert(batch, record);
-        }
-    }
+    let ended = lock_table::read(service).await?;
     let now = service.now();
     let mut remembered = Vec::new();
-    let mut alive = 0;
-    for (id, item) in items {
-        let record = item
-            .state
-            .claimed_seat()
-            .and_then(|seat| records.get(&seat.batch));
-        match owner(&item, record, service.dedup_window, now) {
-            Became::Alive => alive += 1,
-            Became::Nothing => {}
-            Became::Ended(owner) => remembered.push(Remembered {
-                id: id.clone(),
-                message: Some(item.sqs_message_id.clone()),
-                owner,
-            }),
-        }
+    for Ended { id, item, memory } in ended {
+        let owner = memory.map(|Memory { until, set_aside }| match set_aside {
+            true => Owner::PrimedMessage { until },
+            false => Owner::Primed { until },
+        });
+        remembered.extend(owner.map(|owner| Remembered {
+            id: id.clone(),
+            message: Some(item.sqs_message_id.clone()),
+            body: Some(item.body_hash),
+            owner,
+        }));
         for (message, until) in item.past.into_iter().filter(|(_, until)| *until > now) {
             remembered.push(Remembered {
                 id: id.clone(),
                 message: Some(message),
+                body: None,
                 owner: Owner::PrimedMessage { until },
             });
         }
     }
-    match alive {
-        0 => Ok(remembered),
-        count => Err(Failure::Refused(format!(
-            "events that are claimed and not delivered yet: got {count}, expected none. Stop the event source mapping, and wait until every batch is complete"
-        ))),
-    }
-}
-
-/// What became of the claim of a lock item.
-enum Became {
-    Alive,
-    /// It ended, and others remember that for a time.
-    Ended(Owner),
-    /// Nobody needs to remember it.
-    Nothing,
-}
-
-fn owner(
-    item: &LockItem,
-    record: Option<&BatchRecord>,
-    dedup_window: Duration,
-    now: Timestamp,
-) -> Became {
-    let (until, set_aside) = match item.state {
-        LockState::Tombstone { expires_at } => (expires_at, item.set_aside),
-        LockState::Live { .. } | LockState::InChunk { .. } => {
-            match seat_resolution(record, &item.state, dedup_window, now) {
-                SeatResolution::Alive => return Became::Alive,
-                SeatResolution::Delivered { until } => (until, false),
-                SeatResolution::SetAside { until } => (until, true),
-                SeatResolution::Orphan | SeatResolution::Expired | SeatResolution::Unknown => {
-                    return Became::Nothing;
-                }
-            }
-        }
-    };
-    match (until > now, set_aside) {
-        (false, _) => Became::Nothing,
-        (true, true) => Became::Ended(Owner::PrimedMessage { until }),
-        (true, false) => Became::Ended(Owner::Primed { until }),
-    }
+    Ok(remembered)
 }
 
 impl fmt::Display for Report {
@@ -256,52 +201,5 @@ impl fmt::Display for Report {
             true => Ok(()),
             false => writeln!(f, "nothing is changed; to do it, add {}", self.hint),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use protocol::ids::BodyHash;
-
-    use super::*;
-
-    const NOW: Timestamp = Timestamp::from_ms(1_000_000);
-
-    fn item(state: LockState, set_aside: bool) -> LockItem {
-        LockItem {
-            sqs_message_id: "m".parse().unwrap(),
-            body_hash: BodyHash::of(b"body"),
-            past: BTreeMap::new(),
-            state,
-            set_aside,
-            place: None,
-        }
-    }
-
-    #[test]
-    fn a_tombstone_is_remembered_to_its_end_and_one_of_a_set_aside_event_by_its_message_only() {
-        let became = |expires_at, set_aside| {
-            let item = item(LockState::Tombstone { expires_at }, set_aside);
-            owner(&item, None, Duration::from_secs(1), NOW)
-        };
-        let until = NOW + Duration::from_secs(1);
-        assert!(matches!(
-            became(until, false),
-            Became::Ended(Owner::Primed { until: end }) if end == until
-        ));
-        assert!(matches!(
-            became(until, true),
-            Became::Ended(Owner::PrimedMessage { until: end }) if end == until
-        ));
-        assert!(matches!(became(NOW, false), Became::Nothing));
-    }
-
-    #[test]
-    fn a_claim_whose_batch_is_gone_is_not_remembered() {
-        let batch = BatchId::new(uuid::Uuid::from_u128(1));
-        let shard = protocol::ids::BatchShard { batch, shard: 0 };
-        let item = item(LockState::Live { shard, seq: 0 }, false);
-        let became = owner(&item, None, Duration::from_secs(1), NOW);
-        assert!(matches!(became, Became::Nothing));
     }
 }

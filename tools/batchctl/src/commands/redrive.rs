@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{ArgGroup, Args, ValueEnum};
 use jmespath::{Rcvar, Variable};
-use protocol::ids::{BodyHash, EventId};
+use protocol::ids::EventId;
 use protocol::text::counted;
 use protocol::time::Timestamp;
 use serde::Serialize;
@@ -17,9 +17,13 @@ use shared::quarantine_attributes::{EVENT_ID, REASON, SOURCE, of_producer};
 
 use crate::dead_letter::{Decision, Origin, age, decide};
 use crate::event_ids::EventIds;
+use crate::event_state::EventState;
 use crate::events::look_up;
 use crate::failure::{Done, Failure};
+use crate::filter::Filter;
 use crate::interrupt::Interrupt;
+use crate::listing::list;
+use crate::log_index::Runs;
 use crate::outcome::Output;
 use crate::ports::{MessageQueue, Received, Sent};
 use crate::progress::Progress;
@@ -30,6 +34,8 @@ use crate::table::{Table, cut};
 const NOTICE: &str = "chunk `";
 /// The most messages that one command looks at.
 const MESSAGES_MAX: usize = 100_000;
+/// The most batches that are looked at for one of the log.
+const BATCHES_MAX: usize = 10_000;
 /// Characters of a reason in the table; with `--json` it is whole.
 const REASON_CHARS_MAX: usize = 100;
 /// The most messages of the table.
@@ -110,6 +116,8 @@ struct Run<'a> {
     input_arn: String,
     /// Events that were redriven in this run.
     redriven: BTreeSet<EventId>,
+    /// Runs of the index of the log.
+    runs: Runs,
 }
 
 /// Sends messages of the dead-letter queue or the quarantine to the input queue, except those whose events were delivered.
@@ -135,6 +143,7 @@ pub async fn run(
         ids: EventIds::of(&service.settings)?,
         input_arn: service.input_arn().await?,
         redriven: BTreeSet::new(),
+        runs: Runs::default(),
     };
     let report = run.all().await?;
     output.print(&report, &report);
@@ -269,7 +278,10 @@ impl Run<'_> {
     }
 
     /// Returns the event of a message, and what to do with the message.
-    async fn decision(&self, message: &Received) -> Result<(Option<EventId>, Decision), Failure> {
+    async fn decision(
+        &mut self,
+        message: &Received,
+    ) -> Result<(Option<EventId>, Decision), Failure> {
         let origin = match self.args.from {
             FromQueue::DeadLetters => Origin::DeadLetter,
             FromQueue::Quarantine => Origin::Quarantine,
@@ -297,22 +309,34 @@ impl Run<'_> {
         if self.redriven.contains(&id) {
             return Ok((Some(id), Decision::Repeated));
         }
-        let found = look_up(self.service, &id).await?;
-        let hash = BodyHash::of(message.body.as_bytes());
-        let same_body = found
-            .item
-            .as_ref()
-            .is_none_or(|item| item.body_hash == hash);
+        // Asked before the index, which knows the event once its batch is decided.
+        let may_be_undecided = self.may_be_undecided(origin).await?;
+        let found = look_up(self.service, &id, &mut self.runs).await?;
+        let state = match found.classification.state {
+            EventState::Unknown if may_be_undecided => EventState::Unclear,
+            state => state,
+        };
+        let same_body = found.has_body(message.body.as_bytes()).unwrap_or(true);
         let now: Timestamp = self.service.now();
         let decision = decide(
             origin,
-            found.classification.state,
+            state,
             same_body,
             age(message.first_received_at, now),
             self.service.dedup_window,
             self.args.although_unclear,
         );
         Ok((Some(id), decision))
+    }
+
+    /// Returns whether a batch of the log may have the event of a dead letter and is not decided yet, so that the index does not know it,
+    /// although the redriven message would be another event. With an id of the content it is a duplicate.
+    async fn may_be_undecided(&self, origin: Origin) -> Result<bool, Failure> {
+        if origin == Origin::Quarantine || self.ids.are_of_content() {
+            return Ok(false);
+        }
+        let open = list(self.service, &Filter::default(), BATCHES_MAX).await?;
+        Ok(open.batches.iter().any(|batch| batch.bodies.is_log()))
     }
 
     /// Returns the event id that the aggregator found in a message. SQS keeps the message id of a dead letter, but not that of

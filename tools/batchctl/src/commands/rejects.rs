@@ -21,6 +21,7 @@ use crate::failure::{Done, Failure};
 use crate::filter::{Filter, State};
 use crate::interrupt::Interrupt;
 use crate::listing::{list, resolve};
+use crate::log_index::Runs;
 use crate::outcome::Output;
 use crate::ports::{MessageQueue, Sent};
 use crate::progress::Progress;
@@ -108,6 +109,8 @@ struct Redrive<'a> {
     interrupt: &'a Interrupt,
     progress: Progress,
     redriven: BTreeSet<EventId>,
+    /// Runs of the index of the log.
+    runs: Runs,
 }
 
 /// Lists rejected events, and redrives them.
@@ -272,6 +275,7 @@ impl Redrive<'_> {
             interrupt,
             progress: Progress::new(),
             redriven: BTreeSet::new(),
+            runs: Runs::default(),
         })
     }
 
@@ -344,7 +348,7 @@ impl Redrive<'_> {
         if self.redriven.contains(&id) {
             return Ok(Decision::Repeated);
         }
-        let found = look_up(self.service, &id).await?;
+        let found = look_up(self.service, &id, &mut self.runs).await?;
         let seat = (record.batch_id, reject.seq);
         let decision = decide(seat, &found.classification, self.args.although_unclear);
         if decision != Decision::Redrive {

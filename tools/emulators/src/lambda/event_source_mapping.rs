@@ -69,8 +69,6 @@ impl EventSourceMapping {
             function.config().timeout,
             visibility.map_err(|error| error.to_string()),
         )?;
-        let source = EventSource::new(&sqs.arn(&config.queue), config.window);
-        let batcher = Batcher::new(source, &config, REQUEST_BYTES_MAX);
         let shared = Arc::new(Shared {
             sqs,
             function,
@@ -80,13 +78,33 @@ impl EventSourceMapping {
             stats: Mutex::default(),
             requests: Mutex::default(),
         });
-        let (stop, stopped) = watch::channel(false);
-        let poller = tokio::spawn(poll(Arc::clone(&shared), batcher, stopped));
-        Ok(EventSourceMapping {
+        let mapping = EventSourceMapping {
             shared,
-            stop,
-            poller: Mutex::new(Some(poller)),
-        })
+            stop: watch::Sender::new(true),
+            poller: Mutex::new(None),
+        };
+        mapping.resume();
+        Ok(mapping)
+    }
+
+    /// Polls again after a [`stop`](Self::stop), as an event source mapping that is enabled again.
+    ///
+    /// # Panics
+    /// It is called outside of a Tokio runtime.
+    pub fn resume(&self) {
+        let mut poller = self.poller();
+        if poller.is_some() {
+            return;
+        }
+        let shared = Arc::clone(&self.shared);
+        let source = EventSource::new(&shared.sqs.arn(&shared.config.queue), shared.config.window);
+        let batcher = Batcher::new(source, &shared.config, REQUEST_BYTES_MAX);
+        self.stop.send_replace(false);
+        *poller = Some(tokio::spawn(poll(shared, batcher, self.stop.subscribe())));
+    }
+
+    fn poller(&self) -> MutexGuard<'_, Option<JoinHandle<()>>> {
+        self.poller.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns whether the mapping holds no messages and no invocation is in flight. To wait until all messages are processed,
@@ -111,11 +129,7 @@ impl EventSourceMapping {
     /// become visible again after their visibility timeout. May be called more than once.
     pub async fn stop(&self) {
         self.stop.send_replace(true);
-        let poller = self
-            .poller
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        let poller = self.poller().take();
         if let Some(poller) = poller
             && let Err(failed) = poller.await
             && failed.is_panic()

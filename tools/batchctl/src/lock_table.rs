@@ -1,0 +1,138 @@
+//! The whole lock table, as a switch to the log or back reads it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use protocol::batch::BatchRecord;
+use protocol::claim::{LockItem, LockState, SeatResolution, seat_resolution};
+use protocol::ids::{BatchId, EventId};
+use protocol::time::Timestamp;
+
+use crate::failure::Failure;
+use crate::service::Service;
+
+/// A lock item whose claim has ended.
+pub struct Ended {
+    pub id: EventId,
+    pub item: LockItem,
+    /// `None` if nobody needs to remember it.
+    pub memory: Option<Memory>,
+}
+
+/// What is remembered of a claim that has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memory {
+    pub until: Timestamp,
+    /// Whether the event was set aside or rejected: only its message is remembered, and another one may claim it.
+    pub set_aside: bool,
+}
+
+/// Reads the lock table, and the records of its claims.
+///
+/// # Errors
+/// [`Failure::Refused`] if an event is claimed and not delivered yet.
+pub async fn read(service: &Service) -> Result<Vec<Ended>, Failure> {
+    let mut items: Vec<(EventId, LockItem)> = Vec::new();
+    let mut each = |id, item| items.push((id, item));
+    service.lock_items.scan(&mut each).await?;
+    let seats = items
+        .iter()
+        .filter_map(|(_, item)| item.state.claimed_seat());
+    let batches: BTreeSet<BatchId> = seats.map(|seat| seat.batch).collect();
+    let mut records: BTreeMap<BatchId, BatchRecord> = BTreeMap::new();
+    for batch in batches {
+        if let Some(record) = service.record(batch).await? {
+            records.insert(batch, record);
+        }
+    }
+    let now = service.now();
+    let mut ended = Vec::new();
+    let mut alive = 0;
+    for (id, item) in items {
+        let seat = item.state.claimed_seat();
+        let record = seat.and_then(|seat| records.get(&seat.batch));
+        match became(&item, record, service.dedup_window, now) {
+            Became::Alive => alive += 1,
+            Became::Ended(memory) => ended.push(Ended { id, item, memory }),
+        }
+    }
+    match alive {
+        0 => Ok(ended),
+        count => Err(Failure::Refused(format!(
+            "events that are claimed and not delivered yet: got {count}, expected none. Stop the event source mapping, and wait until every batch is complete"
+        ))),
+    }
+}
+
+/// What became of the claim of a lock item.
+#[derive(Debug, PartialEq, Eq)]
+enum Became {
+    Alive,
+    Ended(Option<Memory>),
+}
+
+fn became(
+    item: &LockItem,
+    record: Option<&BatchRecord>,
+    dedup_window: Duration,
+    now: Timestamp,
+) -> Became {
+    let (until, set_aside) = match item.state {
+        LockState::Tombstone { expires_at } => (expires_at, item.set_aside),
+        LockState::Live { .. } | LockState::InChunk { .. } => {
+            match seat_resolution(record, &item.state, dedup_window, now) {
+                SeatResolution::Alive => return Became::Alive,
+                SeatResolution::Delivered { until } => (until, false),
+                SeatResolution::SetAside { until } => (until, true),
+                SeatResolution::Orphan | SeatResolution::Expired | SeatResolution::Unknown => {
+                    return Became::Ended(None);
+                }
+            }
+        }
+    };
+    let memory = Memory { until, set_aside };
+    Became::Ended((until > now).then_some(memory))
+}
+
+#[cfg(test)]
+mod tests {
+    use protocol::ids::{BatchShard, BodyHash};
+
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::from_ms(1_000_000);
+
+    fn item(state: LockState, set_aside: bool) -> LockItem {
+        LockItem {
+            sqs_message_id: "m".parse().unwrap(),
+            body_hash: BodyHash::of(b"body"),
+            past: BTreeMap::new(),
+            state,
+            set_aside,
+            place: None,
+        }
+    }
+
+    #[test]
+    fn a_tombstone_is_remembered_to_its_end_and_one_of_a_set_aside_event_by_its_message_only() {
+        let of = |expires_at, set_aside| {
+            let item = item(LockState::Tombstone { expires_at }, set_aside);
+            became(&item, None, Duration::from_secs(1), NOW)
+        };
+        let until = NOW + Duration::from_secs(1);
+        for set_aside in [false, true] {
+            let memory = Memory { until, set_aside };
+            assert_eq!(of(until, set_aside), Became::Ended(Some(memory)));
+        }
+        assert_eq!(of(NOW, false), Became::Ended(None));
+    }
+
+    #[test]
+    fn a_claim_whose_batch_is_gone_is_not_remembered() {
+        let batch = BatchId::new(uuid::Uuid::from_u128(1));
+        let shard = BatchShard { batch, shard: 0 };
+        let item = item(LockState::Live { shard, seq: 0 }, false);
+        let became = became(&item, None, Duration::from_secs(1), NOW);
+        assert_eq!(became, Became::Ended(None));
+    }
+}
