@@ -20,7 +20,7 @@ mod resolve;
 mod scope;
 mod slot;
 
-pub use entry::{ENTRY_BYTES, Entry, IdHash, IndexSecret, Owner};
+pub use entry::{ENTRY_BYTES, Entry, IdHash, IndexSecret, NO_BODY, Owner};
 pub use list::{
     Begin, CommitTurn, IndexEpoch, Manifest, RunHeader, RunList, RunRef, begin, crowded, mergeable,
 };

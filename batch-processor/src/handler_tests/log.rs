@@ -3,6 +3,7 @@
 use protocol::batch::{LogLimits, Reservation};
 use protocol::bodies::ChunkPlace;
 use protocol::ids::{ObjectId, PieceId, SlotId};
+use protocol::limits::HOLES_UNTIL;
 use protocol::log::{Frame, IndexEpoch, Manifest, Slot, object_hash};
 use shared::load::encode_frame;
 use shared::ports::{ChunkStore, NamedItems, Piece};
@@ -167,6 +168,24 @@ async fn an_empty_slot_gets_a_hole_and_the_batch_goes_on() {
     let store = &processor.fakes.chunk_store;
     let bytes = store.bytes(&record(&processor).bodies, slot).unwrap();
     assert_eq!(serde_json::from_slice::<Slot>(&bytes).unwrap(), Slot::Hole);
+}
+
+#[tokio::test]
+async fn slots_that_lost_their_values_are_reported_in_one_message() {
+    let processor = a_processor();
+    brought(&processor, 0, &[&[], &[("m2", "b", "1")], &[], &[]]).await;
+    processor.fakes.clock.advance(HOLES_UNTIL);
+    let quarantine = Ticket::new(batch_of(0), TicketReason::Quarantine);
+    assert!(!given_back(&processor, &quarantine.to_body()).await);
+    assert!(record(&processor).completed_at.is_some());
+    let messages = processor.fakes.quarantine_queue.take();
+    let [lost, event] = &messages[..] else {
+        panic!("{messages:?}");
+    };
+    let slot = format!("slot `{}/0`, and 2 other slots: missing", batch_of(0));
+    assert!(lost.body.starts_with(&slot), "{}", lost.body);
+    assert_eq!(event.sqs_message_id.to_string(), "m2");
+    assert_eq!(given(&processor), [""; 0]);
 }
 
 #[tokio::test]

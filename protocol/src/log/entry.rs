@@ -77,9 +77,12 @@ pub struct Entry {
     pub seq: Seq,
     /// The hash of the message.
     pub message: u64,
-    /// The hash of the body hash.
+    /// The hash of the body hash, or [`NO_BODY`].
     pub body: u64,
 }
+
+/// The hash of a body that is not known. One body in 2^64 has it.
+pub const NO_BODY: u64 = 0;
 
 impl Entry {
     pub fn to_bytes(self) -> [u8; ENTRY_BYTES] {
@@ -120,7 +123,7 @@ pub enum Owner {
         #[serde(skip_serializing_if = "Option::is_none", default)]
         events_end_at: Option<Timestamp>,
     },
-    /// An event that was delivered before the index knew it, and is remembered until this time. Its body is not known.
+    /// An event that was delivered before the index knew it, and is remembered until this time.
     Primed { until: Timestamp },
     /// A message whose event may be claimed by others: it was set aside, or it is a past delivery. It is remembered until this time.
     PrimedMessage { until: Timestamp },

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::entry::{Entry, IdHash, Owner};
+use super::entry::{Entry, IdHash, NO_BODY, Owner};
 use super::matching::{Match, Matches};
 use crate::batch::BatchRecord;
 use crate::claim::{SeatResolution, listed_seat_resolution};
@@ -159,8 +159,7 @@ fn in_the_way<'r>(
 ) -> Result<Option<bool>, Unresolved> {
     let owner = match entry.owner {
         Owner::Batch { batch, .. } => batch,
-        // Its body is not known, so it is never a conflict.
-        Owner::Primed { .. } => return Ok(Some(true)),
+        Owner::Primed { .. } => return Ok(Some(entry.body == NO_BODY || entry.body == line.body)),
         Owner::PrimedMessage { .. } | Owner::Forget { .. } => return Ok(None),
     };
     let record = record_of(owner).ok_or(Unresolved::NoRecord {

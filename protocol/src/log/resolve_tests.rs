@@ -178,9 +178,13 @@ fn a_message_that_won_before_is_redelivered_also_past_the_window_or_set_aside() 
 }
 
 #[test]
-fn what_is_primed_is_remembered_until_its_end_and_never_a_conflict() {
+fn what_is_primed_is_remembered_until_its_end_and_a_conflict_only_if_its_body_is_known() {
     let after = STORED + Duration::from_millis(1);
-    let primed = |until| entries(&[(Owner::Primed { until }, 0, 9, 7)]);
+    let of_body = |until, body| entries(&[(Owner::Primed { until }, 0, 9, body)]);
+    assert_eq!(one(&of_body(after, 1), record()), Duplicate);
+    assert_eq!(one(&of_body(after, 7), record()), Conflict);
+    assert_eq!(one(&of_body(STORED, 7), record()), Wins);
+    let primed = |until| of_body(until, NO_BODY);
     assert_eq!(one(&primed(after), record()), Duplicate);
     assert_eq!(one(&primed(STORED), record()), Wins);
     let message = |until, message| entries(&[(Owner::PrimedMessage { until }, 0, message, 7)]);

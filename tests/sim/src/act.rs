@@ -21,6 +21,10 @@ pub enum Act {
     Rebuild,
     /// An operator has an event of the log forgotten.
     Forget,
+    /// An operator stops the input, and switches to the log once every batch is complete.
+    Switch,
+    /// The index knows what the lock table remembers: the log is deployed, and the input starts again.
+    Switched,
     /// The faults stop.
     Calm,
     /// An operator visits the batches in error.

@@ -15,6 +15,7 @@ use crate::burst;
 use crate::checks;
 use crate::environment::{Shared, lock};
 use crate::plan::Plan;
+use crate::redeploy::Change;
 use crate::schedule::Happening;
 use crate::world::World;
 
@@ -41,6 +42,8 @@ pub struct Run {
     number: u64,
     /// Messages that are still to be sent.
     unsent: usize,
+    /// Whether an operator has stopped the mappings of the input queues.
+    input_stopped: bool,
     steps: u64,
     /// When everything must have drained.
     drain_by_ms: u64,
@@ -75,6 +78,9 @@ impl Run {
         for at_ms in &plan.forgets_at_ms {
             world.at(*at_ms, Happening::Act(Act::Forget));
         }
+        if let Some((at_ms, _)) = plan.switch {
+            world.at(at_ms, Happening::Act(Act::Switch));
+        }
         if let Some(at_ms) = plan.manifest_lost_at_ms {
             world.at(at_ms, Happening::Act(Act::LoseManifest));
         }
@@ -108,6 +114,7 @@ impl Run {
             ready: Arc::default(),
             number: 0,
             unsent,
+            input_stopped: false,
             steps: 0,
             to_come,
         }
@@ -193,6 +200,8 @@ impl Run {
             }
             Act::Rebuild => self.rebuild_index(),
             Act::Forget => self.forget(),
+            Act::Switch => self.switch(),
+            Act::Switched => self.switched(),
             Act::LoseManifest => lock(&self.world).lose_manifest(),
             Act::Calm => {
                 let mut world = lock(&self.world);
@@ -226,7 +235,10 @@ impl Run {
 
     /// New environments start with the changed configuration; existing ones end after their current invocations.
     fn redeploy(&mut self, index: usize) {
-        let change = self.plan.redeploys[index].change;
+        self.deploy(self.plan.redeploys[index].change);
+    }
+
+    fn deploy(&mut self, change: Change) {
         change.apply(&mut self.deployed);
         (self.aggregator_config, self.processor_config) = self.deployed.configs();
         lock(&self.world).note("redeployed", || format!("{change:?}"));
@@ -242,6 +254,14 @@ impl Run {
         for execution in self.environments.values_mut() {
             execution.last = true;
         }
+    }
+
+    /// The log is deployed, and the mappings of the input queues start again.
+    fn switched(&mut self) {
+        let (_, to) = self.plan.switch.expect("the history has a switch");
+        self.deploy(Change::Bodies(to));
+        self.input_stopped = false;
+        self.poll_all();
     }
 
     /// Lets days pass while batches are under way. No environment outlives them.

@@ -245,6 +245,8 @@ pub struct Plan {
     pub manifest_lost_at_ms: Option<u64>,
     /// When an operator has an event of the log forgotten.
     pub forgets_at_ms: Vec<u64>,
+    /// When an operator begins to switch from `items` to a log, and to which.
+    pub switch: Option<(u64, BodiesKind)>,
     /// Time from the end of one outage of all services to the next; 0 for no outage.
     pub outage_every_ms: u64,
     /// Share of events that are urgent, 0 to 1. If it is not 0, `BYPASS` is set.
@@ -354,6 +356,11 @@ impl Plan {
         self.notices && !self.redeploys.iter().any(changes)
     }
 
+    /// Returns whether any configuration of the history has a log.
+    pub fn ever_log(&self) -> bool {
+        self.bodies.is_log() || self.switch.is_some()
+    }
+
     /// Returns whether any configuration of the history has bodies in chunks.
     pub fn ever_in_chunks(&self) -> bool {
         let in_chunks =
@@ -382,15 +389,7 @@ impl Plan {
         let lookup = |name: &str| self.variable(name);
         let aggregator =
             aggregator::Config::read(&lookup).expect("the plan's variables are allowed");
-        let log = match self.bodies {
-            BodiesKind::Log => Some("log:table".to_owned()),
-            BodiesKind::LogS3(number) => Some(format!("log:s3://chunks/{number}")),
-            BodiesKind::Items | BodiesKind::Table | BodiesKind::S3(_) => None,
-        };
-        let log = log.map(|text| text.parse().expect("the text is a value of `BODIES`"));
         let aggregator = aggregator::Config {
-            // The configuration does not take these values yet.
-            bodies: log.unwrap_or(aggregator.bodies),
             past_deliveries_max: self.past_deliveries_max,
             chunk_sizes: self.chunk_sizes,
             limits: BatchLimits {
@@ -459,12 +458,7 @@ impl Plan {
             "DEDUP_WINDOW" => self.dedup_window_secs.to_string(),
             "WRITE_CONCURRENCY" => self.write_concurrency.to_string(),
             "OVERFLOW_BUCKET" if self.large > 0 => "overflow".to_owned(),
-            "BODIES" => match self.bodies {
-                BodiesKind::Items => "items".to_owned(),
-                BodiesKind::Table => "table".to_owned(),
-                BodiesKind::S3(number) => format!("s3://chunks/{number}"),
-                BodiesKind::Log | BodiesKind::LogS3(_) => "items".to_owned(),
-            },
+            "BODIES" => self.bodies.value(),
             "VERIFY_DELAY" => self.verify_delay_secs.to_string(),
             _ => return None,
         })

@@ -20,6 +20,17 @@ pub enum BodiesKind {
 }
 
 impl BodiesKind {
+    /// Returns the value of `BODIES`.
+    pub fn value(self) -> String {
+        match self {
+            BodiesKind::Items => "items".to_owned(),
+            BodiesKind::Table => "table".to_owned(),
+            BodiesKind::S3(number) => format!("s3://chunks/{number}"),
+            BodiesKind::Log => "log:table".to_owned(),
+            BodiesKind::LogS3(number) => format!("log:s3://chunks/{number}"),
+        }
+    }
+
     pub fn is_log(self) -> bool {
         matches!(self, BodiesKind::Log | BodiesKind::LogS3(_))
     }

@@ -81,8 +81,23 @@ impl LockItems for Environment {
         unreachable!("only events of the log are forgotten, which have no lock items")
     }
 
-    async fn scan(&self, _: &mut (dyn FnMut(EventId, LockItem) + Send)) -> Result<(), PortError> {
-        unreachable!("no operator of a history primes an index")
+    async fn remember(
+        &self,
+        _: &EventId,
+        _: &LockItem,
+        _: Option<(BatchId, Seq)>,
+        _: Option<&LockItem>,
+    ) -> Result<bool, PortError> {
+        unreachable!("no operator of a history goes back from the log")
+    }
+
+    async fn scan(
+        &self,
+        each: &mut (dyn FnMut(EventId, LockItem) + Send),
+    ) -> Result<(), PortError> {
+        let items = self.request(|world| world.locks.items()).await?;
+        items.into_iter().for_each(|(id, item)| each(id, item));
+        Ok(())
     }
 }
 

@@ -132,6 +132,7 @@ impl Plan {
         (plan.denial, plan.standstill_days) = (None, None);
         if !plan.calm {
             plan.draw_faults_of_the_log(rng);
+            plan.draw_switch(&mut Rng::with_seed(seed ^ 0x5317_c4ed));
         }
         plan
     }
@@ -158,6 +159,21 @@ impl Plan {
         self.manifest_lost_at_ms = lost.then(|| rng.u64(0..self.calm_at_ms));
         let forgets = 0..rng.usize(0..4);
         self.forgets_at_ms = forgets.map(|_| rng.u64(0..self.calm_at_ms)).collect();
+    }
+
+    /// Has one history of the log in six begin with `items`.
+    fn draw_switch(&mut self, rng: &mut Rng) {
+        if rng.u8(..) > 40 {
+            return;
+        }
+        self.switch = Some((rng.u64(0..self.calm_at_ms), self.bodies));
+        self.bodies = BodiesKind::Items;
+        let is_of_bodies = |one: &Redeploy| matches!(one.change, Change::Bodies(_));
+        self.redeploys.retain(|one| !is_of_bodies(one));
+        // What was primed is not made anew with a lost manifest.
+        self.manifest_lost_at_ms = None;
+        self.forgets_at_ms.clear();
+        self.standstill_days = None;
     }
 
     fn draw(seed: u64, calm: bool, faults: Faults, [rng, apart, later]: [&mut Rng; 3]) -> Plan {
@@ -235,6 +251,7 @@ impl Plan {
             standstill_days: None,
             manifest_lost_at_ms: None,
             forgets_at_ms: Vec::new(),
+            switch: None,
             urgent: 0.0,
             reports_duplicates: false,
             accounts: 0,

@@ -12,7 +12,7 @@ use serde::Serialize;
 /// Claims of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Claims {
-    /// Claims that were written. An event has several if a fault made a claim useless.
+    /// Claims that were written, or seats that were reserved in batches of the log. An event has several if a fault made a claim useless.
     pub count: u64,
     /// The time from the first to the last of them.
     pub secs: f64,

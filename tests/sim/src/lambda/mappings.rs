@@ -43,6 +43,9 @@ impl Run {
     }
 
     fn poll_input(&mut self, source: usize) {
+        if self.input_stopped {
+            return;
+        }
         let Some(environment) = self.aggregator() else {
             return;
         };

@@ -11,10 +11,12 @@ use shared::ports::{Clock, NamedItems};
 use shared::wire::{Ticket, TicketReason};
 
 use super::Run;
-use super::invocation::{Execution, Function, Work};
+use super::invocation::{Execution, Function, Task, Work};
+use crate::act::Act;
 use crate::environment::{Environment, lock};
 use crate::operator::{Decision, OPERATOR};
 use crate::pauses::PlannedPause;
+use crate::schedule::Happening;
 use crate::sources::source;
 use crate::stack::service;
 use crate::world::fakes;
@@ -22,18 +24,31 @@ use crate::world::fakes;
 /// How often a command is run again that failed, and how long after that.
 const ATTEMPTS_MAX: usize = 20;
 const AGAIN_AFTER: Duration = Duration::from_secs(5);
+/// Time between two looks whether every batch is complete.
+const SWITCH_EVERY_MS: u64 = 10_000;
 
 impl Run {
     /// An operator looks at the batches in error, and has each of them tried again or set aside.
     pub(super) fn look_at_errors(&mut self) {
         let mut decisions = lock(&self.world).decisions();
         // `batchctl` cannot save the events of a log yet, so the ticket is sent without it.
-        if self.plan.bodies.is_log() {
-            for batch in decisions.remove(&Decision::Discard).unwrap_or_default() {
+        if let Some(discards) = decisions.get_mut(&Decision::Discard) {
+            let mut world = lock(&self.world);
+            let of_log = |batch: &BatchId| {
+                world
+                    .batches
+                    .get(*batch)
+                    .is_some_and(|one| one.log.is_some())
+            };
+            let (of_log, others) = discards.iter().partition(|batch| of_log(batch));
+            *discards = others;
+            let of_log: Vec<BatchId> = of_log;
+            for batch in of_log {
                 let ticket = Ticket::new(batch, TicketReason::Quarantine);
-                lock(&self.world).ticket(&ticket, Duration::ZERO);
+                world.ticket(&ticket, Duration::ZERO);
             }
         }
+        decisions.retain(|_, batches| !batches.is_empty());
         let lost = lock(&self.world).has_lost_manifest();
         let decisions = decisions.into_iter();
         let command = |(decision, batches): (Decision, Vec<BatchId>)| {
@@ -97,6 +112,32 @@ impl Run {
         self.operate(0, ATTEMPTS_MAX, vec![rebuild_command()]);
     }
 
+    /// An operator stops the input. Once every batch is complete, the index is primed from the lock table.
+    pub(super) fn switch(&mut self) {
+        self.input_stopped = true;
+        let runs = |task: &Task| matches!(task.work, Work::Input { .. });
+        let is_busy = self.tasks.values().any(runs);
+        let world = lock(&self.world);
+        let mut records = world.batches.records().into_iter();
+        let is_complete = records.all(|record| record.status.is_none());
+        drop(world);
+        if is_busy || !is_complete {
+            lock(&self.world).after(SWITCH_EVERY_MS, Happening::Act(Act::Switch));
+            return;
+        }
+        let (_, to) = self.plan.switch.expect("the history has a switch");
+        let bodies = to.value();
+        let prime = with_reason(words(&["prime", "--lock-table", "--bodies", &bodies]));
+        let world = self.world.clone();
+        self.operate_then(0, ATTEMPTS_MAX, vec![prime], move |done| {
+            let (after_ms, act) = match done {
+                true => (0, Act::Switched),
+                false => (SWITCH_EVERY_MS, Act::Switch),
+            };
+            lock(&world).after(after_ms, Happening::Act(act));
+        });
+    }
+
     /// An operator has an event forgotten that was delivered.
     pub(super) fn forget(&mut self) {
         let delivered = lock(&self.world).delivered_event();
@@ -140,7 +181,18 @@ impl Run {
     }
 
     /// Runs commands on the stack of a source, one after the other, each of them up to `attempts_max` times if it fails.
-    fn operate(&mut self, number: usize, attempts_max: usize, mut commands: Vec<Vec<String>>) {
+    fn operate(&mut self, number: usize, attempts_max: usize, commands: Vec<Vec<String>>) {
+        self.operate_then(number, attempts_max, commands, |_| {});
+    }
+
+    /// As [`operate`](Self::operate); then calls `then` with whether all have succeeded.
+    fn operate_then(
+        &mut self,
+        number: usize,
+        attempts_max: usize,
+        mut commands: Vec<Vec<String>>,
+        then: impl FnOnce(bool) + 'static,
+    ) {
         if commands.is_empty() {
             return;
         }
@@ -161,10 +213,15 @@ impl Run {
         }
         let service = service(&environment, &self.deployed, number);
         let future = Box::pin(async move {
+            let mut succeeded = 0;
+            let count = commands.len();
             for words in commands {
                 for _ in 0..attempts_max {
                     match run_on(&service, &words).await {
-                        Ok(Done::Yes | Done::NotFound) | Err(Failure::NotFound(_)) => break,
+                        Ok(Done::Yes | Done::NotFound) | Err(Failure::NotFound(_)) => {
+                            succeeded += 1;
+                            break;
+                        }
                         Err(Failure::Usage(problem)) => panic!("{words:?}: {problem}"),
                         Ok(Done::OnlyShown | Done::Stopped(_)) | Err(_) => {
                             environment.sleep(AGAIN_AFTER).await;
@@ -172,6 +229,7 @@ impl Run {
                     }
                 }
             }
+            then(succeeded == count);
             Some(Vec::new())
         });
         self.start_task(OPERATOR, Work::Operator, u64::MAX, future);

@@ -219,7 +219,7 @@ impl World {
     /// Returns the errors that a batch of this history may end in.
     fn reasons_to_fail(&self) -> Vec<&'static str> {
         let mut reasons = vec![REFUSAL, REFUSED];
-        if self.plan.bodies.is_log() {
+        if self.plan.ever_log() {
             reasons.push("unresolved: ");
         }
         let moved =

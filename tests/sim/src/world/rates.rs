@@ -7,7 +7,7 @@ use protocol::turns::Turns;
 use sinks::Part;
 
 use super::World;
-use crate::checks;
+use crate::checks::{self, DECIDED_LATE_MAX, PART_LATE_MAX};
 use crate::ledger::Handed;
 
 /// Longest time for which an environment is frozen.

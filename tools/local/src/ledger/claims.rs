@@ -1,4 +1,5 @@
-//! Finds the claims in a request. The latency of a batch counts from the time of its last claim.
+//! Finds the claims in a request. The latency of a batch counts from the time of its last claim. In a batch of the log, a message is claimed
+//! when a seat is reserved for it.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -9,7 +10,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::attribute::Text;
-use crate::dynamodb::LOCK_TABLE;
+use crate::dynamodb::{BATCH_TABLE, LOCK_TABLE};
 
 /// The attribute of the batch in a claim that has its body, and its shard: `<batch>#<shard>`.
 const BATCH_SHARD: &str = "batchId";
@@ -35,6 +36,7 @@ pub(super) fn claimed(operation: &str, request: &[u8], results: &[StatementResul
     match operation {
         "PutItem" => put(request).into_iter().collect(),
         "BatchExecuteStatement" => inserts(request, results).unwrap_or_default(),
+        "UpdateItem" => reserved(request).unwrap_or_default(),
         _ => Vec::new(),
     }
 }
@@ -51,6 +53,41 @@ fn put(request: &[u8]) -> Option<Claim> {
 
     let put: Put<'_> = serde_json::from_slice(request).ok()?;
     (put.table_name == LOCK_TABLE).then(|| claim(put.item.into_iter()))?
+}
+
+/// Returns a claim for each line of a reservation.
+fn reserved(request: &[u8]) -> Option<Vec<Claim>> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "PascalCase")]
+    struct Reservation<'a> {
+        #[serde(borrow)]
+        table_name: Cow<'a, str>,
+        #[serde(borrow)]
+        update_expression: Cow<'a, str>,
+        #[serde(borrow)]
+        key: BTreeMap<&'a str, Text<'a>>,
+        #[serde(borrow)]
+        expression_attribute_values: BTreeMap<&'a str, &'a RawValue>,
+    }
+    #[derive(Deserialize)]
+    struct Lines<'a> {
+        #[serde(rename = "N")]
+        number: Cow<'a, str>,
+    }
+
+    let reservation: Reservation<'_> = serde_json::from_slice(request).ok()?;
+    let of_log = reservation.table_name == BATCH_TABLE;
+    if !of_log || !reservation.update_expression.contains("ADD #reserved ") {
+        return None;
+    }
+    let batch = reservation.key.get("batchId")?.text.parse().ok()?;
+    let lines = reservation.expression_attribute_values.get(":lines")?;
+    let lines: Lines<'_> = serde_json::from_str(lines.get()).ok()?;
+    let claim = Claim {
+        batch,
+        kept_bytes: 0,
+    };
+    Some(vec![claim; lines.number.parse().ok()?])
 }
 
 fn inserts(request: &[u8], results: &[StatementResult]) -> Option<Vec<Claim>> {
@@ -178,6 +215,28 @@ mod tests {
         let request = json!({ "TableName": LOCK_TABLE, "Item": item }).to_string();
         let put = claimed("PutItem", request.as_bytes(), &[]);
         assert_eq!((put.len(), put[0].batch), (1, expected.batch));
+    }
+
+    #[test]
+    fn a_reservation_claims_a_seat_for_each_of_its_lines() {
+        let reserves = |table: &str, update: &str| {
+            let request = json!({
+                "TableName": table,
+                "Key": { "batchId": {"S": ONE} },
+                "UpdateExpression": update,
+                "ExpressionAttributeNames": { "#reserved": "reserved" },
+                "ExpressionAttributeValues": { ":lines": {"N": "3"}, ":one": {"N": "1"} },
+            });
+            claimed("UpdateItem", request.to_string().as_bytes(), &[])
+        };
+        let update = "SET #lastAt = :at ADD #reserved :lines, #slots :one";
+        let claim = Claim {
+            batch: ONE.parse().unwrap(),
+            kept_bytes: 0,
+        };
+        assert_eq!(reserves(BATCH_TABLE, update), [claim; 3]);
+        assert_eq!(reserves(LOCK_TABLE, update), []);
+        assert_eq!(reserves(BATCH_TABLE, "SET #status = :sealed"), []);
     }
 
     #[test]

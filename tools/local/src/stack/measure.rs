@@ -131,7 +131,9 @@ impl Stack {
                     .unwrap_or_default(),
                 // Uncertain claims take up room in a batch too.
                 full: batch.record.is_some_and(|record| {
-                    record.sealed_at.is_some() && record.confirmed + record.uncertain >= items_max
+                    let claimed = record.confirmed + record.uncertain;
+                    let taken = record.log.map_or(claimed, |log| log.reserved);
+                    record.sealed_at.is_some() && taken >= items_max
                 }),
             })
         });
