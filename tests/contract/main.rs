@@ -6,6 +6,7 @@
     reason = "a failure of a helper must fail its test"
 )]
 
+mod batch_catalogue;
 mod batch_equivalence;
 mod batch_store;
 mod chunk_claims;

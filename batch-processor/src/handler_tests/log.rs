@@ -175,6 +175,8 @@ async fn slots_that_lost_their_values_are_reported_in_one_message() {
     let processor = a_processor();
     brought(&processor, 0, &[&[], &[("m2", "b", "1")], &[], &[]]).await;
     processor.fakes.clock.advance(HOLES_UNTIL);
+    assert!(!ticket_of(&processor, 0).await);
+    assert_eq!(record(&processor).status, Some(Status::Error));
     let quarantine = Ticket::new(batch_of(0), TicketReason::Quarantine);
     assert!(!given_back(&processor, &quarantine.to_body()).await);
     assert!(record(&processor).completed_at.is_some());

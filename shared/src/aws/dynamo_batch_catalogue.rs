@@ -36,8 +36,8 @@ const OF_SHARD: &str = "statusShard = :shard";
 const DUE: &str = "statusShard = :shard AND dueAt < :before";
 /// Selects records of complete batches that were opened since; a piece of a chunk has neither attribute.
 const COMPLETE: &str = "attribute_exists(#completedAt) AND #createdAt >= :since";
-/// Selects the records of batches of the log.
-const OF_LOG: &str = "attribute_exists(reserved)";
+/// Selects the records of batches of the log. The account of a quota has `reserved` too.
+const OF_LOG: &str = "attribute_exists(reservedBytes)";
 /// The attributes of a record that [`read_record`] needs, without the sets of seqs.
 const ATTRIBUTES: [&str; 35] = [
     BATCH_ID,

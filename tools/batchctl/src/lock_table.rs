@@ -7,9 +7,15 @@ use protocol::batch::BatchRecord;
 use protocol::claim::{LockItem, LockState, SeatResolution, seat_resolution};
 use protocol::ids::{BatchId, EventId};
 use protocol::time::Timestamp;
+use shared::aws::BatchSummary;
 
 use crate::failure::Failure;
+use crate::filter::Filter;
+use crate::listing::list;
 use crate::service::Service;
+
+/// The most batches that are looked at to find one that is not complete.
+const BATCHES_MAX: usize = 10_000;
 
 /// A lock item whose claim has ended.
 pub struct Ended {
@@ -25,6 +31,36 @@ pub struct Memory {
     pub until: Timestamp,
     /// Whether the event was set aside or rejected: only its message is remembered, and another one may claim it.
     pub set_aside: bool,
+}
+
+/// Returns the batches that are not complete, of those that are meant.
+///
+/// # Errors
+/// [`Failure::Refused`] if a record cannot be read.
+pub async fn not_complete(
+    service: &Service,
+    is_meant: impl Fn(&BatchSummary) -> bool,
+) -> Result<BTreeSet<BatchId>, Failure> {
+    let listed = list(service, &Filter::default(), BATCHES_MAX).await?;
+    if let Some(problem) = listed.malformed.first() {
+        return Err(Failure::Refused(problem.clone()));
+    }
+    let meant = listed.batches.iter().filter(|batch| is_meant(batch));
+    Ok(meant.map(|batch| batch.batch_id).collect())
+}
+
+/// Refuses a switch while these batches are not complete.
+///
+/// # Errors
+/// [`Failure::Refused`] if there are any.
+pub fn refuse(open: &BTreeSet<BatchId>) -> Result<(), Failure> {
+    match open.first() {
+        None => Ok(()),
+        Some(oldest) => Err(Failure::Refused(format!(
+            "batches that are not complete: got {}, expected none; the oldest is `{oldest}`. Stop the event source mapping, and wait until every batch is complete",
+            open.len()
+        ))),
+    }
 }
 
 /// Reads the lock table, and the records of its claims.

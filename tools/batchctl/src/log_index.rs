@@ -156,19 +156,20 @@ pub async fn find(
     Ok(is_known.then_some(entry))
 }
 
-/// What operators had the index forget and remember.
-pub struct ByOperators {
+/// All that the index remembers.
+pub struct Contents {
     pub secret: IndexSecret,
-    pub forgotten: BTreeSet<(IdHash, BatchId, Seq)>,
-    /// Events that are still remembered.
+    /// The events that won, and were not forgotten.
+    pub winners: BTreeSet<(IdHash, BatchId, Seq)>,
+    /// The primed events that have not ended.
     pub primed: BTreeSet<IdHash>,
 }
 
-/// Returns what operators committed to the index; `None` if there is no index. Reads every run.
+/// Returns what the index remembers; `None` if there is no index. Reads every run.
 ///
 /// # Errors
 /// [`IndexError::Damaged`] if an object of the index is missing or damaged.
-pub async fn by_operators(service: &Service) -> Result<Option<ByOperators>, Failure> {
+pub async fn contents(service: &Service) -> Result<Option<Contents>, Failure> {
     let budget = service.budget();
     let index = store(service, &budget);
     let Some(open) = index.read().await? else {
@@ -176,11 +177,12 @@ pub async fn by_operators(service: &Service) -> Result<Option<ByOperators>, Fail
     };
     let now = service.now();
     let list = index.list_for(&open.manifest.value, now).await?;
-    let mut found = ByOperators {
+    let mut found = Contents {
         secret: open.secret,
-        forgotten: BTreeSet::new(),
+        winners: BTreeSet::new(),
         primed: BTreeSet::new(),
     };
+    let mut forgotten = Vec::new();
     for run in list.runs.iter().filter(|run| run.entries > 0) {
         // A run takes as long as a step may.
         let budget = service.budget();
@@ -188,15 +190,21 @@ pub async fn by_operators(service: &Service) -> Result<Option<ByOperators>, Fail
         for entry in read.entries.iter().map(protocol::log::Entry::from_bytes) {
             match read.header.owners.get(entry.owner as usize) {
                 Some(Owner::Forget { batch, .. }) => {
-                    found.forgotten.insert((entry.id, *batch, entry.seq));
+                    forgotten.push((entry.id, *batch, entry.seq));
+                }
+                Some(Owner::Batch { batch, .. }) => {
+                    found.winners.insert((entry.id, *batch, entry.seq));
                 }
                 Some(Owner::Primed { until }) if *until > now => {
                     found.primed.insert(entry.id);
                 }
-                Some(Owner::Primed { .. } | Owner::PrimedMessage { .. } | Owner::Batch { .. })
-                | None => {}
+                Some(Owner::Primed { .. } | Owner::PrimedMessage { .. }) | None => {}
             }
         }
+    }
+    // A merge takes a forgotten entry out together with what forgets it, so what is in no run is not remembered.
+    for seat in forgotten {
+        found.winners.remove(&seat);
     }
     Ok(Some(found))
 }
@@ -223,6 +231,9 @@ pub async fn commit(
         let open = index.open(bodies).await?;
         let list = index.list_for(&open.manifest.value, service.now()).await?;
         let next = change(&index, &open, &list).await?;
+        // The change may have stored many runs.
+        let budget = service.budget();
+        let index = store(service, &budget);
         if next.runs.len() > RUNS_MAX {
             return Err(Failure::Refused(format!(
                 "index: list: got {} runs, expected at most {RUNS_MAX}",

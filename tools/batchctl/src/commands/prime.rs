@@ -160,6 +160,9 @@ async fn of_file(
 /// # Errors
 /// [`Failure::Refused`] if events are not delivered yet: the index would not know them.
 async fn of_lock_table(service: &Service) -> Result<Vec<Remembered>, Failure> {
+    // A claim may still be made in a batch that is open. Batches of the log claim nothing.
+    let open = lock_table::not_complete(service, |batch| !batch.bodies.is_log()).await?;
+    lock_table::refuse(&open)?;
     let ended = lock_table::read(service).await?;
     let now = service.now();
     let mut remembered = Vec::new();

@@ -1,13 +1,16 @@
 //! `batchctl tombstones`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 
 use clap::Args;
 use futures::stream::{self, StreamExt};
 use protocol::batch::BatchRecord;
-use protocol::claim::{LockItem, LockState, SeatResolution, listed_seat_resolution};
-use protocol::ids::{BatchId, EventId, Seq};
+use protocol::claim::{
+    LockItem, LockState, PastDeliveries, SeatResolution, listed_seat_resolution,
+};
+use protocol::ids::{BatchId, EventId, Seq, SqsMessageId};
+use protocol::limits::PAST_DELIVERIES_MAX;
 use protocol::log::Owner;
 use protocol::retry::RetryPolicy;
 use protocol::seqs::SeqSet;
@@ -19,16 +22,11 @@ use shared::ports::StoredEvent;
 use crate::change::ChangeArgs;
 use crate::chunk_events::{objects, read};
 use crate::failure::{Done, Failure};
-use crate::filter::Filter;
-use crate::listing::list;
 use crate::lock_table::{self, Ended};
-use crate::log_index::{ByOperators, by_operators, no_index};
+use crate::log_index::{Contents, contents, no_index};
 use crate::outcome::Output;
 use crate::progress::Progress;
 use crate::service::{REQUESTS_MAX, Service};
-
-/// The most batches that are looked at to find one that is not complete.
-const BATCHES_MAX: usize = 10_000;
 
 #[derive(Args)]
 pub struct TombstonesArgs {
@@ -88,8 +86,10 @@ pub async fn run(
     output: Output,
 ) -> Result<Done, Failure> {
     let operator = args.change.operator()?;
-    let mut index = by_operators(service).await?.ok_or_else(no_index)?;
-    let of_log = OfLog::read(service, &index).await?;
+    // Before the index: it has all that these batches have won.
+    let batches = complete_batches(service).await?;
+    let mut index = contents(service).await?.ok_or_else(no_index)?;
+    let of_log = OfLog::read(service, &index, &batches).await?;
     let ended = lock_table::read(service).await?;
     let remembered = ended.iter().filter(|one| one.memory.is_some());
     for one in remembered {
@@ -135,8 +135,13 @@ async fn put(service: &Service, one: &Put) -> Result<(), Failure> {
         expected,
     } = one;
     let items = &service.lock_items;
-    let remember = || items.remember(id, &tombstone.item, tombstone.seat, expected.as_ref());
-    match service.budget().call(RetryPolicy::ITEMS, remember).await? {
+    let budget = service.budget();
+    let put = async |expected: Option<&LockItem>| {
+        let remember = || items.remember(id, &tombstone.item, tombstone.seat, expected);
+        budget.call(RetryPolicy::ITEMS, remember).await
+    };
+    // DynamoDB may have removed an item that had ended.
+    match put(expected.as_ref()).await? || put(None).await? {
         true => Ok(()),
         false => Err(Failure::Refused(format!(
             "event `{id}`: its lock item changed since it was read. Stop the event source mapping, and run the command again"
@@ -144,39 +149,39 @@ async fn put(service: &Service, one: &Put) -> Result<(), Failure> {
     }
 }
 
-impl OfLog {
-    /// Reads the winners of all batches that are still remembered.
-    ///
-    /// # Errors
-    /// [`Failure::Refused`] if a batch is not complete, of whatever kind.
-    async fn read(service: &Service, index: &ByOperators) -> Result<OfLog, Failure> {
-        let now = service.now();
-        let listed = list(service, &Filter::default(), BATCHES_MAX).await?;
-        if let Some(problem) = listed.malformed.first() {
-            return Err(Failure::Refused(problem.clone()));
-        }
-        let open = listed.batches.iter().map(|batch| batch.batch_id);
-        let mut open: BTreeSet<BatchId> = open.collect();
-        let mut records = Vec::new();
-        for batch in service.catalogue.of_log().await? {
-            match service.record(batch).await? {
-                // The list of those that are not complete may be a moment behind.
-                Some(record) if record.status.is_some() => {
-                    open.insert(batch);
-                }
-                Some(record) => records.extend(Remembered::of(record, now)),
-                None => {}
+/// Returns the batches of the log of which something is remembered.
+///
+/// # Errors
+/// [`Failure::Refused`] if a batch is not complete, of whatever kind.
+async fn complete_batches(service: &Service) -> Result<Vec<Remembered>, Failure> {
+    let now = service.now();
+    let mut open = lock_table::not_complete(service, |_| true).await?;
+    let mut batches = Vec::new();
+    for batch in service.catalogue.of_log().await? {
+        match service.record(batch).await? {
+            // The list of those that are not complete may be a moment behind.
+            Some(record) if record.status.is_some() => {
+                open.insert(batch);
             }
+            Some(record) => batches.extend(Remembered::of(record, now)),
+            None => {}
         }
-        if let Some(oldest) = open.first() {
-            return Err(Failure::Refused(format!(
-                "batches that are not complete: got {}, expected none; the oldest is `{oldest}`. Stop the event source mapping, and wait until every batch is complete",
-                open.len()
-            )));
-        }
+    }
+    lock_table::refuse(&open)?;
+    Ok(batches)
+}
+
+impl OfLog {
+    /// Reads the events of `batches` that the index still remembers.
+    async fn read(
+        service: &Service,
+        index: &Contents,
+        batches: &[Remembered],
+    ) -> Result<OfLog, Failure> {
+        let now = service.now();
         let mut of_log = OfLog::default();
-        for remembered in records {
-            of_log.add(service, index, &remembered, now).await?;
+        for remembered in batches {
+            of_log.add(service, index, remembered, now).await?;
         }
         Ok(of_log)
     }
@@ -184,7 +189,7 @@ impl OfLog {
     async fn add(
         &mut self,
         service: &Service,
-        index: &ByOperators,
+        index: &Contents,
         remembered: &Remembered,
         now: Timestamp,
     ) -> Result<(), Failure> {
@@ -197,7 +202,7 @@ impl OfLog {
             self.unread.extend(problem);
             for event in events {
                 let id = index.secret.id(&event.event_id);
-                if index.forgotten.contains(&(id, batch, event.seq)) {
+                if !index.winners.contains(&(id, batch, event.seq)) {
                     continue;
                 }
                 let tombstone = remembered.tombstone(&event, now);
@@ -227,7 +232,8 @@ struct Remembered {
 }
 
 impl Remembered {
-    /// Returns `None` if nothing of the batch is remembered. A batch that was not resolved has no winners.
+    /// Returns `None` if nothing of the batch is remembered. The lines of a batch that was set aside before it was decided are among the
+    /// seats, and not in the index.
     fn of(record: BatchRecord, now: Timestamp) -> Option<Remembered> {
         let remembered = record.claimed.iter();
         let remembered = remembered.filter(|seq| end_of(&record, *seq, now).is_some());
@@ -286,8 +292,19 @@ impl Tombstone {
             *end = until.max(*end);
         }
         kept.item.past.remove(&kept.item.sqs_message_id);
+        // As many as a claim may have, and one less: whoever replaces the tombstone adds its message.
+        while kept.item.past.len() >= PAST_DELIVERIES_MAX
+            && let Some(first) = first_to_end(&kept.item.past)
+        {
+            kept.item.past.remove(&first);
+        }
         kept
     }
+}
+
+fn first_to_end(past: &PastDeliveries) -> Option<SqsMessageId> {
+    let first = past.iter().min_by_key(|(_, until)| **until);
+    first.map(|(message, _)| message.clone())
 }
 
 /// Returns the tombstones that must be put, so that the lock table remembers all of `tombstones` and forgets nothing.

@@ -149,3 +149,15 @@ fn a_batch_is_remembered_by_its_seats_that_were_delivered_within_the_window_or_s
     assert_eq!(remembered.seqs, (2..5).collect());
     assert!(Remembered::of(record, owner.ends_at()).is_none());
 }
+
+#[test]
+fn a_tombstone_keeps_the_messages_that_end_last_and_has_room_for_its_own() {
+    let aside = |number: u64| Tombstone {
+        item: item(&format!("m{number}"), at(2_000 + number), true),
+        seat: None,
+    };
+    let all = (1..40).map(aside).fold(aside(0), Tombstone::with).item;
+    assert_eq!(all.expires_at(), Some(at(2_039)));
+    assert_eq!(all.past.len(), PAST_DELIVERIES_MAX - 1);
+    assert!(all.past.values().all(|until| *until >= at(2_008)));
+}
