@@ -81,6 +81,12 @@ pub fn store<'a>(service: &'a Service, budget: &'a Budget<'a>) -> IndexStore<'a>
     }
 }
 
+/// Reads a run. Each takes as long as a step may.
+async fn read_run(service: &Service, run: &RunRef) -> Result<Run, IndexError> {
+    let budget = service.budget();
+    store(service, &budget).run(run).await
+}
+
 /// Runs that were read, by name. A run never changes.
 #[derive(Default)]
 pub struct Runs {
@@ -96,9 +102,7 @@ impl Runs {
             if self.bytes + bytes > RUNS_BYTES_MAX {
                 *self = Runs::default();
             }
-            // A run takes as long as a step may.
-            let budget = service.budget();
-            let read = store(service, &budget).run(run).await?;
+            let read = read_run(service, run).await?;
             self.bytes += bytes;
             self.read.insert(run.run, read);
         }
@@ -184,9 +188,7 @@ pub async fn contents(service: &Service) -> Result<Option<Contents>, Failure> {
     };
     let mut forgotten = Vec::new();
     for run in list.runs.iter().filter(|run| run.entries > 0) {
-        // A run takes as long as a step may.
-        let budget = service.budget();
-        let read = store(service, &budget).run(run).await?;
+        let read = read_run(service, run).await?;
         for entry in read.entries.iter().map(protocol::log::Entry::from_bytes) {
             match read.header.owners.get(entry.owner as usize) {
                 Some(Owner::Forget { batch, .. }) => {
