@@ -136,7 +136,6 @@ impl<'a> ClaimAttempt<'a> {
         let Seated {
             candidate, seat, ..
         } = &self.seated;
-        let bucket = bucket.filter(|_| seat.chunk.is_none());
         let overflow = bucket.and_then(|bucket| candidate.overflow(bucket, *seat));
         self.overflow = overflow.map(Box::new);
         self

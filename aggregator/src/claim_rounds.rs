@@ -20,7 +20,6 @@ use shared::traces::names::ITEMS_COUNT;
 use shared::traces::{self, span};
 use tracing::{error, warn};
 
-use crate::chunks::Chunks;
 use crate::claim_attempt::{ClaimAttempt, ClaimResult, SeatPlace, State};
 use crate::claim_log::ClaimedTraces;
 use crate::claim_writer::ClaimWriter;
@@ -38,7 +37,6 @@ pub struct ClaimRounds {
     open_batches: Arc<OpenBatches>,
     writer: ClaimWriter,
     quotas: Quotas,
-    chunks: Chunks,
     bodies: OverflowBodies,
     drain_detector: DrainDetector,
     /// The bucket for bodies that do not fit their lock items.
@@ -70,7 +68,6 @@ impl ClaimRounds {
         open_batches: Arc<OpenBatches>,
         writer: ClaimWriter,
         quotas: Quotas,
-        chunks: Chunks,
         bodies: OverflowBodies,
         drain_detector: DrainDetector,
     ) -> ClaimRounds {
@@ -78,7 +75,6 @@ impl ClaimRounds {
             open_batches,
             writer,
             quotas,
-            chunks,
             bodies,
             drain_detector,
             overflow_bucket: config.overflow_bucket.clone(),
@@ -229,10 +225,6 @@ impl ClaimRounds {
             .chain(taking_over)
             .map(|attempt| attempt.with_overflow(bucket))
             .collect();
-        // Chunks have their events in the order of their seats.
-        attempts
-            .sort_unstable_by_key(|attempt| (attempt.seated.seat.batch, attempt.seated.seat.seq));
-        self.chunks.store(&mut attempts, &budgets.claims).await;
         self.bodies.store(&mut attempts, &budgets.claims).await;
         let unwritten = attempts
             .extract_if(.., |attempt| matches!(attempt.state, State::Unwritten))

@@ -5,12 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::allocator::BatchLimits;
-use protocol::bodies::{Bodies, ChunkSizes, NotBodies, S3Prefix};
+use protocol::bodies::{Bodies, NotBodies, ObjectSizes, S3Prefix};
 use protocol::claim::{ClaimRules, DuplicateRule};
 use protocol::ids::SourceArn;
 use protocol::limits::{
-    CHUNK_BATCH_ITEMS_MAX, CHUNK_SEATS_MAX, KNOWN_CLAIMS_MAX, PAST_DELIVERIES_MAX, SEATS_MAX,
-    SQS_DELAY_MAX,
+    KNOWN_CLAIMS_MAX, LOG_BATCH_ITEMS_MAX, PAST_DELIVERIES_MAX, SEATS_MAX, SQS_DELAY_MAX,
 };
 use shared::close_at::CloseAt;
 use shared::config::{
@@ -163,11 +162,11 @@ pub const BODIES: Variable<Text> = Variable {
     key: Some("batches.bodies"),
     value: Text {
         unset: Unset::Default("items"),
-        allowed: "`items`, `table`, `s3://BUCKET/PREFIX`, `log:table` or `log:s3://BUCKET/PREFIX`",
+        allowed: "`items`, `log:table` or `log:s3://BUCKET/PREFIX`",
     },
-    meaning: "Where the bodies of new batches go: `items` keeps each in its lock item; with `table` or a place in S3, the bodies \
-              of one invocation go into one chunk, which takes a quarter of the writes; with `log:` before the place, all \
-              environments fill the same batches, and nothing is written for an event (a preview). docs/choosing.md compares them.",
+    meaning: "Where the bodies of new batches go: `items` keeps each in its lock item; with `log:`, all environments fill the same \
+              batches, and nothing is written for an event (a preview). docs/choosing.md compares them. The former values `table` and \
+              `s3://BUCKET/PREFIX` mean `items`, with a warning.",
 };
 /// The bucket for bodies that do not fit their lock items.
 pub const OVERFLOW_BUCKET: Variable<Text> = Variable {
@@ -177,7 +176,7 @@ pub const OVERFLOW_BUCKET: Variable<Text> = Variable {
         unset: Unset::Nothing,
         allowed: BUCKET_NAME,
     },
-    meaning: "The bucket for bodies that fit no item (400 KB) even when they are compressed. Without it they go to the quarantine. Chunks need none.",
+    meaning: "The bucket for bodies that fit no item (400 KB) even when they are compressed. Without it they go to the quarantine. The log needs none.",
 };
 
 /// The text in `EVENT_ID_PREFIX` that is replaced by the source.
@@ -212,10 +211,12 @@ pub struct Config {
     pub rule: DuplicateRule,
     /// Maximum number of past deliveries in one lock item.
     pub past_deliveries_max: usize,
-    /// Where chunks go by their size. No variable changes it; the simulation does.
-    pub chunk_sizes: ChunkSizes,
+    /// Where loads go by their size. No variable changes it; the simulation does.
+    pub object_sizes: ObjectSizes,
     /// Where the bodies of new batches go.
     pub bodies: Bodies,
+    /// The value of `BODIES` if it is a former one, for which `bodies` is `items`.
+    pub former_bodies: Option<Bodies>,
     /// The queue for reports of dropped duplicates; without it there are none.
     pub duplicates_url: Option<String>,
     /// The queue for messages that cannot be processed; without it they are reported as failed.
@@ -299,19 +300,22 @@ impl Config {
         );
         let overflow_bucket = reader.text_with(&OVERFLOW_BUCKET, overflow_bucket_name);
         let bodies = reader.text_with(&BODIES, bodies_in_buckets);
-        let in_chunks = bodies.as_ref().is_some_and(Bodies::in_chunks);
+        let former_bodies = bodies.clone().filter(Bodies::in_chunks);
+        let bodies = match former_bodies {
+            Some(_) => Some(Bodies::Items),
+            None => bodies,
+        };
         let is_log = bodies.as_ref().is_some_and(Bodies::is_log);
-        let is_not_items = bodies.as_ref().is_some_and(Bodies::lists_claims);
         reader.rule(
-            "`BODIES` other than `items` needs `QUARANTINE_SQS_URL`: an unrepaired batch goes there after 10 days.",
-            (is_not_items && quarantine_url.is_none()).then(|| {
-                format!("`{QUARANTINE_SQS_URL}`: not set: expected the URL of a queue, because `{BODIES}` is not `items`")
+            "`BODIES` in the log needs `QUARANTINE_SQS_URL`: conflicts go there, and an unrepaired batch after 10 days.",
+            (is_log && quarantine_url.is_none()).then(|| {
+                format!("`{QUARANTINE_SQS_URL}`: not set: expected the URL of a queue, because `{BODIES}` is in the log")
             }),
         );
         reader.rule(
-            "`MAX_BATCH_SIZE` is at most 100,000 if `BODIES` is not `items`.",
-            (is_not_items && items_max > CHUNK_BATCH_ITEMS_MAX).then(|| {
-                format!("`MAX_BATCH_SIZE`: too large: got {items_max}, expected at most {CHUNK_BATCH_ITEMS_MAX}, because `{BODIES}` is not `items`")
+            "`MAX_BATCH_SIZE` is at most 100,000 if `BODIES` is in the log.",
+            (is_log && items_max > LOG_BATCH_ITEMS_MAX).then(|| {
+                format!("`MAX_BATCH_SIZE`: too large: got {items_max}, expected at most {LOG_BATCH_ITEMS_MAX}, because `{BODIES}` is in the log")
             }),
         );
         reader.rule(
@@ -342,15 +346,13 @@ impl Config {
                 bytes_max,
                 shards,
                 keys_max,
-                seats_max: match in_chunks {
-                    true => CHUNK_SEATS_MAX,
-                    false => SEATS_MAX,
-                },
+                seats_max: SEATS_MAX,
                 known_claims_max: KNOWN_CLAIMS_MAX,
             },
             bodies: bodies?,
+            former_bodies,
             past_deliveries_max: PAST_DELIVERIES_MAX,
-            chunk_sizes: ChunkSizes::default(),
+            object_sizes: ObjectSizes::default(),
             event_id: event_id?,
             event_id_prefix,
             batch_key,

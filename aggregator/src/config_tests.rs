@@ -22,7 +22,7 @@ fn defaults_are_those_that_are_documented() {
 }
 
 #[test]
-fn a_place_of_chunks_names_a_bucket_that_can_exist() {
+fn a_place_of_bodies_names_a_bucket_that_can_exist() {
     let problems = |bodies| {
         let quarantine = (
             "QUARANTINE_SQS_URL",
@@ -33,23 +33,30 @@ fn a_place_of_chunks_names_a_bucket_that_can_exist() {
             Err(error) => error.to_string(),
         }
     };
-    for wrong in ["s3://Bodies/chunks", "s3://b", "s3://my_bucket/chunks"] {
+    for wrong in ["log:s3://Bodies/a", "log:s3://b", "s3://my_bucket/a"] {
         let text = problems(wrong);
         let words = format!(
             "`BODIES`: wrong value: got `{wrong}`: expected, as the bucket, the name of a bucket, 3 to 63"
         );
         assert!(text.contains(&words), "{text}");
     }
-    assert!(problems("chunks").contains("got `chunks`: expected `items`, `table`,"));
-    let of_log = ["log:table", "log:s3://bodies/chunks"];
-    for right in ["s3://bodies/chunks", "s3://bodies", "table", "items"]
-        .iter()
-        .chain(&of_log)
-    {
+    assert!(problems("loads").contains("got `loads`: expected `items`, `log:table`"));
+    for right in ["items", "log:table", "log:s3://bodies", "log:s3://bodies/a"] {
         assert!(!problems(right).contains("wrong value"), "{right}");
     }
     for wrong in ["log:", "log:items", "log:s3://b"] {
         assert!(problems(wrong).contains("wrong value"), "{wrong}");
+    }
+}
+
+#[test]
+fn a_former_value_of_bodies_means_lock_items() {
+    for (value, is_former) in [("items", false), ("table", true), ("s3://bodies/a", true)] {
+        let config = read(&[("BODIES", value)]).unwrap();
+        assert_eq!(config.bodies, Bodies::Items, "{value}");
+        let former = config.former_bodies.map(|bodies| bodies.to_string());
+        let expected = is_former.then(|| Bodies::to_string(&value.parse().unwrap()));
+        assert_eq!(former, expected);
     }
 }
 

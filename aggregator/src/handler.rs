@@ -19,7 +19,6 @@ use shared::traces;
 use shared::traces::names::FAILED_COUNT;
 use tracing::{error, info};
 
-use crate::chunks::Chunks;
 use crate::claim_attempt::ClaimResult;
 use crate::claim_rounds::ClaimRounds;
 use crate::claim_writer::ClaimWriter;
@@ -116,7 +115,6 @@ impl Handler {
             open_batches.clone(),
             ClaimWriter::new(&config, &ports, open_batches.clone(), bulk),
             Quotas::new(&config, &ports),
-            Chunks::new(&config, &ports, permits.clone()),
             OverflowBodies::new(&ports, permits),
             DrainDetector::new(source_queues),
         );

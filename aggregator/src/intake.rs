@@ -15,7 +15,7 @@ use protocol::limits::LOG_RETENTION;
 use protocol::log::{CurrentBatch, Frame, Slot, object_hash};
 use protocol::time::Timestamp;
 use shared::load::encode_frame;
-use shared::ports::{BatchStore, ChunkStore, Entropy, PortError, Ports};
+use shared::ports::{BatchStore, Entropy, ObjectStore, PortError, Ports};
 use shared::retry::{
     Budget, NotStored, ObjectRules, RequestPermits, Slots, Written, bounded, store_object,
 };
@@ -33,7 +33,7 @@ use crate::scopes::Scopes;
 pub(crate) struct Intake {
     scopes: Scopes,
     batch_store: Arc<dyn BatchStore>,
-    object_store: Arc<dyn ChunkStore>,
+    object_store: Arc<dyn ObjectStore>,
     entropy: Arc<dyn Entropy>,
     permits: Arc<RequestPermits>,
     drain_detector: DrainDetector,
@@ -72,13 +72,13 @@ impl Intake {
         Intake {
             scopes: Scopes::new(config, ports),
             batch_store: ports.batch_store.clone(),
-            object_store: ports.chunk_store.clone(),
+            object_store: ports.object_store.clone(),
             entropy: ports.entropy.clone(),
             permits,
             drain_detector,
             rules: ObjectRules {
                 bodies: config.bodies.clone(),
-                sizes: config.chunk_sizes,
+                sizes: config.object_sizes,
                 retention: LOG_RETENTION,
             },
             limits: LogLimits {

@@ -25,7 +25,6 @@ pub mod quota;
 pub mod records;
 
 #[cfg(feature = "function")]
-mod chunks;
 #[cfg(feature = "function")]
 mod claim_attempt;
 #[cfg(feature = "function")]

@@ -251,9 +251,7 @@ impl OpenBatches {
             }
             // The window closed and a processor has taken the batch, but the record has these counts already.
             Ok(Written::Refused(Some(record)))
-                if record.settled == counts.settled
-                    && record.claimed == counts.claimed
-                    && record.uncertain == counts.uncertain =>
+                if record.settled == counts.settled && record.uncertain == counts.uncertain =>
             {
                 true
             }

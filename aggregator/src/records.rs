@@ -106,7 +106,7 @@ enum BadRecord {
     #[error(transparent)]
     Id(#[from] IdError),
     #[error(
-        "message: too large: got an item of {bytes} bytes, expected at most {max}; larger bodies need `OVERFLOW_BUCKET`, or chunks (`BODIES`)"
+        "message: too large: got an item of {bytes} bytes, expected at most {max}; larger bodies need `OVERFLOW_BUCKET`, or the log (`BODIES`)"
     )]
     TooLarge { bytes: usize, max: usize },
 }
@@ -303,9 +303,9 @@ fn is_urgent(bypass: &Expression, json: &Json) -> bool {
     found.is_some_and(|found| found.is_ok_and(|found| found.is_truthy()))
 }
 
-/// Checks that the body fits the lock item, unless it goes to a bucket or into a chunk, which takes a body of any size.
+/// Checks that the body fits the lock item, unless it goes to a bucket or into a load, which takes a body of any size.
 fn fits(candidate: &Candidate, config: &Config) -> Result<(), BadRecord> {
-    if config.bodies.lists_claims() {
+    if config.bodies.is_log() {
         return Ok(());
     }
     let bytes = candidate.item_bytes();

@@ -74,9 +74,9 @@ fn a_body_may_be_nested_in_127_levels_and_the_reason_of_a_deeper_one_says_so() {
 }
 
 #[test]
-fn a_chunk_takes_a_body_that_no_item_takes() {
+fn a_load_takes_a_body_that_no_item_takes() {
     let large = noise(1_000_000);
-    for (bodies, fits) in [("items", false), ("table", true)] {
+    for (bodies, fits) in [("items", false), ("log:table", true)] {
         let config = config(&[
             ("EVENT_ID", "message-id"),
             ("BODIES", bodies),

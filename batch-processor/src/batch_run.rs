@@ -187,7 +187,7 @@ impl<'a> BatchRun<'a> {
         }
     }
 
-    /// Returns the error of a batch that is older than its batch life and is not being set aside. Its claims and chunks are
+    /// Returns the error of a batch that is older than its batch life and is not being set aside. Its claims and loads are
     /// kept for a limited time, so nothing more of it may be delivered.
     fn too_old(&self) -> Option<String> {
         let record = self.batch.record();
@@ -355,7 +355,7 @@ impl<'a> BatchRun<'a> {
     ) -> Result<Vec<StoredEvent>, TicketEnd> {
         let read = self.read_with_losses(unread, limits).await;
         if let Some(lost) = read.lost.first() {
-            error!(batch_id = %self.id(), chunk = %lost.object, error = lost.problem, "chunk is lost");
+            error!(batch_id = %self.id(), object = %lost.object, error = lost.problem, "object is lost");
             return Err(self.batch.fail(lost.to_string()).await);
         }
         match read.failed {

@@ -1,4 +1,4 @@
-//! Where the events of a batch are found: by the index and the lock table, or by the batch record and its chunks.
+//! Where the events of a batch are found: by the index and the lock table, or by the batch record and its loads.
 
 use protocol::batch::BatchRecord;
 use protocol::seqs::SeqSet;
@@ -7,35 +7,35 @@ use shared::retry::Budget;
 use shared::traces::names::{BATCH_ID, ITEMS_COUNT};
 use shared::traces::{self, span};
 
-use crate::chunk_reader::{ChunkReader, UnreadChunks};
 use crate::collector::Collector;
 use crate::index_snapshot::{IndexEntries, Snapshot};
+use crate::object_reader::{ObjectReader, UnreadObjects};
 use crate::reading::{HandOverError, ReadEvents, ReadLimits};
 
 /// Finds and reads the events of batches.
 pub(crate) struct BodySource {
     pub(crate) collector: Collector,
-    pub(crate) chunk_reader: ChunkReader,
+    pub(crate) object_reader: ObjectReader,
 }
 
 /// Events that must still be read.
 pub(crate) enum Unread {
     Index(IndexEntries),
-    Chunks(UnreadChunks),
+    Objects(UnreadObjects),
 }
 
 impl Unread {
     pub(crate) fn is_empty(&self) -> bool {
         match self {
             Unread::Index(entries) => entries.is_empty(),
-            Unread::Chunks(chunks) => chunks.is_empty(),
+            Unread::Objects(objects) => objects.is_empty(),
         }
     }
 
     pub(crate) fn len(&self) -> usize {
         match self {
             Unread::Index(entries) => entries.len(),
-            Unread::Chunks(chunks) => chunks.len(),
+            Unread::Objects(objects) => objects.len(),
         }
     }
 }
@@ -53,19 +53,19 @@ impl BodySource {
     ) -> Result<Result<Snapshot<Unread>, String>, PortError> {
         if record.bodies.lists_claims() {
             let closed = match record.log {
-                Some(_) => Some(self.chunk_reader.close(record, budget).await?),
+                Some(_) => Some(self.object_reader.close(record, budget).await?),
                 None => None,
             };
             let unread = |seqs| {
-                Unread::Chunks(match &closed {
-                    Some(closed) => UnreadChunks::of_log(seqs, closed.frames.clone()),
-                    None => UnreadChunks::of(seqs),
+                Unread::Objects(match &closed {
+                    Some(closed) => UnreadObjects::of_log(seqs, closed.frames.clone()),
+                    None => UnreadObjects::of(seqs),
                 })
             };
             return Ok(Ok(Snapshot {
                 new: unread(record.undelivered()),
                 frozen: unread(record.undelivered_of_frozen_part()),
-                leftovers: Unread::Chunks(UnreadChunks::default()),
+                leftovers: Unread::Objects(UnreadObjects::default()),
             }));
         }
         let read = self.collector.read_index(record, released, budget);
@@ -116,7 +116,11 @@ impl BodySource {
                     failed,
                 }
             }
-            Unread::Chunks(chunks) => self.chunk_reader.read(record, chunks, limits, budget).await,
+            Unread::Objects(objects) => {
+                self.object_reader
+                    .read(record, objects, limits, budget)
+                    .await
+            }
         }
     }
 }

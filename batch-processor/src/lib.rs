@@ -10,7 +10,7 @@
 //! 2. `batch_run` asks the gate whether the batch may go on, before it reads any of it: pauses, hours, numbers (`sequences`) and the
 //!    `rate`. A batch that must wait is put back.
 //! 3. `body_source` finds the events: by the index and the lock table (`collector`, `index_snapshot`), or by the batch
-//!    record and its chunks (`chunk_reader`).
+//!    record and its objects (`object_reader`).
 //! 4. `batch_run` freezes them as a part, as large as `part_rules` says. `delivery` fetches the bodies that are in S3
 //!    (`overflow_bodies`) and gives the part to the sink. If the batch is set aside, `quarantine` gets the events instead of
 //!    the sink.
@@ -28,7 +28,6 @@
 
 mod batch_run;
 mod body_source;
-mod chunk_reader;
 mod collector;
 mod completion;
 mod config;
@@ -44,6 +43,7 @@ mod log_index;
 #[doc(hidden)]
 pub mod metrics;
 mod notices;
+mod object_reader;
 mod overflow_bodies;
 mod part_rules;
 mod quarantine;

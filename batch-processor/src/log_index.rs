@@ -17,7 +17,7 @@ use protocol::retry::RetryPolicy;
 use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
 use shared::index::{IndexError, IndexStore, NewRun, OpenIndex, Run, damaged};
-use shared::ports::{BatchStore, ChunkStore, NamedItems, PortError, Ports};
+use shared::ports::{BatchStore, NamedItems, ObjectStore, PortError, Ports};
 use shared::retry::{Budget, RequestPermits, bounded};
 use tracing::{info, warn};
 use uuid::Uuid;
@@ -35,7 +35,7 @@ struct Kept {
 /// Reads the index and commits to it.
 pub(crate) struct LogIndex {
     batch_store: Arc<dyn BatchStore>,
-    object_store: Arc<dyn ChunkStore>,
+    object_store: Arc<dyn ObjectStore>,
     named_items: Arc<dyn NamedItems>,
     permits: Arc<RequestPermits>,
     kept: Mutex<Kept>,
@@ -61,7 +61,7 @@ impl LogIndex {
     pub(crate) fn new(ports: &Ports, permits: Arc<RequestPermits>) -> LogIndex {
         LogIndex {
             batch_store: ports.batch_store.clone(),
-            object_store: ports.chunk_store.clone(),
+            object_store: ports.object_store.clone(),
             named_items: ports.named_items.clone(),
             permits,
             kept: Mutex::default(),

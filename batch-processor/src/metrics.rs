@@ -23,7 +23,7 @@ pub struct BatchProcessorMetrics {
     /// The time from the sending of the oldest message in a part, by SQS's clock, until the sink had the part; of several parts,
     /// the longest.
     pub send_to_deliver_time: LongestTime,
-    /// Claims that were released. None of a batch of chunks.
+    /// Claims that were released. None of a batch of the log.
     pub released: Count,
     /// Events of batches that were set aside, which the quarantine queue has acknowledged.
     pub quarantined: Count,

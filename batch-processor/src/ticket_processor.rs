@@ -14,7 +14,6 @@ use tracing::{error, info};
 
 use crate::batch_run::{BatchRun, Components, Losers};
 use crate::body_source::BodySource;
-use crate::chunk_reader::ChunkReader;
 use crate::collector::Collector;
 use crate::completion::Completion;
 use crate::config::Config;
@@ -23,6 +22,7 @@ use crate::invocation::{Budgets, Report};
 use crate::lease::{NotLeased, lease};
 use crate::log_index::LogIndex;
 use crate::notices::Notices;
+use crate::object_reader::ObjectReader;
 use crate::overflow_bodies::OverflowBodies;
 use crate::part_rules::PartRules;
 use crate::quarantine::Quarantine;
@@ -48,7 +48,7 @@ impl TicketProcessor {
             batch_store: ports.batch_store.clone(),
             components: Components {
                 body_source: BodySource {
-                    chunk_reader: ChunkReader::new(ports, permits.clone()),
+                    object_reader: ObjectReader::new(ports, permits.clone()),
                     collector: Collector::new(ports, permits.clone(), concurrency),
                 },
                 log_index: LogIndex::new(ports, permits.clone()),
@@ -120,7 +120,7 @@ impl TicketProcessor {
         let record = leased.record();
         info!(batch_id = %batch, source = %record.source, attempt = record.attempts, confirmed_count = record.confirmed, reason = ?ticket.reason, "batch leased");
         if record.bodies.lists_claims() && !quarantine.exists() {
-            error!(batch_id = %batch, "`QUARANTINE_SQS_URL` is not set: a batch with chunks that is not complete after 10 days cannot end");
+            error!(batch_id = %batch, "`QUARANTINE_SQS_URL` is not set: a batch of the log that is not complete after 10 days cannot end");
         }
         let metrics = report.metrics_of(&record.source);
         if record.sealed_at.is_none() && record.attempts == 1 {

@@ -125,7 +125,8 @@ def bounds(parameters, known):
             yield f"{pascal(name)}: wrong default: got {spec.get('Default')}, expected the code's {variable.default}"
         if name in ALWAYS_SET and set(spec.get("AllowedValues", [])) != variable.words:
             yield f"{pascal(name)}: wrong words: got {sorted(spec.get('AllowedValues', []))}, expected the code's {sorted(variable.words or [])}"
-    for word in set(parameters["Bodies"]["AllowedValues"]) - {""}:
+    # The former values mean `items`, with a warning.
+    for word in set(parameters["Bodies"]["AllowedValues"]) - {"", "table", "s3"}:
         # The template adds its bucket to a word that ends in `s3`.
         value = f"{word}://BUCKET/PREFIX" if word.endswith("s3") else word
         if f"`{value}`" not in known["BODIES"].allowed:
@@ -177,7 +178,7 @@ def self_test(text):
         "read by the other function too": ("## Aggregator", "## Both functions"),
         "with another default": (row("ON_DUPLICATE"), row("ON_DUPLICATE").replace("| `drop` |", "| `requeue` |")),
         "with another word": ("`drop` or `requeue` |", "`drop` or `wait` |"),
-        "with another word of bodies": (row("BODIES"), row("BODIES").replace("`table`", "`chunks`")),
+        "with another word of bodies": (row("BODIES"), row("BODIES").replace("`log:table`", "`log:chunks`")),
         "with another word of the log": (row("BODIES"), row("BODIES").replace("`log:s3://", "`log:s4://")),
         "for another sink": ("or of a state machine, or `log:`", "or of a topic, `ftp://x`, or `log:`"),
     }

@@ -43,7 +43,7 @@ SETTINGS = {"MAX_SECONDARY_BATCHING_WINDOW": "5", "VERIFY_DELAY": "2"}
 AGGREGATOR_TIMEOUT_SECS = 15
 # ministack passes at most 10 messages.
 BATCH_SIZE_MAX = 10
-# Bytes of a body with Bodies=s3: a chunk of 10 messages must be too large for the batch table, which has chunks of up to 8 KB
+# Bytes of a body with Bodies=log:s3: a load of 10 messages must be too large for the batch table, which has loads of up to 8 KB
 # after compression.
 LARGE_BODY_BYTES = 8_000
 LOG = "ministack.log"
@@ -123,9 +123,14 @@ def adapted(made, chosen):
     return made
 
 
-def is_chunk(item):
-    """Whether an item of the batch table is a piece of a chunk, `<batchId>/<seq>`; the others are records of batches."""
-    return "/" in item["batchId"]["S"]
+def is_record(item):
+    """Whether an item of the batch table is the record of a batch; the others are what the log keeps there."""
+    return not {"/", "#"} & set(item["batchId"]["S"])
+
+
+def is_load(item):
+    """Whether an item of the batch table has a load, or a piece of it."""
+    return item["batchId"]["S"].startswith("load/")
 
 
 class Stack:
@@ -175,24 +180,24 @@ class Stack:
 
     def batches(self):
         """Returns the number of complete batches, and of the others."""
-        done = ["completedAt" in item for item in self.batch_items() if not is_chunk(item)]
+        done = ["completedAt" in item for item in self.batch_items() if is_record(item)]
         return sum(done), len(done) - sum(done)
 
-    def chunks(self):
-        """Returns the number of items with a piece of a chunk, and of objects with a chunk, by where they are."""
-        found = {"table": sum(map(is_chunk, self.batch_items())), "s3": 0}
+    def loads(self):
+        """Returns the number of items and of objects with loads, by where they are."""
+        found = {"table": sum(map(is_load, self.batch_items())), "s3": 0}
         if "ChunkBucket" in self.physical:
-            pages = self.s3.get_paginator("list_objects_v2").paginate(Bucket=self.physical["ChunkBucket"], Prefix=PREFIX)
+            pages = self.s3.get_paginator("list_objects_v2").paginate(Bucket=self.physical["ChunkBucket"], Prefix=f"{PREFIX}load/")
             found["s3"] = sum(page["KeyCount"] for page in pages)
         return found
 
 
-def misplaced(bodies, chunks):
-    """Returns the problem if chunks are not where Bodies says, and nowhere else."""
-    wanted = {"items": [], "table": ["table"], "s3": ["s3"]}[bodies]
-    # The last chunk of a batch in S3 may be small enough for the table.
-    found = [place for place, number in chunks.items() if number and not (bodies == "s3" and place == "table")]
-    return [f"chunks with Bodies={bodies}: got {chunks}, expected some in {wanted or 'no place'}"] if found != wanted else []
+def misplaced(bodies, loads):
+    """Returns the problem if loads are not where Bodies says, and nowhere else."""
+    wanted = {"items": [], "log:table": ["table"], "log:s3": ["s3"]}[bodies]
+    # The last load of a batch in S3 may be small enough for the table.
+    found = [place for place, number in loads.items() if number and not (bodies == "log:s3" and place == "table")]
+    return [f"loads with Bodies={bodies}: got {loads}, expected some in {wanted or 'no place'}"] if found != wanted else []
 
 
 def burst(endpoint, loadgen, messages, bodies, folder):
@@ -201,7 +206,8 @@ def burst(endpoint, loadgen, messages, bodies, folder):
     sink.mkdir()
     stack = Stack(endpoint, sink, bodies)
     workload = ["--messages", messages, "--duplicates", "10"]
-    if bodies == "s3":
+    if bodies != "items":
+        # Loads of smaller ones are in slots or in the table.
         workload += ["--size", str(LARGE_BODY_BYTES)]
     waits = ["--quiet", str(QUIET_SECS), "--patience", str(PATIENCE_SECS)]
     command = [loadgen, "burst", "--stack", STACK, *workload, *waits, "--record", folder / "record.json"]
@@ -213,9 +219,9 @@ def burst(endpoint, loadgen, messages, bodies, folder):
     problems += [f"batches: got {others} incomplete ones, expected none"] if others else []
     invocations = (folder / LOG).read_text().count(" SQS messages from ")
     print(f"drained after {time.monotonic() - began:.0f} s: {invocations} invocations, {complete} batches complete")
-    chunks = stack.chunks()
-    print(f"Bodies={bodies}: {chunks['table']} items with chunks, {chunks['s3']} objects with chunks")
-    problems += misplaced(bodies, chunks)
+    loads = stack.loads()
+    print(f"Bodies={bodies}: {loads['table']} items with loads, {loads['s3']} objects with loads")
+    problems += misplaced(bodies, loads)
     return problems + [f"{queue}: got {stack.messages(queue)} messages, expected none" for queue in SET_ASIDE if stack.messages(queue)]
 
 

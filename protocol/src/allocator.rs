@@ -100,7 +100,6 @@ impl Allocator {
                     .expect("a current batch is in the table of batches");
                 let mut reason = FlushReason::Window;
                 if deadline < batch.closes_at && !batch.is_full() {
-                    batch.begin_grant();
                     let seats: Vec<Seat> = sizes
                         .iter()
                         .map_while(|bytes| batch.fits(*bytes).then(|| batch.seat(*bytes)))
@@ -166,10 +165,6 @@ impl Allocator {
                 batch.confirmed += 1;
                 batch.confirmed_bytes += bytes;
                 batch.settled.insert(seat.seq);
-                if let Some(chunk) = seat.chunk {
-                    batch.claimed.insert(seat.seq);
-                    batch.chunks.insert(chunk.first);
-                }
             }
             SeatEnd::Free => {
                 batch.settled.insert(seat.seq);

@@ -5,7 +5,6 @@ use proptest::prelude::*;
 use super::*;
 use crate::batch::BatchRecord;
 use crate::ids::{BodyHash, Seq};
-use crate::seqs::SeqSet;
 
 const LIMITS: BatchLimits = BatchLimits {
     items_max: 4,
@@ -78,8 +77,6 @@ impl ModelBatch {
             uncertain: self.count(Some(SeatEnd::Uncertain)),
             settled: settled.collect(),
             version: self.counts_version,
-            claimed: SeqSet::new(),
-            chunks: SeqSet::new(),
         }
     }
 }
@@ -134,7 +131,6 @@ impl Model {
                             batch: *id,
                             seq,
                             shards: LIMITS.shards,
-                            chunk: None,
                         });
                     }
                     if !seats.is_empty() {

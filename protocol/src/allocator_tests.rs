@@ -106,7 +106,6 @@ fn a_full_batch_holds_exactly_as_many_claims_as_it_may() {
             batch: id,
             seq: 4,
             shards: 10,
-            chunk: None,
         }],
         "the place is given out again, and the seq is not"
     );

@@ -1,4 +1,4 @@
-//! Where the bodies of a batch are (docs/protocol.md, "Bodies in chunks").
+//! Where the bodies of a batch are.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::limits::{CHUNK_ITEM_BYTES_MAX, SMALL_CHUNK_BYTES_MAX};
+use crate::limits::{OBJECT_ITEM_BYTES_MAX, SMALL_OBJECT_BYTES_MAX};
 
 /// Where the bodies of a batch are. A batch record keeps the value with which the batch was opened, and every reader
 /// follows the record.
@@ -16,35 +16,36 @@ pub enum Bodies {
     /// In the lock items.
     #[default]
     Items,
-    /// In chunks, which are items of the batch table.
+    /// In chunks, which are items of the batch table. Former versions stored them; they are only read.
     Table,
-    /// In chunks, which are objects of a bucket; small ones are items of the batch table.
+    /// In chunks, which are objects of a bucket; small ones are items of the batch table. Former versions stored them; they are only
+    /// read.
     S3(S3Prefix),
     /// In loads, which all environments bring into the same batches.
-    Log(ChunkPlace),
+    Log(ObjectPlace),
 }
 
-/// The sizes that decide where a chunk goes and into how many pieces it is cut.
+/// The sizes that decide where an object goes and into how many pieces it is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ChunkSizes {
-    /// Bytes of the largest chunk that goes into the table although there is a bucket.
+pub struct ObjectSizes {
+    /// Bytes of the largest object that goes into the table although there is a bucket.
     pub small_bytes_max: usize,
     /// Bytes of the largest piece in the table.
     pub item_bytes_max: usize,
 }
 
-impl Default for ChunkSizes {
-    fn default() -> ChunkSizes {
-        ChunkSizes {
-            small_bytes_max: SMALL_CHUNK_BYTES_MAX,
-            item_bytes_max: CHUNK_ITEM_BYTES_MAX,
+impl Default for ObjectSizes {
+    fn default() -> ObjectSizes {
+        ObjectSizes {
+            small_bytes_max: SMALL_OBJECT_BYTES_MAX,
+            item_bytes_max: OBJECT_ITEM_BYTES_MAX,
         }
     }
 }
 
-/// Where one chunk is.
+/// Where one object is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum ChunkPlace {
+pub enum ObjectPlace {
     /// In the batch table, in pieces that fit its items.
     Table,
     /// In a bucket, as one object.
@@ -61,9 +62,7 @@ pub struct S3Prefix {
 
 /// A text that is no value of `BODIES`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "expected `items`, `table`, `s3://<bucket>/<prefix>`, `log:table` or `log:s3://<bucket>/<prefix>`"
-)]
+#[error("expected `items`, `log:table` or `log:s3://<bucket>/<prefix>`")]
 pub struct NotBodies;
 
 impl Bodies {
@@ -78,8 +77,8 @@ impl Bodies {
     /// Returns the place in S3, if the bodies are there.
     pub fn s3(&self) -> Option<&S3Prefix> {
         match self {
-            Bodies::S3(place) | Bodies::Log(ChunkPlace::S3(place)) => Some(place),
-            Bodies::Items | Bodies::Table | Bodies::Log(ChunkPlace::Table) => None,
+            Bodies::S3(place) | Bodies::Log(ObjectPlace::S3(place)) => Some(place),
+            Bodies::Items | Bodies::Table | Bodies::Log(ObjectPlace::Table) => None,
         }
     }
 
@@ -93,39 +92,39 @@ impl Bodies {
         self.in_chunks() || self.is_log()
     }
 
-    /// Returns where a new chunk of `bytes` goes, compressed. A write of a few units to the table is cheaper than a
+    /// Returns where a new object of `bytes` goes, compressed. A write of a few units to the table is cheaper than a
     /// request to S3.
-    pub fn place_of_chunk(&self, bytes: usize, sizes: ChunkSizes) -> ChunkPlace {
+    pub fn place_of_object(&self, bytes: usize, sizes: ObjectSizes) -> ObjectPlace {
         match self {
-            Bodies::S3(prefix) | Bodies::Log(ChunkPlace::S3(prefix))
+            Bodies::S3(prefix) | Bodies::Log(ObjectPlace::S3(prefix))
                 if bytes > sizes.small_bytes_max =>
             {
-                ChunkPlace::S3(prefix.clone())
+                ObjectPlace::S3(prefix.clone())
             }
-            Bodies::Items | Bodies::Table | Bodies::S3(_) | Bodies::Log(_) => ChunkPlace::Table,
+            Bodies::Items | Bodies::Table | Bodies::S3(_) | Bodies::Log(_) => ObjectPlace::Table,
         }
     }
 
-    /// Returns every place where a chunk may be, in the order in which a reader looks, because its name does not say its
+    /// Returns every place where an object may be, in the order in which a reader looks, because its name does not say its
     /// size.
-    pub fn places(&self) -> Vec<ChunkPlace> {
+    pub fn places(&self) -> Vec<ObjectPlace> {
         match self {
-            Bodies::Items | Bodies::Table | Bodies::Log(ChunkPlace::Table) => {
-                vec![ChunkPlace::Table]
+            Bodies::Items | Bodies::Table | Bodies::Log(ObjectPlace::Table) => {
+                vec![ObjectPlace::Table]
             }
-            Bodies::S3(prefix) | Bodies::Log(ChunkPlace::S3(prefix)) => {
-                vec![ChunkPlace::Table, ChunkPlace::S3(prefix.clone())]
+            Bodies::S3(prefix) | Bodies::Log(ObjectPlace::S3(prefix)) => {
+                vec![ObjectPlace::Table, ObjectPlace::S3(prefix.clone())]
             }
         }
     }
 }
 
-impl ChunkPlace {
-    /// Returns the pieces of a chunk, in order.
-    pub fn pieces<'a>(&self, bytes: &'a [u8], sizes: ChunkSizes) -> Vec<&'a [u8]> {
+impl ObjectPlace {
+    /// Returns the pieces of an object, in order.
+    pub fn pieces<'a>(&self, bytes: &'a [u8], sizes: ObjectSizes) -> Vec<&'a [u8]> {
         match self {
-            ChunkPlace::Table => bytes.chunks(sizes.item_bytes_max).collect(),
-            ChunkPlace::S3(_) => vec![bytes],
+            ObjectPlace::Table => bytes.chunks(sizes.item_bytes_max).collect(),
+            ObjectPlace::S3(_) => vec![bytes],
         }
     }
 }
@@ -136,8 +135,8 @@ impl fmt::Display for Bodies {
             Bodies::Items => f.write_str("items"),
             Bodies::Table => f.write_str("table"),
             Bodies::S3(place) => place.fmt(f),
-            Bodies::Log(ChunkPlace::Table) => f.write_str("log:table"),
-            Bodies::Log(ChunkPlace::S3(place)) => write!(f, "log:{place}"),
+            Bodies::Log(ObjectPlace::Table) => f.write_str("log:table"),
+            Bodies::Log(ObjectPlace::S3(place)) => write!(f, "log:{place}"),
         }
     }
 }
@@ -192,9 +191,9 @@ impl FromStr for Bodies {
         match text {
             "items" => Ok(Bodies::Items),
             "table" => Ok(Bodies::Table),
-            "log:table" => Ok(Bodies::Log(ChunkPlace::Table)),
+            "log:table" => Ok(Bodies::Log(ObjectPlace::Table)),
             _ => match text.strip_prefix("log:") {
-                Some(place) => Ok(Bodies::Log(ChunkPlace::S3(place.parse()?))),
+                Some(place) => Ok(Bodies::Log(ObjectPlace::S3(place.parse()?))),
                 None => Ok(Bodies::S3(text.parse()?)),
             },
         }
@@ -206,29 +205,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_small_chunk_is_in_the_table_and_a_large_one_in_the_bucket() {
-        let bodies: Bodies = "s3://bucket/a".parse().unwrap();
+    fn a_small_object_is_in_the_table_and_a_large_one_in_the_bucket() {
+        let bodies: Bodies = "log:s3://bucket/a".parse().unwrap();
         let [table, bucket] = bodies.places().try_into().unwrap();
-        let sizes = ChunkSizes::default();
-        assert_eq!(bodies.place_of_chunk(SMALL_CHUNK_BYTES_MAX, sizes), table);
+        let sizes = ObjectSizes::default();
+        assert_eq!(bodies.place_of_object(SMALL_OBJECT_BYTES_MAX, sizes), table);
         assert_eq!(
-            bodies.place_of_chunk(SMALL_CHUNK_BYTES_MAX + 1, sizes),
+            bodies.place_of_object(SMALL_OBJECT_BYTES_MAX + 1, sizes),
             bucket
         );
         assert_eq!(
             Bodies::Table.places(),
-            [Bodies::Table.place_of_chunk(1 << 30, sizes)]
+            [Bodies::Table.place_of_object(1 << 30, sizes)]
         );
     }
 
     #[test]
     fn a_log_has_its_loads_where_chunks_would_be() {
-        let sizes = ChunkSizes::default();
+        let sizes = ObjectSizes::default();
         for (log, chunks) in [("log:table", "table"), ("log:s3://b/p/", "s3://b/p/")] {
             let [log, chunks]: [Bodies; 2] = [log.parse().unwrap(), chunks.parse().unwrap()];
             assert_eq!(log.places(), chunks.places());
-            for bytes in [0, SMALL_CHUNK_BYTES_MAX, SMALL_CHUNK_BYTES_MAX + 1] {
-                let places = [&log, &chunks].map(|bodies| bodies.place_of_chunk(bytes, sizes));
+            for bytes in [0, SMALL_OBJECT_BYTES_MAX, SMALL_OBJECT_BYTES_MAX + 1] {
+                let places = [&log, &chunks].map(|bodies| bodies.place_of_object(bytes, sizes));
                 assert_eq!(places[0], places[1]);
             }
             assert_eq!((log.is_log(), log.in_chunks()), (true, false));
@@ -242,14 +241,14 @@ mod tests {
     }
 
     #[test]
-    fn the_pieces_of_a_chunk_fit_their_items() {
-        let bytes = vec![0; 2 * CHUNK_ITEM_BYTES_MAX + 1];
-        let sizes: Vec<_> = ChunkPlace::Table
-            .pieces(&bytes, ChunkSizes::default())
+    fn the_pieces_of_an_object_fit_their_items() {
+        let bytes = vec![0; 2 * OBJECT_ITEM_BYTES_MAX + 1];
+        let sizes: Vec<_> = ObjectPlace::Table
+            .pieces(&bytes, ObjectSizes::default())
             .into_iter()
             .map(<[u8]>::len)
             .collect();
-        assert_eq!(sizes, [CHUNK_ITEM_BYTES_MAX, CHUNK_ITEM_BYTES_MAX, 1]);
+        assert_eq!(sizes, [OBJECT_ITEM_BYTES_MAX, OBJECT_ITEM_BYTES_MAX, 1]);
     }
 
     #[test]

@@ -181,8 +181,6 @@ pub struct Seat {
     pub seq: Seq,
     /// Number of index shards of the batch.
     pub shards: u16,
-    /// The seat's chunk, if the bodies of the batch are in chunks.
-    pub chunk: Option<ChunkSeat>,
 }
 
 impl Seat {
@@ -192,14 +190,6 @@ impl Seat {
             batch: self.batch,
             shard: (self.seq % Seq::from(self.shards.max(1))) as u16,
         }
-    }
-
-    /// Returns the chunk with the body, if the bodies of the batch are in chunks.
-    pub fn chunk_id(self) -> Option<ChunkId> {
-        self.chunk.map(|ChunkSeat { first, .. }| ChunkId {
-            batch: self.batch,
-            first,
-        })
     }
 
     /// Returns the seat as the lock table stores it.
@@ -345,15 +335,6 @@ impl fmt::Display for PieceId {
     }
 }
 
-/// What a seat has in a batch whose bodies are in chunks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ChunkSeat {
-    /// The first seq of the chunk that has the seat's body.
-    pub first: Seq,
-    /// When DynamoDB may remove the seat's claim (the TTL attribute).
-    pub claim_expires_at: Timestamp,
-}
-
 /// The body hash: the first 16 bytes of the BLAKE3 hash of a body.
 ///
 /// A faster checksum would not do: producers do not trust each other, and with two bodies made to collide, one event
@@ -412,7 +393,7 @@ mod tests {
         ) {
             let batch = BatchId::new(Uuid::from_u128(batch));
             prop_assert_eq!(batch.to_string().parse(), Ok(batch));
-            let seat = Seat { batch, seq, shards, chunk: None };
+            let seat = Seat { batch, seq, shards };
             prop_assert_eq!(seat.shard().to_string().parse(), Ok(seat.shard()));
             prop_assert!(seat.shard().shard < shards.max(1));
             let id = EventId::try_from(text.as_str()).unwrap();
@@ -446,7 +427,6 @@ mod tests {
             batch,
             seq: 27,
             shards: 10,
-            chunk: None,
         };
         assert_eq!(
             seat.shard().to_string(),

@@ -9,7 +9,7 @@ pub use check::{Broken, Check, hold};
 
 use crate::allocator::open_batch::OpenBatch;
 use crate::batch::{BatchRecord, BatchWrite, PartState, Status, lag};
-use crate::limits::{CHUNK_RECORD_BYTES_MAX, RECORD_BYTES_MAX};
+use crate::limits::{LISTING_RECORD_BYTES_MAX, RECORD_BYTES_MAX};
 use crate::seqs::SeqSet;
 use crate::time::Timestamp;
 
@@ -116,12 +116,12 @@ pub fn complete_means_no_status(record: &BatchRecord) -> Check {
     )
 }
 
-/// INV-19: a record never exceeds [`RECORD_BYTES_MAX`], or [`CHUNK_RECORD_BYTES_MAX`] if it lists its claims, so that every
+/// INV-19: a record never exceeds [`RECORD_BYTES_MAX`], or [`LISTING_RECORD_BYTES_MAX`] if it lists its claims, so that every
 /// write of it fits its item.
 pub fn a_record_fits_its_item(record: &BatchRecord) -> Check {
     let bytes = record.bytes();
     let bytes_max = match record.bodies.lists_claims() {
-        true => CHUNK_RECORD_BYTES_MAX,
+        true => LISTING_RECORD_BYTES_MAX,
         false => RECORD_BYTES_MAX,
     };
     hold("INV-19 a_record_fits_its_item", bytes <= bytes_max, || {

@@ -70,7 +70,7 @@ pub const OVERFLOW_BYTES: usize = 64;
 /// Past deliveries that one lock item remembers with `ON_DUPLICATE=requeue`; the next duplicate waits until one
 /// expires.
 pub const PAST_DELIVERIES_MAX: usize = 32;
-/// Records of complete batches that an environment remembers, of up to [`CHUNK_RECORD_BYTES_MAX`] each (or
+/// Records of complete batches that an environment remembers, of up to [`LISTING_RECORD_BYTES_MAX`] each (or
 /// [`RECORD_BYTES_MAX`], with bodies in lock items).
 pub const COMPLETE_RECORDS_MAX: usize = 32;
 /// Parts of one batch. As a batch uses up its parts, the remaining parts get larger, so that its size alone never needs
@@ -183,29 +183,22 @@ pub const PAUSE_TIME_MAX: Duration = Duration::from_secs(3 * 24 * 3_600);
 pub const PAUSES_MAX: usize = 50;
 /// Pauses that were resumed or replaced and would not have ended yet, in the item with the pauses.
 pub const FORMER_PAUSES_MAX: usize = 50;
-/// How long a claim whose body is in a chunk outlasts the dedup window, from the opening of its batch on.
-pub const CHUNK_CLAIM_RETENTION: Duration = Duration::from_secs(15 * 24 * 3_600);
 /// How long the record of a complete batch of chunks outlasts the dedup window. It classifies every claim of the batch.
 pub const CHUNK_RECORD_RETENTION: Duration = Duration::from_secs(16 * 24 * 3_600);
 /// How long the record of a complete batch of the log outlasts the dedup window. It classifies every line that is stored before the
 /// entries of the batch end, and is decided within a batch life.
 pub const LOG_RECORD_RETENTION: Duration = Duration::from_secs(22 * 24 * 3_600);
-/// How long a chunk is kept.
-pub const CHUNK_RETENTION: Duration = Duration::from_secs(30 * 24 * 3_600);
-/// Bytes of all bodies of a chunk; a single body may have more.
-pub const CHUNK_BYTES_MAX: u64 = 6 << 20;
-/// Chunks that an invocation writes or reads at once, of up to [`CHUNK_BYTES_MAX`] each.
-pub const CHUNK_CALLS_MAX: usize = 8;
-/// Bytes of a compressed chunk that goes into the table although there is a bucket. Writing it there costs at most what
+/// Loads or chunks that an invocation reads at once, of some megabytes each.
+pub const OBJECT_CALLS_MAX: usize = 8;
+/// Bytes of a compressed load that goes into the table although there is a bucket. Writing it there costs at most what
 /// a request to the bucket does.
-pub const SMALL_CHUNK_BYTES_MAX: usize = 8 << 10;
-/// Bytes of a chunk in one item of the batch table.
-pub const CHUNK_ITEM_BYTES_MAX: usize = 350 << 10;
-/// Seats of one batch whose bodies are in chunks. Every count writes, and pays for, its whole record
-/// ([`CHUNK_RECORD_BYTES_MAX`]).
-pub const CHUNK_SEATS_MAX: u32 = 131_072;
-/// Events of the largest batch that can be configured with bodies in chunks.
-pub const CHUNK_BATCH_ITEMS_MAX: u64 = 100_000;
+pub const SMALL_OBJECT_BYTES_MAX: usize = 8 << 10;
+/// Bytes of an object in one item of the batch table.
+pub const OBJECT_ITEM_BYTES_MAX: usize = 350 << 10;
+/// Seats of one batch whose record lists its claims. Every write pays for its whole record ([`LISTING_RECORD_BYTES_MAX`]).
+pub const LISTED_SEATS_MAX: u32 = 131_072;
+/// Events of the largest batch of the log that can be configured.
+pub const LOG_BATCH_ITEMS_MAX: u64 = 100_000;
 
 /// How long a scope item outlasts the window of its batch.
 pub const SCOPE_RETENTION: Duration = Duration::from_secs(40 * 24 * 3_600);
@@ -219,7 +212,7 @@ pub const HOLES_UNTIL: Duration = Duration::from_secs(20 * 24 * 3_600);
 /// How long after a line was stored it is decided, unless the batch-processor stands still. Entries that ended earlier may be left out.
 /// The longest period and window are over after two days; the rest is for a batch-processor that is repaired after a long weekend.
 pub const DECIDED_WITHIN: Duration = Duration::from_secs(5 * 24 * 3_600);
-/// How long the closer of a batch waits for writers that fill their slots.
+/// How long after the close of a batch its closer waits for writers that fill their slots.
 pub const SLOT_WAIT_MAX: Duration = Duration::from_secs(3);
 /// Slots read or put at once by an invocation.
 pub const SLOT_CALLS_MAX: usize = 32;
@@ -278,8 +271,6 @@ pub const NOTICE_TICKETS_MAX: usize = 100;
 /// Source: <https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-putevents.html> (2026-11).
 pub const NOTICE_BYTES_MAX: usize = 240_000;
 
-const _: () = assert!(CHUNK_RECORD_RETENTION.as_secs() > CHUNK_CLAIM_RETENTION.as_secs());
-const _: () = assert!(CHUNK_CLAIM_RETENTION.as_secs() > BATCH_LIFE_MAX.as_secs());
 // A line may be stored until the last entry ends, and be decided a batch life later.
 const _: () = assert!(
     LOG_RETENTION.as_secs()
@@ -292,8 +283,7 @@ const _: () =
     assert!(LOG_RECORD_RETENTION.as_secs() > ENTRY_RETENTION.as_secs() + BATCH_LIFE_MAX.as_secs());
 const _: () = assert!(HOLES_UNTIL.as_secs() * 2 <= LOG_RETENTION.as_secs());
 const _: () = assert!(PAUSE_TIME_MAX.as_secs() < BATCH_LIFE_MAX.as_secs());
-const _: () = assert!(CHUNK_RETENTION.as_secs() > BATCH_LIFE_MAX.as_secs());
-const _: () = assert!(CHUNK_BATCH_ITEMS_MAX <= CHUNK_SEATS_MAX as u64);
+const _: () = assert!(LOG_BATCH_ITEMS_MAX <= LISTED_SEATS_MAX as u64);
 
 // `quota/`, the beginning of the period in milliseconds, and a slash come before the key.
 const _: () = assert!(6 + 20 + 1 + QUOTA_KEY_BYTES_MAX <= DYNAMODB_KEY_BYTES_MAX);
@@ -305,12 +295,12 @@ pub const SEATS_BYTES_MAX: usize = (SEATS_MAX as usize).div_ceil(65_536) * (8_19
 /// of a frozen part); every part with a set and a receipt of its own; notes, a fingerprint, errors, a key, a source and
 /// an owner.
 pub const RECORD_BYTES_MAX: usize = record_bytes_max(5, SEATS_BYTES_MAX);
-/// Bytes of a set of any seqs below [`CHUNK_SEATS_MAX`], as [`SEATS_BYTES_MAX`].
-pub const CHUNK_SEATS_BYTES_MAX: usize =
-    (CHUNK_SEATS_MAX as usize).div_ceil(65_536) * (8_192 + 8) + 64;
-/// Bytes of the largest record of a batch whose bodies are in chunks, with seven sets: claimed, witnessed, the chunks of
+/// Bytes of a set of any seqs below [`LISTED_SEATS_MAX`], as [`SEATS_BYTES_MAX`].
+pub const LISTED_SEATS_BYTES_MAX: usize =
+    (LISTED_SEATS_MAX as usize).div_ceil(65_536) * (8_192 + 8) + 64;
+/// Bytes of the largest record of a batch whose record lists its claims, with seven sets: claimed, witnessed, the chunks of
 /// both, delivered, set aside, and the members of a frozen part. A record of 50,000 claims has some 10 KB.
-pub const CHUNK_RECORD_BYTES_MAX: usize = record_bytes_max(7, CHUNK_SEATS_BYTES_MAX);
+pub const LISTING_RECORD_BYTES_MAX: usize = record_bytes_max(7, LISTED_SEATS_BYTES_MAX);
 
 const fn record_bytes_max(sets: usize, set_bytes_max: usize) -> usize {
     RECORD_OVERHEAD_BYTES
@@ -326,7 +316,7 @@ const fn record_bytes_max(sets: usize, set_bytes_max: usize) -> usize {
         + 3 * 2_048
 }
 
-const _: () = assert!(CHUNK_RECORD_BYTES_MAX < 192 << 10);
+const _: () = assert!(LISTING_RECORD_BYTES_MAX < 192 << 10);
 const _: () = assert!(RECORD_BYTES_MAX < DYNAMODB_ITEM_BYTES_MAX);
 const _: () = assert!(PARTS_FOR_STRAGGLERS < PARTS_MAX);
 const _: () = assert!(OVERFLOW_DAYS_MIN as u64 * 24 * 3_600 > BATCH_RECORD_RETENTION.as_secs());

@@ -1,4 +1,4 @@
-//! The format of a chunk: one JSON object a line, each with the event of one seat, compressed by zstd.
+//! The format of a chunk, which former versions stored: one JSON object a line, each with the event of one seat, compressed by zstd.
 //!
 //! `zstd -dc <object> | jq` shows a chunk. Every line says which seat it belongs to, so that a reader notices a chunk that is
 //! not the one it asked for.
@@ -6,16 +6,15 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use protocol::claim::Candidate;
 use protocol::format_version::{self, LaterFormat, Versioned};
 use protocol::ids::{
-    BatchId, BatchShard, BodyHash, ChunkId, EventId, Seat, Seq, SourceArn, SqsMessageId,
+    BatchId, BatchShard, BodyHash, ChunkId, EventId, Seq, SourceArn, SqsMessageId,
 };
 use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
-use crate::compression::{DecompressError, compress_bytes, decompress_bytes};
+use crate::compression::{DecompressError, decompress_bytes};
 use crate::message_attributes::MessageAttributes;
 use crate::ports::StoredEvent;
 
@@ -61,7 +60,8 @@ pub enum ChunkError {
 }
 
 /// The event of one seat. The fields have the names of the lock item's attributes.
-#[derive(Serialize, Deserialize)]
+#[derive(Deserialize)]
+#[cfg_attr(any(test, feature = "test-support"), derive(serde::Serialize))]
 #[serde(rename_all = "camelCase")]
 struct Line<'a> {
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -80,22 +80,18 @@ struct Line<'a> {
     message: Cow<'a, str>,
 }
 
-/// Bytes of a typical line besides its texts of any length: names, numbers, ids and the hash.
-const LINE_OVERHEAD_BYTES: usize = 320;
-
-/// Returns a chunk with the events of these seats, which are seats of one batch in seq order.
-pub fn encode<'a>(events: impl Iterator<Item = (Seat, &'a Candidate)> + Clone) -> Vec<u8> {
-    // A buffer that grows would copy a megabyte of lines several times.
-    let contents = events
-        .clone()
-        .map(|(_, candidate)| candidate.content_bytes());
-    let bytes = contents.map(|bytes| bytes + bytes / 8 + LINE_OVERHEAD_BYTES);
-    let mut lines = Vec::with_capacity(bytes.sum());
-    for (seat, candidate) in events {
+/// Returns a chunk with the events of these seats of `batch`, as former versions stored it.
+#[cfg(any(test, feature = "test-support"))]
+pub fn encode<'a>(
+    batch: BatchId,
+    events: impl Iterator<Item = (Seq, &'a protocol::claim::Candidate)>,
+) -> Vec<u8> {
+    let mut lines = Vec::new();
+    for (seq, candidate) in events {
         let line = Line {
             format_version: None,
-            batch: seat.batch,
-            seq: seat.seq,
+            batch,
+            seq,
             message_id: candidate.event_id.clone(),
             sqs_message_id: candidate.sqs_message_id.clone(),
             body_hash: candidate.body_hash.to_string().into(),
@@ -107,7 +103,7 @@ pub fn encode<'a>(events: impl Iterator<Item = (Seat, &'a Candidate)> + Clone) -
         serde_json::to_writer(&mut lines, &line).expect("a line of texts and numbers is JSON");
         lines.push(b'\n');
     }
-    compress_bytes(&lines).expect("there is memory for a chunk")
+    crate::compression::compress_bytes(&lines).expect("there is memory for a chunk")
 }
 
 /// What could be read of a chunk.
@@ -218,9 +214,10 @@ fn event_of(
 
 #[cfg(test)]
 mod tests {
-    use protocol::ids::ChunkSeat;
+    use protocol::claim::Candidate;
 
     use super::*;
+    use crate::compression::compress_bytes;
 
     const BATCH: &str = "0190163d-8694-739b-aea5-966c26f8ad91";
 
@@ -238,20 +235,11 @@ mod tests {
         }
     }
 
-    fn seat(seq: Seq) -> Seat {
-        Seat {
-            batch: BATCH.parse().unwrap(),
-            seq,
-            shards: 1,
-            chunk: Some(ChunkSeat {
-                first: 7,
-                claim_expires_at: Timestamp::from_ms(9),
-            }),
-        }
-    }
-
     fn chunk() -> ChunkId {
-        seat(7).chunk_id().unwrap()
+        ChunkId {
+            batch: BATCH.parse().unwrap(),
+            first: 7,
+        }
     }
 
     fn stored(bodies: &[&str]) -> Vec<u8> {
@@ -259,7 +247,7 @@ mod tests {
             .zip(bodies)
             .map(|(number, body)| candidate(number, body))
             .collect();
-        encode((7..).map(seat).zip(&candidates))
+        encode(chunk().batch, (7..).zip(&candidates))
     }
 
     #[test]
@@ -281,7 +269,7 @@ mod tests {
         let mut with = candidate(7, "body");
         with.attributes = Some(r#"{"n":{"dataType":"String","stringValue":"v"}}"#.into());
         let candidates = [with.clone(), candidate(8, "body")];
-        let bytes = encode((7..).map(seat).zip(&candidates));
+        let bytes = encode(chunk().batch, (7..).zip(&candidates));
         let decoded = decode(chunk(), &bytes, &[7, 8].into_iter().collect());
         let read = decoded.events.iter().map(|event| event.attributes.as_ref());
         let texts = Vec::from_iter(read.map(|one| one.map(|one| one.as_text().clone())));

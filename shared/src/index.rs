@@ -6,7 +6,7 @@
 
 use std::fmt::Display;
 
-use protocol::bodies::{Bodies, ChunkSizes};
+use protocol::bodies::{Bodies, ObjectSizes};
 use protocol::ids::{BatchId, ObjectId};
 use protocol::limits::LOG_RETENTION;
 use protocol::log::{
@@ -18,7 +18,7 @@ use uuid::Uuid;
 
 use crate::index_run::{Entries, decode_list, decode_run, encode_list, encode_run};
 use crate::named_items::Versioned;
-use crate::ports::{ChunkStore, NamedItems, PortError, StoredEvent};
+use crate::ports::{NamedItems, ObjectStore, PortError, StoredEvent};
 use crate::retry::{Budget, NotStored, ObjectRules, RequestPermits, read_object, store_object};
 
 /// Why the index was not read or written.
@@ -56,7 +56,7 @@ pub struct NewRun<'a> {
 /// Reads and writes the index.
 #[derive(Clone, Copy)]
 pub struct IndexStore<'a> {
-    pub objects: &'a dyn ChunkStore,
+    pub objects: &'a dyn ObjectStore,
     pub named_items: &'a dyn NamedItems,
     pub permits: &'a RequestPermits,
     pub budget: &'a Budget<'a>,
@@ -304,7 +304,7 @@ impl IndexStore<'_> {
     ) -> Result<(), IndexError> {
         let rules = ObjectRules {
             bodies: bodies.clone(),
-            sizes: ChunkSizes::default(),
+            sizes: ObjectSizes::default(),
             retention: LOG_RETENTION,
         };
         let stored = store_object(

@@ -152,7 +152,7 @@ pub fn decode_frame(
 
 #[cfg(test)]
 mod tests {
-    use protocol::bodies::{Bodies, ChunkPlace};
+    use protocol::bodies::{Bodies, ObjectPlace};
 
     use super::*;
 
@@ -185,7 +185,7 @@ mod tests {
         load.extend(encode_frame(candidates.iter()));
         let frame = Frame {
             load: uuid::Uuid::from_u128(1),
-            bodies: Bodies::Log(ChunkPlace::Table),
+            bodies: Bodies::Log(ObjectPlace::Table),
             bytes: start..load.len() as u64,
             lines: 0..bodies.len() as u32,
             first_seq: 40,
@@ -228,7 +228,7 @@ mod tests {
         let load = encode_frame([with.clone(), candidate(8, "body")].iter());
         let frame = Frame {
             load: uuid::Uuid::nil(),
-            bodies: Bodies::Log(ChunkPlace::Table),
+            bodies: Bodies::Log(ObjectPlace::Table),
             bytes: 0..load.len() as u64,
             lines: 0..2,
             first_seq: 0,

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use protocol::batch::{BatchRecord, BatchWrite, Listing};
-use protocol::bodies::ChunkPlace;
+use protocol::bodies::ObjectPlace;
 use protocol::claim::{Claim, LockItem, Overflow};
 use protocol::ids::{
     BatchId, BatchShard, BodyHash, EventId, PieceId, SeatKey, Seq, SourceArn, SqsMessageId,
@@ -375,40 +375,40 @@ pub trait OverflowStore: Send + Sync {
     async fn remove(&self, object: &Overflow) -> Result<(), PortError>;
 }
 
-/// What became of a piece of a chunk that was to be stored.
+/// What became of a piece of an object that was to be stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ChunkReply {
+pub enum ObjectReply {
     Stored,
     /// A piece of this name exists. If an earlier request of the caller had no reply, it is that request's piece; otherwise
     /// it is another's.
     Exists,
 }
 
-/// A stored piece of a chunk.
+/// A stored piece of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece {
     pub bytes: Vec<u8>,
-    /// How many pieces the chunk has; only its first piece says so.
+    /// How many pieces the object has; only its first piece says so.
     pub pieces_count: u32,
 }
 
-/// The store of chunks: the bodies of several events in one piece of data, or in several pieces.
+/// The store of objects, which are stored once and never change: loads, slots, runs and lists of runs, in one piece or in several.
 ///
-/// The first piece must be stored last. Where it exists, the chunk is whole.
+/// The first piece must be stored last. Where it exists, the object is whole.
 #[async_trait]
-pub trait ChunkStore: Send + Sync {
+pub trait ObjectStore: Send + Sync {
     /// Stores a piece in `place`, if there is none of this name. DynamoDB or S3 may remove it after `expires_at`.
     async fn put(
         &self,
-        place: &ChunkPlace,
+        place: &ObjectPlace,
         id: PieceId,
         piece: &Piece,
         expires_at: Timestamp,
-    ) -> Result<ChunkReply, PortError>;
+    ) -> Result<ObjectReply, PortError>;
 
     /// Reads a piece with strong consistency; returns `None` when there is none. An error may mean that the caller has no
     /// permission: only `None` is certain.
-    async fn get(&self, place: &ChunkPlace, id: PieceId) -> Result<Option<Piece>, PortError>;
+    async fn get(&self, place: &ObjectPlace, id: PieceId) -> Result<Option<Piece>, PortError>;
 }
 
 /// The attributes of an item by name.
@@ -490,7 +490,7 @@ pub struct Ports {
     /// Absent without `COMPLETION`, and in the aggregator.
     pub notice_target: Option<Arc<dyn NoticeTarget>>,
     pub overflow_store: Arc<dyn OverflowStore>,
-    pub chunk_store: Arc<dyn ChunkStore>,
+    pub object_store: Arc<dyn ObjectStore>,
     pub named_items: Arc<dyn NamedItems>,
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,

@@ -18,7 +18,6 @@ pub(crate) fn part(number: usize, bodies: &[&str]) -> Part {
             batch: batch_id,
             seq: seq as u32,
             shards: 10,
-            chunk: None,
         }
         .shard(),
         seq: seq as u32,

@@ -12,7 +12,7 @@ const NOT_AN_ALARM: &str = "Before an incident";
 /// Headings below alarms that are no incidents: they explain something, mostly an error of a batch.
 pub const NO_INCIDENTS: [&str; 3] = [
     "A batch that is too old",
-    "A lost chunk",
+    "A lost load",
     "Commits to the index are refused",
 ];
 /// The number of incidents.

@@ -172,7 +172,6 @@ fn part() -> Part {
             batch: batch(),
             seq: index as u32,
             shards: 10,
-            chunk: None,
         };
         StoredEvent {
             event_id: candidate.event_id,

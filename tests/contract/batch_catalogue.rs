@@ -1,7 +1,7 @@
 //! What lists of batches leave out.
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use protocol::bodies::{Bodies, ChunkPlace};
+use protocol::bodies::{Bodies, ObjectPlace};
 use shared::aws::{BatchCatalogue, DynamoBatchCatalogue, DynamoBatchStore};
 use shared::ports::BatchStore;
 
@@ -18,7 +18,7 @@ async fn the_account_of_a_quota_is_no_batch_of_the_log() {
     account.send().await.expect("the table takes the item");
     let store = DynamoBatchStore::new(client.clone(), table.clone());
     store.create(&record(batch(1))).await.unwrap();
-    let bodies = Bodies::Log(ChunkPlace::Table);
+    let bodies = Bodies::Log(ObjectPlace::Table);
     let of_log = record(batch(2)).with_bodies(bodies, std::time::Duration::ZERO);
     store.create(&of_log).await.unwrap();
     let catalogue = DynamoBatchCatalogue::new(client, table);

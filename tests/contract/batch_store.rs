@@ -101,8 +101,6 @@ fn counts() -> Vec<BatchWrite> {
         uncertain: 0,
         settled: (0..1).collect(),
         version: 1,
-        claimed: SeqSet::new(),
-        chunks: SeqSet::new(),
     };
     vec![
         BatchWrite::Count(counts.clone()),
@@ -210,8 +208,6 @@ async fn seal<S: BatchStore>(store: &S) -> BatchRecord {
         uncertain: 0,
         settled: (0..4).collect(),
         version: 1,
-        claimed: SeqSet::new(),
-        chunks: SeqSet::new(),
     };
     let at = ms(5_000);
     let due_at = None;

@@ -2,7 +2,7 @@
 
 use protocol::batch::BatchRecord;
 use protocol::claim::{Candidate, Claim, LockItem, LockState, PastDeliveries};
-use protocol::ids::{BatchId, BodyHash, ChunkSeat, EventId, Seat, Seq, SourceArn};
+use protocol::ids::{BatchId, BodyHash, EventId, Seat, Seq, SourceArn};
 use protocol::quota::{Place, QuotaScope};
 use protocol::time::Timestamp;
 use shared::ports::{ClaimReply, LockStore};
@@ -83,7 +83,6 @@ pub fn claim_in(batch: BatchId, id: &str, body: &str, seq: Seq) -> Claim {
             batch,
             seq,
             shards: SHARDS,
-            chunk: None,
         },
         overflow: None,
         past: PastDeliveries::new(),
@@ -91,18 +90,19 @@ pub fn claim_in(batch: BatchId, id: &str, body: &str, seq: Seq) -> Claim {
     }
 }
 
-/// Returns a claim with seq `seq` in batch 1, with its body in a chunk that begins 3 seqs earlier or at 0.
-pub fn chunk_claim(id: &str, body: &str, seq: Seq) -> Claim {
-    chunk_claim_in(batch(1), id, body, seq)
-}
-
-pub fn chunk_claim_in(batch: BatchId, id: &str, body: &str, seq: Seq) -> Claim {
-    let mut claim = claim_in(batch, id, body, seq);
-    claim.seat.chunk = Some(ChunkSeat {
-        first: seq.saturating_sub(3),
-        claim_expires_at: CHUNK_CLAIMS_EXPIRE_AT,
-    });
-    claim
+/// Returns the lock item of a claim with seq `seq` in batch 1 as former versions wrote it, with its body in a chunk that begins at
+/// seq 1.
+pub fn chunk_claim(body: &str, seq: Seq) -> LockItem {
+    let claim = claim("e", body, seq);
+    LockItem {
+        state: LockState::InChunk {
+            batch: batch(1),
+            seq,
+            chunk: 1,
+            expires_at: CHUNK_CLAIMS_EXPIRE_AT,
+        },
+        ..item(&claim)
+    }
 }
 
 /// Returns the lock item of a claim.
@@ -112,17 +112,9 @@ pub fn item(claim: &Claim) -> LockItem {
         sqs_message_id: claim.candidate.sqs_message_id.clone(),
         body_hash: claim.candidate.body_hash,
         past: claim.past.clone(),
-        state: match seat.chunk {
-            None => LockState::Live {
-                shard: seat.shard(),
-                seq: seat.seq,
-            },
-            Some(chunk) => LockState::InChunk {
-                batch: seat.batch,
-                seq: seat.seq,
-                chunk: chunk.first,
-                expires_at: chunk.claim_expires_at,
-            },
+        state: LockState::Live {
+            shard: seat.shard(),
+            seq: seat.seq,
         },
         set_aside: false,
         place: claim.place,

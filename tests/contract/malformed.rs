@@ -12,9 +12,10 @@ use shared::aws::{DynamoBatchStore, DynamoLockStore};
 use shared::config::WriteMode;
 use shared::ports::{BatchStore, ClaimReply, LockStore, PortError};
 
+use crate::chunk_claims::put_chunk_claim;
 use crate::dynamo::{self, BATCH_INDEX};
 use crate::events::{
-    batch, chunk_claim, chunk_claim_in, claim, claim_free, claim_in, event, ms, record, tombstone,
+    batch, chunk_claim, claim, claim_free, claim_in, event, ms, record, tombstone,
 };
 use crate::lists::listed;
 
@@ -128,16 +129,15 @@ async fn an_edited_chunk_claim_is_refused_with_its_id_and_attribute() {
     let store = DynamoLockStore::new(dynamodb.clone(), &table, BATCH_INDEX, WriteMode::Put);
     for ((attribute, value), number) in edits.into_iter().zip(0..) {
         let id = format!("event-{number}");
-        let there = chunk_claim(&id, "body", 4);
-        claim_free(&store, std::slice::from_ref(&there)).await;
+        put_chunk_claim(&dynamodb, &table, &id, &chunk_claim("body", 4)).await;
         edit(&dynamodb, &table, ("messageId", &id), attribute, value).await;
         let words = [&*id, &format!("`{attribute}`"), &table];
         assert_names(&store.read(&[event(&id)]).await.unwrap_err(), &words);
         // A refused write reads the item that it meets.
-        let other = chunk_claim_in(batch(2), &id, "other", 7);
+        let other = claim_in(batch(2), &id, "other", 7);
         let refused = [
             store.claim(std::slice::from_ref(&other)).await.remove(0),
-            store.replace(&other, &tombstone(&there, ms(0))).await,
+            store.replace(&other, &tombstone(&other, ms(0))).await,
         ];
         for reply in refused {
             let ClaimReply::Error(error) = reply else {

@@ -17,7 +17,6 @@ pub(crate) fn part<B: AsRef<str>>(bodies: &[B]) -> Part {
             batch: batch_id,
             seq,
             shards: 10,
-            chunk: None,
         };
         StoredEvent {
             event_id: format!("e{seq}").parse().expect("the value is an id"),

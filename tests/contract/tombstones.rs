@@ -1,13 +1,14 @@
 //! Tombstones that an operator puts.
 
 use protocol::claim::LockItem;
-use protocol::ids::Seq;
+use shared::aws::DynamoLockStore;
 use shared::config::WriteMode;
 use shared::ports::{ClaimReply, LockItems};
 
-use crate::dynamo::lock_store;
+use crate::chunk_claims::put_chunk_claim;
+use crate::dynamo::{BATCH_INDEX, dynamodb, lock_store, lock_table};
 use crate::events::{
-    batch, chunk_claim_in, claim_free, claim_in, event, item, ms, read_one, tombstone,
+    batch, chunk_claim, claim_free, claim_in, event, item, ms, read_one, tombstone,
 };
 
 #[tokio::test]
@@ -35,19 +36,21 @@ async fn a_tombstone_is_put_if_there_is_no_item_and_again_but_not_in_the_place_o
 
 #[tokio::test]
 async fn a_tombstone_is_put_in_the_place_of_an_item_that_is_as_expected() {
-    let store = lock_store(WriteMode::Put).await;
-    let claims = [
-        claim_in(batch(1), "live", "body", 3),
-        chunk_claim_in(batch(1), "chunk", "body", 4),
+    let dynamodb = dynamodb();
+    let table = lock_table(&dynamodb).await;
+    let store = DynamoLockStore::new(dynamodb.clone(), &table, BATCH_INDEX, WriteMode::Put);
+    let claims = ["live", "chunk"].map(|id| claim_in(batch(1), id, "body", 3));
+    claim_free(&store, &claims[..1]).await;
+    put_chunk_claim(&dynamodb, &table, "chunk", &chunk_claim("body", 3)).await;
+    let there = [item(&claims[0]), chunk_claim("body", 3)];
+    let others = [
+        item(&claim_in(batch(1), "live", "body", 9)),
+        chunk_claim("body", 9),
     ];
-    claim_free(&store, &claims).await;
-    for claim in &claims {
+    for ((claim, mut present), other) in claims.iter().zip(there).zip(others) {
         let id = &claim.candidate.event_id;
-        let mut present = item(claim);
-        let mut other = claim.clone();
-        other.seat.seq = 9 as Seq;
-        let (ended, expected) = (tombstone(claim, ms(1_000)), item(&other));
-        let refused = store.remember(id, &ended, None, Some(&expected));
+        let ended = tombstone(claim, ms(1_000));
+        let refused = store.remember(id, &ended, None, Some(&other));
         assert!(!refused.await.unwrap());
         for expires_at in [ms(1_000), ms(2_000)] {
             let mut next = tombstone(claim, expires_at);

@@ -128,8 +128,8 @@ async fn attributes_of_lock_items_and_of_overflowed_bodies_are_in_the_envelope()
 }
 
 #[tokio::test]
-async fn attributes_of_chunks_are_in_the_envelope() {
-    for bodies in [BodiesKind::Table, BodiesKind::S3] {
+async fn attributes_of_loads_are_in_the_envelope() {
+    for bodies in [BodiesKind::LogTable, BodiesKind::LogS3] {
         attributes_are_delivered(Setup::new().bodies(bodies)).await;
     }
 }
@@ -230,7 +230,7 @@ async fn a_discarded_event_whose_id_is_an_attribute_is_redriven(bodies: BodiesKi
 
 #[tokio::test]
 async fn discarded_events_are_redriven_with_the_attribute_that_is_their_id() {
-    for bodies in cases(&[BodiesKind::Items, BodiesKind::Table]) {
+    for bodies in cases(&[BodiesKind::Items, BodiesKind::LogTable]) {
         a_discarded_event_whose_id_is_an_attribute_is_redriven(bodies).await;
     }
 }

@@ -31,7 +31,7 @@ async fn a_message_that_fits_an_item_once_it_is_compressed_is_delivered_whole() 
 
 #[tokio::test]
 async fn messages_larger_than_an_item_are_delivered_among_small_ones() {
-    for bodies in cases(&[BodiesKind::Items, BodiesKind::Table, BodiesKind::S3]) {
+    for bodies in cases(&[BodiesKind::Items, BodiesKind::LogTable, BodiesKind::LogS3]) {
         large_messages_are_delivered(bodies, 10, 200).await;
     }
 }

@@ -9,13 +9,12 @@ use crate::rig::{Rig, Setup, cases, workload};
 
 #[tokio::test]
 async fn a_burst_with_duplicates_is_delivered_once_each() {
-    use BodiesKind::{Items, S3, Table};
+    use BodiesKind::{Items, LogS3, LogTable};
     for (write_mode, bodies) in cases(&[
         ("put", Items),
         ("batch", Items),
-        ("batch", Table),
-        ("put", Table),
-        ("batch", S3),
+        ("batch", LogTable),
+        ("batch", LogS3),
     ]) {
         let mut setup = Setup::new().var("WRITE_MODE", write_mode).bodies(bodies);
         setup.options.batch_size = 500;

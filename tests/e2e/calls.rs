@@ -40,7 +40,6 @@ async fn the_functions_send_exactly_the_requests_that_the_templates_are_checked_
     let mut lines = BTreeSet::new();
     lines.extend(to_a_bucket("batch", "off").await);
     lines.extend(to_a_bucket("put", "on").await);
-    lines.extend(for_chunks().await);
     lines.extend(for_the_log().await);
     for kind in [SinkKind::Lambda, SinkKind::States] {
         lines.extend(to_a_called_service(kind).await);
@@ -112,25 +111,12 @@ async fn to_a_bucket(write_mode: &str, seal_when_drained: &str) -> BTreeSet<Stri
 /// Returns the requests for loads and runs that are too large for the batch table.
 async fn for_the_log() -> BTreeSet<String> {
     let rig = Setup::new().bodies(BodiesKind::LogS3).start().await;
+    rig.send(json!({ "id": "large", "noise": noise(20_000) }).to_string());
     // A run of 40 bytes an event.
     for number in 0..500 {
         rig.send(body(&format!("e{number}")));
     }
     rig.until_drained().await;
-    ended(&rig).await
-}
-
-/// Returns the requests for bodies in a chunk that is too large for the batch table, and for a duplicate, whose claim's resolution
-/// the aggregator reads in the batch's record.
-async fn for_chunks() -> BTreeSet<String> {
-    let rig = Setup::new().bodies(BodiesKind::S3).start().await;
-    let message = json!({ "id": "large", "noise": noise(20_000) }).to_string();
-    rig.send(message.clone());
-    rig.until_drained().await;
-    rig.send(message);
-    rig.until_metric("Duplicates", 1).await;
-    rig.until_drained().await;
-    assert_eq!(rig.delivered_ids(), ["large"]);
     ended(&rig).await
 }
 
@@ -244,7 +230,7 @@ fn named_by_variable(rig: &Rig, resource: &str) -> Option<String> {
         let value = value.strip_prefix("log:").unwrap_or(value);
         let value = value.strip_prefix("s3://").unwrap_or(value);
         let below = resource.strip_prefix(value).filter(|_| !value.is_empty())?;
-        // The grants for chunks are those for the objects of the log.
+        // One grant is for all objects of the log.
         let kinds = ["/load/*", "/run/*", "/runs/*"];
         let below = if kinds.contains(&below) { "/*" } else { below };
         Some(format!("{name}{below}"))

@@ -298,8 +298,8 @@ async fn a_wrong_command_line_is_refused_with_a_reason() {
         (&["--sink", "tape"], "tape"),
         (&["--bodies", "tape"], "tape"),
         (
-            &["--bodies", "items", "--env", "BODIES=table"],
-            "`--bodies`: not with `BODIES`: got `BODIES=table` too",
+            &["--bodies", "items", "--env", "BODIES=log:table"],
+            "`--bodies`: not with `BODIES`: got `BODIES=log:table` too",
         ),
         (&["--sink-error-rate", "10"], "--sink file"),
         (&["--sink", "http", "--sink-error-rate", "101"], "101"),

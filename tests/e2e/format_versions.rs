@@ -138,10 +138,11 @@ async fn a_ticket_of_a_later_version_comes_back_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_chunk_of_a_later_version_keeps_its_batch_waiting() {
-    let (rig, batch) = sealed(BodiesKind::Table).await;
-    let chunks = rig.chunks_in_table().await;
-    let key = ("batchId", &*chunks[0]);
+async fn a_slot_of_a_later_version_keeps_its_batch_waiting() {
+    let (rig, batch) = sealed(BodiesKind::LogTable).await;
+    let slots = rig.objects_in_table().await;
+    let slot = slots.iter().find(|slot| slot.starts_with(&batch));
+    let key = ("batchId", &**slot.expect("the batch has a slot"));
     rig.mark(BATCH_TABLE, key, true).await;
     rig.process(&ticket(&batch)).await;
     assert!(rig.delivered().is_empty());

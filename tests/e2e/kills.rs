@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use emulators::lambda::{Function, InvokeResponse};
+use emulators::lambda::Function;
 use loadgen::{DuplicateRule, Sizes, Workload, WorkloadConfig};
 use local::bodies::BodiesKind;
 use local::faults::KillAt;
 use local::stack::INPUT_QUEUE;
 
-use crate::events::{event, failures};
 use crate::rig::{Rig, Setup, busy_environment, cases, has_ended, workload};
 
 /// Kills the environment that runs an invocation, and waits until it is gone.
@@ -43,75 +42,6 @@ async fn an_aggregator_killed_between_two_claims_loses_and_repeats_nothing() {
     rig.end_with_set_aside(0, 1).await;
 }
 
-/// When the messages of a killed aggregator come back.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum BackWhen {
-    /// The batch that the dead claimed them for is open.
-    Open,
-    /// That batch is complete without them, because the dead counted none of its claims.
-    Complete,
-}
-
-async fn messages_of_a_killed_aggregator_come_back(bodies: BodiesKind, when: BackWhen) {
-    // With the limit, the claims would take longer than the invocation may. The window is longer than the messages take to
-    // come back, or as short as it can be.
-    let window = match when {
-        BackWhen::Open => 30,
-        BackWhen::Complete => 1,
-    };
-    let mut setup = Setup::new().bodies(bodies).window(window);
-    setup.options.faults.table_limit = Some(40);
-    let rig = setup.start().await;
-    let workload = workload(10, 500, 0.0);
-    let ids: Vec<String> = (0..workload.len()).map(|index| index.to_string()).collect();
-    let bodies_sent: Vec<String> = (0..workload.len())
-        .map(|index| workload.message(index).body)
-        .collect();
-    let messages = ids.iter().map(String::as_str);
-    let mut messages: Vec<_> = messages
-        .zip(bodies_sent.iter().map(String::as_str))
-        .collect();
-    let source = rig.stack.sqs.arn(INPUT_QUEUE);
-    let function = &rig.stack.aggregator;
-    let killed = async {
-        rig.until("the first claims", async || rig.lock_items().await >= 20)
-            .await;
-        kill(&rig, function).await;
-        rig.stack.faults.end();
-    };
-    let (invoked, ()) = tokio::join!(function.invoke(event(&source, &messages)), killed);
-    assert!(
-        !matches!(invoked, Ok(InvokeResponse::Ok(_))),
-        "the kill came too late: {invoked:?}"
-    );
-    let batch = &rig.only_batch().await;
-    if when == BackWhen::Complete {
-        rig.until_drained().await;
-        assert!(!rig.has_parts(), "the dead counted nothing");
-    }
-    while !messages.is_empty() {
-        let failed = failures(&rig, function, event(&source, &messages)).await;
-        messages.retain(|(id, _)| failed.iter().any(|one| one == id));
-    }
-    rig.until_drained().await;
-    rig.audit(&workload, DuplicateRule::Drop);
-    rig.assert_bodies_are_in(bodies).await;
-    // A claim of an open batch is recorded there as a witness, and one of a complete batch is replaced.
-    let delivered = rig.delivered_batches().contains(batch);
-    assert_eq!(delivered, when == BackWhen::Open);
-    rig.end_with_set_aside(0, 1).await;
-}
-
-#[tokio::test]
-async fn chunk_claims_of_a_killed_aggregator_are_delivered_with_their_batch_while_it_is_open() {
-    messages_of_a_killed_aggregator_come_back(BodiesKind::Table, BackWhen::Open).await;
-}
-
-#[tokio::test]
-async fn chunk_claims_of_a_killed_aggregator_are_replaced_once_their_batch_is_complete() {
-    messages_of_a_killed_aggregator_come_back(BodiesKind::S3, BackWhen::Complete).await;
-}
-
 /// The log messages of the functions for a batch, in this order.
 const LOG_POINTS: [&str; 10] = [
     "batch opened",
@@ -126,13 +56,13 @@ const LOG_POINTS: [&str; 10] = [
     "ticket done",
 ];
 
-/// Log messages that do not occur if bodies are in chunks: their claims are not released, and the batch record lists all of
-/// them, so that nothing needs a second look.
-const WITHOUT_CHUNKS: [&str; 2] = ["claims released", "verify ticket sent"];
+/// Log messages that do not occur in the log: it has no claims that are released, and the batch record lists its events, so that nothing
+/// needs a second look.
+const OF_ITEMS: [&str; 2] = ["claims released", "verify ticket sent"];
 
 fn log_points(bodies: BodiesKind) -> impl Iterator<Item = &'static str> {
     let points = LOG_POINTS.into_iter();
-    points.filter(move |point| bodies == BodiesKind::Items || !WITHOUT_CHUNKS.contains(point))
+    points.filter(move |point| bodies == BodiesKind::Items || !OF_ITEMS.contains(point))
 }
 
 /// Which of the environments that reach a log message are killed there.
@@ -199,7 +129,7 @@ async fn environments_are_killed_at_every_log_point(
         })
         .collect();
     let rig = setup.start().await;
-    // The chunk of a hundred such bodies is too large for the table if there is a bucket.
+    // The load of a hundred such bodies is too large for the table if there is a bucket.
     let config = WorkloadConfig {
         sizes: Sizes::Fixed(1_000),
         ..*workload(9, events, 0.0).config()
@@ -211,10 +141,7 @@ async fn environments_are_killed_at_every_log_point(
     assert_eq!(report.delivered, workload.unique());
     let again = attempts_with_the_same_content(&rig);
     rig.assert_bodies_are_in(bodies).await;
-    for text in WITHOUT_CHUNKS
-        .iter()
-        .filter(|_| bodies != BodiesKind::Items)
-    {
+    for text in OF_ITEMS.iter().filter(|_| bodies != BodiesKind::Items) {
         assert!(!rig.has_logged(text), "{text}");
     }
     let faults = rig.stack.faults.report().expect("faults are on");
@@ -226,7 +153,7 @@ async fn environments_are_killed_at_every_log_point(
 
 #[tokio::test]
 async fn environments_killed_at_any_log_point_lose_nothing_and_deliver_the_same_parts_again() {
-    for bodies in cases(&[BodiesKind::Items, BodiesKind::Table, BodiesKind::S3]) {
+    for bodies in cases(&[BodiesKind::Items, BodiesKind::LogTable, BodiesKind::LogS3]) {
         let killed = Killed::First(2);
         let (killed, _) = environments_are_killed_at_every_log_point(bodies, 600, 60, killed).await;
         // The number of batches that must be verified depends on the machine, and may be 0.
@@ -250,7 +177,7 @@ async fn two_hundred_killed_environments_deliver_the_same_parts_again() {
 #[tokio::test]
 #[ignore = "takes minutes: `cargo xtask test --all`"]
 async fn environments_killed_at_random_lose_and_repeat_nothing() {
-    for bodies in cases(&[BodiesKind::Items, BodiesKind::Table, BodiesKind::S3]) {
+    for bodies in cases(&[BodiesKind::Items, BodiesKind::LogTable, BodiesKind::LogS3]) {
         let mut setup = Setup::new()
             .mortal()
             .bodies(bodies)

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use loadgen::{DuplicateRule, Duplicates, Workload, WorkloadConfig};
-use local::bodies::BodiesKind;
 use local::stack::{INPUT_QUEUE, QUARANTINE_QUEUE};
 use protocol::batch::Status;
 use serde_json::Value;
@@ -12,7 +11,7 @@ use serde_json::Value;
 use crate::bad_input::attribute;
 use crate::batchctl::Batchctl;
 use crate::events::{event, failures};
-use crate::rig::{Rig, Setup, cases, workload};
+use crate::rig::{Rig, Setup, workload};
 
 const KEYS: u32 = 10;
 const QUOTA: usize = 100;
@@ -38,10 +37,10 @@ fn delivered_per_key(rig: &Rig, quota: usize) -> BTreeSet<String> {
     ids
 }
 
-async fn a_quota_is_delivered_exactly(bodies: BodiesKind) {
+#[tokio::test]
+async fn of_2_000_events_of_10_keys_with_duplicates_exactly_100_a_key_are_delivered() {
     let mut setup = Setup::new()
         .mortal()
-        .bodies(bodies)
         .var("QUOTA", "source")
         .var("QUOTA_MAX", QUOTA);
     setup.options.faults.duplicate_deliveries = "20".parse().expect("it is a percentage");
@@ -79,13 +78,6 @@ async fn a_quota_is_delivered_exactly(bodies: BodiesKind) {
 }
 
 #[tokio::test]
-async fn of_2_000_events_of_10_keys_with_duplicates_exactly_100_a_key_are_delivered() {
-    for bodies in cases(&[BodiesKind::Table, BodiesKind::Items]) {
-        a_quota_is_delivered_exactly(bodies).await;
-    }
-}
-
-#[tokio::test]
 async fn events_beyond_a_quota_are_delivered_once_it_is_larger_and_they_are_redriven() {
     let rig = Setup::new()
         .quick()
@@ -116,10 +108,10 @@ async fn claim(rig: &Rig, workload: &Workload, messages: std::ops::Range<u64>) {
     assert_eq!(failed, [""; 0]);
 }
 
-async fn discarded_events_have_places_for_their_redelivery(bodies: BodiesKind) {
+#[tokio::test]
+async fn repro_discarded_events_were_beyond_their_quota_when_they_were_redriven() {
     let rig = Setup::new()
         .quick()
-        .bodies(bodies)
         .var("QUOTA", "source")
         .var("QUOTA_MAX", 40)
         .one_aggregator_environment()
@@ -163,11 +155,4 @@ async fn discarded_events_have_places_for_their_redelivery(bodies: BodiesKind) {
         assert!(reason.starts_with("`QUOTA` exceeded"), "{reason}");
     }
     rig.stack.stop().await;
-}
-
-#[tokio::test]
-async fn repro_discarded_events_were_beyond_their_quota_when_they_were_redriven() {
-    for bodies in cases(&[BodiesKind::Table, BodiesKind::Items]) {
-        discarded_events_have_places_for_their_redelivery(bodies).await;
-    }
 }

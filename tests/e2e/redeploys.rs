@@ -65,41 +65,6 @@ async fn begin(rig: &Rig, workload: &Workload, messages: Range<u64>) {
 }
 
 #[tokio::test]
-async fn bodies_go_to_chunks_and_back_in_the_middle_of_a_burst_and_nothing_is_lost_or_repeated() {
-    let mut setup = Setup::new()
-        .var("MAX_BATCH_SIZE", 300)
-        .redeliver(INPUT_QUEUE, 1_000);
-    setup.options.batch_size = 500;
-    let rig = setup.start().await;
-    rig.stack.s3().create_bucket("chunks");
-    let workload = workload(12, 3_000, 10.0);
-    let layouts = [BodiesKind::Items, BodiesKind::S3, BodiesKind::Items];
-    let third = workload.len() / 3;
-    let mut first_sent = BTreeMap::new();
-    let mut across = 0;
-    for (at, bodies) in (0_u64..).zip(layouts) {
-        rig.redeploy_with(&[("BODIES", bodies.value())]);
-        let messages = at * third..(at + 1) * third;
-        let events = messages.clone().map(|index| workload.event_number(index));
-        across += events
-            .filter(|event| *first_sent.entry(*event).or_insert(at) != at)
-            .count();
-        begin(&rig, &workload, messages).await;
-    }
-    assert!(across > 50, "{across} duplicates across a switch");
-    rig.until_drained().await;
-    rig.audit(&workload, DuplicateRule::Drop);
-    let batches = rig.batches_by_bodies().await;
-    let of = |bodies: BodiesKind| batches.get(bodies.value()).copied().unwrap_or_default();
-    assert!(
-        of(BodiesKind::Items) >= 2 && of(BodiesKind::S3) >= 1,
-        "{batches:?}"
-    );
-    assert!(!rig.chunks_in_bucket().await.is_empty());
-    rig.end().await;
-}
-
-#[tokio::test]
 async fn a_switch_to_the_log_and_back_in_the_middle_of_a_burst_loses_and_repeats_nothing() {
     let mut setup = Setup::new()
         .var("MAX_BATCH_SIZE", 300)

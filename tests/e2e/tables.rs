@@ -65,7 +65,8 @@ impl Rig {
     pub async fn batch_ids(&self) -> Vec<String> {
         let items = self.batch_items().await;
         let ids = items.iter().map(|item| text(item, "batchId"));
-        sorted(ids.filter(|id| !id.contains('/')))
+        // Objects of the log have a `/` in their names, and scope items and the manifest a `#`.
+        sorted(ids.filter(|id| !id.contains(['/', '#'])))
     }
 
     /// Returns the id of the only batch.
@@ -92,7 +93,7 @@ impl Rig {
         items.into_iter().find(is_it).expect("there is one")
     }
 
-    /// Returns the items of the batch table: batch records, and chunks, whose ids have a `/`.
+    /// Returns the items of the batch table: batch records, and objects of the log, whose ids have a `/`.
     pub async fn batch_items(&self) -> Vec<Item> {
         let scan = self.dynamodb().scan().table_name(BATCH_TABLE);
         let items = scan.into_paginator().items().send();

@@ -14,8 +14,8 @@ use shared::traces::names::ITEMS_COUNT;
 use tracing::{error, info, warn};
 
 use super::BatchRun;
-use crate::chunk_reader::{Closed, UnreadChunks};
 use crate::log_index::Attempt;
+use crate::object_reader::{Closed, UnreadObjects};
 use crate::reading::{HandOverError, Lost, ReadEvents};
 use crate::ticket_end::TicketEnd;
 
@@ -104,7 +104,7 @@ impl BatchRun<'_> {
     }
 
     async fn close(&mut self) -> Result<Arc<Closed>, TicketEnd> {
-        let reader = &self.components.body_source.chunk_reader;
+        let reader = &self.components.body_source.object_reader;
         let closed = reader.close(self.batch.record(), &self.budgets.work);
         match closed.await {
             Ok(closed) => Ok(closed),
@@ -170,12 +170,12 @@ impl BatchRun<'_> {
         secret: IndexSecret,
         closed: &Closed,
     ) -> Result<Vec<Line>, HandOverError> {
-        let mut unread = UnreadChunks::of_log(closed.seqs(), closed.frames.clone());
+        let mut unread = UnreadObjects::of_log(closed.seqs(), closed.frames.clone());
         let mut lines = Vec::with_capacity(unread.len());
         while !unread.is_empty() {
             let read = self.read_some(&mut unread).await?;
             if let Some(lost) = read.lost.first() {
-                error!(batch_id = %self.id(), error = lost.problem, "lines are lost");
+                error!(batch_id = %self.id(), object = %lost.object, error = lost.problem, "object is lost");
                 return Err(HandOverError::Permanent(lost.to_string()));
             }
             let read = read.events.iter();
@@ -184,8 +184,8 @@ impl BatchRun<'_> {
         Ok(lines)
     }
 
-    async fn read_some(&self, unread: &mut UnreadChunks) -> Result<ReadEvents, HandOverError> {
-        let reader = &self.components.body_source.chunk_reader;
+    async fn read_some(&self, unread: &mut UnreadObjects) -> Result<ReadEvents, HandOverError> {
+        let reader = &self.components.body_source.object_reader;
         let limits = self.components.part_rules.without_part();
         let (record, work) = (self.batch.record(), &self.budgets.work);
         let mut read = reader.read(record, unread, limits, work).await;
@@ -206,7 +206,7 @@ impl BatchRun<'_> {
             seqs.extend_from(&duplicates);
         }
         let frames = self.close().await?.frames.clone();
-        let mut unread = UnreadChunks::of_log(seqs, frames);
+        let mut unread = UnreadObjects::of_log(seqs, frames);
         while !unread.is_empty() {
             let ReadEvents { events, lost, .. } = match self.read_some(&mut unread).await {
                 Ok(read) => read,

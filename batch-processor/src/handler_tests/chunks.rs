@@ -1,7 +1,7 @@
-//! Batches whose bodies are in chunks.
+//! Batches that former versions filled, with bodies in chunks.
 
 use protocol::bodies::Bodies;
-use protocol::ids::{ChunkId, ChunkSeat};
+use protocol::ids::ChunkId;
 use protocol::limits::BATCH_LIFE_MAX;
 use shared::chunk::encode;
 
@@ -22,39 +22,20 @@ fn chunk(first: u32) -> ChunkId {
 pub(super) async fn opened_in_chunks(processor: &Processor, claimed: &[u32]) {
     let at = START.saturating_sub(Duration::from_secs(60));
     let world = &processor.fakes;
-    let record = BatchRecord::open(batch(), "arn:q".parse().unwrap(), None, 3, at, START)
+    let mut record = BatchRecord::open(batch(), "arn:q".parse().unwrap(), None, 3, at, START)
         .with_bodies(Bodies::Table, Duration::from_secs(3_600));
+    let first = |seq: &u32| CHUNKS.into_iter().rfind(|first| first <= seq).unwrap();
+    record.confirmed = claimed.len() as u64;
+    record.claimed = claimed.iter().copied().collect();
+    record.chunks = claimed.iter().map(first).collect();
+    record.counts_version = 1;
     world.batch_store.create(&record).await.unwrap();
     for first in CHUNKS {
-        let events: Vec<_> = (first..first + 2)
-            .map(|seq| {
-                let mut claim = a_claim(seq);
-                claim.seat.chunk = Some(ChunkSeat {
-                    first,
-                    claim_expires_at: START,
-                });
-                (claim.seat, claim.candidate)
-            })
-            .collect();
-        let lines = events.iter().map(|(seat, candidate)| (*seat, candidate));
-        let bytes = encode(lines);
-        world.chunk_store.insert(chunk(first), &bytes);
+        let events = [first, first + 1].map(|seq| (seq, a_claim(seq).candidate));
+        let events = events.iter().map(|(seq, candidate)| (*seq, candidate));
+        let bytes = encode(batch(), events);
+        world.object_store.insert(chunk(first), &bytes);
     }
-    count(processor, claimed, 1).await;
-}
-
-/// Counts the seats `claimed`, in place of those that were counted before.
-async fn count(processor: &Processor, claimed: &[u32], version: u64) {
-    let first = |seq: &u32| CHUNKS.into_iter().rfind(|first| first <= seq).unwrap();
-    let counts = BatchCounts {
-        confirmed: claimed.len() as u64,
-        uncertain: 0,
-        settled: SeqSet::new(),
-        version,
-        claimed: claimed.iter().copied().collect(),
-        chunks: claimed.iter().map(first).collect(),
-    };
-    write(processor, BatchWrite::Count(counts)).await;
 }
 
 #[tokio::test]
@@ -89,12 +70,17 @@ async fn counted_and_witnessed_seats_are_delivered_and_others_are_not() {
 }
 
 #[tokio::test]
-async fn seats_that_are_counted_after_a_part_was_frozen_go_into_another_part() {
+async fn seats_that_are_witnessed_after_a_part_was_frozen_go_into_another_part() {
     let processor = a_processor();
     opened_in_chunks(&processor, &[0, 3]).await;
     processor.sink.fail(100);
     assert!(ticket(&processor).await, "the sink is down");
-    count(&processor, &[0, 1, 3], 2).await;
+    let witness = BatchWrite::Witness {
+        witnessed: [1].into_iter().collect(),
+        chunks: [0].into_iter().collect(),
+        witnesses: 0,
+    };
+    write(&processor, witness).await;
     delivered(&processor);
     processor.sink.fail(0);
     assert!(!ticket(&processor).await);
@@ -111,7 +97,7 @@ async fn a_missing_or_damaged_chunk_puts_the_batch_in_error_with_its_name_and_se
     for damaged in [false, true] {
         let processor = a_processor();
         opened_in_chunks(&processor, &[0, 2, 3]).await;
-        let chunks = &processor.fakes.chunk_store;
+        let chunks = &processor.fakes.object_store;
         chunks.remove(chunk(2));
         if damaged {
             chunks.insert(chunk(2), b"no zstd");
@@ -140,7 +126,7 @@ async fn a_missing_or_damaged_chunk_puts_the_batch_in_error_with_its_name_and_se
 async fn a_batch_with_a_lost_chunk_is_set_aside_with_what_can_be_read_and_a_notice() {
     let processor = a_processor();
     opened_in_chunks(&processor, &[0, 1, 2, 3]).await;
-    processor.fakes.chunk_store.remove(chunk(0));
+    processor.fakes.object_store.remove(chunk(0));
     assert!(!ticket(&processor).await);
     assert!(!given_back(&processor, &quarantine()).await);
     let sent = processor.fakes.quarantine_queue.take();
@@ -174,7 +160,7 @@ async fn a_chunk_that_may_not_be_read_keeps_no_other_event_out_of_the_quarantine
     for is_frozen in [false, true] {
         let processor = a_processor();
         opened_in_chunks(&processor, &[0, 1, 2, 3]).await;
-        let chunks = &processor.fakes.chunk_store;
+        let chunks = &processor.fakes.object_store;
         if is_frozen {
             refused(&processor).await;
         }

@@ -1,12 +1,12 @@
 //! Batches of the log.
 
 use protocol::batch::{LogLimits, Reservation};
-use protocol::bodies::ChunkPlace;
+use protocol::bodies::ObjectPlace;
 use protocol::ids::{ObjectId, PieceId, SlotId};
-use protocol::limits::HOLES_UNTIL;
+use protocol::limits::{HOLES_UNTIL, SLOT_WAIT_MAX};
 use protocol::log::{Frame, IndexEpoch, Manifest, Slot, object_hash};
 use shared::load::encode_frame;
-use shared::ports::{ChunkStore, NamedItems, Piece};
+use shared::ports::{NamedItems, ObjectStore, Piece};
 
 use super::*;
 
@@ -24,9 +24,9 @@ async fn put(processor: &Processor, object: ObjectId, bytes: Vec<u8>) {
         pieces_count: 1,
     };
     let id = PieceId { object, index: 0 };
-    let store = &processor.fakes.chunk_store;
+    let store = &processor.fakes.object_store;
     store
-        .put(&ChunkPlace::Table, id, &piece, START)
+        .put(&ObjectPlace::Table, id, &piece, START)
         .await
         .unwrap();
 }
@@ -165,9 +165,20 @@ async fn an_empty_slot_gets_a_hole_and_the_batch_goes_on() {
         batch: batch_of(0),
         number: 0,
     };
-    let store = &processor.fakes.chunk_store;
+    let store = &processor.fakes.object_store;
     let bytes = store.bytes(&record(&processor).bodies, slot).unwrap();
     assert_eq!(serde_json::from_slice::<Slot>(&bytes).unwrap(), Slot::Hole);
+}
+
+#[tokio::test]
+async fn repro_each_attempt_waited_for_an_empty_slot_and_one_with_little_time_put_no_hole() {
+    let processor = a_processor();
+    brought(&processor, 0, &[&[], &[("m2", "b", "1")]]).await;
+    processor.fakes.clock.advance(SLOT_WAIT_MAX);
+    let before = processor.fakes.clock.now();
+    assert!(!ticket_of(&processor, 0).await);
+    assert_eq!(given(&processor), ["b"]);
+    assert_eq!(processor.fakes.clock.now(), before, "it waited again");
 }
 
 #[tokio::test]
@@ -199,7 +210,7 @@ async fn a_batch_whose_index_is_lost_is_in_error_and_can_be_set_aside() {
     let epoch = items.get::<IndexEpoch>(&()).await.unwrap().value.epoch;
     let manifest = items.get::<Manifest>(&epoch).await.unwrap().value;
     let list = ObjectId::RunList(manifest.list.unwrap());
-    processor.fakes.chunk_store.remove(list);
+    processor.fakes.object_store.remove(list);
     brought(&processor, 1, &[&[("m2", "b", "1"), ("m3", "c", "1")]]).await;
     assert!(!ticket_of(&processor, 1).await);
     let record = || processor.fakes.batch_store.get(batch_of(1)).unwrap();

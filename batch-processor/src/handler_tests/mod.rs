@@ -166,8 +166,6 @@ async fn opened(processor: &Processor, seqs: &[u32], confirmed: u64) {
             uncertain: 0,
             settled,
             version: 1,
-            claimed: SeqSet::new(),
-            chunks: SeqSet::new(),
         }),
     )
     .await;
@@ -199,7 +197,6 @@ fn a_claim(seq: u32) -> Claim {
             batch: batch(),
             seq,
             shards: 3,
-            chunk: None,
         },
         overflow: None,
         past: PastDeliveries::new(),
@@ -226,8 +223,6 @@ async fn seal(processor: &Processor, seqs: u32) {
         uncertain: 0,
         settled: (0..seqs).collect(),
         version: 2,
-        claimed: SeqSet::new(),
-        chunks: SeqSet::new(),
     };
     let seal = BatchWrite::Seal {
         counts,

@@ -157,7 +157,6 @@ async fn leftovers_of_a_release_are_released_and_never_delivered_again() {
         batch: batch(),
         seq: 0,
         shards: 3,
-        chunk: None,
     }
     .key();
     processor

@@ -70,8 +70,6 @@ async fn seal_counted(processor: &Processor, seqs: u32) {
         uncertain: 0,
         settled: (0..seqs).collect(),
         version: 2,
-        claimed: SeqSet::new(),
-        chunks: SeqSet::new(),
     };
     write(processor, BatchWrite::Count(counts)).await;
 }

@@ -77,12 +77,21 @@ async fn a_rejected_event_in_a_chunk_is_classified_by_its_seat_also_before_its_b
     let processor = that_rejects(&[1]);
     opened_in_chunks(&processor, &[0, 1, 2]).await;
     for seq in 0..3 {
-        let mut claim = a_claim(seq);
-        claim.seat.chunk = Some(protocol::ids::ChunkSeat {
-            first: seq / 2 * 2,
-            claim_expires_at: START + Duration::from_secs(100_000),
-        });
-        processor.fakes.lock_store.claim(&[claim]).await;
+        let candidate = a_claim(seq).candidate;
+        let claim = LockItem {
+            sqs_message_id: candidate.sqs_message_id,
+            body_hash: candidate.body_hash,
+            past: PastDeliveries::new(),
+            state: LockState::InChunk {
+                batch: batch(),
+                seq,
+                chunk: seq / 2 * 2,
+                expires_at: START + Duration::from_secs(100_000),
+            },
+            set_aside: false,
+            place: None,
+        };
+        processor.fakes.lock_store.insert(candidate.event_id, claim);
     }
     processor.sink.fail(1);
     assert!(!ticket(&processor).await);

@@ -27,7 +27,7 @@ const RETENTION = Duration.days(7);
 const INPUT_WINDOW_SECS = 1;
 const BATCH_INDEX = 'batchId-index';
 const STATUS_INDEX = 'status-index';
-/** What the names of chunks in the service's bucket begin with. */
+/** What the names in the service's bucket begin with, also those of chunks of former versions. */
 const CHUNKS = 'chunks';
 /** The read units that a new table takes from the start. */
 const NEW_TABLE_READS = 12_000;
@@ -74,7 +74,7 @@ export interface UniqueEventBatchAggregatorProps {
   readonly completion?: Completion;
   /** The AWS Parameters and Secrets Lambda Extension. By default, the one that the CDK knows, if the sink has a secret. */
   readonly secretsLayer?: lambda.ILayerVersion;
-  /** The key of queues, tables and the bucket of chunks. By default, the services use their own keys. */
+  /** The key of queues, tables and the bucket of the log. By default, the services use their own keys. */
   readonly encryptionKey?: kms.IKey;
   /** The topic that alarms are sent to. By default, none. */
   readonly alarmTopic?: sns.ITopic;
@@ -126,9 +126,9 @@ export class UniqueEventBatchAggregator extends Construct {
   public readonly sweepDeadLetterQueue: sqs.Queue;
   /** The table of claims and of recently delivered event ids. */
   public readonly lockTable: dynamodb.Table;
-  /** The table of batches. It keeps complete ones for 14 days; batches of chunks for 16 days and `DEDUP_WINDOW`. */
+  /** The table of batches. It keeps complete ones for 14 days; those of the log for 22 days and `DEDUP_WINDOW`. */
   public readonly batchTable: dynamodb.Table;
-  /** The bucket of chunks, which keeps each for 40 days. */
+  /** The bucket of the log, which keeps each object for 40 days. */
   public readonly chunkBucket: s3.Bucket;
   /** The function that claims events. */
   public readonly aggregator: lambda.Function;
@@ -297,13 +297,13 @@ export class UniqueEventBatchAggregator extends Construct {
   }
 
   /**
-   * The bucket for chunks. It has a generated name, as the tables have, and no versions: a chunk is written once, and its former version
-   * would only keep the bodies for longer.
+   * The bucket of the log. It has a generated name, as the tables have, and no versions: an object is written once, and its former
+   * version would only keep the bodies for longer.
    */
   private bucket(): s3.Bucket {
     const key = this.props.encryptionKey;
     return new s3.Bucket(this, 'ChunkBucket', {
-      // With a bucket key, S3 calls KMS once in a while, and not for every chunk.
+      // With a bucket key, S3 calls KMS once in a while, and not for every object.
       ...(key
         ? { encryption: s3.BucketEncryption.KMS, encryptionKey: key, bucketKeyEnabled: true }
         : { encryption: s3.BucketEncryption.S3_MANAGED }),
@@ -493,8 +493,8 @@ export class UniqueEventBatchAggregator extends Construct {
       // In each write mode some of these.
       grant('Claim', ['dynamodb:BatchGetItem', 'dynamodb:PutItem', 'dynamodb:PartiQLInsert'], this.lockTable.tableArn),
       grant('KeepBatches', ['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:UpdateItem'], this.batchTable.tableArn),
-      // The wildcard stands for the chunk, <batchId>/<seq>, or for the load of the log.
-      grant('StoreChunks', ['s3:PutObject'], this.chunkBucket.arnForObjects(`${CHUNKS}/*`)),
+      // The wildcard stands for the name of a load.
+      grant('StoreLoads', ['s3:PutObject'], this.chunkBucket.arnForObjects(`${CHUNKS}/*`)),
       ...this.grantsOfBoth(logGroup),
       ...(bodies?._grantsOfAggregator() ?? []),
       ...(duplicatesQueue ? grantsToSend('ReportDuplicates', duplicatesQueue) : []),
@@ -522,9 +522,10 @@ export class UniqueEventBatchAggregator extends Construct {
       // PutItem is for slots of the log, and for small runs.
       grant('KeepBatches', ['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:UpdateItem'], this.batchTable.tableArn),
       grant('FindOverdueBatches', ['dynamodb:Query'], `${this.batchTable.tableArn}/index/${STATUS_INDEX}`),
-      // The wildcard is as in StoreChunks. A chunk that is missing is lost, one that may not be read is not.
-      grant('ReadChunks', ['s3:GetObject'], this.chunkBucket.arnForObjects(`${CHUNKS}/*`)),
-      grant('MissChunks', ['s3:ListBucket'], this.chunkBucket.bucketArn, { StringLike: { 's3:prefix': `${CHUNKS}/*` } }),
+      // The wildcard stands for a load, a run or a list of runs, or for a chunk of a former version. A load that is missing is lost, one that
+      // may not be read is not.
+      grant('ReadLoads', ['s3:GetObject'], this.chunkBucket.arnForObjects(`${CHUNKS}/*`)),
+      grant('MissLoads', ['s3:ListBucket'], this.chunkBucket.bucketArn, { StringLike: { 's3:prefix': `${CHUNKS}/*` } }),
       // Runs of the log, and lists of runs. The wildcard stands for their names.
       grant('StoreRuns', ['s3:PutObject'], this.chunkBucket.arnForObjects(`${CHUNKS}/*`)),
       ...this.grantsOfBoth(logGroup),

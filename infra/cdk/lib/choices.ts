@@ -21,17 +21,26 @@ export class Bodies {
     return new Bodies('items');
   }
 
-  /** In chunks in the batch table. */
+  /**
+   * As `items`: no chunks are written any more.
+   * @deprecated Use `items` or `logTable`.
+   */
   public static table(): Bodies {
     return new Bodies('table');
   }
 
-  /** In chunks in the bucket of the service. */
+  /**
+   * As `items`: no chunks are written any more.
+   * @deprecated Use `items` or `logS3`.
+   */
   public static s3(): Bodies {
     return new Bodies('s3');
   }
 
-  /** In chunks in another bucket, whose lifecycle must keep them for 30 days. */
+  /**
+   * As `items`: no chunks are written any more. Those in the bucket are read for 30 days.
+   * @deprecated Use `items` or `logBucket`.
+   */
   public static bucket(bucket: s3.IBucket, options: S3SinkOptions = {}): Bodies {
     return new Bodies('s3', { bucket, prefix: options.prefix });
   }
@@ -72,7 +81,7 @@ export class Bodies {
    * @internal
    */
   public _grantsOfAggregator(): iam.PolicyStatement[] {
-    return this.place ? grantsOfPlace('StoreChunksInPlace', 'MissChunksInPlace', ['s3:PutObject'], this.place) : [];
+    return this.place ? grantsOfPlace('StoreLoadsInPlace', 'MissLoadsInPlace', ['s3:PutObject'], this.place) : [];
   }
 
   /**
@@ -82,7 +91,7 @@ export class Bodies {
   public _grantsOfBatchProcessor(): iam.PolicyStatement[] {
     if (!this.place) return [];
     return [
-      ...grantsOfPlace('ReadChunksInPlace', 'MissChunksInPlace', ['s3:GetObject'], this.place),
+      ...grantsOfPlace('ReadLoadsInPlace', 'MissLoadsInPlace', ['s3:GetObject'], this.place),
       ...(this.kind === 'log:s3' ? grantsOfPlace('StoreRunsInPlace', 'MissRunsInPlace', ['s3:PutObject'], this.place) : []),
     ];
   }

@@ -184,10 +184,10 @@ describe('resources of the same app', () => {
     expect(processor.KeepRejectsInS3!.Resource).toEqual({ 'Fn::Join': ['', [{ 'Fn::GetAtt': ['Bucket83908E77', 'Arn'] }, '/rejects/*']] });
     expect(processor.MissPayloadsInS3).not.toHaveProperty('Condition');
     expect(processor.KeepRejectsInS3Key).toMatchObject({ Action: ['kms:Decrypt', 'kms:GenerateDataKey'] });
-    expect(processor.ReadChunksInPlace!.Action).toEqual('s3:GetObject');
+    expect(processor.ReadLoadsInPlace!.Action).toEqual('s3:GetObject');
     expect(processor).not.toHaveProperty('StoreRunsInPlace');
-    expect(grants(made, 'aggregator').StoreChunksInPlace!.Action).toEqual('s3:PutObject');
-    expect(grants(made, 'aggregator').StoreChunksInPlaceKey!.Action).toEqual('kms:GenerateDataKey');
+    expect(grants(made, 'aggregator').StoreLoadsInPlace!.Action).toEqual('s3:PutObject');
+    expect(grants(made, 'aggregator').StoreLoadsInPlaceKey!.Action).toEqual('kms:GenerateDataKey');
     const queue = template((stack) => ({ completion: Completion.queue(new sqs.Queue(stack, 'Queue')) }));
     expect(grants(queue, 'batch-processor').SendNotices).toMatchObject({ Action: 'sqs:SendMessage', Resource: { 'Fn::GetAtt': ['Queue4A7E3555', 'Arn'] } });
   });
@@ -198,9 +198,9 @@ describe('resources of the same app', () => {
     }));
     expect(variables(made, 'Aggregator').BODIES).toEqual({ 'Fn::Join': ['', ['log:s3://', { Ref: 'Bucket83908E77' }, '/log']] });
     const below = { 'Fn::Join': ['', [{ 'Fn::GetAtt': ['Bucket83908E77', 'Arn'] }, '/log/*']] };
-    expect(grants(made, 'aggregator').StoreChunksInPlace).toMatchObject({ Action: 's3:PutObject', Resource: below });
+    expect(grants(made, 'aggregator').StoreLoadsInPlace).toMatchObject({ Action: 's3:PutObject', Resource: below });
     const processor = grants(made, 'batch-processor');
-    expect(processor.ReadChunksInPlace).toMatchObject({ Action: 's3:GetObject', Resource: below });
+    expect(processor.ReadLoadsInPlace).toMatchObject({ Action: 's3:GetObject', Resource: below });
     expect(processor.StoreRunsInPlace).toMatchObject({ Action: 's3:PutObject', Resource: below });
     expect(processor.StoreRunsInPlaceKey!.Action).toEqual('kms:GenerateDataKey');
   });

@@ -1,4 +1,4 @@
-"""The bucket of chunks: whether it exists, and that it is private, encrypted, kept and forgets in time."""
+"""The bucket of the log: whether it exists, and that it is private, encrypted, kept and forgets in time."""
 
 import math
 import re
@@ -6,20 +6,20 @@ import re
 from rules import rule
 from world import SOURCE
 
-# What the names of chunks in the stack's bucket begin with; drift.py compares it with BODIES.
+# What the names in the stack's bucket begin with; drift.py compares it with BODIES.
 PREFIX = "chunks/"
 
 
 def retention_days():
-    """Returns for how many days the code relies on an object of the bucket: a chunk, or what the log has there, whichever is longer."""
-    texts = re.findall(r"const (?:CHUNK|LOG)_RETENTION: Duration = Duration::from_secs\(([\d_ *]+)\);", SOURCE.read("protocol/src/limits.rs"))
-    assert len(texts) == 2, f"limits.rs: retentions of chunks and of the log: got {texts}, expected one each"
-    return max(math.prod(int(factor) for factor in text.split("*")) for text in texts) // 86_400
+    """Returns for how many days the code relies on an object of the bucket."""
+    texts = re.findall(r"const LOG_RETENTION: Duration = Duration::from_secs\(([\d_ *]+)\);", SOURCE.read("protocol/src/limits.rs"))
+    assert len(texts) == 1, f"limits.rs: retention of the log: got {texts}, expected one"
+    return math.prod(int(factor) for factor in texts[0].split("*")) // 86_400
 
 
 @rule
-def bucket_for_chunks(world):
-    """There is always a bucket for chunks, which costs nothing while it is empty, and no other bucket."""
+def bucket_of_the_log(world):
+    """There is always a bucket for the log, which costs nothing while it is empty, and no other bucket."""
     if (found := sorted(world.kind("AWS::S3::Bucket"))) != ["ChunkBucket"]:
         yield f"buckets: got {found}, expected ['ChunkBucket']"
 
@@ -46,20 +46,20 @@ def buckets_are_private_and_encrypted(world):
 
 
 @rule
-def chunks_last_long_enough(world):
-    """A lifecycle removes chunks, and none before the code can do without them. Nothing moves them or keeps former versions."""
+def objects_last_long_enough(world):
+    """A lifecycle removes objects, and none before the code can do without them. Nothing moves them or keeps former versions."""
     least = retention_days()
     for name, bucket in world.kind("AWS::S3::Bucket").items():
         rules = [each for each in bucket.get("LifecycleConfiguration", {}).get("Rules", []) if each.get("Status") == "Enabled"]
         if not any(each.get("Prefix") == PREFIX and int(each.get("ExpirationInDays", 0)) >= least for each in rules):
-            yield f"{name}: no rule removes chunks: expected one that is enabled, for {PREFIX}, after {least} days or more"
+            yield f"{name}: no rule removes objects: expected one that is enabled, for {PREFIX}, after {least} days or more"
         for each in rules:
             prefix = each.get("Prefix", "")
             reaches = prefix.startswith(PREFIX) or PREFIX.startswith(prefix)
             if reaches and ("ExpirationDate" in each or int(each.get("ExpirationInDays", least)) < least):
-                yield f"{name}: a rule removes chunks too early: got {each}, expected {least} days or more"
+                yield f"{name}: a rule removes objects too early: got {each}, expected {least} days or more"
             if reaches and ("Transitions" in each or "Transition" in each):
-                yield f"{name}: a rule moves chunks to another class, from which reading is slow or costs more"
+                yield f"{name}: a rule moves objects to another class, from which reading is slow or costs more"
         if "VersioningConfiguration" in bucket or "ObjectLockEnabled" in bucket:
             yield f"{name}: keeps former versions, which no rule removes"
 

@@ -50,7 +50,7 @@ def lists_only_what_it_reads(world):
     # In place of a name that is missing, S3 checks this with the name as the prefix.
     # Source: <https://github.com/ceph/ceph/pull/68577>, which does as S3 does.
     bucket, _, prefix = world.parameter("Sink").removeprefix("s3://").partition("/")
-    wanted = {"MissInS3": (f"arn:aws:s3:::{bucket}", prefix), "MissChunks": ("<ChunkBucket.Arn>", buckets.PREFIX.rstrip("/"))}
+    wanted = {"MissInS3": (f"arn:aws:s3:::{bucket}", prefix), "MissLoads": ("<ChunkBucket.Arn>", buckets.PREFIX.rstrip("/"))}
     for statement in statements(world.properties("BatchProcessorRole")):
         if statement["Sid"] in wanted:
             arn, prefix = wanted[statement["Sid"]]

@@ -4,8 +4,7 @@ use std::collections::HashMap;
 
 use super::opening::{BatchScope, Opened};
 use crate::batch::BatchCounts;
-use crate::ids::{BatchId, BodyHash, ChunkSeat, Seat, Seq};
-use crate::limits::CHUNK_BYTES_MAX;
+use crate::ids::{BatchId, BodyHash, Seat, Seq};
 use crate::seqs::SeqSet;
 use crate::time::Timestamp;
 
@@ -58,13 +57,6 @@ pub struct OpenBatch {
     pub(super) confirmed_bytes: u64,
     pub(super) uncertain: u64,
     pub(super) settled: SeqSet,
-    /// The TTL of claims, if the bodies are in chunks.
-    chunk_claims_expire_at: Option<Timestamp>,
-    /// The chunk of the next seat.
-    chunk_first: Seq,
-    chunk_bytes: u64,
-    pub(super) claimed: SeqSet,
-    pub(super) chunks: SeqSet,
     pub(super) counts_version: u64,
     /// The version of the counts that are in the batch record.
     pub(super) counted: u64,
@@ -100,11 +92,6 @@ impl OpenBatch {
             confirmed_bytes: 0,
             uncertain: 0,
             settled: SeqSet::new(),
-            chunk_claims_expire_at: opened.chunk_claims_expire_at,
-            chunk_first: 0,
-            chunk_bytes: 0,
-            claimed: SeqSet::new(),
-            chunks: SeqSet::new(),
             counts_version: 0,
             counted: 0,
             known: HashMap::new(),
@@ -153,26 +140,11 @@ impl OpenBatch {
                 || self.confirmed_bytes + self.in_flight_bytes + bytes <= self.limits.bytes_max)
     }
 
-    /// Begins a grant of seats. Seats of two grants are never in one chunk, because each grant stores its own.
-    pub(super) fn begin_grant(&mut self) {
-        self.chunk_first = self.next_seq;
-        self.chunk_bytes = 0;
-    }
-
     pub(super) fn seat(&mut self, bytes: u64) -> Seat {
-        if self.chunk_bytes > 0 && self.chunk_bytes + bytes > CHUNK_BYTES_MAX {
-            self.begin_grant();
-        }
-        self.chunk_bytes += bytes;
-        let chunk_seat = |claim_expires_at| ChunkSeat {
-            first: self.chunk_first,
-            claim_expires_at,
-        };
         let seat = Seat {
             batch: self.id,
             seq: self.next_seq,
             shards: self.limits.shards,
-            chunk: self.chunk_claims_expire_at.map(chunk_seat),
         };
         self.next_seq += 1;
         self.in_flight += 1;
@@ -195,17 +167,10 @@ impl OpenBatch {
 
     pub(super) fn counts(&mut self) -> BatchCounts {
         self.counts_version += 1;
-        let in_chunks = self.chunk_claims_expire_at.is_some();
         BatchCounts {
             confirmed: self.confirmed,
-            // Without an index the batch-processor cannot find uncounted claims, so their number is of no use.
-            uncertain: if in_chunks { 0 } else { self.uncertain },
-            settled: match in_chunks {
-                true => SeqSet::new(),
-                false => self.settled.clone(),
-            },
-            claimed: self.claimed.clone(),
-            chunks: self.chunks.clone(),
+            uncertain: self.uncertain,
+            settled: self.settled.clone(),
             version: self.counts_version,
         }
     }

@@ -40,7 +40,6 @@ pub struct Recorded {
     slot: BatchScope,
     id: BatchId,
     closes_at: Timestamp,
-    chunk_claims_expire_at: Option<Timestamp>,
 }
 
 /// An opening whose record is acknowledged, and its ticket too, unless the sweep sends that. The allocator takes only these.
@@ -50,8 +49,6 @@ pub struct Opened {
     pub(super) slot: BatchScope,
     pub(super) id: BatchId,
     pub(super) closes_at: Timestamp,
-    /// The TTL of the batch's claims, if its bodies are in chunks.
-    pub(super) chunk_claims_expire_at: Option<Timestamp>,
 }
 
 impl Opening {
@@ -61,7 +58,6 @@ impl Opening {
             slot: self.slot,
             id: record.batch_id,
             closes_at: record.closes_at,
-            chunk_claims_expire_at: record.chunk_claims_expire_at(),
         }
     }
 }
@@ -73,7 +69,6 @@ impl Recorded {
             slot: self.slot,
             id: self.id,
             closes_at: self.closes_at,
-            chunk_claims_expire_at: self.chunk_claims_expire_at,
         }
     }
 }

@@ -138,8 +138,6 @@ impl BatchRecord {
         self.confirmed = counts.confirmed;
         self.uncertain = counts.uncertain;
         self.settled = counts.settled.clone();
-        self.claimed = counts.claimed.clone();
-        self.chunks = counts.chunks.clone();
         self.counts_version = counts.version;
         Some(())
     }

@@ -100,8 +100,6 @@ impl World {
                 uncertain: 0,
                 settled: SeqSet::new(),
                 version: 0,
-                claimed: SeqSet::new(),
-                chunks: SeqSet::new(),
             },
             claims: SeqSet::new(),
             processors: Vec::new(),

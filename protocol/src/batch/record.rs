@@ -12,9 +12,8 @@ use super::notice::Notice;
 use crate::bodies::Bodies;
 use crate::ids::{BatchId, BatchKey, ChunkId, LeaseOwner, Seq, SourceArn};
 use crate::limits::{
-    BATCH_LIFE_MAX, BATCH_RECORD_RETENTION, CHUNK_CLAIM_RETENTION, CHUNK_RECORD_RETENTION,
-    CLOCK_SKEW_MAX, DUE_GRACE, LOG_RECORD_RETENTION, PART_MEMBERS_BYTES_MAX, PART_OVERHEAD_BYTES,
-    RECORD_OVERHEAD_BYTES,
+    BATCH_LIFE_MAX, BATCH_RECORD_RETENTION, CHUNK_RECORD_RETENTION, CLOCK_SKEW_MAX, DUE_GRACE,
+    LOG_RECORD_RETENTION, PART_MEMBERS_BYTES_MAX, PART_OVERHEAD_BYTES, RECORD_OVERHEAD_BYTES,
 };
 use crate::period::Period;
 use crate::planted::planted;
@@ -167,12 +166,11 @@ pub struct BatchRecord {
     pub created_at: Timestamp,
     /// The end of the window. Only invocations whose deadline is earlier get seats.
     pub closes_at: Timestamp,
-    /// Number of index shards; 1 if the bodies are in chunks, whose claims are in no index.
+    /// Number of index shards; 1 if the record lists its claims, which are in no index.
     pub shards: u16,
     /// Where the bodies are.
     pub bodies: Bodies,
-    /// The dedup window of the aggregator that opened the batch, if the bodies are in chunks; it classifies their claims.
-    /// Otherwise 0.
+    /// The dedup window of the aggregator that opened the batch, if its record lists its claims; it classifies them. Otherwise 0.
     pub dedup_window: Duration,
     /// Number of claims among the settled seqs.
     pub confirmed: u64,
@@ -180,11 +178,11 @@ pub struct BatchRecord {
     pub uncertain: u64,
     /// Seats whose attempt ended with a known result.
     pub settled: SeqSet,
-    /// Seats whose claims were counted; empty unless the bodies are in chunks.
+    /// Seats with events, if the record lists its claims: the winners of a batch of the log, or the counted claims of a batch of chunks.
     pub claimed: SeqSet,
-    /// The first seqs of the chunks that have the bodies of `claimed`.
+    /// The first seqs of the chunks that have the bodies of `claimed`. Former versions wrote them.
     pub chunks: SeqSet,
-    /// Version of the five fields above. Only the aggregator that opened the batch writes them.
+    /// Version of `confirmed`, `uncertain` and `settled`. Only the aggregator that opened the batch writes them.
     pub counts_version: u64,
     /// What only a batch of the log has.
     pub log: Option<LogState>,
@@ -299,7 +297,7 @@ impl BatchRecord {
     }
 
     /// Returns the record of a new batch whose bodies are in `bodies`. `dedup_window` is that of its aggregator. The batch
-    /// table stores it only if the bodies are in chunks, and the number of index shards only if they are not.
+    /// table stores it only if the record lists its claims, and the number of index shards only if it does not.
     #[must_use]
     pub fn with_bodies(mut self, bodies: Bodies, dedup_window: Duration) -> BatchRecord {
         if bodies.lists_claims() {
@@ -341,7 +339,7 @@ impl BatchRecord {
         }
     }
 
-    /// Returns the seats whose events must still be delivered, if the bodies are in chunks. (Otherwise only the index shows
+    /// Returns the seats whose events must still be delivered, if the record lists its claims. (Otherwise only the index shows
     /// them.)
     pub fn undelivered(&self) -> SeqSet {
         let mut seqs = self.claimed.clone();
@@ -403,13 +401,6 @@ impl BatchRecord {
             PartState::Frozen | PartState::SetAside => None,
         };
         shared.filter_map(at).max()
-    }
-
-    /// Returns the TTL of the batch's claims, if its bodies are in chunks. A live claim in a lock item with its body never
-    /// expires.
-    pub fn chunk_claims_expire_at(&self) -> Option<Timestamp> {
-        let expire_at = self.created_at + CHUNK_CLAIM_RETENTION + self.dedup_window;
-        self.bodies.in_chunks().then_some(expire_at)
     }
 
     /// Returns when DynamoDB may remove the record of a batch that is complete at `at`. It classifies claims of the batch until

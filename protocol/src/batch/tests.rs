@@ -29,8 +29,6 @@ fn counts(version: u64, confirmed: u64, uncertain: u64, settled: u32) -> BatchCo
         uncertain,
         settled: (0..settled).collect(),
         version,
-        claimed: SeqSet::new(),
-        chunks: SeqSet::new(),
     }
 }
 

@@ -18,12 +18,8 @@ pub struct BatchCounts {
     pub confirmed: u64,
     /// Number of seats whose claim may or may not be in the table.
     pub uncertain: u64,
-    /// Seats whose attempt ended with a known result; empty if the bodies are in chunks.
+    /// Seats whose attempt ended with a known result.
     pub settled: SeqSet,
-    /// Seats whose claims are confirmed; empty unless the bodies are in chunks.
-    pub claimed: SeqSet,
-    /// The first seqs of the chunks that have the bodies of `claimed`.
-    pub chunks: SeqSet,
     /// 1 for the first counts of a batch, then ascending.
     pub version: u64,
 }

@@ -43,7 +43,7 @@ impl Candidate {
         self
     }
 
-    /// Returns the bytes of the body and of the message attributes, which is what the limits of batches and chunks count.
+    /// Returns the bytes of the body and of the message attributes, which is what the limits of batches count.
     pub fn content_bytes(&self) -> usize {
         self.body.len() + self.attributes_bytes()
     }
@@ -112,10 +112,6 @@ impl Claim {
     /// Returns the size in bytes of the lock item without past deliveries; never less than DynamoDB counts.
     pub fn item_bytes(&self) -> usize {
         match &self.overflow {
-            // The message attributes are in the chunk, as the body is.
-            None if self.seat.chunk.is_some() => {
-                self.candidate.item_bytes_but_body() - self.candidate.attributes_bytes()
-            }
             None => self.candidate.item_bytes(),
             Some(Overflow { bucket, key, .. }) => {
                 self.candidate.item_bytes_but_body() + OVERFLOW_BYTES + bucket.len() + key.len()

@@ -80,7 +80,6 @@ fn seats() -> impl Strategy<Value = Seat> {
         batch: BatchId::new(uuid::Uuid::from_u128(batch)),
         seq,
         shards: 2,
-        chunk: None,
     })
 }
 

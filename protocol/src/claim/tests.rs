@@ -51,7 +51,6 @@ fn seat(n: u128, seq: Seq) -> Seat {
         batch: batch(n),
         seq,
         shards: 10,
-        chunk: None,
     }
 }
 

@@ -264,7 +264,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::bodies::ChunkPlace;
+    use crate::bodies::ObjectPlace;
 
     fn batch(number: u128) -> BatchId {
         BatchId::new(Uuid::from_u128(number))
@@ -274,7 +274,7 @@ mod tests {
         RunRef {
             run: Uuid::from_u128(number),
             hash: [0; 16],
-            bodies: Bodies::Log(ChunkPlace::Table),
+            bodies: Bodies::Log(ObjectPlace::Table),
             entries,
             ends_at: Timestamp::from_ms(100),
             events_end_at: Timestamp::from_ms(90),
@@ -293,7 +293,7 @@ mod tests {
         let source = "arn:q".parse().unwrap();
         let at = Timestamp::from_ms(1);
         BatchRecord::open(batch(2), source, None, 1, at, at)
-            .with_bodies(Bodies::Log(ChunkPlace::Table), Duration::ZERO)
+            .with_bodies(Bodies::Log(ObjectPlace::Table), Duration::ZERO)
     }
 
     #[test]
@@ -335,7 +335,7 @@ mod tests {
     fn a_manifest_says_when_the_last_entry_of_its_list_ends() {
         let at = Timestamp::from_ms;
         let name = Uuid::from_u128(7);
-        let log = Bodies::Log(ChunkPlace::Table);
+        let log = Bodies::Log(ObjectPlace::Table);
         let before = Manifest {
             secret: vec![1; 32],
             ..Manifest::default()
@@ -366,7 +366,7 @@ mod tests {
         assert!(manifest.has_turn(batch(1), now) && !manifest.has_turn(batch(2), now));
         assert!(!manifest.has_turn(batch(1), until));
         assert_eq!(Manifest::default().waits_until(batch(2), now), None);
-        let log = Bodies::Log(ChunkPlace::Table);
+        let log = Bodies::Log(ObjectPlace::Table);
         let committed = manifest.with_list(Uuid::nil(), &log, &RunList::default());
         assert_eq!(committed.waits_until(batch(2), now), None);
     }

@@ -3,7 +3,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
-use crate::bodies::{Bodies, ChunkPlace};
+use crate::bodies::{Bodies, ObjectPlace};
 
 const WINDOW: Duration = Duration::from_millis(50);
 const OPENED: Timestamp = Timestamp::from_ms(100);
@@ -39,7 +39,7 @@ fn forget(number: u128) -> Owner {
 fn complete(number: u128) -> BatchRecord {
     let source = "arn:q".parse().unwrap();
     let record = BatchRecord::open(batch(number), source, None, 1, OPENED, OPENED);
-    let mut record = record.with_bodies(Bodies::Log(ChunkPlace::Table), WINDOW);
+    let mut record = record.with_bodies(Bodies::Log(ObjectPlace::Table), WINDOW);
     record.status = None;
     record.completed_at = Some(COMPLETED);
     record

@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::super::entry::Entry;
 use super::*;
 use crate::batch::{PartRecord, PartState};
-use crate::bodies::{Bodies, ChunkPlace};
+use crate::bodies::{Bodies, ObjectPlace};
 
 const OWNER: u128 = 1;
 const STORED: Timestamp = Timestamp::from_ms(1_000);
@@ -55,7 +55,7 @@ fn record() -> BatchRecord {
     let source = "arn:q".parse().unwrap();
     let at = Timestamp::from_ms(1);
     let record = BatchRecord::open(batch(OWNER), source, None, 1, at, at);
-    let mut record = record.with_bodies(Bodies::Log(ChunkPlace::Table), WINDOW);
+    let mut record = record.with_bodies(Bodies::Log(ObjectPlace::Table), WINDOW);
     record.claimed = (0..4).collect();
     record
 }

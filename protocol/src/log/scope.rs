@@ -89,7 +89,7 @@ impl CurrentBatch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bodies::ChunkPlace;
+    use crate::bodies::ObjectPlace;
     use crate::period::Period;
 
     const NOW: Timestamp = Timestamp::from_ms(1_000_000);
@@ -108,7 +108,7 @@ mod tests {
 
     fn current(window: Duration, period: Option<Period>) -> CurrentBatch {
         let batch = "0190163d-8694-739b-aea5-966c26f8ad91".parse().unwrap();
-        let bodies = Bodies::Log(ChunkPlace::Table);
+        let bodies = Bodies::Log(ObjectPlace::Table);
         CurrentBatch::new(batch, scope(period), NOW, window, bodies, secs(60))
     }
 

@@ -85,12 +85,12 @@ pub fn frames_of(slots: &[Option<Slot>]) -> Vec<&Frame> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bodies::ChunkPlace;
+    use crate::bodies::ObjectPlace;
 
     fn frame(number: u128, first_seq: Seq, lines: u32) -> Frame {
         Frame {
             load: Uuid::from_u128(number),
-            bodies: Bodies::Log(ChunkPlace::Table),
+            bodies: Bodies::Log(ObjectPlace::Table),
             bytes: 0..100,
             lines: 0..lines,
             first_seq,

@@ -143,12 +143,7 @@ fn counted(condition: String, also: &str, counts: &BatchCounts) -> Update {
         (":uncertain", n(counts.uncertain)),
         (":version", n(counts.version)),
     ];
-    let sets = [
-        ("settled", &counts.settled),
-        ("claimed", &counts.claimed),
-        ("chunks", &counts.chunks),
-    ];
-    let (expression, sets) = with_sets(set, &sets);
+    let (expression, sets) = with_sets(set, &[("settled", &counts.settled)]);
     let mut update = Update::new(condition, expression, values);
     update.values.extend(sets);
     update

@@ -9,9 +9,9 @@ use protocol::batch::{
     BatchRecord, Failure, Lease, LogResolution, LogState, OperatorNote, PartRecord, PartState,
     Status,
 };
-use protocol::bodies::{Bodies, ChunkPlace, S3Prefix};
+use protocol::bodies::{Bodies, ObjectPlace, S3Prefix};
 use protocol::claim::{Candidate, Claim, LockItem, LockState, Overflow};
-use protocol::ids::{BatchId, BodyHash, ChunkSeat, QuotaKey, Seat, Seq};
+use protocol::ids::{BatchId, BodyHash, QuotaKey, Seat, Seq};
 use protocol::limits::{FAILURE_BYTES_MAX, NOTES_MAX};
 use protocol::period::Period;
 use protocol::quota::{Place, QuotaScope};
@@ -21,7 +21,7 @@ use protocol::time::Timestamp;
 use super::attributes::{Item, ttl};
 use super::batch_items::{read_record, record_item};
 use super::lock_items::{
-    ClaimForm, EXPIRES_AT, LAST_SEAT, OF_LIVE_CLAIMS, SEQ, claim_item, claim_names, claim_values,
+    ClaimForm, EXPIRES_AT, LAST_SEAT, OF_LIVE_CLAIMS, claim_item, claim_names, claim_values,
     index_key, last_seat_value, past_bytes, read_event, read_index_entry, read_last_seat,
     read_lock_item, tombstone_item,
 };
@@ -56,22 +56,7 @@ fn seqs() -> impl Strategy<Value = SeqSet> {
     prop::collection::vec(any::<Seq>(), 0..20).prop_map(SeqSet::from_iter)
 }
 
-/// Draws claims with their bodies, and claims whose bodies are in chunks.
 fn claims() -> impl Strategy<Value = Claim> {
-    let chunk = (any::<Seq>(), any::<u32>(), 0..1_000_u64);
-    (claims_with_bodies(), prop::option::of(chunk)).prop_map(|(mut claim, chunk)| {
-        if let Some((first, secs, ms)) = chunk {
-            claim.overflow = None;
-            claim.seat.chunk = Some(ChunkSeat {
-                first,
-                claim_expires_at: Timestamp::from_ms(u64::from(secs) * 1_000 + ms),
-            });
-        }
-        claim
-    })
-}
-
-fn claims_with_bodies() -> impl Strategy<Value = Claim> {
     let candidate = (
         id(),
         id(),
@@ -108,12 +93,7 @@ fn claims_with_bodies() -> impl Strategy<Value = Claim> {
                     quota: None,
                 }
                 .compressed(compress),
-                seat: Seat {
-                    batch,
-                    seq,
-                    shards,
-                    chunk: None,
-                },
+                seat: Seat { batch, seq, shards },
                 overflow,
                 past,
                 place,
@@ -160,11 +140,11 @@ fn bodies() -> impl Strategy<Value = Bodies> {
         bucket: bucket.into(),
         prefix: prefix.into(),
     });
-    let place = s3.prop_map(ChunkPlace::S3);
-    let log = prop_oneof![Just(ChunkPlace::Table), place.clone()].prop_map(Bodies::Log);
+    let place = s3.prop_map(ObjectPlace::S3);
+    let log = prop_oneof![Just(ObjectPlace::Table), place.clone()].prop_map(Bodies::Log);
     let chunks = place.prop_map(|place| match place {
-        ChunkPlace::Table => Bodies::Table,
-        ChunkPlace::S3(prefix) => Bodies::S3(prefix),
+        ObjectPlace::Table => Bodies::Table,
+        ObjectPlace::S3(prefix) => Bodies::S3(prefix),
     });
     prop_oneof![Just(Bodies::Items), Just(Bodies::Table), chunks, log]
 }
@@ -318,25 +298,7 @@ fn released(claim: &Claim, expires_at: Timestamp) -> Item {
     item
 }
 
-/// Returns the state in which a claim reads back.
-fn state_of(claim: &Claim) -> LockState {
-    let seat = claim.seat;
-    match seat.chunk {
-        None => LockState::Live {
-            shard: seat.shard(),
-            seq: seat.seq,
-        },
-        Some(chunk) => LockState::InChunk {
-            batch: seat.batch,
-            seq: seat.seq,
-            chunk: chunk.first,
-            // The TTL of the table is in seconds.
-            expires_at: Timestamp::from_ms(chunk.claim_expires_at.as_secs_ceil() * 1_000),
-        },
-    }
-}
-
-/// Returns the event of a claim with its body.
+/// Returns the event of a claim.
 fn event_of(claim: &Claim) -> StoredEvent {
     let candidate = claim.candidate.clone();
     StoredEvent {
@@ -379,25 +341,17 @@ proptest! {
             sqs_message_id: claim.candidate.sqs_message_id.clone(),
             body_hash: claim.candidate.body_hash,
             past: claim.past.clone(),
-            state: state_of(&claim),
+            state: LockState::Live {
+                shard: claim.seat.shard(),
+                seq: claim.seat.seq,
+            },
             set_aside: false,
             place: claim.place,
         };
         let read = read_lock_item("t", claim_item(&claim));
         prop_assert_eq!(read.unwrap(), (claim.candidate.event_id.clone(), locked));
-        let event = claim.seat.chunk.is_none().then(|| event_of(&claim));
+        let event = Some(event_of(&claim));
         prop_assert_eq!(read_event("t", claim_item(&claim), &mut None).unwrap(), event);
-    }
-
-    #[test]
-    fn a_chunk_claim_has_no_attribute_of_a_claim_with_its_body_but_the_seq(claim in claims()) {
-        let item = claim_item(&claim);
-        let has = |name: &&str| item.contains_key(*name);
-        let found: Vec<&str> = OF_LIVE_CLAIMS.into_iter().filter(has).collect();
-        match claim.seat.chunk {
-            Some(_) => prop_assert_eq!(found, [SEQ]),
-            None => prop_assert!(found.len() >= 5, "{:?}", found),
-        }
     }
 
     /// Checks that a claim is refused as too large before DynamoDB would refuse it.
@@ -437,7 +391,7 @@ proptest! {
 
     #[test]
     fn a_tombstone_reads_back_and_is_not_read_as_an_event(
-        claim in claims_with_bodies(), expires_at in time_secs(),
+        claim in claims(), expires_at in time_secs(),
     ) {
         let (id, item) = read_lock_item("t", released(&claim, expires_at)).unwrap();
         prop_assert_eq!(id, claim.candidate.event_id.clone());
@@ -451,7 +405,7 @@ proptest! {
     }
 
     #[test]
-    fn a_key_of_the_index_reads_back(claim in claims_with_bodies()) {
+    fn a_key_of_the_index_reads_back(claim in claims()) {
         let entry = IndexEntry {
             event_id: claim.candidate.event_id.clone(),
             seq: claim.seat.seq,

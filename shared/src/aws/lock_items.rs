@@ -77,34 +77,10 @@ pub(super) const OF_EVERY_CLAIM: [&str; 8] = [
     SENT_AT,
 ];
 
-/// The attributes that every claim has whose body is in a chunk, in the order of [`claim_values`].
-pub(super) const OF_EVERY_CHUNK_CLAIM: [&str; 7] = [
-    MESSAGE_ID,
-    SQS_MESSAGE_ID,
-    BODY_HASH,
-    BATCH,
-    SEQ,
-    CHUNK,
-    EXPIRES_AT,
-];
-
-/// Returns the values of a claim: those of [`OF_EVERY_CLAIM`] or [`OF_EVERY_CHUNK_CLAIM`] in that order, then [`ATTRIBUTES`],
-/// [`QUOTA_PLACE`] and [`PAST_DELIVERIES`] if the claim has them.
+/// Returns the values of a claim: those of [`OF_EVERY_CLAIM`] in that order, then [`ATTRIBUTES`], [`QUOTA_PLACE`] and
+/// [`PAST_DELIVERIES`] if the claim has them.
 pub(super) fn claim_values(claim: &Claim) -> Vec<AttributeValue> {
     let candidate = &claim.candidate;
-    if let Some(chunk) = claim.seat.chunk {
-        let mut values = vec![
-            s(candidate.event_id.as_str()),
-            s(candidate.sqs_message_id.as_str()),
-            b(candidate.body_hash.as_bytes()),
-            s(claim.seat.batch.to_string()),
-            n(claim.seat.seq),
-            n(chunk.first),
-            ttl(chunk.claim_expires_at),
-        ];
-        values.extend(more_values(claim));
-        return values;
-    }
     let body = match (&claim.overflow, &candidate.compressed) {
         (Some(overflow), _) => overflow_value(overflow),
         (None, Some(bytes)) => b(&**bytes),
@@ -121,27 +97,16 @@ pub(super) fn claim_values(claim: &Claim) -> Vec<AttributeValue> {
         ms(candidate.sent_at),
     ];
     values.extend(candidate.attributes.as_deref().map(s));
-    values.extend(more_values(claim));
+    values.extend(claim.place.map(|place| b(place.to_bytes())));
+    values.extend((!claim.past.is_empty()).then(|| past_value(&claim.past)));
     values
-}
-
-/// Returns the values that a claim may have wherever its body is.
-fn more_values(claim: &Claim) -> impl Iterator<Item = AttributeValue> {
-    let place = claim.place.map(|place| b(place.to_bytes()));
-    let past = (!claim.past.is_empty()).then(|| past_value(&claim.past));
-    place.into_iter().chain(past)
 }
 
 /// Returns the names that go with [`claim_values`].
 pub(super) fn claim_names(form: ClaimForm) -> impl Iterator<Item = &'static str> {
-    let (every, has_attributes) = match form.body {
-        BodyForm::InChunk => (OF_EVERY_CHUNK_CLAIM.as_slice(), false),
-        BodyForm::InItem { has_attributes } => (OF_EVERY_CLAIM.as_slice(), has_attributes),
-    };
-    every
-        .iter()
-        .copied()
-        .chain(has_attributes.then_some(ATTRIBUTES))
+    OF_EVERY_CLAIM
+        .into_iter()
+        .chain(form.has_attributes.then_some(ATTRIBUTES))
         .chain(form.has_place.then_some(QUOTA_PLACE))
         .chain(form.has_past.then_some(PAST_DELIVERIES))
 }
@@ -149,41 +114,24 @@ pub(super) fn claim_names(form: ClaimForm) -> impl Iterator<Item = &'static str>
 /// Which attributes a claim has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ClaimForm {
-    pub(super) body: BodyForm,
+    pub(super) has_attributes: bool,
     pub(super) has_place: bool,
     pub(super) has_past: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum BodyForm {
-    InItem { has_attributes: bool },
-    InChunk,
 }
 
 impl ClaimForm {
     /// Returns every form.
     pub(super) fn all() -> impl Iterator<Item = ClaimForm> {
-        let in_item = |has_attributes| BodyForm::InItem { has_attributes };
-        let bodies = [in_item(false), in_item(true), BodyForm::InChunk];
-        let more = [(false, false), (false, true), (true, false), (true, true)];
-        let forms = move |body| {
-            more.map(|(has_place, has_past)| ClaimForm {
-                body,
-                has_place,
-                has_past,
-            })
-        };
-        bodies.into_iter().flat_map(forms)
+        (0..8_u8).map(|bits| ClaimForm {
+            has_attributes: bits & 1 != 0,
+            has_place: bits & 2 != 0,
+            has_past: bits & 4 != 0,
+        })
     }
 
     pub(super) fn of(claim: &Claim) -> ClaimForm {
         ClaimForm {
-            body: match claim.seat.chunk {
-                Some(_) => BodyForm::InChunk,
-                None => BodyForm::InItem {
-                    has_attributes: claim.candidate.attributes.is_some(),
-                },
-            },
+            has_attributes: claim.candidate.attributes.is_some(),
             has_place: claim.place.is_some(),
             has_past: !claim.past.is_empty(),
         }

@@ -14,9 +14,9 @@ mod batch_writes;
 mod documents;
 mod dynamo_batch_catalogue;
 mod dynamo_batch_store;
-mod dynamo_chunk_store;
 mod dynamo_lock_store;
 mod dynamo_named_items;
+mod dynamo_object_store;
 mod errors;
 #[cfg(feature = "full")]
 mod event_bus;
@@ -34,9 +34,9 @@ mod part_items;
 mod partiql;
 mod ports;
 #[cfg(feature = "full")]
-mod s3_chunk_store;
-#[cfg(feature = "full")]
 mod s3_lifecycle;
+#[cfg(feature = "full")]
+mod s3_object_store;
 #[cfg(feature = "full")]
 mod s3_objects;
 #[cfg(feature = "full")]
@@ -57,9 +57,9 @@ mod update;
 pub use documents::{read_document, read_with};
 pub use dynamo_batch_catalogue::{BatchCatalogue, BatchSummary, DynamoBatchCatalogue, Summaries};
 pub use dynamo_batch_store::{DynamoBatchStore, STATUS_INDEX};
-pub use dynamo_chunk_store::DynamoChunkStore;
 pub use dynamo_lock_store::DynamoLockStore;
 pub use dynamo_named_items::DynamoNamedItems;
+pub use dynamo_object_store::DynamoObjectStore;
 pub use errors::chain;
 pub use init_error::{CONFIGURATION_ERROR, started};
 #[cfg(not(feature = "full"))]
@@ -77,6 +77,6 @@ pub use traces::{TracedInvocation, TracedMessages, Traces};
 
 #[cfg(feature = "full")]
 pub use {
-    event_bus::EventBus, s3_chunk_store::S3ChunkStore, s3_lifecycle::tell_overflow_retention,
+    event_bus::EventBus, s3_lifecycle::tell_overflow_retention, s3_object_store::S3ObjectStore,
     s3_overflow_store::S3OverflowStore as AwsOverflowStore,
 };

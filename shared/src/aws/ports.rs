@@ -2,9 +2,9 @@ use std::sync::Arc;
 
 use super::AwsOverflowStore;
 use super::dynamo_batch_store::DynamoBatchStore;
-use super::dynamo_chunk_store::DynamoChunkStore;
 use super::dynamo_lock_store::DynamoLockStore;
 use super::dynamo_named_items::DynamoNamedItems;
+use super::dynamo_object_store::DynamoObjectStore;
 use super::sdk::Sdk;
 use super::sqs_batch_queue::SqsBatchQueue;
 use super::sqs_notice_queue::SqsNoticeQueue;
@@ -12,7 +12,7 @@ use super::sqs_quarantine::SqsQuarantineQueue;
 use super::sqs_source_queues::SqsSourceQueues;
 use super::system::{StdoutMetricLog, SystemClock, SystemEntropy};
 #[cfg(feature = "full")]
-use super::{EventBus, S3ChunkStore};
+use super::{EventBus, S3ObjectStore};
 use crate::config::{Common, Completion};
 use crate::ports::{NoticeTarget, Ports, QuarantineQueue, SourceQueues};
 use crate::retry::attempt_timeout;
@@ -24,10 +24,10 @@ pub fn aws_ports(sdk: &Sdk, common: &Common, index: &str, quarantine_url: Option
     let (dynamodb, sqs) = (sdk.dynamodb(attempt), sdk.sqs(attempt));
     let batch_store = DynamoBatchStore::new(dynamodb.clone(), &common.batch_table);
     let named_items = DynamoNamedItems::new(dynamodb.clone(), &common.batch_table);
-    let chunk_store = DynamoChunkStore::new(dynamodb.clone(), &common.batch_table);
+    let object_store = DynamoObjectStore::new(dynamodb.clone(), &common.batch_table);
     // Without the cargo feature `full`, a chunk in S3 is refused with the reason.
     #[cfg(feature = "full")]
-    let chunk_store = S3ChunkStore::of(sdk.s3(attempt), chunk_store);
+    let object_store = S3ObjectStore::of(sdk.s3(attempt), object_store);
     let lock_store = DynamoLockStore::new(dynamodb, &common.lock_table, index, common.write_mode);
     let quarantine_queue = quarantine_url
         .map(|url| Arc::new(SqsQuarantineQueue::new(sqs.clone(), url)) as Arc<dyn QuarantineQueue>);
@@ -39,7 +39,7 @@ pub fn aws_ports(sdk: &Sdk, common: &Common, index: &str, quarantine_url: Option
         duplicates_queue: None,
         notice_target: None,
         overflow_store: Arc::new(AwsOverflowStore::new(sdk, attempt)),
-        chunk_store: Arc::new(chunk_store),
+        object_store: Arc::new(object_store),
         named_items: Arc::new(named_items),
         clock: Arc::new(SystemClock),
         entropy: Arc::new(SystemEntropy),

@@ -3,11 +3,11 @@ use std::sync::{Arc, Mutex};
 use protocol::time::Timestamp;
 
 use super::batch_store::MemoryBatchStore;
-use super::chunk_store::MemoryChunkStore;
 use super::clock::{ManualClock, SeededEntropy};
 use super::lock_store::MemoryLockStore;
 use super::locked::locked;
 use super::named_items::MemoryNamedItems;
+use super::object_store::MemoryObjectStore;
 use super::overflow_store::MemoryOverflowStore;
 use super::queues::{MemoryBatchQueue, MemoryQuarantineQueue};
 use crate::ports::{MetricLog, NamedItems, Ports};
@@ -38,7 +38,7 @@ pub struct Fakes {
     /// In no function unless its test puts it there.
     pub duplicates_queue: Arc<MemoryQuarantineQueue>,
     pub overflow_store: Arc<MemoryOverflowStore>,
-    pub chunk_store: Arc<MemoryChunkStore>,
+    pub object_store: Arc<MemoryObjectStore>,
     pub named_items: Arc<dyn NamedItems>,
     pub clock: Arc<ManualClock>,
     pub entropy: Arc<SeededEntropy>,
@@ -55,7 +55,7 @@ impl Fakes {
             quarantine_queue: Arc::new(MemoryQuarantineQueue::new()),
             duplicates_queue: Arc::new(MemoryQuarantineQueue::new()),
             overflow_store: Arc::new(MemoryOverflowStore::new()),
-            chunk_store: Arc::new(MemoryChunkStore::new()),
+            object_store: Arc::new(MemoryObjectStore::new()),
             named_items: Arc::new(MemoryNamedItems::new()),
             clock: Arc::new(ManualClock::at(now)),
             entropy: Arc::new(SeededEntropy::new(7)),
@@ -72,7 +72,7 @@ impl Fakes {
             duplicates_queue: None,
             notice_target: None,
             overflow_store: self.overflow_store.clone(),
-            chunk_store: self.chunk_store.clone(),
+            object_store: self.object_store.clone(),
             named_items: self.named_items.clone(),
             clock: self.clock.clone(),
             entropy: self.entropy.clone(),

@@ -61,6 +61,11 @@ impl MemoryLockStore {
         true
     }
 
+    /// Puts an item without an event, as an operator or a former version of the service would.
+    pub fn insert(&self, id: EventId, item: LockItem) {
+        locked(&self.0).insert(id, Stored { item, event: None });
+    }
+
     /// Removes an item, as the TTL does.
     pub fn remove(&self, id: &EventId) {
         locked(&self.0).remove(id);
@@ -71,24 +76,6 @@ impl Stored {
     fn of(claim: &Claim) -> Stored {
         let candidate = &claim.candidate;
         let shard = claim.seat.shard();
-        if let Some(chunk) = claim.seat.chunk {
-            return Stored {
-                item: LockItem {
-                    sqs_message_id: candidate.sqs_message_id.clone(),
-                    body_hash: candidate.body_hash,
-                    past: claim.past.clone(),
-                    state: LockState::InChunk {
-                        batch: claim.seat.batch,
-                        seq: claim.seat.seq,
-                        chunk: chunk.first,
-                        expires_at: chunk.claim_expires_at,
-                    },
-                    set_aside: false,
-                    place: claim.place,
-                },
-                event: None,
-            };
-        }
         Stored {
             item: LockItem {
                 sqs_message_id: candidate.sqs_message_id.clone(),

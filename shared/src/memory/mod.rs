@@ -3,21 +3,21 @@
 //! They are exact and immediate. Tests that need faults, lag or lost replies add them around these ports.
 
 mod batch_store;
-mod chunk_store;
 mod clock;
 mod fakes;
 mod lock_store;
 mod locked;
 mod named_items;
+mod object_store;
 mod overflow_store;
 mod queues;
 
 pub use batch_store::MemoryBatchStore;
-pub use chunk_store::MemoryChunkStore;
 pub use clock::{ManualClock, SeededEntropy};
 pub use fakes::{Fakes, MemoryMetricLog};
 pub use lock_store::MemoryLockStore;
 pub use named_items::MemoryNamedItems;
+pub use object_store::MemoryObjectStore;
 pub use overflow_store::MemoryOverflowStore;
 pub use queues::{MemoryBatchQueue, MemoryNoticeTarget, MemoryQuarantineQueue, MemorySourceQueues};
 

@@ -3,13 +3,13 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use protocol::bodies::{Bodies, ChunkPlace, ChunkSizes};
+use protocol::bodies::{Bodies, ObjectPlace, ObjectSizes};
 use protocol::ids::{ObjectId, PieceId};
 use protocol::retry::RetryPolicy;
 
 use super::budget::Budget;
 use super::permits::RequestPermits;
-use crate::ports::{ChunkReply, ChunkStore, Piece, PortError};
+use crate::ports::{ObjectReply, ObjectStore, Piece, PortError};
 
 /// Why an object is not known to be stored.
 #[derive(Debug, thiserror::Error)]
@@ -24,7 +24,7 @@ pub enum NotStored {
 #[derive(Clone, Debug)]
 pub struct ObjectRules {
     pub bodies: Bodies,
-    pub sizes: ChunkSizes,
+    pub sizes: ObjectSizes,
     /// How long an object is kept.
     pub retention: Duration,
 }
@@ -34,7 +34,7 @@ pub struct ObjectRules {
 /// # Errors
 /// As [`Budget::call`], and [`NotStored::Exists`] if another has stored an object of this name.
 pub async fn store_object(
-    store: &dyn ChunkStore,
+    store: &dyn ObjectStore,
     rules: &ObjectRules,
     object: impl Into<ObjectId>,
     bytes: &[u8],
@@ -42,7 +42,7 @@ pub async fn store_object(
     budget: &Budget<'_>,
 ) -> Result<(), NotStored> {
     let object = object.into();
-    let place = rules.bodies.place_of_chunk(bytes.len(), rules.sizes);
+    let place = rules.bodies.place_of_object(bytes.len(), rules.sizes);
     let expires_at = budget.clock.now() + rules.retention;
     let pieces = place.pieces(bytes, rules.sizes);
     let pieces_count = pieces.len() as u32;
@@ -62,10 +62,10 @@ pub async fn store_object(
             reply
         };
         match budget.call(RetryPolicy::ITEMS, put).await? {
-            ChunkReply::Stored => {}
+            ObjectReply::Stored => {}
             // An earlier attempt of ours, whose reply was lost.
-            ChunkReply::Exists if unanswered.into_inner() => {}
-            ChunkReply::Exists => return Err(NotStored::Exists(id)),
+            ObjectReply::Exists if unanswered.into_inner() => {}
+            ObjectReply::Exists => return Err(NotStored::Exists(id)),
         }
     }
     Ok(())
@@ -76,7 +76,7 @@ pub async fn store_object(
 /// # Errors
 /// As [`Budget::call`].
 pub async fn read_object(
-    store: &dyn ChunkStore,
+    store: &dyn ObjectStore,
     bodies: &Bodies,
     object: impl Into<ObjectId>,
     permits: &RequestPermits,
@@ -101,8 +101,8 @@ pub async fn read_object(
 }
 
 async fn read_piece(
-    store: &dyn ChunkStore,
-    place: &ChunkPlace,
+    store: &dyn ObjectStore,
+    place: &ObjectPlace,
     id: PieceId,
     permits: &RequestPermits,
     budget: &Budget<'_>,

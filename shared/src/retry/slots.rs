@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use protocol::batch::BatchRecord;
-use protocol::bodies::ChunkPlace;
+use protocol::bodies::ObjectPlace;
 use protocol::ids::{ObjectId, PieceId, SlotId};
 use protocol::limits::{HOLES_UNTIL, LOG_RETENTION, SLOT_CALLS_MAX, SLOT_WAIT_MAX};
 use protocol::log::{Put, Slot, empty_slots, put_again};
@@ -12,7 +12,7 @@ use protocol::time::Timestamp;
 
 use super::budget::{Budget, bounded};
 use super::permits::RequestPermits;
-use crate::ports::{ChunkReply, ChunkStore, Piece, PortError};
+use crate::ports::{ObjectReply, ObjectStore, Piece, PortError};
 
 /// How often the closer of a batch looks for the values of empty slots.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -20,7 +20,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// Reads and puts slots.
 #[derive(Clone, Copy)]
 pub struct Slots<'a> {
-    pub store: &'a dyn ChunkStore,
+    pub store: &'a dyn ObjectStore,
     pub permits: &'a RequestPermits,
     pub budget: &'a Budget<'a>,
 }
@@ -34,9 +34,9 @@ impl Slots<'_> {
         let mut attempt = 0;
         loop {
             match self.put(slot, value).await {
-                Ok(ChunkReply::Stored) => return Ok(true),
+                Ok(ObjectReply::Stored) => return Ok(true),
                 // Somebody has put a value: the closer of the batch, or an attempt of ours whose reply was lost.
-                Ok(ChunkReply::Exists) | Err(PortError::Unknown { .. }) => {
+                Ok(ObjectReply::Exists) | Err(PortError::Unknown { .. }) => {
                     let found = self.read(slot).await?;
                     match put_again(value, found.as_ref()) {
                         Put::Stored => return Ok(true),
@@ -51,8 +51,8 @@ impl Slots<'_> {
         }
     }
 
-    /// Returns the values of all slots of a batch that takes no reservations any more. Waits a little for the writers of empty slots, and
-    /// then puts a hole into each. A slot that is empty [`HOLES_UNTIL`] after the batch was opened has lost its value, and gets none.
+    /// Returns the values of all slots of a batch that takes no reservations any more. Waits a little after it was closed
+    /// for the writers of empty slots, and then puts a hole into each. A slot that is empty [`HOLES_UNTIL`] after the batch was opened has lost its value, and gets none.
     ///
     /// # Errors
     /// [`PortError`] if some slot is not known to have a value.
@@ -63,7 +63,9 @@ impl Slots<'_> {
         if record.created_at + HOLES_UNTIL <= self.budget.clock.now() {
             return Ok(slots);
         }
-        let waits_until = self.budget.clock.now() + SLOT_WAIT_MAX;
+        // From the close on, not from this attempt: an invocation with little time would wait again and again, and put no hole.
+        let closed_at = record.closed_at().min(self.budget.clock.now());
+        let waits_until = closed_at + SLOT_WAIT_MAX;
         loop {
             let empty = empty_slots(&slots);
             if empty.is_empty() {
@@ -126,7 +128,7 @@ impl Slots<'_> {
         in_order(read).into_iter().collect()
     }
 
-    async fn put(&self, slot: SlotId, value: &Slot) -> Result<ChunkReply, PortError> {
+    async fn put(&self, slot: SlotId, value: &Slot) -> Result<ObjectReply, PortError> {
         let bytes = serde_json::to_vec(value).expect("texts and numbers can be written as JSON");
         let piece = Piece {
             bytes,
@@ -135,13 +137,13 @@ impl Slots<'_> {
         let expires_at = self.budget.clock.now() + LOG_RETENTION;
         let put = self
             .store
-            .put(&ChunkPlace::Table, piece_of(slot), &piece, expires_at);
+            .put(&ObjectPlace::Table, piece_of(slot), &piece, expires_at);
         self.permits.with(self.budget, put).await
     }
 
     async fn read(&self, slot: SlotId) -> Result<Option<Slot>, PortError> {
         let get = || {
-            let get = self.store.get(&ChunkPlace::Table, piece_of(slot));
+            let get = self.store.get(&ObjectPlace::Table, piece_of(slot));
             self.permits.with(self.budget, get)
         };
         let Some(piece) = self.budget.call(RetryPolicy::ITEMS, get).await? else {

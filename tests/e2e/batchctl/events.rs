@@ -1,18 +1,17 @@
 //! Events: `find`, `forget` and `redrive`.
 
 use local::bodies::BodiesKind;
-use local::dynamodb::{BATCH_TABLE, LOCK_TABLE};
+use local::dynamodb::LOCK_TABLE;
 use local::stack::{INPUT_DEAD_LETTER_QUEUE, INPUT_QUEUE, QUARANTINE_QUEUE};
 use serde_json::Value;
 
 use super::{Batchctl, YES};
 use crate::events::{body, event, failures};
-use crate::rig::{Rig, Setup, cases};
+use crate::rig::{Rig, Setup};
 
 /// Returns a stack in which two events fill a batch, and a third one waits for a minute.
-async fn of_pairs(bodies: BodiesKind) -> Rig {
+async fn of_pairs() -> Rig {
     Setup::new()
-        .bodies(bodies)
         .var("EVENT_ID_PREFIX", "{source}/")
         .var("MAX_BATCH_SIZE", 2)
         .window(60)
@@ -27,8 +26,9 @@ async fn delivers_a_pair(rig: &Rig, ids: [&str; 2]) {
     rig.until_metric("BatchesCompleted", completed + 1).await;
 }
 
-async fn find_knows_live_delivered_forgotten_and_unknown_events(bodies: BodiesKind) {
-    let rig = of_pairs(bodies).await;
+#[tokio::test]
+async fn find_knows_live_delivered_forgotten_and_unknown_events() {
+    let rig = of_pairs().await;
     let batchctl = Batchctl::of(&rig);
     delivers_a_pair(&rig, ["d1", "d2"]).await;
     delivers_a_pair(&rig, ["f1", "f2"]).await;
@@ -59,16 +59,9 @@ async fn find_knows_live_delivered_forgotten_and_unknown_events(bodies: BodiesKi
 
     let prefix = format!("{}/", rig.stack.sqs.arn(INPUT_QUEUE));
     let forgotten = find("f1").await;
-    match bodies {
-        BodiesKind::Items => {
-            let key = ("messageId", &*format!("{prefix}f1"));
-            rig.set(LOCK_TABLE, key, "expiresAt", 5).await;
-        }
-        BodiesKind::Table | BodiesKind::S3 | BodiesKind::LogTable | BodiesKind::LogS3 => {
-            let batch = forgotten["batchId"].as_str().expect("a batch");
-            rig.set(BATCH_TABLE, ("batchId", batch), "window", 0).await;
-        }
-    }
+    assert_eq!(forgotten["state"], "delivered", "{forgotten}");
+    let key = ("messageId", &*format!("{prefix}f1"));
+    rig.set(LOCK_TABLE, key, "expiresAt", 5).await;
     let forgotten = find("f1").await;
     assert_eq!(forgotten["state"], "forgotten", "{forgotten}");
 
@@ -82,14 +75,8 @@ async fn find_knows_live_delivered_forgotten_and_unknown_events(bodies: BodiesKi
 }
 
 #[tokio::test]
-async fn find_knows_every_state_of_an_event() {
-    for bodies in cases(&[BodiesKind::Items, BodiesKind::Table, BodiesKind::S3]) {
-        find_knows_live_delivered_forgotten_and_unknown_events(bodies).await;
-    }
-}
-
-async fn a_forgotten_event_is_delivered_again_and_a_live_one_is_not_forgotten(bodies: BodiesKind) {
-    let rig = of_pairs(bodies).await;
+async fn a_forgotten_event_is_delivered_again_and_a_live_one_is_not_forgotten() {
+    let rig = of_pairs().await;
     let batchctl = Batchctl::of(&rig);
     delivers_a_pair(&rig, ["a", "b"]).await;
     rig.send(body("live"));
@@ -116,20 +103,7 @@ async fn a_forgotten_event_is_delivered_again_and_a_live_one_is_not_forgotten(bo
     ids.iter_mut()
         .for_each(|id| *id = id.rsplit('/').next().unwrap_or_default().to_owned());
     assert_eq!(ids, ["a", "a", "b", "live"]);
-    if bodies != BodiesKind::Items {
-        let batch = done["batchId"].as_str().expect("a batch");
-        let shown = batchctl.json(0, &["show", batch]).await;
-        assert_eq!(shown["notes"][0]["by"], "tester", "{shown}");
-        assert_eq!(shown["notes"][0]["why"], "a test", "{shown}");
-    }
     rig.end().await;
-}
-
-#[tokio::test]
-async fn a_delivered_event_can_be_forgotten() {
-    for bodies in cases(&[BodiesKind::Table, BodiesKind::Items]) {
-        a_forgotten_event_is_delivered_again_and_a_live_one_is_not_forgotten(bodies).await;
-    }
 }
 
 /// Returns the outcome of the message with this body.

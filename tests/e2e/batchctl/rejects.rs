@@ -134,7 +134,7 @@ fn outcome(report: &Value, id: &str) -> String {
 
 #[tokio::test]
 async fn a_rejected_event_may_be_corrected() {
-    for bodies in cases(&[BodiesKind::Items, BodiesKind::Table]) {
+    for bodies in cases(&[BodiesKind::Items, BodiesKind::LogTable]) {
         a_rejected_event_is_not_delivered_and_its_corrected_body_is(bodies).await;
     }
 }

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use protocol::claim::{LockItem, LockState};
-use protocol::ids::EventId;
+use protocol::claim::LockState;
 
 use crate::burst;
 use crate::ledger::Sent;
@@ -19,20 +18,6 @@ const RETENTION_DAYS: u64 = 7;
 const GHOSTS_MAX: usize = 4;
 
 impl World {
-    /// Returns whether an item is a claim that no batch will deliver: everything has drained.
-    fn is_orphan(&self, id: &EventId, item: &LockItem) -> bool {
-        match item.state {
-            LockState::Live { .. } => true,
-            LockState::InChunk { batch, seq, .. } => {
-                let claims = self.ledger.occurrences.get(id).into_iter().flatten();
-                let mut of_seat =
-                    claims.filter(|one| (one.seat.shard.batch, one.seat.seq) == (batch, seq));
-                !of_seat.any(|one| one.delivered_at.is_some() || one.set_aside)
-            }
-            LockState::Tombstone { .. } => false,
-        }
-    }
-
     /// Adds a new message with the same content; returns its position.
     fn resend(&mut self, message: &Sent) -> usize {
         let index = self.ledger.messages.len();
@@ -80,7 +65,8 @@ impl World {
             .filter(|index| {
                 let id = &self.ledger.messages[*index].event_id;
                 let item = id.as_ref().and_then(|id| Some((id, self.locks.get(id)?)));
-                item.is_some_and(|(id, item)| self.is_orphan(id, &item))
+                // Everything has drained: no batch will deliver it.
+                item.is_some_and(|(_, item)| matches!(item.state, LockState::Live { .. }))
             })
             .collect();
         let mut again: Vec<usize> = (0..self.ledger.messages.len())

@@ -102,6 +102,6 @@ pub fn reached_after_pause(history: &History) -> u64 {
 
 /// Returns a plan without faults.
 fn calm() -> Plan {
-    let mut plans = (0..).map(Plan::of);
+    let mut plans = (0..).map(Plan::of_items);
     plans.find(|plan| plan.calm).expect("some plans are calm")
 }

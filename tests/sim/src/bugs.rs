@@ -96,11 +96,13 @@ pub fn caught_by(bug: &'static str, seed: u64) -> Option<&'static str> {
     Some(broken.name)
 }
 
-/// Returns the plan of a history that may show a bug. Those of the log show only in batches of a log.
+/// Returns the plan of a history that may show a bug: in batches of a log only those whose names begin with it. One bug shows only if a
+/// processor dies after it set a part with a number aside.
 fn plan_of(bug: &str, seed: u64) -> Plan {
-    match bug.starts_with("log-") {
-        true => Plan::of_log(seed),
-        false => Plan::of(seed),
+    match bug {
+        "ended-holder-awaited" => Plan::of_discarded_numbers(seed),
+        _ if bug.starts_with("log-") => Plan::of_log(seed),
+        _ => Plan::of_items(seed),
     }
 }
 

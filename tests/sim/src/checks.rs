@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use protocol::batch::{BatchRecord, BatchWrite, Closing};
 use protocol::claim::{LockItem, LockState};
-use protocol::ids::{BatchId, ChunkId, EventId, SqsMessageId};
+use protocol::ids::{BatchId, EventId, SqsMessageId};
 use protocol::invariants::{Check, hold};
 use protocol::limits::{BATCH_LIFE_MAX, CLOCK_SKEW_MAX, REMINDED_FOR};
 use protocol::time::Timestamp;
@@ -285,22 +285,6 @@ pub fn p8_a_batch_is_in_error_for_a_reason(error: &str, reasons: &[&str]) -> Che
     )
 }
 
-/// P8 honest limits: an event of a chunk is reported as lost only if it is.
-pub fn p8_a_lost_event_is_lost(readable: usize, chunk: ChunkId) -> Check {
-    hold("P8 a_lost_event_is_lost", readable == 0, || {
-        format!("{readable} events of chunk {chunk} are reported as lost, and can be read")
-    })
-}
-
-/// INV-26: a record outlasts the claims in chunks that it classifies.
-pub fn inv26_a_record_outlasts_its_claims(batch: BatchId, outlived_by: Option<&EventId>) -> Check {
-    hold(
-        "INV-26 a_record_outlasts_its_claims",
-        outlived_by.is_none(),
-        || format!("batch {batch} is forgotten, and {outlived_by:?} is not"),
-    )
-}
-
 /// P6: when the first ticket of a batch becomes visible, its window has ended by every clock, also by one that is
 /// behind.
 pub fn p6_a_ticket_is_early_by_no_clock(
@@ -407,27 +391,6 @@ pub fn inv16_tombstones_last_the_window(
         "INV-16 tombstones_last_the_window",
         delivered_at + dedup_window <= expires_at + CLOCK_SKEW_MAX,
         || format!("delivered at {delivered_at}, forgotten at {expires_at}"),
-    )
-}
-
-/// INV-23: a claim whose body is in a chunk is written only after the chunk, which has the event in the claimed seat.
-pub fn inv23_a_claim_names_a_stored_chunk(holds: bool, what: &str) -> Check {
-    hold("INV-23 a_claim_names_a_stored_chunk", holds, || {
-        format!("seat {what} is claimed, and the chunk does not have it")
-    })
-}
-
-/// INV-24: the TTL removes a claim whose body is in a chunk only when its seat has ended and is past its window.
-pub fn inv24_ttl_touches_only_ended_claims(
-    has_ended: bool,
-    is_remembered: bool,
-    item: &LockItem,
-    now: Timestamp,
-) -> Check {
-    hold(
-        "INV-24 ttl_touches_only_ended_claims",
-        has_ended && !is_remembered,
-        || format!("removed at {now}: {item:?}"),
     )
 }
 

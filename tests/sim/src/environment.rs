@@ -8,15 +8,15 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::channel::oneshot;
 use protocol::batch::{BatchRecord, BatchWrite};
-use protocol::bodies::ChunkPlace;
+use protocol::bodies::ObjectPlace;
 use protocol::claim::{Claim, LockItem, Overflow};
 use protocol::ids::{BatchId, BatchShard, EventId, ObjectId, PieceId, SeatKey, SourceArn};
 use protocol::time::Timestamp;
 use shared::memory::SeededEntropy;
 use shared::ports::{
-    BatchQueue, BatchReply, BatchStore, ChunkReply, ChunkStore, ClaimReply, Clock, IndexEntry,
-    IndexPage, ListPage, ListPosition, ListShard, LockStore, MetricLog, NoticeMessage,
-    NoticeTarget, OverflowStore, Piece, PortError, Ports, QuarantineQueue, Quarantined, QueueDepth,
+    BatchQueue, BatchReply, BatchStore, ClaimReply, Clock, IndexEntry, IndexPage, ListPage,
+    ListPosition, ListShard, LockStore, MetricLog, NoticeMessage, NoticeTarget, ObjectReply,
+    ObjectStore, OverflowStore, Piece, PortError, Ports, QuarantineQueue, Quarantined, QueueDepth,
     Release, ReleaseReply, SourceQueues, StoredEvent,
 };
 use shared::wire::Ticket;
@@ -421,28 +421,27 @@ impl OverflowStore for Environment {
 }
 
 #[async_trait]
-impl ChunkStore for Environment {
+impl ObjectStore for Environment {
     async fn put(
         &self,
-        place: &ChunkPlace,
+        place: &ObjectPlace,
         id: PieceId,
         piece: &Piece,
         expires_at: Timestamp,
-    ) -> Result<ChunkReply, PortError> {
+    ) -> Result<ObjectReply, PortError> {
         let (place, piece) = (place.clone(), piece.clone());
         self.request(move |world| world.put_piece(&place, id, &piece, expires_at))
             .await?
     }
 
-    async fn get(&self, place: &ChunkPlace, id: PieceId) -> Result<Option<Piece>, PortError> {
+    async fn get(&self, place: &ObjectPlace, id: PieceId) -> Result<Option<Piece>, PortError> {
         self.note_reads(1);
         let place = place.clone();
         let environment = self.number;
         self.request(move |world| {
             match id.object {
-                ObjectId::Chunk(chunk) => world.reads_bodies(environment, chunk.batch),
                 ObjectId::Load(_) => world.reads_load(environment),
-                ObjectId::Slot(_) | ObjectId::Run(_) | ObjectId::RunList(_) => {}
+                _ => {}
             }
             world.get_piece(&place, id)
         })
@@ -467,7 +466,7 @@ impl Environment {
             duplicates_queue: None,
             notice_target: self.notices.then(|| self.clone() as Arc<dyn NoticeTarget>),
             overflow_store: self.clone(),
-            chunk_store: self.clone(),
+            object_store: self.clone(),
             named_items: self.clone(),
             clock: self.clone(),
             entropy: self.clone(),

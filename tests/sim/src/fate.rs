@@ -5,7 +5,7 @@ use shared::ports::PortError;
 /// The text of every refusal by a service.
 pub const REFUSED: &str = "the simulated service refuses";
 
-/// The text of the refusal of a chunk that may not be read.
+/// The text of the refusal of a load that may not be read.
 pub const DENIED: &str = "the simulated bucket denies access";
 
 /// The fate of a request.

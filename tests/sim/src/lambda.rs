@@ -218,7 +218,6 @@ impl Run {
             Act::Operator => {
                 let mut world = lock(&self.world);
                 world.edit();
-                world.damage();
                 world.after(OPERATOR_EVERY_MS, Happening::Act(Act::Operator));
                 let redrives = self.plan.redrives_early && world.faulty;
                 drop(world);

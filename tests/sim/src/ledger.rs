@@ -4,9 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use protocol::ids::{
-    BatchId, BatchKey, BodyHash, ChunkId, EventId, SeatKey, Seq, SourceArn, SqsMessageId,
-};
+use protocol::ids::{BatchId, BatchKey, BodyHash, EventId, SeatKey, Seq, SourceArn, SqsMessageId};
 use protocol::seqs::SeqSet;
 use protocol::sequence::{PartId, SequenceScope};
 use protocol::time::Timestamp;
@@ -97,12 +95,12 @@ pub struct Occurrence {
     pub sqs_message_id: SqsMessageId,
     pub body_hash: BodyHash,
     pub seat: SeatKey,
-    /// The dedup window that the batch keeps for its claims, if the body is in a chunk.
+    /// The dedup window that the batch keeps for its events, if it is one of the log.
     pub window: Option<Duration>,
     pub claimed_at: Timestamp,
     /// When the sink got the event for the first time.
     pub delivered_at: Option<Timestamp>,
-    /// The end of the tombstone's window, once the claim was released; if the body is in a chunk, once the record says that
+    /// The end of the tombstone's window, once the claim was released; in a batch of the log, once the record says that
     /// the part was delivered.
     pub remembered_until: Option<Timestamp>,
     pub released_at: Option<Timestamp>,
@@ -145,7 +143,7 @@ impl Occurrence {
         }
     }
 
-    /// Returns whether the claim is in this seat. Events from chunks name no index shard.
+    /// Returns whether the claim is in this seat. Events of the log name no index shard.
     pub fn has(&self, seat: SeatKey) -> bool {
         (self.seat.shard.batch, self.seat.seq) == (seat.shard.batch, seat.seq)
     }
@@ -222,9 +220,7 @@ pub struct Ledger {
     pub told: BTreeSet<SqsMessageId>,
     /// The runs of batches that were committed.
     pub committed: BTreeSet<Uuid>,
-    /// How many pieces the chunks of each batch have.
-    pub pieces: BTreeMap<BatchId, u64>,
-    /// How many bodies of each batch were read, and how many pieces of chunks.
+    /// How many bodies of each batch were read.
     pub reads: BTreeMap<BatchId, u64>,
     /// How many replies operators missed.
     pub replies_lost: u32,
@@ -240,8 +236,6 @@ pub struct Ledger {
     pub accepted: BTreeSet<String>,
     /// The messages whose claims were edited by hand.
     pub edited: BTreeSet<SqsMessageId>,
-    /// The chunks that were damaged.
-    pub damaged: BTreeSet<ChunkId>,
     /// The deliveries of each event to the sink.
     pub given: BTreeMap<EventId, Vec<Given>>,
     /// The batches that wait for the hours of delivery, and when these begin.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use protocol::allocator::BatchLimits;
-use protocol::bodies::ChunkSizes;
+use protocol::bodies::ObjectSizes;
 use protocol::claim::DuplicateRule;
 use protocol::period::Period;
 use protocol::time::Timestamp;
@@ -83,18 +83,16 @@ pub struct Faults {
     pub take_away: f64,
     /// A claim of a frozen part is edited by hand, at each visit of the operator.
     pub edit: f64,
-    /// A line of a stored chunk is damaged, at each visit of the operator.
-    pub damage: f64,
 }
 
-/// A bucket prefix whose chunks and loads may not be read for a time, or to which no run may be written.
+/// A bucket prefix whose loads may not be read for a time, or to which no run may be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Denial {
     /// The number of the prefix.
     pub prefix: u8,
     pub from_ms: u64,
-    /// Whether somebody repairs it, ten minutes after the faults stopped. If not, it is left: later chunks are elsewhere, and runs can be
-    /// written once every batch that could not write one is set aside.
+    /// Whether somebody repairs it, ten minutes after the faults stopped. If not, runs can be written
+    /// once every batch that could not write one is set aside.
     pub ends: bool,
 }
 
@@ -233,11 +231,9 @@ pub struct Plan {
     pub redrives_early: bool,
     /// Days after which messages are sent again, some of them with new ids.
     pub afterlife_days: Option<u64>,
-    /// Days after which the bucket removes chunks.
-    pub chunk_days: u64,
-    /// Where chunks go by their size. The chunks of a history are small.
-    pub chunk_sizes: ChunkSizes,
-    /// Chunks that may not be read.
+    /// Where loads go by their size. The loads of a history are small.
+    pub object_sizes: ObjectSizes,
+    /// Loads that may not be read, or runs that may not be written.
     pub denial: Option<Denial>,
     /// Days for which nothing runs although batches are under way, right after the faults stopped.
     pub standstill_days: Option<u64>,
@@ -361,13 +357,6 @@ impl Plan {
         self.bodies.is_log() || self.switch.is_some()
     }
 
-    /// Returns whether any configuration of the history has bodies in chunks.
-    pub fn ever_in_chunks(&self) -> bool {
-        let in_chunks =
-            |one: &Redeploy| matches!(one.change, Change::Bodies(kind) if kind.in_chunks());
-        self.bodies.in_chunks() || self.redeploys.iter().any(in_chunks)
-    }
-
     /// Returns whether any configuration of the history has this rule.
     pub fn ever(&self, rule: DuplicateRule) -> bool {
         let mut changes = self.redeploys.iter();
@@ -391,7 +380,7 @@ impl Plan {
             aggregator::Config::read(&lookup).expect("the plan's variables are allowed");
         let aggregator = aggregator::Config {
             past_deliveries_max: self.past_deliveries_max,
-            chunk_sizes: self.chunk_sizes,
+            object_sizes: self.object_sizes,
             limits: BatchLimits {
                 known_claims_max: self.known_claims_max,
                 seats_max: self.seats_max,

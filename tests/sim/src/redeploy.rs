@@ -9,13 +9,9 @@ use protocol::claim::DuplicateRule;
 pub enum BodiesKind {
     /// `BODIES=items`.
     Items,
-    /// `BODIES=table`.
-    Table,
-    /// `BODIES=s3://chunks/…`, under one of several prefixes.
-    S3(u8),
     /// `BODIES=log:table`.
     Log,
-    /// `BODIES=log:s3://chunks/…`, under one of several prefixes.
+    /// `BODIES=log:s3://loads/…`, under one of several prefixes.
     LogS3(u8),
 }
 
@@ -24,19 +20,13 @@ impl BodiesKind {
     pub fn value(self) -> String {
         match self {
             BodiesKind::Items => "items".to_owned(),
-            BodiesKind::Table => "table".to_owned(),
-            BodiesKind::S3(number) => format!("s3://chunks/{number}"),
             BodiesKind::Log => "log:table".to_owned(),
-            BodiesKind::LogS3(number) => format!("log:s3://chunks/{number}"),
+            BodiesKind::LogS3(number) => format!("log:s3://loads/{number}"),
         }
     }
 
     pub fn is_log(self) -> bool {
         matches!(self, BodiesKind::Log | BodiesKind::LogS3(_))
-    }
-
-    pub fn in_chunks(self) -> bool {
-        matches!(self, BodiesKind::Table | BodiesKind::S3(_))
     }
 }
 

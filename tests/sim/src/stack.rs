@@ -57,7 +57,7 @@ pub fn service(environment: &Arc<Environment>, plan: &Plan, number: usize) -> Se
         lock_items: environment.clone(),
         batch_store: environment.clone(),
         catalogue: environment.clone(),
-        chunk_store: environment.clone(),
+        object_store: environment.clone(),
         named_items: environment.clone(),
         overflow_store: environment.clone(),
         batch_queue: Some(environment.clone()),

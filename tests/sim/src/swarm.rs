@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use fastrand::Rng;
-use protocol::bodies::ChunkSizes;
+use protocol::bodies::ObjectSizes;
 use protocol::claim::DuplicateRule;
 use protocol::limits::{
     KNOWN_CLAIMS_MAX, PARTS_FOR_STRAGGLERS, PARTS_MAX, PAST_DELIVERIES_MAX, SEATS_MAX,
@@ -30,8 +30,8 @@ const ID_KINDS: [IdKind; 5] = [
     IdKind::MessageId,
 ];
 
-/// The places of chunks to draw from.
-const BODIES: [BodiesKind; 3] = [BodiesKind::Table, BodiesKind::S3(0), BodiesKind::S3(1)];
+/// The places of loads to draw from.
+const LOGS: [BodiesKind; 3] = [BodiesKind::Log, BodiesKind::LogS3(0), BodiesKind::LogS3(1)];
 
 /// The lengths of periods to draw from, in minutes.
 const PERIODS: [u32; 2] = [10, 30];
@@ -56,8 +56,16 @@ fn rate(rng: &mut Rng, max: f64) -> f64 {
 }
 
 impl Plan {
-    /// Returns the plan of a seed.
+    /// Returns the plan of a seed: in half of them, all environments share the batches of a log.
     pub fn of(seed: u64) -> Plan {
+        match Rng::with_seed(seed ^ 0x51f0_c417).bool() {
+            true => Plan::of_items(seed),
+            false => Plan::of_log(seed),
+        }
+    }
+
+    /// Returns the plan of a seed with bodies in lock items.
+    pub fn of_items(seed: u64) -> Plan {
         let rng = &mut Rng::with_seed(seed);
         // Draws that were added later have generators of their own: a new draw from `rng` would change every history.
         let apart = &mut Rng::with_seed(seed ^ 0xd2a1_4ed0);
@@ -66,11 +74,7 @@ impl Plan {
         let faults = Faults::draw(rng, apart, later);
         let faults = if calm { Faults::default() } else { faults };
         let mut plan = Plan::draw(seed, calm, faults, [rng, apart, later]);
-        let chunks = &mut Rng::with_seed(seed ^ 0x51f0_c417);
-        plan.draw_bodies(chunks);
         plan.adjust(later);
-        plan.focus_on_chunks(chunks);
-        plan.draw_changes_of_bodies(chunks);
         plan.draw_pauses(&mut Rng::with_seed(seed ^ 0x9a05_e5ed));
         plan.draw_hours(&mut Rng::with_seed(seed ^ 0x0f1c_e402));
         plan.draw_periods(&mut Rng::with_seed(seed ^ 0x9e71_0d50));
@@ -93,7 +97,9 @@ impl Plan {
         plan.keys = plan.keys.max(3);
         plan.hours = plan.hours.or_else(|| Some(plan.hours(rng)));
         plan.close_every = plan.close_every.or_else(|| Some(pick(rng, &PERIODS)));
-        plan.quota_max = plan.quota_max.or_else(|| Some(pick(rng, &QUOTAS)));
+        if !plan.ever_log() {
+            plan.quota_max = plan.quota_max.or_else(|| Some(pick(rng, &QUOTAS)));
+        }
         (plan.event_times, plan.sequence, plan.notices) = (true, true, true);
         plan.rejects = plan.rejects.max(0.1);
         plan.draw_zone(&mut Rng::with_seed(seed ^ 0x2070_ec4a));
@@ -105,14 +111,11 @@ impl Plan {
 
     /// Returns the plan of a seed with the batches of a log, which all environments share.
     pub fn of_log(seed: u64) -> Plan {
-        let mut plan = Plan::of(seed);
+        let mut plan = Plan::of_items(seed);
         let rng = &mut Rng::with_seed(seed ^ 0x0010_60f5);
-        plan.bodies = pick(
-            rng,
-            &[BodiesKind::Log, BodiesKind::LogS3(0), BodiesKind::LogS3(1)],
-        );
+        plan.bodies = pick(rng, &LOGS);
         plan.aggregators = plan.aggregators.max(rng.usize(1..6));
-        plan.chunk_sizes = ChunkSizes {
+        plan.object_sizes = ObjectSizes {
             small_bytes_max: pick(rng, &[0, 200, 8 << 10]),
             item_bytes_max: pick(rng, &[400, 350 << 10]),
         };
@@ -120,17 +123,15 @@ impl Plan {
         plan.quarantine = true;
         plan.rule = DuplicateRule::Drop;
         (plan.quota_max, plan.large, plan.reports_duplicates) = (None, 0, false);
-        (plan.faults.damage, plan.faults.edit) = (0.0, 0.0);
+        plan.faults.edit = 0.0;
         plan.redeploys.retain(|one| {
             !matches!(
                 one.change,
                 Change::Bodies(_) | Change::Rule(_) | Change::QuotaMax(_)
             )
         });
-        // A bucket that keeps loads for 30 days only would lose those of a batch that nobody looked at for longer.
-        plan.chunk_days = 40;
-        (plan.denial, plan.standstill_days) = (None, None);
         if !plan.calm {
+            plan.focus_on_log(&mut Rng::with_seed(seed ^ 0x0f0c_0105));
             plan.draw_faults_of_the_log(rng);
             plan.draw_switch(&mut Rng::with_seed(seed ^ 0x5317_c4ed));
         }
@@ -140,11 +141,10 @@ impl Plan {
     /// Has some histories of the log change the place of loads while batches are open, deny a place for a time, stand still for days,
     /// lose the manifest, and forget events.
     fn draw_faults_of_the_log(&mut self, rng: &mut Rng) {
-        let places = [BodiesKind::Log, BodiesKind::LogS3(0), BodiesKind::LogS3(1)];
         for _ in 0..rng.usize(0..3) {
             self.redeploys.push(Redeploy {
                 at_ms: rng.u64(0..self.calm_at_ms),
-                change: Change::Bodies(pick(rng, &places)),
+                change: Change::Bodies(pick(rng, &LOGS)),
             });
         }
         self.standstill_days = pick(rng, &[None, None, None, None, Some(9), Some(11), Some(25)]);
@@ -245,8 +245,7 @@ impl Plan {
             redrives: later.bool(),
             redrives_early: false,
             afterlife_days: pick(later, &[None, None, Some(0), Some(1), Some(15), Some(40)]),
-            chunk_days: 30,
-            chunk_sizes: ChunkSizes::default(),
+            object_sizes: ObjectSizes::default(),
             denial: None,
             standstill_days: None,
             manifest_lost_at_ms: None,
@@ -257,57 +256,6 @@ impl Plan {
             accounts: 0,
             calm,
             faults,
-        }
-    }
-
-    /// Puts the bodies of half of the histories into chunks, at least for a time.
-    fn draw_bodies(&mut self, rng: &mut Rng) {
-        if rng.bool() {
-            return;
-        }
-        self.bodies = pick(rng, &BODIES);
-        self.chunk_sizes = ChunkSizes {
-            small_bytes_max: pick(rng, &[0, 1_000, 8 << 10]),
-            item_bytes_max: pick(rng, &[400, 350 << 10]),
-        };
-        // A batch that nobody repairs goes to the quarantine.
-        self.quarantine = true;
-        if !self.calm {
-            self.standstill_days = pick(rng, &[None, None, None, Some(9), Some(11), Some(40)]);
-            // The operator of the bucket did not read what it must keep.
-            self.chunk_days = pick(rng, &[30, 30, 30, 8]);
-            self.faults.damage = if rng.u8(..) < 50 { 0.2 } else { 0.0 };
-            // Without days that pass, nothing of a prefix that is never repaired could end.
-            let ends = self.standstill_days != Some(40) || rng.bool();
-            self.denial = (rng.u8(..) < 50).then(|| Denial {
-                prefix: rng.u8(0..2),
-                from_ms: rng.u64(0..self.calm_at_ms),
-                ends,
-            });
-        }
-    }
-
-    /// Has some histories with chunks change to another layout or place while batches are open.
-    fn draw_changes_of_bodies(&mut self, rng: &mut Rng) {
-        if self.calm || self.bodies == BodiesKind::Items || rng.u8(..) > 100 {
-            return;
-        }
-        for _ in 0..rng.usize(1..3) {
-            self.redeploys.push(Redeploy {
-                at_ms: rng.u64(0..self.calm_at_ms),
-                change: Change::Bodies(match rng.bool() {
-                    true => BodiesKind::Items,
-                    false => pick(rng, &BODIES),
-                }),
-            });
-        }
-        if rng.bool() {
-            // The history began with the default.
-            self.redeploys.push(Redeploy {
-                at_ms: rng.u64(0..self.calm_at_ms),
-                change: Change::Bodies(self.bodies),
-            });
-            self.bodies = BodiesKind::Items;
         }
     }
 
@@ -483,8 +431,8 @@ impl Plan {
             self.focus(later);
         }
         if self.large > 0 {
-            // Such a chunk would have thousands of small pieces.
-            self.chunk_sizes.item_bytes_max = ChunkSizes::default().item_bytes_max;
+            // Such a load would have thousands of small pieces.
+            self.object_sizes.item_bytes_max = ObjectSizes::default().item_bytes_max;
         }
         if self.parts_max < PARTS_MAX {
             // One event fills a part.
@@ -537,7 +485,6 @@ impl Faults {
             jump: rate(later, 1.0),
             take_away: rate(later, 0.02),
             edit: rate(later, 0.3),
-            damage: 0.0,
         }
     }
 }

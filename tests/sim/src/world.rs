@@ -3,7 +3,6 @@
 //! The tables are the fakes of [`shared::memory`], which pass the adapters' contract tests. The faults are added here.
 
 mod batch_table;
-mod chunks;
 mod deliveries;
 mod discards;
 mod duplicates;
@@ -15,6 +14,7 @@ mod log;
 pub mod named_items;
 mod notices;
 mod numbers;
+mod objects;
 mod pauses;
 mod periods;
 mod queues;
@@ -34,7 +34,7 @@ use fastrand::Rng;
 use protocol::ids::ObjectId;
 use protocol::invariants::{Broken, Check};
 use protocol::time::Timestamp;
-use shared::memory::{MemoryBatchStore, MemoryChunkStore, MemoryLockStore, MemoryNamedItems};
+use shared::memory::{MemoryBatchStore, MemoryLockStore, MemoryNamedItems, MemoryObjectStore};
 use shared::ports::Quarantined;
 use tempfile::TempDir;
 
@@ -67,9 +67,9 @@ pub struct World {
     pub index: LaggingIndex,
     /// The bodies in the overflow store, by key.
     pub overflow: BTreeMap<String, Arc<str>>,
-    /// The chunks.
-    pub chunks: MemoryChunkStore,
-    /// When each chunk, load, slot, run and list may be removed.
+    /// Loads, slots, runs and lists of runs.
+    pub objects: MemoryObjectStore,
+    /// When each load, slot, run and list may be removed.
     pub objects_expire_at: BTreeMap<ObjectId, Timestamp>,
     /// The batch table.
     pub batches: MemoryBatchStore,
@@ -114,7 +114,7 @@ impl World {
             locks: MemoryLockStore::new(),
             index: LaggingIndex::default(),
             overflow: BTreeMap::new(),
-            chunks: MemoryChunkStore::new(),
+            objects: MemoryObjectStore::new(),
             objects_expire_at: BTreeMap::new(),
             batches: MemoryBatchStore::new().with_pages_of(plan.page_entries),
             named_items: MemoryNamedItems::new(),

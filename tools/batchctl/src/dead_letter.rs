@@ -32,7 +32,7 @@ pub enum Decision {
     Unclear,
     /// It repeats a message that is redriven now.
     Repeated,
-    /// It is a notice of the service about a lost chunk, not an event.
+    /// It is a notice of the service about a lost load, slot or chunk, not an event.
     Notice,
 }
 
@@ -51,7 +51,7 @@ impl Decision {
             Decision::Live => "left: claimed, its batch is not complete",
             Decision::Unclear => "left: it may have been delivered; look for it at the sink",
             Decision::Repeated => "left: the same event is redriven already",
-            Decision::Notice => "left: a notice about a lost chunk",
+            Decision::Notice => "left: a notice about a lost object",
         }
     }
 }

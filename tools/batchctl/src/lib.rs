@@ -5,7 +5,6 @@
 //! condition that the batch is as it was read, and then by a ticket. docs/batchctl.md describes it.
 
 mod change;
-mod chunk_events;
 pub mod cli;
 mod commands;
 mod config_file;
@@ -19,6 +18,7 @@ pub mod interrupt;
 mod listing;
 mod lock_table;
 mod log_index;
+mod object_events;
 pub mod outcome;
 pub mod ports;
 mod progress;

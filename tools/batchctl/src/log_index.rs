@@ -74,7 +74,7 @@ impl Entry {
 /// Returns what reads and writes the index.
 pub fn store<'a>(service: &'a Service, budget: &'a Budget<'a>) -> IndexStore<'a> {
     IndexStore {
-        objects: &*service.chunk_store,
+        objects: &*service.object_store,
         named_items: &*service.named_items,
         permits: &service.permits,
         budget,

@@ -11,14 +11,14 @@ use protocol::pause::Pauses;
 use protocol::retry::RetryPolicy;
 use protocol::time::Timestamp;
 use shared::aws::{
-    AwsOverflowStore, BatchCatalogue, DynamoBatchCatalogue, DynamoBatchStore, DynamoChunkStore,
-    DynamoLockStore, DynamoNamedItems, S3ChunkStore, Sdk, SqsBatchQueue, SystemClock,
+    AwsOverflowStore, BatchCatalogue, DynamoBatchCatalogue, DynamoBatchStore, DynamoLockStore,
+    DynamoNamedItems, DynamoObjectStore, S3ObjectStore, Sdk, SqsBatchQueue, SystemClock,
     SystemEntropy,
 };
 use shared::config::WriteMode;
 use shared::named_items::Versioned;
 use shared::ports::{
-    BatchQueue, BatchStore, ChunkStore, Clock, Entropy, LockItems, LockStore, NamedItems,
+    BatchQueue, BatchStore, Clock, Entropy, LockItems, LockStore, NamedItems, ObjectStore,
     OverflowStore, PortError,
 };
 use shared::retry::{Budget, RequestPermits};
@@ -48,7 +48,7 @@ pub struct Service {
     pub lock_items: Arc<dyn LockItems>,
     pub batch_store: Arc<dyn BatchStore>,
     pub catalogue: Arc<dyn BatchCatalogue>,
-    pub chunk_store: Arc<dyn ChunkStore>,
+    pub object_store: Arc<dyn ObjectStore>,
     pub named_items: Arc<dyn NamedItems>,
     pub overflow_store: Arc<dyn OverflowStore>,
     /// Absent if the stack does not say where it is.
@@ -84,7 +84,7 @@ impl Service {
         problems.finish(())?;
         let dynamodb = &connection.dynamodb;
         let index = settings.value("DDB_BATCH_INDEX").unwrap_or(INDEX);
-        let chunk_table = DynamoChunkStore::new(dynamodb.clone(), &batch_table);
+        let table = DynamoObjectStore::new(dynamodb.clone(), &batch_table);
         let locks = DynamoLockStore::new(dynamodb.clone(), lock_table, index, WriteMode::Put);
         let locks = Arc::new(locks);
         let sqs = &connection.sqs;
@@ -97,7 +97,7 @@ impl Service {
             batch_store: Arc::new(DynamoBatchStore::new(dynamodb.clone(), &batch_table)),
             catalogue: Arc::new(DynamoBatchCatalogue::new(dynamodb.clone(), &batch_table)),
             named_items: Arc::new(DynamoNamedItems::new(dynamodb.clone(), &batch_table)),
-            chunk_store: Arc::new(S3ChunkStore::of(connection.s3.clone(), chunk_table)),
+            object_store: Arc::new(S3ObjectStore::of(connection.s3.clone(), table)),
             overflow_store: Arc::new(AwsOverflowStore::of(connection.s3.clone())),
             batch_queue,
             queues: Arc::new(sqs.clone()),

@@ -14,8 +14,8 @@ use shared::message_attributes::MessageAttributes;
 use shared::ports::{IndexEntry, StoredEvent};
 use shared::retry::read_events;
 
-use crate::chunk_events::{objects, read, unresolved};
 use crate::failure::Failure;
+use crate::object_events::{objects, read, unresolved};
 use crate::service::Service;
 
 /// What was written.
@@ -58,7 +58,7 @@ pub async fn save(
     file: &mut EventFile<'_>,
 ) -> Result<Saved, Failure> {
     match record.bodies.lists_claims() {
-        true => save_chunks(service, record, file).await,
+        true => save_objects(service, record, file).await,
         false => save_items(service, record, file).await,
     }
 }
@@ -113,7 +113,7 @@ async fn save_items(
     Ok(saved)
 }
 
-async fn save_chunks(
+async fn save_objects(
     service: &Service,
     record: &BatchRecord,
     file: &mut EventFile<'_>,

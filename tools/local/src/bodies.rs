@@ -14,10 +14,6 @@ use crate::faults::Redeploy;
 pub enum BodiesKind {
     /// Each body in its lock item
     Items,
-    /// Chunks as items of the batch table
-    Table,
-    /// Chunks as objects of the S3 stand-in; needs the cargo feature `full`
-    S3,
     /// Batches that all environments share, their loads as items of the batch table
     #[value(name = "log:table")]
     LogTable,
@@ -31,15 +27,13 @@ impl BodiesKind {
     pub fn value(self) -> &'static str {
         match self {
             BodiesKind::Items => "items",
-            BodiesKind::Table => "table",
-            BodiesKind::S3 => "s3://chunks/chunks",
             BodiesKind::LogTable => "log:table",
-            BodiesKind::LogS3 => "log:s3://chunks/chunks",
+            BodiesKind::LogS3 => "log:s3://loads/loads",
         }
     }
 }
 
-/// Sets `BODIES` from the flag, and replaces the values `s3` and `log:s3` of redeploys by a place in the S3 stand-in.
+/// Sets `BODIES` from the flag, and replaces the value `log:s3` of redeploys by a place in the S3 stand-in.
 ///
 /// # Errors
 /// `BODIES` is set beside the flag.
@@ -66,19 +60,19 @@ pub(crate) fn set_variable(
 
 /// Returns whether a value of `BODIES` is in S3, at first or after a redeploy.
 pub(crate) fn in_s3(variables: &BTreeMap<String, String>, redeploys: &[Redeploy]) -> bool {
-    !chunk_buckets(variables, redeploys).is_empty()
+    !load_buckets(variables, redeploys).is_empty()
 }
 
 /// Returns the buckets that the variables name for bodies, at first and after redeploys.
 pub fn buckets(variables: &BTreeMap<String, String>, redeploys: &[Redeploy]) -> BTreeSet<String> {
     let overflow = values(variables, redeploys, OVERFLOW_BUCKET.name);
-    let mut buckets = chunk_buckets(variables, redeploys);
+    let mut buckets = load_buckets(variables, redeploys);
     buckets.extend(overflow.into_iter().map(str::to_owned));
     buckets
 }
 
-/// Returns the buckets that the variables name for chunks, at first and after redeploys.
-pub fn chunk_buckets(
+/// Returns the buckets that the variables name for loads, at first and after redeploys.
+pub fn load_buckets(
     variables: &BTreeMap<String, String>,
     redeploys: &[Redeploy],
 ) -> BTreeSet<String> {
@@ -109,22 +103,22 @@ mod tests {
     fn every_bucket_of_bodies_is_created() {
         let mut variables = BTreeMap::from([("OVERFLOW_BUCKET".to_owned(), "large".to_owned())]);
         let texts = [
-            "1:BODIES=s3",
-            "2:BODIES=table",
-            "3:BODIES=s3://other/a,MAX_BATCH_SIZE=5",
+            "1:BODIES=log:s3",
+            "2:BODIES=log:table",
+            "3:BODIES=log:s3://other/a,MAX_BATCH_SIZE=5",
         ];
         let mut redeploys = texts.map(|text| text.parse::<Redeploy>().unwrap());
         set_variable(Some(BodiesKind::Items), &mut variables, &mut redeploys).unwrap();
         assert_eq!(variables["BODIES"], "items");
         let buckets = buckets(&variables, &redeploys);
-        assert_eq!(Vec::from_iter(&buckets), ["chunks", "large", "other"]);
-        let of_chunks = chunk_buckets(&variables, &redeploys);
-        assert_eq!(Vec::from_iter(&of_chunks), ["chunks", "other"]);
+        assert_eq!(Vec::from_iter(&buckets), ["large", "loads", "other"]);
+        let of_loads = load_buckets(&variables, &redeploys);
+        assert_eq!(Vec::from_iter(&of_loads), ["loads", "other"]);
     }
 
     #[test]
     fn the_flag_beside_the_variable_is_refused() {
-        let mut variables = BTreeMap::from([("BODIES".to_owned(), "table".to_owned())]);
+        let mut variables = BTreeMap::from([("BODIES".to_owned(), "log:table".to_owned())]);
         let error = set_variable(Some(BodiesKind::Items), &mut variables, &mut []).unwrap_err();
         assert!(error.to_string().contains("not with `BODIES`"), "{error}");
     }

@@ -408,6 +408,6 @@ mod tests {
         }
         assert_eq!(needs(&[], true).unwrap(), "`BODIES` in S3");
         assert_eq!(needs(&["--traces", "f"], false).unwrap(), "`--traces`");
-        assert_eq!(needs(&["--bodies", "table"], false), None);
+        assert_eq!(needs(&["--bodies", "log:table"], false), None);
     }
 }

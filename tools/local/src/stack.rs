@@ -76,8 +76,8 @@ pub struct Stack {
     meter: Arc<Meter>,
     /// The instruction set of the functions in the template, which decides their price.
     architecture: String,
-    /// The buckets of chunks, at first and after redeploys.
-    chunk_buckets: BTreeSet<String>,
+    /// The buckets of loads, at first and after redeploys.
+    load_buckets: BTreeSet<String>,
     _proxies: Vec<Proxy>,
     _sink_gate: Option<SinkGate>,
     notices: Option<NoticeHost>,
@@ -157,7 +157,7 @@ impl Stack {
             ),
             meter,
             architecture: resources.function(AGGREGATOR)?.architecture.clone(),
-            chunk_buckets: bodies::chunk_buckets(&options.variables, &options.faults.redeploys),
+            load_buckets: bodies::load_buckets(&options.variables, &options.faults.redeploys),
             _dynamodb: services.dynamodb,
             _sqs_stop: services.sqs_stop,
             _proxies: proxies.proxies,

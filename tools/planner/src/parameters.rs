@@ -281,7 +281,7 @@ impl Values<'_> {
                 "parameter `Bodies`: not allowed: got `{bodies}`, expected items, log:table, log:s3 or log:s3://<bucket>/<prefix>"
             )),
         }
-        let most = protocol::limits::CHUNK_BATCH_ITEMS_MAX;
+        let most = protocol::limits::LOG_BATCH_ITEMS_MAX;
         if batches.bodies.is_log() && batches.items_max > most {
             self.problems.push(format!(
                 "parameter `MaxBatchSize`: not allowed: got `{}`, expected at most {most} unless `Bodies` is items",
@@ -309,14 +309,14 @@ impl Values<'_> {
 
 /// Returns the place of a value of `Bodies`; [`None`] if it cannot be planned. `log:s3` is the bucket of the stack.
 fn bodies_of(value: &str) -> Option<Bodies> {
-    use protocol::bodies::{Bodies as Values, ChunkPlace};
+    use protocol::bodies::{Bodies as Values, ObjectPlace};
     if value == "log:s3" {
         return Some(Bodies::LogS3);
     }
     match value.parse().ok()? {
         Values::Items => Some(Bodies::Items),
-        Values::Log(ChunkPlace::Table) => Some(Bodies::LogTable),
-        Values::Log(ChunkPlace::S3(_)) => Some(Bodies::LogS3),
+        Values::Log(ObjectPlace::Table) => Some(Bodies::LogTable),
+        Values::Log(ObjectPlace::S3(_)) => Some(Bodies::LogS3),
         Values::Table | Values::S3(_) => None,
     }
 }

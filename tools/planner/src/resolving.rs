@@ -33,7 +33,7 @@ impl World {
             .map(|_| self.read_object(bytes))
             .fold(0.0, f64::max);
         // The first one shows how large they are.
-        let rounds = 1 + (loads - 1).div_ceil(protocol::limits::CHUNK_CALLS_MAX as u64);
+        let rounds = 1 + (loads - 1).div_ceil(protocol::limits::OBJECT_CALLS_MAX as u64);
         rounds as f64 * secs
     }
 

@@ -65,13 +65,13 @@ impl Sizes {
     pub fn is_in_table(&self, bytes: f64) -> bool {
         match self.bodies {
             Bodies::Items | Bodies::LogTable => true,
-            Bodies::LogS3 => bytes <= protocol::limits::SMALL_CHUNK_BYTES_MAX as f64,
+            Bodies::LogS3 => bytes <= protocol::limits::SMALL_OBJECT_BYTES_MAX as f64,
         }
     }
 
     /// Returns the number of pieces of an object in the table.
     pub fn pieces(bytes: f64) -> f64 {
-        (bytes / protocol::limits::CHUNK_ITEM_BYTES_MAX as f64)
+        (bytes / protocol::limits::OBJECT_ITEM_BYTES_MAX as f64)
             .ceil()
             .max(1.0)
     }

@@ -26,9 +26,8 @@ pub struct MixedVersions {
     only: String,
 }
 
-/// Faults of every burst. Timeouts are short because the messages of a killed process come back after six of them. Former
-/// versions may know no chunks, so bodies are in lock items.
-const BURST: [&str; 23] = [
+/// Faults of every burst. Timeouts are short because the messages of a killed process come back after six of them.
+const BURST: [&str; 22] = [
     "burst",
     "--json",
     "--duplicates=10",
@@ -39,7 +38,6 @@ const BURST: [&str; 23] = [
     "--index-lag=2",
     "--duplicate-deliveries=2",
     "--expired-credentials=5",
-    "--bodies=items",
     "--aggregator-timeout=5",
     "--batch-processor-timeout=8",
     "--batch-size=500",
@@ -131,6 +129,20 @@ fn bursts(former: &Former, messages: u64) -> Vec<Burst> {
                 &rate,
                 &at(4.0, "aggregator", &aggregator),
                 &at(7.0, "batch-processor", &batch_processor),
+            ]),
+        },
+        Burst {
+            name: "update from chunks, roll back, update again",
+            flags: flags(&[
+                // The former version stores chunks, which the present one reads.
+                "--env=BODIES=table",
+                &rate,
+                &former_aggregator,
+                &former_processor,
+                &at(3.0, "batch-processor", "built-in"),
+                &at(4.0, "aggregator", "built-in"),
+                &at(6.0, "aggregator", &aggregator),
+                &at(8.0, "aggregator", "built-in"),
             ]),
         },
         Burst {

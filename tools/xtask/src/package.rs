@@ -17,7 +17,7 @@ use crate::tools::{self, status};
 /// The arguments of `cargo xtask package`.
 #[derive(clap::Args, Default)]
 pub struct Package {
-    /// Build without the cargo feature `full`: without the sinks `s3://`, `sftp://`, `postgres://` and `arn:`, Parquet, bodies in S3,
+    /// Build without the cargo feature `full`: without the sinks `s3://`, `sftp://`, `postgres://` and `arn:`, Parquet, the log in S3,
     /// event buses and traces
     #[arg(long)]
     minimal: bool,
@@ -172,18 +172,20 @@ pub struct Ministack {
 enum Bodies {
     /// Each body in its lock item
     Items,
-    /// Chunks in the batch table
-    Table,
-    /// Chunks in a bucket of the stack
-    S3,
+    /// The log, its loads in the batch table
+    #[value(name = "log:table")]
+    LogTable,
+    /// The log, its loads in the bucket of the stack
+    #[value(name = "log:s3")]
+    LogS3,
 }
 
 impl Bodies {
     const fn value(self) -> &'static str {
         match self {
             Bodies::Items => "items",
-            Bodies::Table => "table",
-            Bodies::S3 => "s3",
+            Bodies::LogTable => "log:table",
+            Bodies::LogS3 => "log:s3",
         }
     }
 }

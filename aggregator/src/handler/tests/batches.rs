@@ -2,7 +2,6 @@
 
 use protocol::batch::{BatchCounts, BatchWrite, Lease, Status};
 use protocol::ids::LeaseOwner;
-use protocol::seqs::SeqSet;
 use shared::ports::BatchStore;
 use shared::wire::TicketReason;
 
@@ -119,8 +118,6 @@ async fn a_claim_whose_batch_ended_before_it_was_counted_is_not_acknowledged() {
             uncertain: 0,
             settled: Default::default(),
             version: 9,
-            claimed: SeqSet::new(),
-            chunks: SeqSet::new(),
         }),
         BatchWrite::Lease {
             lease: Lease {

@@ -1,118 +1,45 @@
-//! Bodies in chunks.
+//! Claims that former versions wrote, with their bodies in chunks.
 
 use protocol::bodies::Bodies;
-use protocol::claim::LockState;
-use protocol::ids::ChunkId;
+use protocol::claim::{LockItem, LockState, PastDeliveries};
+use protocol::ids::{BatchId, BodyHash};
 use protocol::seqs::SeqSet;
-use shared::chunk::decode;
+use shared::ports::BatchStore;
 
 use super::*;
 
-const IN_CHUNKS: [(&str, &str); 2] = [
-    ("BODIES", "table"),
-    (
-        "QUARANTINE_SQS_URL",
-        "https://sqs.eu-west-1.amazonaws.com/1/quarantine",
-    ),
-];
-
-fn seqs<const N: usize>(seqs: [u32; N]) -> SeqSet {
-    seqs.into_iter().collect()
-}
-
-#[tokio::test]
-async fn the_bodies_of_an_invocation_are_in_one_chunk_which_the_claims_name() {
-    let aggregator = aggregator_with(&IN_CHUNKS);
-    let messages = [("m1", "a", ""), ("m2", "b", ""), ("m3", "a", "")];
-    assert!(invoke(&aggregator, &messages).await.is_empty());
-
-    let record = only_batch(&aggregator);
-    assert_eq!(record.bodies, Bodies::Table);
-    assert_eq!(
-        (&record.claimed, &record.chunks),
-        (&seqs([0, 1]), &seqs([0]))
-    );
-    let chunk = ChunkId {
-        batch: record.batch_id,
-        first: 0,
-    };
-    let bytes = aggregator.fakes.chunk_store.bytes(&record.bodies, chunk);
-    let events = decode(chunk, &bytes.unwrap(), &record.claimed).events;
-    let ids: Vec<_> = events.iter().map(|event| event.event_id.as_str()).collect();
-    assert_eq!(ids, ["a", "b"]);
-    for (_, item) in aggregator.fakes.lock_store.items() {
-        assert!(
-            matches!(item.state, LockState::InChunk { batch, chunk: 0, .. } if batch == record.batch_id),
-            "{item:?}"
-        );
-    }
-}
-
-#[tokio::test]
-async fn each_invocation_has_a_chunk_of_its_own_and_duplicates_are_not_counted() {
-    let aggregator = aggregator_with(&IN_CHUNKS);
-    assert!(invoke(&aggregator, &[("m1", "a", "")]).await.is_empty());
-    let other = Aggregator {
-        handler: Handler::new(
-            config(&[&IN_CHUNKS[..], &[("EVENT_ID", "json:id")]].concat()),
-            aggregator.fakes.ports(),
-            aggregator.source_queues.clone(),
-            Arc::new(SharedAllocator::new(config(&IN_CHUNKS).limits)),
-        ),
-        fakes: aggregator.fakes.clone(),
-        source_queues: aggregator.source_queues.clone(),
-    };
-    let messages = [("m2", "a", ""), ("m3", "b", "")];
-    assert!(invoke(&other, &messages).await.is_empty());
-
-    let records = aggregator.fakes.batch_store.records();
-    let counted: Vec<_> = records
-        .iter()
-        .map(|record| record.claimed.clone())
-        .collect();
-    assert_eq!(counted, [seqs([0]), seqs([1])]);
-    assert_eq!(aggregator.fakes.chunk_store.ids().len(), 2);
-}
-
 #[tokio::test]
 async fn a_claim_that_its_batch_does_not_know_is_witnessed_with_its_chunk() {
-    let aggregator = aggregator_with(&IN_CHUNKS);
-    assert!(invoke(&aggregator, &[("m1", "a", "")]).await.is_empty());
-    let before = only_batch(&aggregator);
-    // As if the invocation had died before it counted its claim.
-    let uncounted = BatchRecord {
-        claimed: SeqSet::new(),
-        chunks: SeqSet::new(),
-        confirmed: 0,
-        ..before.clone()
+    let aggregator = aggregator_with(&[]);
+    let batch: BatchId = "0190163d-8694-739b-aea5-966c26f8ad91".parse().unwrap();
+    let record = BatchRecord::open(batch, "arn:q".parse().unwrap(), None, 1, START, START)
+        .with_bodies(Bodies::Table, Duration::from_secs(3_600));
+    let store = &aggregator.fakes.batch_store;
+    store.create(&record).await.unwrap();
+    let body = json!({ "id": "a", "content": "" }).to_string();
+    let claim = LockItem {
+        sqs_message_id: "m1".parse().unwrap(),
+        body_hash: BodyHash::of(body.as_bytes()),
+        past: PastDeliveries::new(),
+        state: LockState::InChunk {
+            batch,
+            seq: 5,
+            chunk: 3,
+            expires_at: START + Duration::from_secs(100_000),
+        },
+        set_aside: false,
+        place: None,
     };
-    let restarted = aggregator_with(&IN_CHUNKS);
-    let fakes = Fakes {
-        lock_store: aggregator.fakes.lock_store.clone(),
-        ..restarted.fakes.clone()
-    };
-    shared::ports::BatchStore::create(&*fakes.batch_store, &uncounted)
-        .await
-        .unwrap();
-    let other = Aggregator {
-        handler: Handler::new(
-            config(&[("EVENT_ID", "json:id")]),
-            fakes.ports(),
-            restarted.source_queues.clone(),
-            Arc::new(SharedAllocator::new(config(&[]).limits)),
-        ),
-        fakes: fakes.clone(),
-        source_queues: restarted.source_queues.clone(),
-    };
-    assert!(invoke(&other, &[("m2", "a", "")]).await.is_empty());
-    let records = fakes.batch_store.records();
-    let after = records
-        .iter()
-        .find(|record| record.batch_id == before.batch_id)
-        .unwrap();
-    assert_eq!(
-        (&after.witnessed, &after.witnessed_chunks),
-        (&seqs([0]), &seqs([0]))
-    );
-    assert_eq!(after.undelivered(), seqs([0]));
+    let lock_store = &aggregator.fakes.lock_store;
+    lock_store.insert("a".parse().unwrap(), claim);
+    // Its own message, and another one, are acknowledged by the witness.
+    let again = [("m1", "a", ""), ("m2", "a", "")];
+    assert!(invoke(&aggregator, &again).await.is_empty());
+    let records = store.records();
+    let after = records.iter().find(|record| record.batch_id == batch);
+    let after = after.unwrap();
+    let seqs = |seq: u32| SeqSet::from_iter([seq]);
+    let witnessed = (&after.witnessed, &after.witnessed_chunks);
+    assert_eq!(witnessed, (&seqs(5), &seqs(3)));
+    assert_eq!(after.undelivered(), seqs(5));
 }

@@ -123,7 +123,6 @@ async fn with_requeue_duplicates_fail_until_the_first_event_was_delivered() {
             batch,
             seq: 0,
             shards: 10,
-            chunk: None,
         }
         .key(),
     );

@@ -1,10 +1,10 @@
 //! Batches of the log.
 
-use protocol::bodies::{Bodies, ChunkPlace};
+use protocol::bodies::{Bodies, ObjectPlace};
 use protocol::ids::{ObjectId, PieceId, SlotId};
 use protocol::log::{Frame, Slot};
 use shared::load::decode_frame;
-use shared::ports::{ChunkStore, Piece, StoredEvent};
+use shared::ports::{ObjectStore, Piece, StoredEvent};
 use shared::wire::TicketReason;
 
 use super::*;
@@ -17,7 +17,7 @@ fn aggregator(variables: &[(&str, &str)]) -> Aggregator {
 /// Another environment over the same fakes.
 fn over(variables: &[(&str, &str)], fakes: Fakes) -> Aggregator {
     let config = Config {
-        bodies: Bodies::Log(ChunkPlace::Table),
+        bodies: Bodies::Log(ObjectPlace::Table),
         ..config(&[&[("EVENT_ID", "json:id")], variables].concat())
     };
     let current = Arc::new(SharedAllocator::new(config.limits));
@@ -32,7 +32,7 @@ fn over(variables: &[(&str, &str)], fakes: Fakes) -> Aggregator {
 fn read_slot(fakes: &Fakes, record: &BatchRecord, number: u32) -> Slot {
     let batch = record.batch_id;
     let bytes = fakes
-        .chunk_store
+        .object_store
         .bytes(&record.bodies, SlotId { batch, number });
     serde_json::from_slice(&bytes.unwrap()).unwrap()
 }
@@ -47,7 +47,7 @@ fn frame(fakes: &Fakes, record: &BatchRecord, number: u32) -> Frame {
 fn events(fakes: &Fakes, record: &BatchRecord, number: u32) -> Vec<StoredEvent> {
     let frame = frame(fakes, record, number);
     let load = ObjectId::Load(frame.load);
-    let bytes = fakes.chunk_store.bytes(&record.bodies, load).unwrap();
+    let bytes = fakes.object_store.bytes(&record.bodies, load).unwrap();
     decode_frame(record.batch_id, &frame, &bytes).unwrap()
 }
 
@@ -133,8 +133,8 @@ async fn a_slot_that_was_closed_is_not_acknowledged_and_its_lines_are_reserved_a
     let (id, at) = (PieceId { object, index: 0 }, START);
     let put = aggregator
         .fakes
-        .chunk_store
-        .put(&ChunkPlace::Table, id, &hole, at);
+        .object_store
+        .put(&ObjectPlace::Table, id, &hole, at);
     put.await.unwrap();
     assert!(invoke(&aggregator, &[("m2", "b", "")]).await.is_empty());
     let fakes = &aggregator.fakes;
@@ -154,7 +154,7 @@ async fn a_batch_whose_opener_died_gets_its_record_from_the_next_invocation() {
     // As if the opener had died after it made the batch the current one.
     first.fakes.batch_store.remove(record.batch_id);
     let batch = record.batch_id;
-    first.fakes.chunk_store.remove(SlotId { batch, number: 0 });
+    first.fakes.object_store.remove(SlotId { batch, number: 0 });
     let second = over(&[], first.fakes.clone());
     assert!(invoke(&second, &[("m2", "b", "")]).await.is_empty());
     let again = only_batch(&second);

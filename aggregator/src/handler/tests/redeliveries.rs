@@ -31,7 +31,6 @@ async fn live_claim(aggregator: &Aggregator, message: &str, event: &str, seq: u3
             batch,
             seq,
             shards: 10,
-            chunk: None,
         },
         overflow: None,
         past: PastDeliveries::new(),

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::limits::{
-    CHUNK_RECORD_BYTES_MAX, CHUNK_SEATS_MAX, NOTE_OVERHEAD_BYTES, PART_MEMBERS_BYTES_MAX,
+    LISTED_SEATS_MAX, LISTING_RECORD_BYTES_MAX, NOTE_OVERHEAD_BYTES, PART_MEMBERS_BYTES_MAX,
     PART_OVERHEAD_BYTES, RECORD_OVERHEAD_BYTES,
 };
 
@@ -108,14 +108,14 @@ fn the_record_of_a_batch_of_chunks_is_small_with_500_invocations() {
 
 #[test]
 fn the_largest_record_of_a_batch_of_chunks_in_one_part_is_within_its_limit() {
-    let grants = CHUNK_SEATS_MAX / 2;
+    let grants = LISTED_SEATS_MAX / 2;
     let mut record = record_of_chunks(grants, 2);
     // Another environment relied on as many claims.
     record.witnessed = record.claimed.clone();
     record.witnessed_chunks = record.chunks.clone();
     record.set_aside = record.claimed.clone();
     assert!(
-        record.bytes() < CHUNK_RECORD_BYTES_MAX,
+        record.bytes() < LISTING_RECORD_BYTES_MAX,
         "{} bytes",
         record.bytes()
     );

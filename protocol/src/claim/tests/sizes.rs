@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::ids::ChunkSeat;
 use crate::limits::{
     CLAIM_OVERHEAD_BYTES, DYNAMODB_ITEM_BYTES_MAX, OVERFLOW_BYTES, WRITE_UNIT_BYTES,
 };
@@ -37,16 +36,6 @@ fn the_size_of_an_item_counts_everything_it_stores() {
         place: None,
     };
     assert_eq!(claim(None).item_bytes(), without_body + 10);
-    let mut in_chunk = claim(None);
-    in_chunk.seat.chunk = Some(ChunkSeat {
-        first: 0,
-        claim_expires_at: Timestamp::EPOCH,
-    });
-    assert_eq!(
-        in_chunk.item_bytes(),
-        without_body - 7,
-        "attributes are in the chunk"
-    );
     let overflow = Overflow {
         bucket: "bucket".into(),
         key: "key".to_owned(),

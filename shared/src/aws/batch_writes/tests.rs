@@ -16,14 +16,6 @@ fn counts() -> Vec<BatchWrite> {
         uncertain: 0,
         settled: [1].into_iter().collect(),
         version: 1,
-        claimed: SeqSet::new(),
-        chunks: SeqSet::new(),
-    };
-    let in_chunks = BatchCounts {
-        settled: SeqSet::new(),
-        claimed: [1].into_iter().collect(),
-        chunks: [0].into_iter().collect(),
-        ..counts.clone()
     };
     let witness = |chunks| BatchWrite::Witness {
         witnessed: [1].into_iter().collect(),
@@ -36,14 +28,13 @@ fn counts() -> Vec<BatchWrite> {
             settled: SeqSet::new(),
             ..counts.clone()
         }),
-        BatchWrite::Count(in_chunks.clone()),
         BatchWrite::Seal {
-            counts,
+            counts: counts.clone(),
             at: AT,
             due_at: None,
         },
         BatchWrite::Seal {
-            counts: in_chunks,
+            counts,
             at: AT,
             due_at: Some(AT),
         },

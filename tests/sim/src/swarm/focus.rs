@@ -6,9 +6,24 @@ use protocol::limits::PARTS_FOR_STRAGGLERS;
 
 use super::pick;
 use crate::plan::Plan;
-use crate::redeploy::{BodiesKind, Change, Redeploy};
 
 impl Plan {
+    /// Returns the plan of a seed with many small batches of one sequence, which are set aside by processors that often die.
+    pub fn of_discarded_numbers(seed: u64) -> Plan {
+        let mut plan = Plan::of_items(seed);
+        (plan.calm, plan.quarantine, plan.operates_early) = (false, true, true);
+        (plan.sequence, plan.sets_aside) = (true, 0.9);
+        (plan.sources, plan.keys, plan.batch_size) = (1, 0, 4);
+        (plan.processors, plan.messages) = (4, 100);
+        (plan.hours, plan.events_per_second) = (None, 0);
+        plan.pauses.clear();
+        let faults = &mut plan.faults;
+        (faults.sink_refuses, faults.sink_fails_before) = (0.5, 0.0);
+        (faults.kill, faults.lose_record) = (0.03, 0.5);
+        (faults.apply_late, faults.late_record) = (0.0, 0.0);
+        plan
+    }
+
     /// Changes six plans in ten to one of ten subjects.
     pub(super) fn focus(&mut self, rng: &mut Rng) {
         match rng.u8(..20) {
@@ -26,31 +41,11 @@ impl Plan {
         }
     }
 
-    /// Changes four in ten of the plans with chunks to one of two subjects that concern chunks alone.
-    pub(super) fn focus_on_chunks(&mut self, rng: &mut Rng) {
-        if self.calm || !self.ever_in_chunks() {
-            return;
+    /// Changes a fifth of the plans of the log to a subject that concerns the log alone.
+    pub(super) fn focus_on_log(&mut self, rng: &mut Rng) {
+        if rng.u8(..10) < 2 {
+            self.focus_on_unfinished_batches();
         }
-        match rng.u8(..10) {
-            0..2 => self.focus_on_unfinished_batches(),
-            2..4 => self.focus_on_orphans_before_chunks(rng),
-            _ => {}
-        }
-    }
-
-    /// Orphans with their bodies, which chunk claims replace after a deployment, and messages that come again after that.
-    fn focus_on_orphans_before_chunks(&mut self, rng: &mut Rng) {
-        self.index_hides(rng);
-        (self.bodies, self.rule) = (BodiesKind::Items, DuplicateRule::Drop);
-        (self.duplicates, self.conflicts, self.dedup_window_secs) = (0.5, 0.0, 3_600);
-        (self.burst_ms, self.batch_size) = (300_000, 4);
-        self.calm_at_ms = self.calm_at_ms.max(self.burst_ms + 300_000);
-        self.redeploys = vec![Redeploy {
-            at_ms: rng.u64(100_000..400_000),
-            change: Change::Bodies(BodiesKind::Table),
-        }];
-        let faults = &mut self.faults;
-        (faults.ghost, faults.kill, faults.throttle) = (0.6, 0.01, 0.0);
     }
 
     /// Batches whose first parts are delivered long before their last ones, and duplicates of delivered events that arrive

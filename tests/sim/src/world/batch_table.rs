@@ -230,9 +230,6 @@ impl World {
         if self.plan.faults.edit > 0.0 {
             reasons.extend(["is not what was frozen", "is not what was claimed"]);
         }
-        if self.plan.standstill_days > Some(self.plan.chunk_days) || self.plan.faults.damage > 0.0 {
-            reasons.push(" lost (seqs ");
-        }
         if self.plan.denial.is_some() {
             reasons.push(DENIED);
         }
@@ -242,7 +239,7 @@ impl World {
         reasons
     }
 
-    /// Notes until when the delivered seats of a batch of chunks are remembered: no release says so.
+    /// Notes until when the delivered seats of a batch of the log are remembered: no release says so.
     fn note_remembered(&mut self, after: &BatchRecord, at: Timestamp) {
         let window = after.dedup_window;
         // The clock of the processor may be behind.
@@ -272,7 +269,6 @@ impl World {
     /// also if another message claims the event.
     fn note_set_aside(&mut self, after: &BatchRecord, seqs: &SeqSet) {
         let (now, window) = (self.now(), self.dedup_window());
-        let claims_expire_at = after.chunk_claims_expire_at();
         let occurrences = self.ledger.occurrences.values_mut().flatten();
         let of_batch = |one: &&mut Occurrence| one.seat.shard.batch == after.batch_id;
         for one in occurrences.filter(of_batch) {
@@ -280,21 +276,19 @@ impl World {
                 let until = now + one.window.unwrap_or(window);
                 one.set_aside = true;
                 one.aside_at = Some(now);
-                // The claims of a batch that was stuck for weeks have expired.
-                one.aside_until = Some(claims_expire_at.map_or(until, |at| until.min(at)));
+                one.aside_until = Some(until);
             }
         }
     }
 
-    /// Notes until when the seats that a batch of chunks set aside are remembered. Messages whose event was claimed again are
+    /// Notes until when the seats that a batch of the log set aside are remembered. Messages whose event was claimed again are
     /// remembered by the other claim, and the end of the batch changes nothing for them.
     fn note_complete(&mut self, after: &BatchRecord, at: Timestamp) {
-        let claims_expire_at = after.chunk_claims_expire_at();
         for of_event in self.ledger.occurrences.values_mut() {
             let last = of_event.len().saturating_sub(1);
             for (index, one) in of_event.iter_mut().enumerate() {
                 if one.seat.shard.batch == after.batch_id && one.set_aside {
-                    let until = (at + after.dedup_window).min(claims_expire_at.unwrap_or(at));
+                    let until = at;
                     one.released_at = Some(at);
                     one.remembered_until = Some(until);
                     if index == last {

@@ -53,10 +53,7 @@ impl World {
             let live = won
                 || self.locks.get(id).is_some_and(|item| match item.state {
                     LockState::Live { shard, seq } => SeatKey { shard, seq } == *seat,
-                    LockState::InChunk { batch, seq, .. } => {
-                        (batch, seq) == (seat.shard.batch, seat.seq)
-                    }
-                    LockState::Tombstone { .. } => false,
+                    LockState::InChunk { .. } | LockState::Tombstone { .. } => false,
                 });
             let own = seat.shard.batch == part.batch;
             // The attempt may have been in flight when an operator set the part aside.

@@ -7,9 +7,7 @@ use std::time::Duration;
 
 use protocol::ids::{BatchId, SeatKey, Seq};
 use protocol::limits::BATCH_GET_KEYS_MAX;
-use protocol::seqs::SeqSet;
 use serde_json::Value;
-use shared::chunk::decode;
 use shared::ports::StoredEvent;
 use shared::wire::{Ticket, TicketReason};
 use tempfile::TempDir;
@@ -73,26 +71,13 @@ impl World {
             return Vec::new();
         };
         let seqs = record.undelivered_of_frozen_part();
-        let mut events = match record.bodies.in_chunks() {
-            true => {
-                let of_chunk = |(chunk, seqs): (_, SeqSet)| {
-                    let bytes = self.chunks.bytes(&record.bodies, chunk)?;
-                    Some(decode(chunk, &bytes, &seqs).events)
-                };
-                let chunks = record.chunks_of(&seqs).unwrap_or_default().into_iter();
-                chunks.filter_map(of_chunk).flatten().collect()
-            }
-            false => {
-                let has = |seat: SeatKey| seat.shard.batch == batch && seqs.contains(seat.seq);
-                let claims = self.ledger.occurrences.iter();
-                let claimed = claims.filter(|(_, all)| all.iter().any(|one| has(one.seat)));
-                let ids: Vec<_> = claimed.map(|(id, _)| id.clone()).collect();
-                let pieces = ids.chunks(BATCH_GET_KEYS_MAX);
-                let mut events: Vec<_> = pieces.flat_map(|ids| self.stored(ids)).collect();
-                events.retain(|event| has(event.seat_key()));
-                events
-            }
-        };
+        let has = |seat: SeatKey| seat.shard.batch == batch && seqs.contains(seat.seq);
+        let claims = self.ledger.occurrences.iter();
+        let claimed = claims.filter(|(_, all)| all.iter().any(|one| has(one.seat)));
+        let ids: Vec<_> = claimed.map(|(id, _)| id.clone()).collect();
+        let pieces = ids.chunks(BATCH_GET_KEYS_MAX);
+        let mut events: Vec<_> = pieces.flat_map(|ids| self.stored(ids)).collect();
+        events.retain(|event| has(event.seat_key()));
         events.retain(|event| event.overflow.is_none());
         events
     }

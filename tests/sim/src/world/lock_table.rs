@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use protocol::batch::{BatchRecord, PartState};
 use protocol::claim::{Claim, DuplicateRule, LockItem, LockState};
-use protocol::ids::{BatchId, ChunkId, EventId, SeatKey, Seq, SqsMessageId};
-use protocol::limits::{BATCH_LIFE_MAX, CLOCK_SKEW_MAX, DYNAMODB_ITEM_BYTES_MAX};
+use protocol::ids::{EventId, SeatKey, Seq, SqsMessageId};
+use protocol::limits::DYNAMODB_ITEM_BYTES_MAX;
 use protocol::time::Timestamp;
-use shared::chunk::decode;
 use shared::ports::{ClaimReply, LockStore, Release, ReleaseReply, StoredEvent};
 
 use super::World;
@@ -85,10 +84,7 @@ impl World {
         {
             self.index_changes(&id, SeatKey { shard, seq }, false);
         }
-        match claim.seat.chunk_id() {
-            None => self.index_changes(&id, seat, true),
-            Some(chunk) => self.check_chunk(claim, chunk),
-        }
+        self.index_changes(&id, seat, true);
 
         let batch = claim.seat.batch;
         let record = self.batches.get(batch);
@@ -100,34 +96,13 @@ impl World {
             &format!("{id} claimed into {batch}"),
         );
         self.check(check);
-        let window = claim.seat.chunk.and_then(|_| {
-            let record = self.batches.get(batch)?;
-            Some(record.dedup_window)
-        });
         let prior = self.ledger.occurrences.get(&id).cloned();
         for prior in prior.iter().flatten() {
             self.check_replaced(prior, &message, now);
         }
-        let occurrence = Occurrence::new(message, claim.candidate.body_hash, seat, window, now);
+        let occurrence = Occurrence::new(message, claim.candidate.body_hash, seat, None, now);
         let occurrences = self.ledger.occurrences.entry(id);
         occurrences.or_default().push(occurrence);
-    }
-
-    /// Checks that the chunk of a claim is stored, and has the claimed event in its seat.
-    fn check_chunk(&mut self, claim: &Claim, chunk: ChunkId) {
-        let batch = claim.seat.batch;
-        let record = self.batches.get(batch);
-        let seq = [claim.seat.seq].into_iter().collect();
-        let bytes = record.and_then(|record| self.chunks.bytes(&record.bodies, chunk));
-        let decoded = bytes.map(|bytes| decode(chunk, &bytes, &seq));
-        let has_it = |event: &StoredEvent| {
-            event.event_id == claim.candidate.event_id
-                && event.sqs_message_id == claim.candidate.sqs_message_id
-        };
-        let holds = decoded.is_some_and(|decoded| decoded.events.iter().any(has_it))
-            || self.ledger.damaged.contains(&chunk);
-        let what = format!("{} of chunk {chunk}", claim.seat.seq);
-        self.check(checks::inv23_a_claim_names_a_stored_chunk(holds, &what));
     }
 
     /// Checks a claim of `message` against an earlier claim of the same event. `now` is the time by which the service decides.
@@ -164,8 +139,8 @@ impl World {
                 true => now,
                 false => completed_at.unwrap_or(now) + window,
             });
-        // When a deployment shortens the dedup window, it is shorter for earlier deliveries too, except for claims in
-        // chunks, which keep the window of their batch.
+        // When a deployment shortens the dedup window, it is shorter for earlier deliveries too, except for those of
+        // the log, which keep the window of their batch.
         let remembered_until = match prior.delivered_at {
             Some(at) if self.plan.changes_dedup_window() && prior.window.is_none() => {
                 remembered_until.min(at + window)
@@ -282,35 +257,14 @@ impl World {
         let now = self.now();
         self.note("expired", || id.to_string());
         self.check(checks::inv15_ttl_touches_only_expired_items(item, now));
-        if let LockState::InChunk { batch, seq, .. } = item.state {
-            let record = self.batches.get(batch);
-            let has_ended = record
-                .as_ref()
-                .is_none_or(|record| record.status.is_none() || seat_has_ended(record, seq));
-            // A batch that nobody looked at for weeks is set aside and never delivered.
-            let is_old = record.is_some_and(|record| record.created_at + BATCH_LIFE_MAX < now);
-            let delivered_until = self
-                .ledger
-                .occurrences
-                .get(id)
-                .and_then(|all| all.last())
-                .and_then(|last| last.remembered_until);
-            let is_remembered = delivered_until.is_some_and(|until| now + CLOCK_SKEW_MAX < until);
-            self.check(checks::inv24_ttl_touches_only_ended_claims(
-                has_ended || is_old,
-                is_remembered,
-                item,
-                now,
-            ));
-        }
         self.locks.remove(id);
     }
 
-    /// Removes every expired item and record, and after a month every overflow body. If there are chunks, one of the two
+    /// Removes every expired item and record, and after a month every overflow body. In a log, one of the two
     /// tables may forget nothing, because nothing may rely on the order in which DynamoDB removes items.
     pub fn expire_all(&mut self, days: u64) {
         let now = self.now();
-        let keeps = |rng: &mut fastrand::Rng, plan: &Plan| plan.ever_in_chunks() && rng.u8(..) < 64;
+        let keeps = |rng: &mut fastrand::Rng, plan: &Plan| plan.ever_log() && rng.u8(..) < 64;
         let keeps_items = keeps(&mut self.rng, &self.plan);
         for (id, item) in self.locks.items() {
             if item.expires_at().is_some_and(|at| at <= now) && !keeps_items {
@@ -321,15 +275,14 @@ impl World {
         for record in self.batches.records() {
             if record.expires_at.is_some_and(|at| at <= now) && !keeps_records {
                 self.note("record expired", || record.batch_id.to_string());
-                self.check_forgotten(record.batch_id);
                 self.forget_notices(&record);
                 self.batches.remove(record.batch_id);
             }
         }
         for (object, expires_at) in self.objects_expire_at.clone() {
             if expires_at <= now {
-                self.note("chunk expired", || object.to_string());
-                self.chunks.remove(object);
+                self.note("object expired", || object.to_string());
+                self.objects.remove(object);
                 self.objects_expire_at.remove(&object);
             }
         }
@@ -342,23 +295,6 @@ impl World {
             }
             self.overflow.clear();
         }
-    }
-
-    /// Checks that no claim in a chunk outlasts the record of its batch.
-    fn check_forgotten(&mut self, forgotten: BatchId) {
-        let now = self.now();
-        let items = self.locks.items();
-        let outlives = items.iter().find(|(_, item)| match item.state {
-            LockState::InChunk {
-                batch, expires_at, ..
-            } => batch == forgotten && expires_at > now,
-            LockState::Live { .. } | LockState::Tombstone { .. } => false,
-        });
-        let outlived_by = outlives.map(|(id, _)| id);
-        self.check(checks::inv26_a_record_outlasts_its_claims(
-            forgotten,
-            outlived_by,
-        ));
     }
 
     fn index_changes(&mut self, id: &EventId, seat: SeatKey, present: bool) {

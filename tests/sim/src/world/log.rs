@@ -123,12 +123,12 @@ impl World {
         let epoch = self.named_item::<IndexEpoch>(&()).value.epoch;
         let manifest = self.named_item::<Manifest>(&epoch).value;
         let object = ObjectId::RunList(manifest.list?);
-        let bytes = self.chunks.bytes(&manifest.bodies, object);
+        let bytes = self.objects.bytes(&manifest.bodies, object);
         Some((object, bytes.and_then(|bytes| decode_list(&bytes).ok())))
     }
 
     fn read_run(&self, run: &RunRef) -> Option<(RunHeader, Entries)> {
-        let bytes = self.chunks.bytes(&run.bodies, ObjectId::Run(run.run))?;
+        let bytes = self.objects.bytes(&run.bodies, ObjectId::Run(run.run))?;
         decode_run(&bytes, run.hash).ok()
     }
 
@@ -221,14 +221,14 @@ impl World {
 
     /// Returns the value of a slot; `None` if it has none.
     fn slot(&self, record: &BatchRecord, slot: SlotId) -> Option<Slot> {
-        let bytes = self.chunks.bytes(&record.bodies, slot)?;
+        let bytes = self.objects.bytes(&record.bodies, slot)?;
         serde_json::from_slice(&bytes).ok()
     }
 
     /// Returns the events of a frame; `None` if its load cannot be read.
     fn events_of(&self, record: &BatchRecord, frame: &Frame) -> Option<Vec<StoredEvent>> {
         let load = ObjectId::Load(frame.load);
-        let bytes = self.chunks.bytes(&frame.bodies, load)?;
+        let bytes = self.objects.bytes(&frame.bodies, load)?;
         decode_frame(record.batch_id, frame, &bytes).ok()
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use protocol::batch::Status;
-use protocol::ids::{ChunkId, SourceArn};
+use protocol::ids::{SlotId, SourceArn};
 use shared::ports::{PortError, Quarantined, QueueDepth};
 use shared::wire::{Ticket, TicketReason};
 
@@ -154,8 +154,8 @@ impl World {
                     format!("{}: {}", message.sqs_message_id, message.reason)
                 });
                 self.check_conflict(message);
-                if let Some(chunk) = chunk_id(message.sqs_message_id.as_str()) {
-                    self.chunk_reported_lost(chunk, &message.body);
+                if let Some(slot) = slot_id(message.sqs_message_id.as_str()) {
+                    self.slot_reported_lost(slot, &message.body);
                 }
                 if message.reason.starts_with("`QUOTA` exceeded") {
                     self.beyond_quota(message);
@@ -181,10 +181,10 @@ impl World {
     }
 }
 
-fn chunk_id(text: &str) -> Option<ChunkId> {
-    let (batch, first) = text.split_once('/')?;
-    Some(ChunkId {
+fn slot_id(text: &str) -> Option<SlotId> {
+    let (batch, number) = text.split_once('/')?;
+    Some(SlotId {
         batch: batch.parse().ok()?,
-        first: first.parse().ok()?,
+        number: number.parse().ok()?,
     })
 }

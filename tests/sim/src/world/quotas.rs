@@ -123,9 +123,6 @@ impl World {
 /// before anyone looked what their batches delivered.
 fn is_exact(plan: &Plan) -> bool {
     let passed = |days: Option<u64>| days.is_some_and(|days| days > RECORDS_KEPT_DAYS);
-    let lost = plan.faults.damage > 0.0 || plan.faults.edit > 0.0 || plan.denial.is_some();
-    !lost
-        && plan.chunk_days > RECORDS_KEPT_DAYS
-        && plan.standstill_days.is_none()
-        && !passed(plan.afterlife_days)
+    let lost = plan.faults.edit > 0.0 || plan.denial.is_some();
+    !lost && plan.standstill_days.is_none() && !passed(plan.afterlife_days)
 }

@@ -124,10 +124,7 @@ impl World {
                 let count = |counts: &BTreeMap<_, u64>| {
                     counts.get(&record.batch_id).copied().unwrap_or_default()
                 };
-                let stored = match record.bodies.in_chunks() {
-                    true => count(&self.ledger.pieces),
-                    false => record.members().len(),
-                };
+                let stored = record.members().len();
                 let read_max = if is_put_back {
                     let shared = record.parts.len().saturating_sub(1) as u64;
                     2 * (stored + shared) + count(&self.ledger.read_in_vain)

@@ -25,7 +25,7 @@ impl World {
         let window_ends = before.closes_at <= now + timeout + skew;
         let is_over = before.period.is_none_or(|period| period.ends <= now + skew);
         let has_reason = window_ends
-            || self.may_be_full(before, counts)
+            || self.may_be_full(counts)
             || self.may_be_idle(before.batch_id)
             || self.has_urgent(before.batch_id)
             || self.plan.ever_seals_when_drained() && is_over;
@@ -33,7 +33,7 @@ impl World {
         self.check(check);
     }
 
-    fn may_be_full(&self, before: &BatchRecord, counts: &BatchCounts) -> bool {
+    fn may_be_full(&self, counts: &BatchCounts) -> bool {
         let plan = &self.plan;
         let changed = plan.redeploys.iter().filter_map(|one| match one.change {
             Change::BatchSize(items) => Some(items),
@@ -44,10 +44,8 @@ impl World {
         if plan.seats_max == SEATS_MAX && seats < smallest {
             return false;
         }
-        // The record of a batch with chunks does not say how many attempts had no reply, and others hold places while they last.
-        let is_vague = before.bodies.in_chunks() || plan.seats_max < SEATS_MAX;
         let taken = counts.confirmed + counts.uncertain;
-        smallest <= taken || !plan.calm || is_vague || plan.invocations > 1
+        smallest <= taken || !plan.calm || plan.seats_max < SEATS_MAX || plan.invocations > 1
     }
 
     fn may_be_idle(&self, batch: BatchId) -> bool {

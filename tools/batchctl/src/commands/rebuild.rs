@@ -14,11 +14,11 @@ use shared::index::{IndexError, line_of};
 use shared::named_items::Versioned;
 
 use crate::change::ChangeArgs;
-use crate::chunk_events::events_of;
 use crate::commands::dedup::retry_batches;
 use crate::failure::{Done, Failure};
 use crate::interrupt::Interrupt;
 use crate::log_index::{NewEntries, is_present, no_index, place, store, store_entries};
+use crate::object_events::events_of;
 use crate::outcome::Output;
 use crate::service::Service;
 

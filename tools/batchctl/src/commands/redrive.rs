@@ -30,8 +30,8 @@ use crate::progress::Progress;
 use crate::service::Service;
 use crate::table::{Table, cut};
 
-/// What the body of a notice about a lost chunk begins with; it has no `eventId`.
-const NOTICE: &str = "chunk `";
+/// What the body of a notice about a lost load, slot or chunk begins with; it has no `eventId`.
+const NOTICES: [&str; 4] = ["object `", "load `", "slot `", "chunk `"];
 /// The most messages that one command looks at.
 const MESSAGES_MAX: usize = 100_000;
 /// The most batches that are looked at for one of the log.
@@ -289,7 +289,10 @@ impl Run<'_> {
         let named = message
             .attribute(EVENT_ID)
             .filter(|_| origin == Origin::Quarantine);
-        if origin == Origin::Quarantine && named.is_none() && message.body.starts_with(NOTICE) {
+        let is_notice = NOTICES
+            .iter()
+            .any(|notice| message.body.starts_with(notice));
+        if origin == Origin::Quarantine && named.is_none() && is_notice {
             return Ok((None, Decision::Notice));
         }
         let named = named.and_then(|id| EventId::try_from(id).ok());

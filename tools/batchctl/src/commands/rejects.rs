@@ -14,7 +14,6 @@ use shared::aws::BatchSummary;
 use shared::message_attributes::AttributeMap;
 
 use crate::change::{ChangeArgs, Operator, note, note_outcome};
-use crate::chunk_events::events_of;
 use crate::event_ids::EventIds;
 use crate::events::look_up;
 use crate::failure::{Done, Failure};
@@ -22,6 +21,7 @@ use crate::filter::{Filter, State};
 use crate::interrupt::Interrupt;
 use crate::listing::{list, resolve};
 use crate::log_index::Runs;
+use crate::object_events::events_of;
 use crate::outcome::Output;
 use crate::ports::{MessageQueue, Sent};
 use crate::progress::Progress;

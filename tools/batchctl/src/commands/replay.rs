@@ -14,10 +14,10 @@ use sinks::columns_source::with_columns;
 use sinks::{BuiltInSink, Part, Sink, SinkConfig, SinkError, content_hash};
 
 use crate::change::{ChangeArgs, note, note_outcome};
-use crate::chunk_events::events_of;
 use crate::failure::{Done, Failure};
 use crate::interrupt::Interrupt;
 use crate::listing::resolve;
+use crate::object_events::events_of;
 use crate::outcome::Output;
 use crate::replayed::{DeliveredPart, delivered_parts};
 use crate::service::Service;

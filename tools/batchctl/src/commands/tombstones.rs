@@ -20,10 +20,10 @@ use serde::Serialize;
 use shared::ports::StoredEvent;
 
 use crate::change::ChangeArgs;
-use crate::chunk_events::{objects, read};
 use crate::failure::{Done, Failure};
 use crate::lock_table::{self, Ended};
 use crate::log_index::{Contents, contents, no_index};
+use crate::object_events::{objects, read};
 use crate::outcome::Output;
 use crate::progress::Progress;
 use crate::service::{REQUESTS_MAX, Service};

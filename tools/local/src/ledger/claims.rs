@@ -12,27 +12,15 @@ use serde_json::value::RawValue;
 use super::attribute::Text;
 use crate::dynamodb::{BATCH_TABLE, LOCK_TABLE};
 
-/// The attribute of the batch in a claim that has its body, and its shard: `<batch>#<shard>`.
+/// The attribute of the batch in a claim, and its shard: `<batch>#<shard>`.
 const BATCH_SHARD: &str = "batchId";
-/// The attribute of the batch in a claim whose body is in a chunk.
-const BATCH: &str = "batch";
-/// Bytes for which DynamoDB charges beside those of an item.
-/// Source: <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html> (2026-08).
-const ITEM_OVERHEAD_BYTES: usize = 100;
-/// The least length of the JSON around a value: `{"S":""}`.
-const AROUND_VALUE_BYTES: usize = 8;
 
-/// A claim that was written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Claim {
-    pub(super) batch: BatchId,
-    /// About the bytes that the table keeps for weeks, because the body is in a chunk; 0 if the claim has the body, and is
-    /// released.
-    pub(super) kept_bytes: u64,
-}
-
-/// Returns the claims that a successful request wrote. `results` has the results of the statements of a PartiQL batch.
-pub(super) fn claimed(operation: &str, request: &[u8], results: &[StatementResult]) -> Vec<Claim> {
+/// Returns the batches of the claims that a successful request wrote, one for each claim. `results` has the results of the statements of a PartiQL batch.
+pub(super) fn claimed(
+    operation: &str,
+    request: &[u8],
+    results: &[StatementResult],
+) -> Vec<BatchId> {
     match operation {
         "PutItem" => put(request).into_iter().collect(),
         "BatchExecuteStatement" => inserts(request, results).unwrap_or_default(),
@@ -41,7 +29,7 @@ pub(super) fn claimed(operation: &str, request: &[u8], results: &[StatementResul
     }
 }
 
-fn put(request: &[u8]) -> Option<Claim> {
+fn put(request: &[u8]) -> Option<BatchId> {
     #[derive(Deserialize)]
     #[serde(rename_all = "PascalCase")]
     struct Put<'a> {
@@ -56,7 +44,7 @@ fn put(request: &[u8]) -> Option<Claim> {
 }
 
 /// Returns a claim for each line of a reservation.
-fn reserved(request: &[u8]) -> Option<Vec<Claim>> {
+fn reserved(request: &[u8]) -> Option<Vec<BatchId>> {
     #[derive(Deserialize)]
     #[serde(rename_all = "PascalCase")]
     struct Reservation<'a> {
@@ -83,14 +71,10 @@ fn reserved(request: &[u8]) -> Option<Vec<Claim>> {
     let batch = reservation.key.get("batchId")?.text.parse().ok()?;
     let lines = reservation.expression_attribute_values.get(":lines")?;
     let lines: Lines<'_> = serde_json::from_str(lines.get()).ok()?;
-    let claim = Claim {
-        batch,
-        kept_bytes: 0,
-    };
-    Some(vec![claim; lines.number.parse().ok()?])
+    Some(vec![batch; lines.number.parse().ok()?])
 }
 
-fn inserts(request: &[u8], results: &[StatementResult]) -> Option<Vec<Claim>> {
+fn inserts(request: &[u8], results: &[StatementResult]) -> Option<Vec<BatchId>> {
     #[derive(Deserialize)]
     #[serde(rename_all = "PascalCase")]
     struct Statements<'a> {
@@ -131,28 +115,12 @@ fn inserts(request: &[u8], results: &[StatementResult]) -> Option<Vec<Claim>> {
     Some(claims)
 }
 
-/// Returns the claim with these attributes.
-fn claim<'a>(attributes: impl Iterator<Item = (&'a str, &'a RawValue)>) -> Option<Claim> {
-    let mut bytes = ITEM_OVERHEAD_BYTES;
-    let mut found = None;
-    for (name, value) in attributes {
-        let value = value.get();
-        bytes += name.len() + value.len().saturating_sub(AROUND_VALUE_BYTES);
-        let text = || serde_json::from_str::<Text<'_>>(value).ok();
-        match name {
-            BATCH => found = Some((text()?.text.parse().ok()?, true)),
-            BATCH_SHARD => {
-                let shard: BatchShard = text()?.text.parse().ok()?;
-                found = Some((shard.batch, false));
-            }
-            _ => {}
-        }
-    }
-    let (batch, in_chunk) = found?;
-    Some(Claim {
-        batch,
-        kept_bytes: if in_chunk { bytes as u64 } else { 0 },
-    })
+/// Returns the batch of the claim with these attributes.
+fn claim<'a>(mut attributes: impl Iterator<Item = (&'a str, &'a RawValue)>) -> Option<BatchId> {
+    let (_, shard) = attributes.find(|(name, _)| *name == BATCH_SHARD)?;
+    let shard: Text<'_> = serde_json::from_str(shard.get()).ok()?;
+    let shard: BatchShard = shard.text.parse().ok()?;
+    Some(shard.batch)
 }
 
 #[cfg(test)]
@@ -177,7 +145,7 @@ mod tests {
             json!({ "Statements": [insert(ONE), insert(ONE), insert(OTHER)] }).to_string();
         let claimed = |results: [StatementResult; 3]| {
             let batches = claimed("BatchExecuteStatement", request.as_bytes(), &results);
-            Vec::from_iter(batches.iter().map(|claim| claim.batch.to_string()))
+            Vec::from_iter(batches.iter().map(BatchId::to_string))
         };
         let (applied, failed) = (StatementResult::Applied, StatementResult::ConditionFailed);
         assert_eq!(claimed([applied; 3]), [ONE, ONE, OTHER]);
@@ -197,27 +165,6 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_whose_body_is_in_a_chunk_names_its_batch_alone() {
-        let statement = json!({
-            "Statement": "INSERT INTO \"lock-table\" VALUE {'messageId': ?, 'batch': ?, 'seq': ?, 'chunk': ?}",
-            "Parameters": [{"S": "e1"}, {"S": ONE}, {"N": "13"}, {"N": "0"}],
-        });
-        let request = json!({ "Statements": [statement] }).to_string();
-        let results = [StatementResult::Applied];
-        let inserted = claimed("BatchExecuteStatement", request.as_bytes(), &results);
-        // 22 bytes of names, 2 + 36 + 2 + 1 of values.
-        let expected = Claim {
-            batch: ONE.parse().unwrap(),
-            kept_bytes: 100 + 22 + 41,
-        };
-        assert_eq!(inserted, [expected]);
-        let item = json!({ "messageId": {"S": "e1"}, "batch": {"S": ONE} });
-        let request = json!({ "TableName": LOCK_TABLE, "Item": item }).to_string();
-        let put = claimed("PutItem", request.as_bytes(), &[]);
-        assert_eq!((put.len(), put[0].batch), (1, expected.batch));
-    }
-
-    #[test]
     fn a_reservation_claims_a_seat_for_each_of_its_lines() {
         let reserves = |table: &str, update: &str| {
             let request = json!({
@@ -230,11 +177,8 @@ mod tests {
             claimed("UpdateItem", request.to_string().as_bytes(), &[])
         };
         let update = "SET #lastAt = :at ADD #reserved :lines, #slots :one";
-        let claim = Claim {
-            batch: ONE.parse().unwrap(),
-            kept_bytes: 0,
-        };
-        assert_eq!(reserves(BATCH_TABLE, update), [claim; 3]);
+        let batch: BatchId = ONE.parse().unwrap();
+        assert_eq!(reserves(BATCH_TABLE, update), [batch; 3]);
         assert_eq!(reserves(LOCK_TABLE, update), []);
         assert_eq!(reserves(BATCH_TABLE, "SET #status = :sealed"), []);
     }

@@ -47,7 +47,7 @@ impl Ledger {
             ),
             (
                 "storage",
-                "chunks and the claims that name them, for as long as they are kept".to_owned(),
+                "loads, slots and runs, for as long as they are kept".to_owned(),
                 dollars.storage,
             ),
         ];

@@ -88,7 +88,7 @@ impl Ledger {
 
     fn price(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let price = &self.per_unique.dollars_per_million;
-        let chunks = match (price.s3_requests, price.storage) {
+        let of_log = match (price.s3_requests, price.storage) {
             (0.0, 0.0) => String::new(),
             (0.0, storage) => format!("storage {storage:.2}, "),
             (s3, storage) => format!("S3 requests {s3:.3}, storage {storage:.2}, "),
@@ -100,7 +100,7 @@ impl Ledger {
             price.write_units,
             price.read_units,
             price.sqs_requests,
-            chunks,
+            of_log,
             price.lambda_requests + price.lambda_gb_seconds,
             self.per_message.dollars_per_million.total
         )?;

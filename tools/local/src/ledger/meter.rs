@@ -43,8 +43,6 @@ pub struct Counts {
     pub s3: BTreeMap<S3Key, S3Requests>,
     /// Claims that were written.
     pub claims: u64,
-    /// About the bytes of the claims that stay in the lock table for weeks, because their bodies are in chunks.
-    pub kept_claim_bytes: u64,
     /// When the table acknowledged the first claim.
     pub first_claim: Option<SystemTime>,
     /// When the table acknowledged the last claim of each batch.
@@ -151,10 +149,9 @@ impl Observer for Meter {
             counts.first_claim.get_or_insert(now);
         }
         counts.claims += claimed.len() as u64;
-        for claim in claimed {
-            counts.kept_claim_bytes += claim.kept_bytes;
-            counts.last_claims.insert(claim.batch, now);
-        }
+        counts
+            .last_claims
+            .extend(claimed.into_iter().map(|batch| (batch, now)));
     }
 }
 

@@ -13,7 +13,7 @@
 //! | `costs` | the cost by purpose, for the record of a run |
 //!
 //! The cost does not include the requests of producers, logs and metrics, the schedule, requests to the sink (they are
-//! counted, but have no price here), storage (but that of chunks, and of claims whose bodies they have, is included),
+//! counted, but have no price here), storage (but that of the log is included),
 //! backups, alarms, data transfer, and polls of queues that stay empty. GB-seconds are measured on this machine, where the
 //! stand-ins share its processors.
 
@@ -40,7 +40,7 @@ pub use s3::{S3Key, S3Requests};
 use emulators::lambda::FunctionStats;
 use emulators::proxy::Service;
 use planner::{MILLION, gb_months};
-use protocol::limits::{CHUNK_CLAIM_RETENTION, CHUNK_RETENTION};
+use protocol::limits::{LOG_RETENTION, WRITE_UNIT_BYTES};
 
 use crate::dynamodb::BATCH_TABLE;
 
@@ -52,8 +52,8 @@ pub struct Bill {
     /// The requests of the mappings to the queues, by operation.
     pub mappings: Vec<(&'static str, RequestCount)>,
     pub functions: Vec<FunctionBill>,
-    /// The buckets of chunks, whose storage has a price.
-    pub chunk_buckets: BTreeSet<String>,
+    /// The buckets of loads, whose storage has a price.
+    pub load_buckets: BTreeSet<String>,
 }
 
 /// Everything a function is charged for.
@@ -114,7 +114,7 @@ pub struct Ledger {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TableUnits {
     pub table: String,
-    /// The purpose: `items`, `chunks`, `counts`, `witnesses`, the name of an index, or `failed conditions`.
+    /// The purpose: `items`, `slots`, `loads`, `runs`, `counts`, `witnesses`, the name of an index, or `failed conditions`.
     pub part: String,
     #[serde(flatten)]
     pub units: Units,
@@ -166,7 +166,7 @@ pub struct Dollars {
     pub sqs_requests: f64,
     /// Requests to S3 for bodies.
     pub s3_requests: f64,
-    /// Chunks, and the claims whose bodies they have, for as long as they are kept.
+    /// What the log keeps.
     pub storage: f64,
     /// Invocations.
     pub lambda_requests: f64,
@@ -237,7 +237,7 @@ impl Bill {
         let sqs_requests: f64 = of(Service::Sqs).chain(of_mappings).map(billed).sum();
         let invocations: u64 = self.functions.iter().map(|one| one.invocations).sum();
         let s3 = self.counts.s3.iter();
-        let s3 = s3.map(|(key, requests)| key.dollars(*requests, &self.chunk_buckets));
+        let s3 = s3.map(|(key, requests)| key.dollars(*requests, &self.load_buckets));
         let (s3_requests, s3_storage) =
             s3.fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
         let mut dollars = Dollars {
@@ -273,14 +273,16 @@ impl Bill {
 }
 
 impl Counts {
-    /// Returns the price of what stays in the tables, in dollars. Claims that have their bodies are released, and what stays
-    /// of them, for an hour if `DEDUP_WINDOW` has its default, has no price here.
+    /// Returns the price of what the log keeps in the tables, in dollars. Claims are released, and what stays of them, for an hour if
+    /// `DEDUP_WINDOW` has its default, has no price here.
     fn storage_dollars(&self) -> f64 {
-        let chunks = (BATCH_TABLE.to_owned(), UnitsPurpose::Chunks);
-        let chunks = self.units.get(&chunks).map_or(0.0, |units| units.writes);
-        let chunks = gb_months(chunks * 1_024.0, CHUNK_RETENTION);
-        let claims = gb_months(self.kept_claim_bytes as f64, CHUNK_CLAIM_RETENTION);
-        (chunks + claims) * prices::dynamodb_gb_month()
+        use UnitsPurpose::{Loads, Runs, Slots};
+        let of_log = [Slots, Loads, Runs].map(|purpose| {
+            let units = self.units.get(&(BATCH_TABLE.to_owned(), purpose));
+            units.map_or(0.0, |units| units.writes)
+        });
+        let bytes = of_log.iter().sum::<f64>() * WRITE_UNIT_BYTES as f64;
+        gb_months(bytes, LOG_RETENTION) * prices::dynamodb_gb_month()
     }
 }
 
@@ -384,12 +386,12 @@ mod tests {
     }
 
     #[test]
-    fn chunks_and_the_claims_that_name_them_are_stored_for_weeks() {
+    fn what_the_log_stores_is_kept_for_weeks() {
         let mut bill = bill();
-        bill.chunk_buckets = ["chunks".to_owned()].into();
+        bill.load_buckets = ["loads".to_owned()].into();
         let (count, bytes) = (10, 1 << 30);
         for operation in ["PutObject", "GetObject"] {
-            let [function, bucket, operation] = ["f", "chunks", operation].map(str::to_owned);
+            let [function, bucket, operation] = ["f", "loads", operation].map(str::to_owned);
             let key = S3Key {
                 function,
                 bucket,
@@ -397,14 +399,15 @@ mod tests {
             };
             bill.counts.s3.insert(key, S3Requests { count, bytes });
         }
-        bill.counts.kept_claim_bytes = bytes;
-        let chunks = (BATCH_TABLE.to_owned(), UnitsPurpose::Chunks);
-        bill.counts.units.entry(chunks).or_default().writes = f64::from(1 << 20);
+        for purpose in [UnitsPurpose::Slots, UnitsPurpose::Loads] {
+            let key = (BATCH_TABLE.to_owned(), purpose);
+            bill.counts.units.entry(key).or_default().writes = f64::from(1 << 20);
+        }
         let dollars = bill.ledger(100, 100).per_unique.dollars_per_million;
         let equal = |ratio: f64| assert!((ratio - 1.0).abs() < 1e-9, "{ratio}");
         equal(dollars.s3_requests / (1e4 * 10.0 * (5.0 + 0.4) / 1e6));
-        // A GB of chunks in S3, one in the table, and one of claims.
-        let gb_days = 30.0 * (0.023 + 0.25) + 15.0 * 0.25;
+        // A GB of loads in S3, and one of slots and one of loads in the table.
+        let gb_days = 40.0 * (0.023 + 2.0 * 0.25);
         equal(dollars.storage / (1e4 * gb_days * 24.0 / 730.0));
     }
 

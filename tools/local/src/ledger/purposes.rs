@@ -17,8 +17,8 @@ const WITNESSED: &str = "#witnessed = ";
 #[serde(rename_all = "snake_case")]
 pub enum UnitsPurpose {
     Items,
-    /// Chunks of bodies, or slots of the log, in the batch table.
-    Chunks,
+    /// Slots of the log, in the batch table.
+    Slots,
     /// Loads of the log, in the batch table.
     Loads,
     /// The index of the log, in the batch table: runs, their list and the manifest.
@@ -37,7 +37,7 @@ impl fmt::Display for UnitsPurpose {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             UnitsPurpose::Items => f.write_str("items"),
-            UnitsPurpose::Chunks => f.write_str("chunks or slots"),
+            UnitsPurpose::Slots => f.write_str("slots"),
             UnitsPurpose::Loads => f.write_str("loads"),
             UnitsPurpose::Runs => f.write_str("runs"),
             UnitsPurpose::Counts => f.write_str("counts"),
@@ -71,12 +71,12 @@ pub(super) fn purpose(request: &[u8]) -> UnitsPurpose {
         return UnitsPurpose::Items;
     };
     let update = request.update_expression.unwrap_or_default();
-    // The key of a record is a batch id, that of a chunk or slot is `<batch id>/<number>`, and those of the log begin with a word.
+    // The key of a record is a batch id, that of a slot is `<batch id>/<number>`, and those of the log begin with a word.
     match request.item.or(request.key) {
         Some(key) if key.batch_id.text.starts_with("load/") => UnitsPurpose::Loads,
         Some(key) if key.batch_id.text.starts_with("run") => UnitsPurpose::Runs,
         Some(key) if key.batch_id.text.starts_with("dedup#") => UnitsPurpose::Runs,
-        Some(key) if key.batch_id.text.contains('/') => UnitsPurpose::Chunks,
+        Some(key) if key.batch_id.text.contains('/') => UnitsPurpose::Slots,
         _ if update.contains(COUNTS) => UnitsPurpose::Counts,
         _ if update.contains(WITNESSED) => UnitsPurpose::Witnesses,
         _ => UnitsPurpose::Items,
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chunks_counts_and_witnesses_are_told_from_other_writes_of_records() {
+    fn slots_counts_and_witnesses_are_told_from_other_writes_of_records() {
         let of = |request: &Value| purpose(request.to_string().as_bytes());
         let update = |update: &str| {
             let key = json!({ "batchId": { "S": "b" } });
@@ -100,10 +100,10 @@ mod tests {
         };
         let put = |key: &str| of(&json!({ "Item": { "batchId": { "S": key } } }));
         let get = |key: &str| of(&json!({ "Key": { "batchId": { "S": key } } }));
-        for chunk in ["b/0", "b/100/1"] {
+        for slot in ["b/0", "b/100"] {
             assert_eq!(
-                [put(chunk), get(chunk)],
-                [UnitsPurpose::Chunks, UnitsPurpose::Chunks]
+                [put(slot), get(slot)],
+                [UnitsPurpose::Slots, UnitsPurpose::Slots]
             );
         }
         for run in ["run/a", "runs/a", "run/a/1", "dedup#0"] {

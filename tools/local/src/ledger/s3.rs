@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use emulators::proxy::{Reply, ServiceRequest};
-use protocol::limits::CHUNK_RETENTION;
+use protocol::limits::LOG_RETENTION;
 use serde::Serialize;
 
 use super::prices;
@@ -44,22 +44,22 @@ impl S3Key {
     }
 
     /// Returns the price of requests and of the storage of what they wrote, in dollars. Storage has a price only in the
-    /// buckets of chunks, which stay for weeks: other bodies are removed right after their delivery.
+    /// buckets of loads, which stay for weeks: other bodies are removed right after their delivery.
     pub(super) fn dollars(
         &self,
         requests: S3Requests,
-        chunk_buckets: &BTreeSet<String>,
+        load_buckets: &BTreeSet<String>,
     ) -> (f64, f64) {
         let (request, stored) = match &*self.operation {
             _ if !self.is_for_bodies() => (0.0, 0),
-            "PutObject" if chunk_buckets.contains(&self.bucket) => {
+            "PutObject" if load_buckets.contains(&self.bucket) => {
                 (prices::s3_put(), requests.bytes)
             }
             "PutObject" | "ListObjectsV2" => (prices::s3_put(), 0),
             "DeleteObject" => (0.0, 0),
             _ => (prices::s3_get(), 0),
         };
-        let gb_months = planner::gb_months(stored as f64, CHUNK_RETENTION);
+        let gb_months = planner::gb_months(stored as f64, LOG_RETENTION);
         (
             requests.count as f64 * request,
             gb_months * prices::s3_gb_month(),
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn objects_are_counted_by_bytes_and_failures_of_s3_not_at_all() {
-        let mut put = request("PutObject", "/chunks/a/b");
+        let mut put = request("PutObject", "/loads/a/b");
         let mut counted = S3Requests::default();
         counted.add(&put, &reply(200));
         put.headers.insert(
@@ -124,7 +124,7 @@ mod tests {
             .into_iter()
             .for_each(|status| counted.add(&put, &reply(status)));
         assert_eq!((counted.count, counted.bytes), (3, 190));
-        counted.add(&request("GetObject", "/chunks/a/b"), &reply(200));
+        counted.add(&request("GetObject", "/loads/a/b"), &reply(200));
         assert_eq!((counted.count, counted.bytes), (4, 200));
     }
 
@@ -136,14 +136,14 @@ mod tests {
         };
         let dollars = |operation, path| {
             let key = S3Key::of("f", &request(operation, path));
-            key.dollars(requests, &BTreeSet::from(["chunks".to_owned()]))
+            key.dollars(requests, &BTreeSet::from(["loads".to_owned()]))
         };
-        let (put, storage) = dollars("PutObject", "/chunks/a/b?x-id=PutObject");
+        let (put, storage) = dollars("PutObject", "/loads/a/b?x-id=PutObject");
         assert!(
-            (put - 0.005).abs() < 1e-9 && (0.022..0.023).contains(&storage),
+            (put - 0.005).abs() < 1e-9 && (0.030..0.031).contains(&storage),
             "{put} {storage}"
         );
-        assert_eq!(dollars("GetObject", "/chunks/a"), (0.4 / 1e3, 0.0));
+        assert_eq!(dollars("GetObject", "/loads/a"), (0.4 / 1e3, 0.0));
         // A body of `OVERFLOW_BUCKET` is removed after its delivery.
         assert_eq!(dollars("PutObject", "/large/a"), (0.005, 0.0));
         assert_eq!(dollars("PutObject", "/batches/a"), (0.0, 0.0));

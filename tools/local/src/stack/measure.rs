@@ -87,7 +87,7 @@ impl Stack {
                     FunctionBill::new(name, &function.stats(), memory_mb, &self.architecture)
                 })
                 .into(),
-            chunk_buckets: self.chunk_buckets.clone(),
+            load_buckets: self.load_buckets.clone(),
         };
         bill.ledger(sent, unique)
     }

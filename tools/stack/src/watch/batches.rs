@@ -60,7 +60,7 @@ impl BatchState {
         self.status.as_deref() == Some(IN_ERROR)
     }
 
-    /// Returns the batch of an item; `None` for items of the batch table that are no records, such as pieces of chunks.
+    /// Returns the batch of an item; `None` for items of the batch table that are no records, such as slots and loads.
     fn of(item: &Item) -> Option<BatchState> {
         let text = |name: &str| item.get(name)?.as_s().ok().cloned();
         let number = |name: &str| number_of(item.get(name)?);
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_piece_of_a_chunk_is_no_batch() {
+    fn a_slot_is_no_batch() {
         let piece = HashMap::from([
             ("batchId".to_owned(), s("b/0")),
             ("expiresAt".to_owned(), n(1)),

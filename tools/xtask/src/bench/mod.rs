@@ -42,8 +42,10 @@ pub struct Bench {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Bodies {
     Items,
-    Table,
-    S3,
+    #[value(name = "log:table")]
+    LogTable,
+    #[value(name = "log:s3")]
+    LogS3,
     All,
 }
 
@@ -51,8 +53,8 @@ impl fmt::Display for Bodies {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Bodies::Items => "items",
-            Bodies::Table => "table",
-            Bodies::S3 => "s3",
+            Bodies::LogTable => "log:table",
+            Bodies::LogS3 => "log:s3",
             Bodies::All => "all",
         })
     }
@@ -79,6 +81,8 @@ enum What {
 /// The largest allowed median of a function's memory, in MB. CPU time has no limit, because it depends on the machine: `bench
 /// instructions` compares what does not.
 const PEAK_MB_MAX: f64 = 64.0;
+/// As [`PEAK_MB_MAX`], with the log, whose batch-processor holds the lines of a batch and runs of the index.
+const LOG_PEAK_MB_MAX: f64 = 192.0;
 
 /// The figures of a burst's summary: what they are called here, and where they are.
 const FIGURES: [(&str, &str); 6] = [
@@ -114,10 +118,10 @@ pub fn run(bench: &Bench) -> anyhow::Result<()> {
 /// Runs the bursts of each place for bodies.
 ///
 /// # Errors
-/// A function needs more than [`PEAK_MB_MAX`].
+/// A function needs more than [`PEAK_MB_MAX`], or [`LOG_PEAK_MB_MAX`].
 fn all_bursts(bench: &Bench) -> anyhow::Result<()> {
     let places = match bench.bodies {
-        Bodies::All => vec![Bodies::Items, Bodies::Table, Bodies::S3],
+        Bodies::All => vec![Bodies::Items, Bodies::LogTable, Bodies::LogS3],
         one => vec![one],
     };
     package::package(&Package::default())?;
@@ -131,7 +135,7 @@ fn all_bursts(bench: &Bench) -> anyhow::Result<()> {
 }
 
 /// Runs bursts one after the other, and prints a table of the figures of each function. Returns the medians of memory above
-/// [`PEAK_MB_MAX`].
+/// [`PEAK_MB_MAX`], or [`LOG_PEAK_MB_MAX`].
 fn bursts(bench: &Bench, bodies: Bodies, mut command: Command) -> anyhow::Result<Vec<String>> {
     if bodies != Bodies::Items {
         command.args(["--bodies", &bodies.to_string()]);
@@ -156,9 +160,14 @@ fn bursts(bench: &Bench, bodies: Bodies, mut command: Command) -> anyhow::Result
             [least, .., most] => println!("{name:36} {median:6.1}   ({least:.1} to {most:.1})"),
             _ => println!("{name:36} {median:6.1}"),
         }
-        if pointer.ends_with("peak_mb") && median > PEAK_MB_MAX {
+        let peak_mb_max = if bodies == Bodies::Items {
+            PEAK_MB_MAX
+        } else {
+            LOG_PEAK_MB_MAX
+        };
+        if pointer.ends_with("peak_mb") && median > peak_mb_max {
             exceeded.push(format!(
-                "{name}, bodies: {bodies}: got {median:.1}, expected at most {PEAK_MB_MAX}"
+                "{name}, bodies: {bodies}: got {median:.1}, expected at most {peak_mb_max}"
             ));
         }
     }

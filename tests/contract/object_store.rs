@@ -3,13 +3,13 @@
 use aws_sdk_s3::config::retry::RetryConfig;
 use aws_sdk_s3::config::{BehaviorVersion, Credentials, Region};
 use emulators::s3::S3;
-use protocol::bodies::{Bodies, ChunkPlace, ChunkSizes};
+use protocol::bodies::{Bodies, ObjectPlace, ObjectSizes};
 use protocol::ids::{ChunkId, PieceId};
-use protocol::limits::CHUNK_ITEM_BYTES_MAX;
+use protocol::limits::OBJECT_ITEM_BYTES_MAX;
 use protocol::time::Timestamp;
-use shared::aws::{DynamoChunkStore, S3ChunkStore};
-use shared::memory::{MemoryChunkStore, noise};
-use shared::ports::{ChunkReply, ChunkStore, Piece, PortError};
+use shared::aws::{DynamoObjectStore, S3ObjectStore};
+use shared::memory::{MemoryObjectStore, noise};
+use shared::ports::{ObjectReply, ObjectStore, Piece, PortError};
 
 use crate::dynamo::{batch_table, dynamodb};
 
@@ -29,30 +29,30 @@ fn piece(bytes: usize, pieces_count: u32) -> Piece {
     }
 }
 
-async fn a_piece_is_written_once_and_read_back(store: &dyn ChunkStore, place: &ChunkPlace) {
+async fn a_piece_is_written_once_and_read_back(store: &dyn ObjectStore, place: &ObjectPlace) {
     let put = async |id, piece: &Piece| store.put(place, id, piece, EXPIRES_AT).await.unwrap();
     assert_eq!(store.get(place, id(0, 0)).await.unwrap(), None);
-    for (first, bytes) in [(0, 100), (7, CHUNK_ITEM_BYTES_MAX)] {
+    for (first, bytes) in [(0, 100), (7, OBJECT_ITEM_BYTES_MAX)] {
         let piece = piece(bytes, 1);
-        assert_eq!(put(id(first, 0), &piece).await, ChunkReply::Stored);
+        assert_eq!(put(id(first, 0), &piece).await, ObjectReply::Stored);
         let read = store.get(place, id(first, 0)).await.unwrap();
         assert!(read == Some(piece.clone()), "chunk {first} reads back");
-        assert_eq!(put(id(first, 0), &piece).await, ChunkReply::Exists);
+        assert_eq!(put(id(first, 0), &piece).await, ObjectReply::Exists);
     }
-    assert_eq!(put(id(0, 0), &piece(5, 1)).await, ChunkReply::Exists);
+    assert_eq!(put(id(0, 0), &piece(5, 1)).await, ObjectReply::Exists);
     let kept = store.get(place, id(0, 0)).await.unwrap();
     assert_eq!(kept, Some(piece(100, 1)), "the first bytes stay");
     assert_eq!(store.get(place, id(1, 0)).await.unwrap(), None);
 }
 
 /// Only a chunk in the table has several pieces.
-async fn pieces_are_apart_and_the_first_says_how_many_there_are(store: &dyn ChunkStore) {
-    let place = &ChunkPlace::Table;
+async fn pieces_are_apart_and_the_first_says_how_many_there_are(store: &dyn ObjectStore) {
+    let place = &ObjectPlace::Table;
     for index in [2, 1, 0] {
         assert_eq!(store.get(place, id(9, 0)).await.unwrap(), None);
         let piece = piece(10 + index as usize, 3);
         let put = store.put(place, id(9, index), &piece, EXPIRES_AT);
-        assert_eq!(put.await.unwrap(), ChunkReply::Stored);
+        assert_eq!(put.await.unwrap(), ObjectReply::Stored);
     }
     let first = store.get(place, id(9, 0)).await.unwrap();
     assert_eq!(first, Some(piece(10, 3)));
@@ -62,28 +62,28 @@ async fn pieces_are_apart_and_the_first_says_how_many_there_are(store: &dyn Chun
 
 #[tokio::test]
 async fn a_piece_is_written_once_and_read_back_in_memory() {
-    let store = MemoryChunkStore::new();
-    a_piece_is_written_once_and_read_back(&store, &ChunkPlace::Table).await;
+    let store = MemoryObjectStore::new();
+    a_piece_is_written_once_and_read_back(&store, &ObjectPlace::Table).await;
     pieces_are_apart_and_the_first_says_how_many_there_are(&store).await;
 }
 
-async fn table() -> DynamoChunkStore {
+async fn table() -> DynamoObjectStore {
     let client = dynamodb();
     let table = batch_table(&client).await;
-    DynamoChunkStore::new(client, table)
+    DynamoObjectStore::new(client, table)
 }
 
 #[tokio::test]
 async fn a_piece_is_written_once_and_read_back_in_the_table() {
     let store = table().await;
-    a_piece_is_written_once_and_read_back(&store, &ChunkPlace::Table).await;
+    a_piece_is_written_once_and_read_back(&store, &ObjectPlace::Table).await;
     pieces_are_apart_and_the_first_says_how_many_there_are(&store).await;
 }
 
 /// Returns the place of large chunks with `bodies` in a bucket.
-fn bucket(bodies: &str) -> ChunkPlace {
+fn bucket(bodies: &str) -> ObjectPlace {
     let bodies: Bodies = bodies.parse().unwrap();
-    bodies.place_of_chunk(usize::MAX, ChunkSizes::default())
+    bodies.place_of_object(usize::MAX, ObjectSizes::default())
 }
 
 #[tokio::test]
@@ -120,7 +120,7 @@ async fn a_piece_is_written_once_and_read_back_on_s3() {
         .retry_config(RetryConfig::disabled())
         .http_client(aws_smithy_http_client::Builder::new().build_http());
     let client = aws_sdk_s3::Client::from_conf(config.build());
-    let store = S3ChunkStore::of(client, table().await);
+    let store = S3ObjectStore::of(client, table().await);
     a_piece_is_written_once_and_read_back(&store, &bucket("s3://chunks/a")).await;
     let mut stored: Vec<String> = std::fs::read_dir(directory.path().join("chunks/a"))
         .unwrap()

@@ -2,26 +2,26 @@ use async_trait::async_trait;
 use aws_sdk_s3::Client;
 use aws_sdk_s3::error::ProvideErrorMetadata;
 use aws_sdk_s3::primitives::ByteStream;
-use protocol::bodies::{ChunkPlace, S3Prefix};
+use protocol::bodies::{ObjectPlace, S3Prefix};
 use protocol::ids::PieceId;
 use protocol::time::Timestamp;
 
-use super::dynamo_chunk_store::DynamoChunkStore;
+use super::dynamo_object_store::DynamoObjectStore;
 use super::errors::{S3, port_error};
 use super::s3_objects;
-use crate::ports::{ChunkReply, ChunkStore, Piece, PortError};
+use crate::ports::{ObjectReply, ObjectStore, Piece, PortError};
 
-/// Chunks as objects of a bucket, and small ones as items of the batch table.
+/// Objects in a bucket, and small ones as items of the batch table.
 #[derive(Clone, Debug)]
-pub struct S3ChunkStore {
+pub struct S3ObjectStore {
     client: Client,
-    table: DynamoChunkStore,
+    table: DynamoObjectStore,
 }
 
-impl S3ChunkStore {
+impl S3ObjectStore {
     /// Returns the store with a given client.
-    pub fn of(client: Client, table: DynamoChunkStore) -> S3ChunkStore {
-        S3ChunkStore { client, table }
+    pub fn of(client: Client, table: DynamoObjectStore) -> S3ObjectStore {
+        S3ObjectStore { client, table }
     }
 
     async fn put_object(
@@ -29,7 +29,7 @@ impl S3ChunkStore {
         S3Prefix { bucket, prefix }: &S3Prefix,
         id: PieceId,
         bytes: &[u8],
-    ) -> Result<ChunkReply, PortError> {
+    ) -> Result<ObjectReply, PortError> {
         let key = format!("{prefix}{id}");
         let sent = self
             .client
@@ -41,9 +41,9 @@ impl S3ChunkStore {
             .send()
             .await;
         match sent {
-            Ok(_) => Ok(ChunkReply::Stored),
+            Ok(_) => Ok(ObjectReply::Stored),
             Err(error) => match error.code() {
-                Some("PreconditionFailed") => Ok(ChunkReply::Exists),
+                Some("PreconditionFailed") => Ok(ObjectReply::Exists),
                 // Another request for this object was under way; a retry finds out what became of it.
                 Some("ConditionalRequestConflict") => Err(PortError::Unknown {
                     service: S3,
@@ -70,24 +70,24 @@ impl S3ChunkStore {
 }
 
 #[async_trait]
-impl ChunkStore for S3ChunkStore {
+impl ObjectStore for S3ObjectStore {
     async fn put(
         &self,
-        place: &ChunkPlace,
+        place: &ObjectPlace,
         id: PieceId,
         piece: &Piece,
         expires_at: Timestamp,
-    ) -> Result<ChunkReply, PortError> {
+    ) -> Result<ObjectReply, PortError> {
         match place {
-            ChunkPlace::Table => self.table.put_piece(id, piece, expires_at).await,
-            ChunkPlace::S3(prefix) => self.put_object(prefix, id, &piece.bytes).await,
+            ObjectPlace::Table => self.table.put_piece(id, piece, expires_at).await,
+            ObjectPlace::S3(prefix) => self.put_object(prefix, id, &piece.bytes).await,
         }
     }
 
-    async fn get(&self, place: &ChunkPlace, id: PieceId) -> Result<Option<Piece>, PortError> {
+    async fn get(&self, place: &ObjectPlace, id: PieceId) -> Result<Option<Piece>, PortError> {
         match place {
-            ChunkPlace::Table => self.table.get_piece(id).await,
-            ChunkPlace::S3(prefix) => self.get_object(prefix, id).await,
+            ObjectPlace::Table => self.table.get_piece(id).await,
+            ObjectPlace::S3(prefix) => self.get_object(prefix, id).await,
         }
     }
 }

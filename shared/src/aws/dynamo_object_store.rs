@@ -1,7 +1,7 @@
 use async_trait::async_trait;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
-use protocol::bodies::{ChunkPlace, S3Prefix};
+use protocol::bodies::{ObjectPlace, S3Prefix};
 use protocol::ids::PieceId;
 use protocol::time::Timestamp;
 
@@ -9,29 +9,29 @@ use super::attributes::{Item, MalformedItem, StoredItem, b, n, s, ttl};
 use super::batch_items::BATCH_ID;
 use super::errors::{DYNAMODB, port_error};
 use crate::config::WITHOUT_FULL;
-use crate::ports::{ChunkReply, ChunkStore, Piece, PortError};
+use crate::ports::{ObjectReply, ObjectStore, Piece, PortError};
 
 /// Permits the write only if there is no item with this key.
 const NO_ITEM: &str = "attribute_not_exists(batchId)";
-/// How many items a chunk has; only its first item has it.
+/// How many items an object has; only its first item has it.
 const PIECES: &str = "pieces";
-/// A piece of the chunk.
+/// A piece of the object.
 const PIECE: &str = "piece";
 /// The table's TTL attribute.
 const EXPIRES_AT: &str = "expiresAt";
 
-/// Pieces of chunks as items of the batch table. The key is the name of the piece; a batch id alone is the key of the batch
+/// Pieces of objects as items of the batch table. The key is the name of the piece; a batch id alone is the key of the batch
 /// record.
 #[derive(Clone, Debug)]
-pub struct DynamoChunkStore {
+pub struct DynamoObjectStore {
     client: Client,
     table: String,
 }
 
-impl DynamoChunkStore {
-    /// Returns the chunks in the batch table `table`.
-    pub fn new(client: Client, table: impl Into<String>) -> DynamoChunkStore {
-        DynamoChunkStore {
+impl DynamoObjectStore {
+    /// Returns the objects in the batch table `table`.
+    pub fn new(client: Client, table: impl Into<String>) -> DynamoObjectStore {
+        DynamoObjectStore {
             client,
             table: table.into(),
         }
@@ -43,7 +43,7 @@ impl DynamoChunkStore {
         id: PieceId,
         piece: &Piece,
         expires_at: Timestamp,
-    ) -> Result<ChunkReply, PortError> {
+    ) -> Result<ObjectReply, PortError> {
         let call = self
             .client
             .put_item()
@@ -57,13 +57,13 @@ impl DynamoChunkStore {
             _ => call,
         };
         match call.send().await {
-            Ok(_) => Ok(ChunkReply::Stored),
+            Ok(_) => Ok(ObjectReply::Stored),
             Err(error)
                 if error
                     .as_service_error()
                     .is_some_and(PutItemError::is_conditional_check_failed_exception) =>
             {
-                Ok(ChunkReply::Exists)
+                Ok(ObjectReply::Exists)
             }
             Err(error) => Err(port_error(DYNAMODB, &self.table, &error)),
         }
@@ -94,26 +94,26 @@ impl DynamoChunkStore {
     }
 }
 
-/// The chunks of a build without the cargo feature `full`.
+/// The objects of a build without the cargo feature `full`.
 #[async_trait]
-impl ChunkStore for DynamoChunkStore {
+impl ObjectStore for DynamoObjectStore {
     async fn put(
         &self,
-        place: &ChunkPlace,
+        place: &ObjectPlace,
         id: PieceId,
         piece: &Piece,
         expires_at: Timestamp,
-    ) -> Result<ChunkReply, PortError> {
+    ) -> Result<ObjectReply, PortError> {
         match place {
-            ChunkPlace::Table => self.put_piece(id, piece, expires_at).await,
-            ChunkPlace::S3(prefix) => Err(refused(prefix, id)),
+            ObjectPlace::Table => self.put_piece(id, piece, expires_at).await,
+            ObjectPlace::S3(prefix) => Err(refused(prefix, id)),
         }
     }
 
-    async fn get(&self, place: &ChunkPlace, id: PieceId) -> Result<Option<Piece>, PortError> {
+    async fn get(&self, place: &ObjectPlace, id: PieceId) -> Result<Option<Piece>, PortError> {
         match place {
-            ChunkPlace::Table => self.get_piece(id).await,
-            ChunkPlace::S3(prefix) => Err(refused(prefix, id)),
+            ObjectPlace::Table => self.get_piece(id).await,
+            ObjectPlace::S3(prefix) => Err(refused(prefix, id)),
         }
     }
 }
@@ -121,6 +121,6 @@ impl ChunkStore for DynamoChunkStore {
 fn refused(S3Prefix { bucket, prefix }: &S3Prefix, id: PieceId) -> PortError {
     PortError::Refused {
         service: "S3",
-        message: format!("chunk `{id}`: in `s3://{bucket}/{prefix}`: {WITHOUT_FULL}"),
+        message: format!("object `{id}`: in `s3://{bucket}/{prefix}`: {WITHOUT_FULL}"),
     }
 }

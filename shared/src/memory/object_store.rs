@@ -2,24 +2,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
 use async_trait::async_trait;
-use protocol::bodies::{Bodies, ChunkPlace};
+use protocol::bodies::{Bodies, ObjectPlace};
 use protocol::ids::{ChunkId, ObjectId, PieceId};
 use protocol::time::Timestamp;
 
 use super::locked::locked;
-use crate::ports::{ChunkReply, ChunkStore, Piece, PortError};
+use crate::ports::{ObjectReply, ObjectStore, Piece, PortError};
 
-/// The store of chunks, in memory.
+/// The store of objects, in memory.
 #[derive(Debug, Default)]
-pub struct MemoryChunkStore {
-    pieces: Mutex<BTreeMap<(ChunkPlace, PieceId), Piece>>,
+pub struct MemoryObjectStore {
+    pieces: Mutex<BTreeMap<(ObjectPlace, PieceId), Piece>>,
     /// Objects that may not be read.
     denied: Mutex<BTreeSet<ObjectId>>,
 }
 
-impl MemoryChunkStore {
-    pub fn new() -> MemoryChunkStore {
-        MemoryChunkStore::default()
+impl MemoryObjectStore {
+    pub fn new() -> MemoryObjectStore {
+        MemoryObjectStore::default()
     }
 
     /// Returns the names of all chunks that are whole.
@@ -38,7 +38,7 @@ impl MemoryChunkStore {
         let object = ObjectId::Chunk(chunk);
         let mut pieces = locked(&self.pieces);
         let stored = pieces.keys().find(|(_, id)| id.object == object);
-        let place = stored.map_or(ChunkPlace::Table, |(place, _)| place.clone());
+        let place = stored.map_or(ObjectPlace::Table, |(place, _)| place.clone());
         pieces.retain(|(_, id), _| id.object != object);
         let piece = Piece {
             bytes: bytes.to_vec(),
@@ -79,24 +79,24 @@ impl MemoryChunkStore {
 }
 
 #[async_trait]
-impl ChunkStore for MemoryChunkStore {
+impl ObjectStore for MemoryObjectStore {
     async fn put(
         &self,
-        place: &ChunkPlace,
+        place: &ObjectPlace,
         id: PieceId,
         piece: &Piece,
         _: Timestamp,
-    ) -> Result<ChunkReply, PortError> {
+    ) -> Result<ObjectReply, PortError> {
         let mut pieces = locked(&self.pieces);
         let name = (place.clone(), id);
         if pieces.contains_key(&name) {
-            return Ok(ChunkReply::Exists);
+            return Ok(ObjectReply::Exists);
         }
         pieces.insert(name, piece.clone());
-        Ok(ChunkReply::Stored)
+        Ok(ObjectReply::Stored)
     }
 
-    async fn get(&self, place: &ChunkPlace, id: PieceId) -> Result<Option<Piece>, PortError> {
+    async fn get(&self, place: &ObjectPlace, id: PieceId) -> Result<Option<Piece>, PortError> {
         if locked(&self.denied).contains(&id.object) {
             return Err(PortError::Refused {
                 service: "memory",

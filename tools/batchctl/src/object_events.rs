@@ -28,7 +28,7 @@ pub async fn objects(
         });
     }
     let slots = Slots {
-        store: &*service.chunk_store,
+        store: &*service.object_store,
         permits: &service.permits,
         budget: &service.budget(),
     };
@@ -52,7 +52,7 @@ pub async fn read(
     object: &BodyObject,
     wanted: &SeqSet,
 ) -> Result<(Vec<StoredEvent>, Option<String>), Failure> {
-    let (store, budget) = (&*service.chunk_store, service.budget());
+    let (store, budget) = (&*service.object_store, service.budget());
     let place = object.place(record);
     let bytes = read_object(store, place, object.id(), &service.permits, &budget).await?;
     Ok(match bytes {

@@ -6,43 +6,43 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use protocol::batch::BatchRecord;
 use protocol::ids::{BatchId, ObjectId, Seq, SlotId};
-use protocol::limits::{CHUNK_CALLS_MAX, CHUNK_RETENTION};
+use protocol::limits::{LOG_RETENTION, OBJECT_CALLS_MAX};
 use protocol::log::{Frame, Slot, empty_slots, frames_of};
 use protocol::seqs::SeqSet;
 use protocol::text::counted;
 use protocol::time::Timestamp;
 use shared::body_object::BodyObject;
-use shared::ports::{ChunkStore, PortError, Ports, StoredEvent};
+use shared::ports::{ObjectStore, PortError, Ports, StoredEvent};
 use shared::retry::{Budget, RequestPermits, Slots, bounded, read_object};
 
 use crate::reading::{HandOverError, Lost, ReadEvents, ReadLimits, memory_bytes};
 
-/// Events of a batch of chunks that must still be read.
+/// Events of a batch of the log, or of chunks, that must still be read.
 #[derive(Debug, Default)]
-pub(crate) struct UnreadChunks {
-    /// The seats of events whose chunks are still to be read.
+pub(crate) struct UnreadObjects {
+    /// The seats of events whose objects are still to be read.
     seqs: SeqSet,
     /// Where the lines of a batch of the log are, in the order of their seqs; otherwise the record names the chunks.
     frames: Option<Arc<[Frame]>>,
-    /// Events of chunks that were read, beyond what was asked for.
+    /// Events of objects that were read, beyond what was asked for.
     read_ahead: VecDeque<StoredEvent>,
 }
 
-impl UnreadChunks {
+impl UnreadObjects {
     /// Returns the events of these seats, which are counted or witnessed.
-    pub(crate) fn of(seqs: SeqSet) -> UnreadChunks {
-        UnreadChunks {
+    pub(crate) fn of(seqs: SeqSet) -> UnreadObjects {
+        UnreadObjects {
             seqs,
-            ..UnreadChunks::default()
+            ..UnreadObjects::default()
         }
     }
 
     /// Returns the events of these seats of a batch of the log that has these frames.
-    pub(crate) fn of_log(seqs: SeqSet, frames: Arc<[Frame]>) -> UnreadChunks {
-        UnreadChunks {
+    pub(crate) fn of_log(seqs: SeqSet, frames: Arc<[Frame]>) -> UnreadObjects {
+        UnreadObjects {
             seqs,
             frames: Some(frames),
-            ..UnreadChunks::default()
+            ..UnreadObjects::default()
         }
     }
 
@@ -72,8 +72,8 @@ impl UnreadChunks {
 }
 
 /// Reads chunks and loads.
-pub(crate) struct ChunkReader {
-    chunk_store: Arc<dyn ChunkStore>,
+pub(crate) struct ObjectReader {
+    object_store: Arc<dyn ObjectStore>,
     permits: Arc<RequestPermits>,
     /// The slots of the batch that was closed last. They have their values for ever.
     closed: Mutex<Option<(BatchId, Arc<Closed>)>>,
@@ -135,10 +135,10 @@ impl Closed {
     }
 }
 
-impl ChunkReader {
-    pub(crate) fn new(ports: &Ports, permits: Arc<RequestPermits>) -> ChunkReader {
-        ChunkReader {
-            chunk_store: ports.chunk_store.clone(),
+impl ObjectReader {
+    pub(crate) fn new(ports: &Ports, permits: Arc<RequestPermits>) -> ObjectReader {
+        ObjectReader {
+            object_store: ports.object_store.clone(),
             permits,
             closed: Mutex::default(),
         }
@@ -159,7 +159,7 @@ impl ChunkReader {
             return Ok(closed);
         }
         let slots = Slots {
-            store: &*self.chunk_store,
+            store: &*self.object_store,
             permits: &self.permits,
             budget,
         };
@@ -170,19 +170,19 @@ impl ChunkReader {
         Ok(closed)
     }
 
-    /// Reads the next events of `unread`, as many as the limits say. Reads whole chunks, up to [`CHUNK_CALLS_MAX`] at
-    /// once, and keeps the events beyond the limits in `unread`. A chunk that could not be read stays in `unread`, and the
-    /// chunks after it are read all the same.
+    /// Reads the next events of `unread`, as many as the limits say. Reads whole objects, up to [`OBJECT_CALLS_MAX`] at
+    /// once, and keeps the events beyond the limits in `unread`. An object that could not be read stays in `unread`, and
+    /// those after it are read all the same.
     pub(crate) async fn read(
         &self,
         record: &BatchRecord,
-        unread: &mut UnreadChunks,
+        unread: &mut UnreadObjects,
         limits: ReadLimits,
         budget: &Budget<'_>,
     ) -> ReadEvents {
         let mut read = ReadEvents::default();
-        let mut chunks = match unread.objects(record) {
-            Ok(chunks) => chunks.into_iter(),
+        let mut objects = match unread.objects(record) {
+            Ok(objects) => objects.into_iter(),
             Err(seq) => {
                 read.failed = Some(HandOverError::Permanent(format!(
                     "batch record: seat {seq}: in no chunk or load: expected one that has it"
@@ -190,7 +190,7 @@ impl ChunkReader {
                 return read;
             }
         };
-        let (mut bytes, mut chunk_bytes, mut chunks_count) = (0, 0, 0);
+        let (mut bytes, mut object_bytes, mut objects_count) = (0, 0, 0);
         loop {
             let is_full =
                 |bytes, events: &[_]| bytes >= limits.bytes_max && events.len() >= limits.items_min;
@@ -204,20 +204,20 @@ impl ChunkReader {
                 return read;
             }
             let bytes_left = limits.bytes_max.saturating_sub(bytes);
-            let next_count = chunks_in(bytes_left, chunk_bytes / u64::max(chunks_count, 1));
-            let next: Vec<_> = chunks.by_ref().take(next_count).collect();
+            let next_count = objects_in(bytes_left, object_bytes / u64::max(objects_count, 1));
+            let next: Vec<_> = objects.by_ref().take(next_count).collect();
             if next.is_empty() {
                 return read;
             }
             let reads = next
                 .iter()
-                .map(|(chunk, wanted)| self.read_object(record, chunk, wanted, budget))
+                .map(|(object, wanted)| self.read_object(record, object, wanted, budget))
                 .collect();
-            for (wanted, result) in bounded(reads, CHUNK_CALLS_MAX).await {
+            for (wanted, result) in bounded(reads, OBJECT_CALLS_MAX).await {
                 match result {
                     Ok((events, lost)) => {
-                        chunks_count += 1;
-                        chunk_bytes += events.iter().map(memory_bytes).sum::<u64>();
+                        objects_count += 1;
+                        object_bytes += events.iter().map(memory_bytes).sum::<u64>();
                         unread.seqs.remove_from(wanted);
                         unread.read_ahead.extend(events);
                         read.lost.extend(lost);
@@ -225,7 +225,7 @@ impl ChunkReader {
                     Err(error) => read.failed = Some(error),
                 }
             }
-            // Chunks arrive in any order.
+            // Objects arrive in any order.
             let read_ahead = unread.read_ahead.make_contiguous();
             read_ahead.sort_unstable_by_key(|event| event.seq);
         }
@@ -248,7 +248,7 @@ impl ChunkReader {
             problem,
         };
         let nothing = |problem| Ok((Vec::new(), Some(lost(wanted.clone(), problem))));
-        let store = &*self.chunk_store;
+        let store = &*self.object_store;
         let place = object.place(record);
         let bytes = read_object(store, place, object.id(), &self.permits, budget);
         let read = match bytes.await {
@@ -263,7 +263,7 @@ impl ChunkReader {
             Ok(None) => nothing(format!("{}: missing in `{place}`", object.described())),
             // The service may have removed it by now, and only says that it must not be read.
             Err(error @ PortError::Refused { .. })
-                if record.created_at + CHUNK_RETENTION <= budget.clock.now() =>
+                if record.created_at + LOG_RETENTION <= budget.clock.now() =>
             {
                 nothing(format!("{}: {error}", object.described()))
             }
@@ -273,10 +273,10 @@ impl ChunkReader {
     }
 }
 
-/// Returns how many chunks to read at once, to get `bytes` of events. The first chunk shows how large they are.
-fn chunks_in(bytes: u64, chunk_bytes_mean: u64) -> usize {
-    match chunk_bytes_mean {
+/// Returns how many objects to read at once, to get `bytes` of events. The first one shows how large they are.
+fn objects_in(bytes: u64, object_bytes_mean: u64) -> usize {
+    match object_bytes_mean {
         0 => 1,
-        mean => (bytes / mean).clamp(1, CHUNK_CALLS_MAX as u64) as usize,
+        mean => (bytes / mean).clamp(1, OBJECT_CALLS_MAX as u64) as usize,
     }
 }

@@ -1,0 +1,95 @@
+//! The store of objects.
+
+use protocol::bodies::{ObjectPlace, S3Prefix};
+use protocol::ids::{ObjectId, PieceId, Seq, SlotId};
+use protocol::limits::LOG_RETENTION;
+use protocol::seqs::SeqSet;
+use protocol::time::Timestamp;
+use shared::ports::{ObjectReply, ObjectStore, Piece, PortError};
+
+use super::World;
+use super::fakes::now;
+use crate::fate::denied;
+
+/// How long after the faults stopped somebody repairs the permission to read loads.
+const REPAIR_MS: u64 = 600_000;
+/// How long after the faults stopped no run can be written. By then, every batch that cannot write one must be set aside.
+const RUNS_DENIED_MS: u64 = 48 * 3_600_000;
+
+impl World {
+    pub fn put_piece(
+        &mut self,
+        place: &ObjectPlace,
+        id: PieceId,
+        piece: &Piece,
+        expires_at: Timestamp,
+    ) -> Result<ObjectReply, PortError> {
+        if let ObjectPlace::S3(S3Prefix { prefix, .. }) = place
+            && self.is_put_denied(prefix, id)
+        {
+            self.note("object put denied", || id.to_string());
+            return Err(denied());
+        }
+        let reply = now(self.objects.put(place, id, piece, expires_at))?;
+        self.note("object put", || format!("{id} {reply:?}"));
+        let expires_at = match place {
+            ObjectPlace::Table => expires_at,
+            ObjectPlace::S3(_) => self.now() + LOG_RETENTION,
+        };
+        self.objects_expire_at
+            .entry(id.object)
+            .or_insert(expires_at);
+        Ok(reply)
+    }
+
+    pub fn get_piece(
+        &mut self,
+        place: &ObjectPlace,
+        id: PieceId,
+    ) -> Result<Option<Piece>, PortError> {
+        if let ObjectPlace::S3(S3Prefix { prefix, .. }) = place
+            && self.is_denied(prefix)
+        {
+            self.note("object denied", || id.to_string());
+            return Err(denied());
+        }
+        now(self.objects.get(place, id))
+    }
+
+    fn is_denied(&self, prefix: &str) -> bool {
+        self.plan.denial.is_some_and(|denial| {
+            let until_ms = self.plan.calm_at_ms + REPAIR_MS;
+            let is_now = denial.from_ms <= self.now_ms && self.now_ms < until_ms;
+            // One that does not end concerns the writes of runs.
+            denial.ends && prefix == format!("{}/", denial.prefix) && is_now
+        })
+    }
+
+    fn is_put_denied(&self, prefix: &str, id: PieceId) -> bool {
+        let is_run = matches!(id.object, ObjectId::Run(_) | ObjectId::RunList(_));
+        self.plan.denial.is_some_and(|denial| {
+            let until_ms = self.plan.calm_at_ms + RUNS_DENIED_MS;
+            let is_now = denial.from_ms <= self.now_ms && self.now_ms < until_ms;
+            is_run && !denial.ends && prefix == format!("{}/", denial.prefix) && is_now
+        })
+    }
+
+    /// The quarantine gets a message about a lost slot, which names the seats whose events are lost.
+    pub fn slot_reported_lost(&mut self, slot: SlotId, notice: &str) {
+        self.note("slot lost", || slot.to_string());
+        let (_, text) = notice.split_once("lost (seqs ").unwrap_or_default();
+        let text = text.trim_end_matches(')');
+        let seqs: SeqSet = text
+            .split(", ")
+            .filter_map(|seq| seq.parse::<Seq>().ok())
+            .collect();
+        let claims = self.ledger.occurrences.values().flatten();
+        let of_seats =
+            claims.filter(|one| one.seat.shard.batch == slot.batch && seqs.contains(one.seat.seq));
+        for one in of_seats {
+            if let Some(index) = self.ledger.by_id.get(&one.sqs_message_id) {
+                self.ledger.messages[*index].reported = true;
+            }
+        }
+    }
+}
