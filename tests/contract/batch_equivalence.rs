@@ -418,7 +418,7 @@ async fn lists(store: &dyn BatchStore) -> Vec<Vec<Overdue>> {
 async fn every_write_has_the_same_effect_on_dynamodb_as_in_the_protocol() {
     let (memory, dynamo) = (MemoryBatchStore::new(), dynamo::batch_store().await);
     let mut seen: BTreeMap<(&str, &str, bool), usize> = BTreeMap::new();
-    let seeds = if runs_all_cases() { 400 } else { 200 };
+    let seeds = if runs_all_cases() { 400 } else { 240 };
     for seed in 0..seeds {
         let draw = Draw(SeededEntropy::new(seed));
         let id = batch(u128::from(seed));

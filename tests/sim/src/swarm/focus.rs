@@ -24,6 +24,18 @@ impl Plan {
         plan
     }
 
+    /// Returns the plan of a seed whose batches are often taken before they are sealed, while the index hides their claims.
+    pub fn of_refused_seals(seed: u64) -> Plan {
+        let mut plan = Plan::of_items(seed);
+        (plan.calm, plan.quarantine) = (false, true);
+        plan.focus_on_wrong_clocks(&mut Rng::with_seed(seed));
+        (plan.batch_size, plan.processors, plan.aggregators) = (16, 4, 1);
+        let faults = &mut plan.faults;
+        (faults.early_ticket, faults.index_lags_long) = (0.8, 0.8);
+        (faults.kill, faults.stall) = (0.0, 0.0);
+        plan
+    }
+
     /// Changes six plans in ten to one of ten subjects.
     pub(super) fn focus(&mut self, rng: &mut Rng) {
         match rng.u8(..20) {
