@@ -281,18 +281,6 @@ pub enum ObjectId {
     RunList(Uuid),
 }
 
-impl ObjectId {
-    /// Returns the batch that the object belongs to, if it belongs to one alone.
-    pub fn batch(self) -> Option<BatchId> {
-        match self {
-            ObjectId::Chunk(ChunkId { batch, .. }) | ObjectId::Slot(SlotId { batch, .. }) => {
-                Some(batch)
-            }
-            ObjectId::Load(_) | ObjectId::Run(_) | ObjectId::RunList(_) => None,
-        }
-    }
-}
-
 impl From<ChunkId> for ObjectId {
     fn from(chunk: ChunkId) -> ObjectId {
         ObjectId::Chunk(chunk)

@@ -17,7 +17,7 @@ use crate::events::{
     CHUNK_CLAIMS_EXPIRE_AT, SHARDS, batch, chunk_claim, claim, claim_free, claim_in, event, item,
     ms, read_one, tombstone,
 };
-use crate::lock_store::{assert_exists, assert_released};
+use crate::lock_store::{assert_exists, assert_released, lock_store_contract};
 
 /// A lock table into which a test puts what former versions wrote.
 trait FormerTable {
@@ -113,27 +113,8 @@ pub async fn put_chunk_claim(client: &Client, table: &str, id: &str, claim: &Loc
     put.send().await.unwrap();
 }
 
-macro_rules! chunk_claim_contract {
-    ($($claim:ident)*) => {
-        mod memory {
-            $(#[tokio::test] async fn $claim() {
-                super::$claim(&shared::memory::MemoryLockStore::new()).await;
-            })*
-        }
-        mod dynamo_in_batches {
-            $(#[tokio::test] async fn $claim() {
-                super::$claim(&super::Dynamo::new(shared::config::WriteMode::Batch).await).await;
-            })*
-        }
-        mod dynamo_by_puts {
-            $(#[tokio::test] async fn $claim() {
-                super::$claim(&super::Dynamo::new(shared::config::WriteMode::Put).await).await;
-            })*
-        }
-    };
-}
-
-chunk_claim_contract! {
+lock_store_contract! {
+    on crate::chunk_claims::Dynamo::new,
     a_chunk_claim_reads_back_and_nothing_takes_its_place
     a_chunk_claim_is_no_event_and_not_in_the_index
     a_release_of_a_chunk_claim_changes_nothing

@@ -13,9 +13,12 @@ use crate::events::{
     tombstone,
 };
 
-/// Makes every check of the contract a test of each implementation.
+/// Makes every check of the contract a test of each implementation. `on` names what makes the one on DynamoDB.
 macro_rules! lock_store_contract {
     ($($claim:ident)*) => {
+        $crate::lock_store::lock_store_contract! { on $crate::dynamo::lock_store, $($claim)* }
+    };
+    (on $dynamo:path, $($claim:ident)*) => {
         mod memory {
             $(#[tokio::test] async fn $claim() {
                 super::$claim(&shared::memory::MemoryLockStore::new()).await;
@@ -23,12 +26,12 @@ macro_rules! lock_store_contract {
         }
         mod dynamo_in_batches {
             $(#[tokio::test] async fn $claim() {
-                super::$claim(&crate::dynamo::lock_store(shared::config::WriteMode::Batch).await).await;
+                super::$claim(&$dynamo(shared::config::WriteMode::Batch).await).await;
             })*
         }
         mod dynamo_by_puts {
             $(#[tokio::test] async fn $claim() {
-                super::$claim(&crate::dynamo::lock_store(shared::config::WriteMode::Put).await).await;
+                super::$claim(&$dynamo(shared::config::WriteMode::Put).await).await;
             })*
         }
     };

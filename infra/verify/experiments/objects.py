@@ -60,8 +60,8 @@ ATTEMPT_MS = 750
 
 class Chunks(Experiment):
     number = 19
-    assumption = "A chunk of 1 MB is stored and read within one attempt of 750 ms, without conflicts, and the bucket keeps it for 40 days"
-    relied_on_in = "shared/src/aws/ports.rs; shared/src/aws/s3_chunk_store.rs; infra/sam/template.yaml, ChunkBucket"
+    assumption = "An object of 1 MB is stored and read within one attempt of 750 ms, without conflicts, and the bucket keeps it for 40 days"
+    relied_on_in = "shared/src/aws/ports.rs; shared/src/aws/s3_object_store.rs; infra/sam/template.yaml, ChunkBucket"
     does = f"Stores and reads {PUTS:,} objects of 1 MB from Lambda; sets the lifecycle of the template's bucket and reads it back"
     needs = ("bucket", "probe")
     minutes = 6

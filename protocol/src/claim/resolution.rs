@@ -47,9 +47,7 @@ pub fn seat_resolution(
         (LockState::InChunk { .. }, Some(record)) if !record.bodies.in_chunks() => {
             SeatResolution::Unknown
         }
-        (LockState::InChunk { seq, .. }, Some(record)) => {
-            by_part(record, seq, record.dedup_window, now)
-        }
+        (LockState::InChunk { seq, .. }, Some(record)) => listed_seat_resolution(record, seq, now),
     }
 }
 
@@ -78,19 +76,10 @@ fn by_status(
     }
 }
 
-/// Returns the resolution of a seat of a batch whose record lists its claims.
+/// Returns the resolution of a seat of a batch whose record lists its claims. They are never released, so the seat decides, not the
+/// status of the batch.
 pub fn listed_seat_resolution(record: &BatchRecord, seq: Seq, now: Timestamp) -> SeatResolution {
-    by_part(record, seq, record.dedup_window, now)
-}
-
-/// Returns the resolution of a seat whose body is in a chunk. Its claim is never released, so the seat decides, not the status of
-/// the batch.
-fn by_part(
-    record: &BatchRecord,
-    seq: Seq,
-    dedup_window: Duration,
-    now: Timestamp,
-) -> SeatResolution {
+    let dedup_window = record.dedup_window;
     // A frozen part that is being set aside may have seats that are set aside already, and a delivered part has those of rejected
     // records.
     if record.set_aside.contains(seq) {

@@ -22,17 +22,6 @@ impl MemoryObjectStore {
         MemoryObjectStore::default()
     }
 
-    /// Returns the names of all chunks that are whole.
-    pub fn ids(&self) -> Vec<ChunkId> {
-        let pieces = locked(&self.pieces);
-        let first = pieces.keys().filter(|(_, id)| id.index == 0);
-        let chunk = |id: &PieceId| match id.object {
-            ObjectId::Chunk(chunk) => Some(chunk),
-            _ => None,
-        };
-        first.filter_map(|(_, id)| chunk(id)).collect()
-    }
-
     /// Stores a whole chunk in one piece: where it is, if it is there already, otherwise in the table.
     pub fn insert(&self, chunk: ChunkId, bytes: &[u8]) {
         let object = ObjectId::Chunk(chunk);

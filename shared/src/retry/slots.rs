@@ -52,7 +52,8 @@ impl Slots<'_> {
     }
 
     /// Returns the values of all slots of a batch that takes no reservations any more. Waits a little after it was closed
-    /// for the writers of empty slots, and then puts a hole into each. A slot that is empty [`HOLES_UNTIL`] after the batch was opened has lost its value, and gets none.
+    /// for the writers of empty slots, and then puts a hole into each. A slot that is empty [`HOLES_UNTIL`] after the batch was opened has
+    /// lost its value, and gets none.
     ///
     /// # Errors
     /// [`PortError`] if some slot is not known to have a value.

@@ -163,7 +163,6 @@ fn no_promise_is_broken_and_every_fault_strikes() {
         "edited",
         "object put",
         "object denied",
-        "object put denied",
         "object expired",
         "comes again",
         "redriven",
