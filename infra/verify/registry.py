@@ -5,6 +5,7 @@ from verify.experiments import (
     burst_run,
     dry,
     latency,
+    log,
     mapping,
     objects,
     outage,
@@ -16,8 +17,8 @@ from verify.experiments import (
 
 # What leaves the main stack alone runs before its alarms are looked at (15). The burst (7) is the first to write its tables, and
 # nothing else may be delivered before its audit.
-ORDER = (1, 21, 22, 2, 3, 4, 17, 8, 5, 19, 15, 7, 9, 18, 20, 16, 6, 10, 14, 13, 12, "12-warm", 11)
-MODULES = (account, dry, partiql, objects, latency, watch, burst_run, mapping, thaw, outage, updates)
+ORDER = (1, 21, 22, 2, 3, 4, 17, 8, 5, 19, 23, 24, 15, 7, 9, 18, 20, 16, 6, 10, 14, 13, 12, "12-warm", 11)
+MODULES = (account, dry, partiql, objects, latency, log, watch, burst_run, mapping, thaw, outage, updates)
 EXPERIMENTS = {each.number: each for module in MODULES for each in module.EXPERIMENTS}
 
 

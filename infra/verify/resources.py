@@ -179,7 +179,7 @@ def make_probe(world):
     statements = [
         {
             "Effect": "Allow",
-            "Action": ["dynamodb:PartiQLInsert", "dynamodb:UpdateItem"],
+            "Action": ["dynamodb:PartiQLInsert", "dynamodb:UpdateItem", "dynamodb:GetItem"],
             "Resource": f"arn:{aws}:dynamodb:*:*:table/{world.name}-*",
         },
         # As the template grants them for an S3 sink: objects, and the list below one prefix.

@@ -1,4 +1,4 @@
-"""17: S3's idle connections, and one key twice. 19: chunks of 1 MB."""
+"""17: S3's idle connections, and one key twice. 19: loads of 1 MB."""
 
 from verify import figures
 from verify.costs import Cost
@@ -54,11 +54,11 @@ class Objects(Experiment):
 PUTS = 10_000
 BYTES = 1_000_000
 PROBES = 5
-# An attempt of a chunk has the time of any other: shared/src/aws/ports.rs.
+# An attempt for a load has the time of any other: shared/src/aws/ports.rs.
 ATTEMPT_MS = 750
 
 
-class Chunks(Experiment):
+class Loads(Experiment):
     number = 19
     assumption = "An object of 1 MB is stored and read within one attempt of 750 ms, without conflicts, and the bucket keeps it for 40 days"
     relied_on_in = "shared/src/aws/ports.rs; shared/src/aws/s3_object_store.rs; infra/sam/template.yaml, ChunkBucket"
@@ -75,7 +75,7 @@ class Chunks(Experiment):
         s3 = world.client("s3")
         s3.put_bucket_lifecycle_configuration(Bucket=bucket, LifecycleConfiguration={"Rules": [rule]})
         kept = s3.get_bucket_lifecycle_configuration(Bucket=bucket)["Rules"]
-        event = {"job": "chunks", "bucket": bucket, "count": world.scaled(PUTS, 20) // PROBES, "bytes": world.scaled(BYTES, 10_000)}
+        event = {"job": "objects", "bucket": bucket, "count": world.scaled(PUTS, 20) // PROBES, "bytes": world.scaled(BYTES, 10_000)}
         results = world.probes([event] * PROBES)
         times = {what: figures.summary([each for result in results for each in result[f"{what}_ms"]]) for what in ("put", "get")}
         return times | {"errors": figures.merged(result["errors"] for result in results), "lifecycle": kept}
@@ -98,4 +98,4 @@ class Chunks(Experiment):
         )
 
 
-EXPERIMENTS = (Objects(), Chunks())
+EXPERIMENTS = (Objects(), Loads())

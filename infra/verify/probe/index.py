@@ -190,13 +190,12 @@ def overwrite(event):
     }
 
 
-def chunks(event):
+def objects(event):
     """Stores and reads objects of random bytes. Returns the time of each request, and the errors by status."""
     s3, body = client("s3"), os.urandom(event["bytes"])
     puts, gets, errors = [], [], Tally()
 
     def one(index):
-        # Names as those of chunks: a batch, and a first seq.
         key = f"probe/{ENVIRONMENT}-{index // 100}/{index % 100}"
         for list_of, call in (
             (puts, lambda: s3.put_object(Bucket=event["bucket"], Key=key, Body=body, IfNoneMatch="*")),
@@ -211,6 +210,89 @@ def chunks(event):
 
     seconds = paced(one, event["count"], event.get("threads", 8), event.get("rate", 1_000))
     return {"put_ms": puts, "get_ms": gets, "errors": errors.counts, "seconds": seconds}
+
+
+def reservations(event):
+    """Reserves ten seats at a time in one record, as the aggregator does. Returns times, units, and the first seat of each."""
+    took, firsts, errors, units = [], [], Tally(), Tally()
+
+    def reserve(_index):
+        began = time.monotonic()
+        try:
+            reply = client("dynamodb").update_item(
+                TableName=event["table"],
+                Key={"batchId": {"S": "reserved"}},
+                UpdateExpression="SET lastAt = :t ADD reserved :n, reservedBytes :b, slots :one",
+                ConditionExpression="#status = :open",
+                ExpressionAttributeNames={"#status": "status"},
+                ExpressionAttributeValues={
+                    ":t": {"N": str(int(time.time() * 1_000))},
+                    ":n": {"N": "10"},
+                    ":b": {"N": "3000"},
+                    ":one": {"N": "1"},
+                    ":open": {"S": "open"},
+                },
+                ReturnValues="UPDATED_NEW",
+                ReturnConsumedCapacity="TOTAL",
+            )
+            firsts.append(int(reply["Attributes"]["reserved"]["N"]) - 10)
+            units.add("units", reply.get("ConsumedCapacity", {}).get("CapacityUnits", 0))
+        except (BotoCoreError, ClientError) as error:
+            errors.add(code_of(error))
+        took.append(milliseconds(began))
+
+    seconds = paced(reserve, event["count"], event.get("threads", 16), event["rate"])
+    return {"ms": took, "firsts": firsts, "units": units.counts.get("units", 0), "errors": errors.counts, "seconds": seconds}
+
+
+def commits(event):
+    """Stores a run and replaces one item by its version, again until it is applied, `count` times. Every fourth run is read back."""
+    dynamodb, s3, body = client("dynamodb"), client("s3"), os.urandom(event["bytes"])
+    key, names = {"batchId": {"S": "manifest"}}, {"#version": "version"}
+    times, counts, errors = {"put": [], "get": [], "cas": []}, Tally(), Tally()
+
+    def timed(what, call):
+        began = time.monotonic()
+        try:
+            return call()
+        finally:
+            times[what].append(milliseconds(began))
+
+    def replaced(version):
+        values = {":old": {"N": str(version)}, ":new": {"N": str(version + 1)}}
+        return dynamodb.update_item(
+            TableName=event["table"],
+            Key=key,
+            UpdateExpression="SET #version = :new",
+            ConditionExpression="#version = :old",
+            ExpressionAttributeNames=names,
+            ExpressionAttributeValues=values,
+            ReturnConsumedCapacity="TOTAL",
+        )
+
+    def commit(index):
+        name = {"Bucket": event["bucket"], "Key": f"probe/run-{ENVIRONMENT}-{secrets.token_hex(6)}"}
+        timed("put", lambda: s3.put_object(**name, Body=body, IfNoneMatch="*"))
+        if index % 4 == 0:
+            timed("get", lambda: s3.get_object(**name)["Body"].read())
+        while True:
+            version = int(dynamodb.get_item(TableName=event["table"], Key=key, ConsistentRead=True)["Item"]["version"]["N"])
+            try:
+                reply = timed("cas", lambda: replaced(version))  # noqa: B023
+                counts.add("units", reply.get("ConsumedCapacity", {}).get("CapacityUnits", 0))
+                return counts.add("applied")
+            except ClientError as error:
+                if code_of(error) != "ConditionalCheckFailedException":
+                    raise
+                counts.add("refused")
+
+    for index in range(event["count"]):
+        try:
+            commit(index)
+        except (BotoCoreError, ClientError) as error:
+            errors.add(code_of(error))
+    sums = {name: counts.counts.get(name, 0) for name in ("applied", "refused", "units")}
+    return sums | {f"{what}_ms": took for what, took in times.items()} | {"errors": errors.counts}
 
 
 def clock(_event):
@@ -229,7 +311,7 @@ def credentials(event):
     return clock(event) | {"result": result}
 
 
-JOBS = {job.__name__: job for job in (batches, updates, idle, overwrite, chunks, clock, credentials)}
+JOBS = {job.__name__: job for job in (batches, updates, idle, overwrite, objects, reservations, commits, clock, credentials)}
 
 
 def handler(event, _context):
