@@ -75,6 +75,8 @@ pub(crate) struct BatchRun<'a> {
     pauses: Vec<Pause>,
     /// When half of the time for this run is over.
     half_at: Timestamp,
+    /// Why lines that did not win are not reported yet, while the others are set aside.
+    unreported: Option<HandOverError>,
     /// How often the table did not confirm every claim that must exist.
     lags: u32,
     metrics: &'a mut BatchProcessorMetrics,
@@ -94,6 +96,7 @@ impl<'a> BatchRun<'a> {
             released: SeqSet::new(),
             pauses: Vec::new(),
             half_at: budgets.work.half().stop_at,
+            unreported: None,
             lags: 0,
             metrics,
         }
@@ -157,7 +160,6 @@ impl<'a> BatchRun<'a> {
                 let completion = &self.components.completion;
                 let complete = completion.complete(&mut self.batch, self.budgets, self.metrics);
                 if complete.await? {
-                    self.merge().await;
                     return Ok(TicketEnd::Done("complete"));
                 }
                 continue;
@@ -170,6 +172,9 @@ impl<'a> BatchRun<'a> {
                 Err(missing) => self.wait_for_index(missing).await?,
             };
             if !found {
+                if let Some(error) = self.unreported.take() {
+                    return Err(self.hand_over_failed(error).await);
+                }
                 let completion = &self.components.completion;
                 let (batch, metrics) = (&mut self.batch, &mut *self.metrics);
                 let end = completion.after_empty_look(batch, &self.released, self.budgets, metrics);

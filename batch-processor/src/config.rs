@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use protocol::limits::{PARTS_MAX, SQS_DELAY_MAX};
+use protocol::limits::{INDEX_BYTES_KEPT, PARTS_MAX, SQS_DELAY_MAX};
 use shared::config::{
     BatchBytes, COMPLETION, Common, Completion, ConfigError, DUPLICATES_SQS_URL, Declarations,
     Number, QUARANTINE_SQS_URL, Reader, Settings, TABLE_NAME, Text, Unset, Variable, completion,
@@ -30,6 +30,18 @@ const VERIFY_DELAY: Variable<Number<u64>> = Variable {
         max: SQS_DELAY_MAX.as_secs(),
     },
     meaning: "How long after an empty look a batch is looked at again, if its counts do not prove that it is complete.",
+};
+const INDEX_MEMORY: Variable<Number<usize>> = Variable {
+    name: "INDEX_MEMORY",
+    key: Some("limits.index_memory"),
+    value: Number {
+        unit: "bytes",
+        default: INDEX_BYTES_KEPT,
+        min: 0,
+        max: 4 << 30,
+    },
+    meaning: "How much of the index of the log an environment of the batch-processor keeps in memory, at 40 bytes an event: 48 MiB are 1.2 \
+              million events. The rest is read again for each batch, one run of at most 21 MB at a time.",
 };
 
 const DELIVERY_HOURS: Variable<Text> = Variable {
@@ -64,6 +76,8 @@ pub struct Config {
     pub verify_delay: Duration,
     /// `MAX_PART_BYTES`: bytes of a part. Parts are larger if the batch would need more than `parts_max`.
     pub part_bytes_max: u64,
+    /// `INDEX_MEMORY`: bytes of the index that an environment keeps.
+    pub index_bytes_kept: usize,
     /// `MAX_BATCH_SIZE`: events of a full batch.
     pub batch_items_max: u64,
     /// The maximum number of parts of a batch; not configurable, but lower in tests.
@@ -115,6 +129,7 @@ impl Config {
             part_bytes_max,
             ..
         } = BatchBytes::read(reader);
+        let index_bytes_kept = reader.number(&INDEX_MEMORY);
         let quarantine_url = reader.text(&QUARANTINE_SQS_URL, queue_url);
         let duplicates_url = reader.text(&DUPLICATES_SQS_URL, queue_url);
         let delivery_hours = reader.text_with(&DELIVERY_HOURS, str::parse);
@@ -134,6 +149,7 @@ impl Config {
             index: index?,
             verify_delay: Duration::from_secs(verify_secs),
             part_bytes_max,
+            index_bytes_kept,
             batch_items_max,
             parts_max: PARTS_MAX,
             quarantine_url,

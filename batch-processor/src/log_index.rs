@@ -6,9 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use protocol::batch::BatchRecord;
 use protocol::bodies::Bodies;
 use protocol::ids::{BatchId, ObjectId, Seq};
-use protocol::limits::{
-    DECIDED_WITHIN, LOG_CALLS_MAX, OWNERS_KEPT_MAX, RUNS_KEPT_BYTES_MAX, RUNS_MAX,
-};
+use protocol::limits::{DECIDED_WITHIN, LOG_CALLS_MAX, OWNERS_KEPT_MAX, RUNS_MAX};
 use protocol::log::{
     Begin, Decided, ENTRY_BYTES, Entry, IdHash, Input, Line, Manifest, Matches, Owner, RunHeader,
     RunList, RunRef, begin, crowded, merge, mergeable, resolve,
@@ -38,6 +36,8 @@ pub(crate) struct LogIndex {
     object_store: Arc<dyn ObjectStore>,
     named_items: Arc<dyn NamedItems>,
     permits: Arc<RequestPermits>,
+    /// Bytes of the runs that are kept.
+    bytes_kept: usize,
     kept: Mutex<Kept>,
 }
 
@@ -58,12 +58,13 @@ pub(crate) enum Attempt {
 }
 
 impl LogIndex {
-    pub(crate) fn new(ports: &Ports, permits: Arc<RequestPermits>) -> LogIndex {
+    pub(crate) fn new(ports: &Ports, permits: Arc<RequestPermits>, bytes_kept: usize) -> LogIndex {
         LogIndex {
             batch_store: ports.batch_store.clone(),
             object_store: ports.object_store.clone(),
             named_items: ports.named_items.clone(),
             permits,
+            bytes_kept,
             kept: Mutex::default(),
         }
     }
@@ -226,7 +227,7 @@ impl LogIndex {
         let read = Arc::new(self.store(budget).run(run).await?);
         let mut kept = self.kept();
         let entries: usize = kept.runs.values().map(|run| run.entries.len()).sum();
-        if (entries + read.entries.len()) * ENTRY_BYTES <= RUNS_KEPT_BYTES_MAX {
+        if (entries + read.entries.len()) * ENTRY_BYTES <= self.bytes_kept {
             kept.runs.insert(run.run, read.clone());
         }
         Ok(read)

@@ -13,7 +13,7 @@ use protocol::text::counted;
 use protocol::time::Timestamp;
 use shared::body_object::BodyObject;
 use shared::ports::{ObjectStore, PortError, Ports, StoredEvent};
-use shared::retry::{Budget, RequestPermits, Slots, bounded, read_object};
+use shared::retry::{Budget, RequestPermits, Slots, bounded};
 
 use crate::reading::{HandOverError, Lost, ReadEvents, ReadLimits, memory_bytes};
 
@@ -250,7 +250,7 @@ impl ObjectReader {
         let nothing = |problem| Ok((Vec::new(), Some(lost(wanted.clone(), problem))));
         let store = &*self.object_store;
         let place = object.place(record);
-        let bytes = read_object(store, place, object.id(), &self.permits, budget);
+        let bytes = object.read(record, store, &self.permits, budget);
         let read = match bytes.await {
             Ok(Some(bytes)) => {
                 let (events, problem) = object.decode(record, &bytes, wanted);

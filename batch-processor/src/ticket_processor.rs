@@ -51,7 +51,7 @@ impl TicketProcessor {
                     object_reader: ObjectReader::new(ports, permits.clone()),
                     collector: Collector::new(ports, permits.clone(), concurrency),
                 },
-                log_index: LogIndex::new(ports, permits.clone()),
+                log_index: LogIndex::new(ports, permits.clone(), config.index_bytes_kept),
                 losers: Losers {
                     conflicts: ports.quarantine_queue.clone(),
                     duplicates: ports.duplicates_queue.clone(),

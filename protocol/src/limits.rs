@@ -220,8 +220,8 @@ pub const SLOT_CALLS_MAX: usize = 32;
 pub const LOG_CALLS_MAX: usize = 32;
 /// Records of complete batches that an environment keeps to decide about lines.
 pub const OWNERS_KEPT_MAX: usize = 1_000;
-/// Bytes of the runs that an environment keeps. The others are read for each batch.
-pub const RUNS_KEPT_BYTES_MAX: usize = 48 << 20;
+/// Bytes of the runs that an environment keeps by default. The others are read for each batch.
+pub const INDEX_BYTES_KEPT: usize = 48 << 20;
 /// Refused commits of a batch before it takes a turn.
 pub const COMMITS_REFUSED_MAX: u32 = 3;
 /// How long a turn to commit lasts, if the batch does not commit before: longer than a batch takes to read the index and decide.

@@ -8,7 +8,8 @@ use protocol::seqs::SeqSet;
 
 use crate::chunk::decode;
 use crate::load::decode_frame;
-use crate::ports::StoredEvent;
+use crate::ports::{ObjectStore, PortError, StoredEvent};
+use crate::retry::{Budget, RequestPermits, read_object, read_range};
 
 /// What has the events of several seats of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,7 +69,27 @@ impl BodyObject {
         }
     }
 
-    /// Returns the events in the wanted seats, in seq order, and why some are missing. `bytes` are those of the object.
+    /// Reads the object, or the frame alone; returns `None` when the object, or a piece of it, is missing.
+    ///
+    /// # Errors
+    /// As [`Budget::call`].
+    pub async fn read(
+        &self,
+        record: &BatchRecord,
+        store: &dyn ObjectStore,
+        permits: &RequestPermits,
+        budget: &Budget<'_>,
+    ) -> Result<Option<Vec<u8>>, PortError> {
+        let (place, object) = (self.place(record), self.id());
+        match self {
+            BodyObject::Chunk(_) => read_object(store, place, object, permits, budget).await,
+            BodyObject::Frame(frame) => {
+                read_range(store, place, object, &frame.bytes, permits, budget).await
+            }
+        }
+    }
+
+    /// Returns the events in the wanted seats, in seq order, and why some are missing. `bytes` are those that were read.
     pub fn decode(
         &self,
         record: &BatchRecord,

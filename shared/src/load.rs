@@ -24,11 +24,11 @@ const LINE_OVERHEAD_BYTES: usize = 240;
 /// Lines of a stored load that cannot be read. A retry would read the same.
 #[derive(Debug, thiserror::Error)]
 pub enum FrameError {
-    #[error("load `{load}`: too short: got {bytes} bytes, expected a frame that ends at {end}")]
+    #[error("load `{load}`: too short: got {bytes} bytes of a frame, expected {expected}")]
     Short {
         load: uuid::Uuid,
         bytes: usize,
-        end: u64,
+        expected: u64,
     },
     #[error("load `{load}`: other bytes than its slot says")]
     OtherBytes { load: uuid::Uuid },
@@ -88,22 +88,24 @@ pub fn encode_frame<'a>(messages: impl Iterator<Item = &'a Candidate> + Clone) -
     compress_bytes(&lines).expect("there is memory for a frame")
 }
 
-/// Returns the lines of a slot of `batch` as events, in the order of their seqs. `load` is the whole load.
+/// Returns the lines of a slot of `batch` as events, in the order of their seqs. `bytes` are those of the frame, as far as the load has them.
 ///
 /// # Errors
 /// [`FrameError`]: the load is damaged.
 pub fn decode_frame(
     batch: BatchId,
     frame: &Frame,
-    load: &[u8],
+    bytes: &[u8],
 ) -> Result<Vec<StoredEvent>, FrameError> {
     let name = frame.load;
-    let range = frame.bytes.start as usize..frame.bytes.end as usize;
-    let bytes = load.get(range).ok_or(FrameError::Short {
-        load: name,
-        bytes: load.len(),
-        end: frame.bytes.end,
-    })?;
+    let expected = frame.bytes.end.saturating_sub(frame.bytes.start);
+    if (bytes.len() as u64) < expected {
+        return Err(FrameError::Short {
+            load: name,
+            bytes: bytes.len(),
+            expected,
+        });
+    }
     if object_hash(bytes) != frame.hash {
         return Err(FrameError::OtherBytes { load: name });
     }
@@ -195,12 +197,17 @@ mod tests {
         (load, frame)
     }
 
+    /// Returns the bytes of a frame, as far as the load has them.
+    fn of_frame<'a>(load: &'a [u8], frame: &Frame) -> &'a [u8] {
+        &load[frame.bytes.start as usize..load.len().min(frame.bytes.end as usize)]
+    }
+
     #[test]
     fn the_lines_of_a_slot_read_back_with_their_seqs() {
         let text = "line\nbreak \u{0} \"quoted\"";
         let (load, frame) = load(&["{\"a\":1}", text, "last"]);
         let read = |frame: &Frame| {
-            let events = decode_frame(batch(), frame, &load).unwrap();
+            let events = decode_frame(batch(), frame, of_frame(&load, frame)).unwrap();
             let one = |event: StoredEvent| (event.seq, event.event_id.to_string(), event.body);
             events.into_iter().map(one).collect::<Vec<_>>()
         };
@@ -249,7 +256,7 @@ mod tests {
         let with = |change: &dyn Fn(&mut Frame)| {
             let mut frame = frame.clone();
             change(&mut frame);
-            decode_frame(batch(), &frame, &load)
+            decode_frame(batch(), &frame, of_frame(&load, &frame))
                 .unwrap_err()
                 .to_string()
         };
@@ -272,7 +279,7 @@ mod tests {
             (with(&|frame| frame.lines.end += 1), "got 2, expected 3"),
             (with(&|frame| frame.hash = [0; 16]), "other bytes"),
             (
-                decode_frame(batch(), &frame, &edited)
+                decode_frame(batch(), &frame, of_frame(&edited, &frame))
                     .unwrap_err()
                     .to_string(),
                 "other bytes",

@@ -5,15 +5,17 @@
 //! error.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use protocol::batch::{BatchRecord, BatchWrite, Listing};
-use protocol::bodies::ObjectPlace;
+use protocol::bodies::{ObjectPlace, S3Prefix};
 use protocol::claim::{Claim, LockItem, Overflow};
 use protocol::ids::{
-    BatchId, BatchShard, BodyHash, EventId, PieceId, SeatKey, Seq, SourceArn, SqsMessageId,
+    BatchId, BatchShard, BodyHash, EventId, ObjectId, PieceId, SeatKey, Seq, SourceArn,
+    SqsMessageId,
 };
 use protocol::time::Timestamp;
 use uuid::{Builder, Uuid};
@@ -409,6 +411,20 @@ pub trait ObjectStore: Send + Sync {
     /// Reads a piece with strong consistency; returns `None` when there is none. An error may mean that the caller has no
     /// permission: only `None` is certain.
     async fn get(&self, place: &ObjectPlace, id: PieceId) -> Result<Option<Piece>, PortError>;
+
+    /// Reads bytes of an object in S3, which is in one piece: those of `range` that it has. The rest is as for [`ObjectStore::get`].
+    async fn get_range(
+        &self,
+        place: &S3Prefix,
+        object: ObjectId,
+        range: &Range<u64>,
+    ) -> Result<Option<Vec<u8>>, PortError>;
+}
+
+/// Returns those of `bytes` that are in `range`.
+pub fn in_range(bytes: &[u8], range: &Range<u64>) -> Vec<u8> {
+    let [start, end] = [range.start, range.end].map(|at| (at as usize).min(bytes.len()));
+    bytes[start.min(end)..end].to_vec()
 }
 
 /// The attributes of an item by name.

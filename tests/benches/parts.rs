@@ -10,12 +10,21 @@ use protocol::allocator::{Allocator, BatchLimits, BatchScope, SeatEnd, Seating};
 use protocol::batch::BatchRecord;
 use protocol::claim::Candidate;
 use protocol::ids::{BatchId, BodyHash, Seat};
+use protocol::log::{
+    ENTRY_BYTES, Entry, IdHash, Line, Matches, Owner, RunHeader, object_hash, resolve,
+};
 use protocol::time::Timestamp;
 use serde_json::json;
+use shared::index_run::{decode_run, encode_run};
 use shared::ports::StoredEvent;
 use sinks::{Format, Part, content_hash};
 
 const MESSAGES: usize = 5_000;
+/// Lines of a batch of the log.
+const LINES: u64 = 50_000;
+/// Entries of a merged run, and runs of an index with ten million entries.
+const RUN_ENTRIES: u64 = 65_536;
+const RUNS: u64 = 153;
 const BODY_BYTES: usize = 300;
 const SOURCE: &str = "arn:aws:sqs:eu-west-1:123456789012:unique-events-input-queue";
 const DEADLINE: Timestamp = Timestamp::from_ms(15_000);
@@ -107,6 +116,115 @@ fn render_part(bencher: Bencher<'_, '_>, format: &Format) {
             .write(&part, &mut to)
             .expect("a sink takes everything");
     });
+}
+
+/// Finds the ids of the lines of a batch in an index of ten million entries, which is in memory, and decides. One line in twenty is a
+/// duplicate.
+#[divan::bench(sample_count = 20)]
+fn resolve_lines(bencher: Bencher<'_, '_>) {
+    let runs: Vec<_> = (0..RUNS).map(entries_of_run).collect();
+    let runs: Vec<Vec<_>> = runs.iter().map(|run| to_bytes(run)).collect();
+    let (lines, ids) = lines();
+    let owners = [owner()];
+    let record = record();
+    bencher.counter(ItemsCount::new(LINES)).bench_local(|| {
+        let mut matches = Matches::default();
+        for run in &runs {
+            matches.add(&ids, &owners, run).expect("the owner is there");
+        }
+        let record_of = |_| Some(&record);
+        let decided = resolve(
+            &lines,
+            &matches,
+            Timestamp::EPOCH,
+            record_of,
+            Timestamp::EPOCH,
+        );
+        let decided = decided.expect("every owner has a record");
+        assert_eq!(decided.duplicates.len(), LINES / 20);
+        decided
+    });
+}
+
+/// Reads a run from its bytes, and finds the ids of a batch in it: what an entry takes that is not in memory.
+#[divan::bench]
+fn read_run(bencher: Bencher<'_, '_>) {
+    let header = RunHeader {
+        owners: vec![owner()],
+        ..RunHeader::default()
+    };
+    let bytes = encode_run(&header, &entries_of_run(0));
+    let hash = object_hash(&bytes);
+    let (_, ids) = lines();
+    bencher
+        .counter(ItemsCount::new(RUN_ENTRIES))
+        .bench_local(|| {
+            let (header, entries) = decode_run(&bytes, hash).expect("the run is whole");
+            let mut matches = Matches::default();
+            let added = matches.add(&ids, &header.owners, &entries);
+            added.expect("the owner is there");
+            matches
+        });
+}
+
+/// Returns the hash of the id of an event. Neighbours are far apart, as hashes are.
+fn id_hash(event: u64) -> IdHash {
+    let hash = blake3::hash(&event.to_be_bytes());
+    let bytes = hash.as_bytes().first_chunk().expect("a hash has 32 bytes");
+    IdHash::new(u128::from_be_bytes(*bytes))
+}
+
+fn entries_of_run(run: u64) -> Vec<Entry> {
+    let entry = |event: u64| Entry {
+        id: id_hash(event),
+        owner: 0,
+        seq: (event % LINES) as u32,
+        message: event,
+        body: 0,
+    };
+    let events = run * RUN_ENTRIES..(run + 1) * RUN_ENTRIES;
+    let mut entries: Vec<Entry> = events.map(entry).collect();
+    entries.sort_unstable();
+    entries
+}
+
+fn to_bytes(entries: &[Entry]) -> Vec<[u8; ENTRY_BYTES]> {
+    entries.iter().copied().map(Entry::to_bytes).collect()
+}
+
+/// Returns the lines of a batch, and their ids sorted. One in twenty has the id of an event in the index.
+fn lines() -> (Vec<Line>, Vec<IdHash>) {
+    let line = |index: u64| Line {
+        id: match index % 20 {
+            0 => id_hash(index * 150),
+            _ => id_hash(RUNS * RUN_ENTRIES + index),
+        },
+        message: u64::MAX - index,
+        body: 0,
+        seq: index as u32,
+        stored_at: Timestamp::EPOCH,
+    };
+    let lines: Vec<Line> = (0..LINES).map(line).collect();
+    let mut ids: Vec<IdHash> = lines.iter().map(|line| line.id).collect();
+    ids.sort_unstable();
+    (lines, ids)
+}
+
+fn owner() -> Owner {
+    let window = std::time::Duration::from_secs(86_400);
+    Owner::batch(batch(), Timestamp::EPOCH, window)
+}
+
+/// Returns the record of the batch that has the entries of the index: its events are alive.
+fn record() -> BatchRecord {
+    BatchRecord::open(
+        batch(),
+        slot().source,
+        None,
+        10,
+        Timestamp::EPOCH,
+        CLOSES_AT,
+    )
 }
 
 fn batch() -> BatchId {

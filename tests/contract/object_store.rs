@@ -3,7 +3,7 @@
 use aws_sdk_s3::config::retry::RetryConfig;
 use aws_sdk_s3::config::{BehaviorVersion, Credentials, Region};
 use emulators::s3::S3;
-use protocol::bodies::{Bodies, ObjectPlace, ObjectSizes};
+use protocol::bodies::{Bodies, ObjectPlace, ObjectSizes, S3Prefix};
 use protocol::ids::{ChunkId, PieceId};
 use protocol::limits::OBJECT_ITEM_BYTES_MAX;
 use protocol::time::Timestamp;
@@ -60,9 +60,26 @@ async fn pieces_are_apart_and_the_first_says_how_many_there_are(store: &dyn Obje
     assert_eq!(second.unwrap().bytes, piece(11, 3).bytes);
 }
 
+async fn bytes_of_an_object_in_s3_are_read_alone(store: &dyn ObjectStore, place: &ObjectPlace) {
+    let prefix = &in_s3(place);
+    let whole = piece(100, 1);
+    let put = store.put(place, id(30, 0), &whole, EXPIRES_AT).await;
+    assert_eq!(put.unwrap(), ObjectReply::Stored);
+    let read = async |first, range| {
+        let read = store.get_range(prefix, id(first, 0).object, &range);
+        read.await.unwrap()
+    };
+    assert_eq!(read(30, 0..100).await.as_ref(), Some(&whole.bytes));
+    assert_eq!(read(30, 7..9).await.unwrap(), whole.bytes[7..9]);
+    assert_eq!(read(30, 90..101).await.unwrap(), whole.bytes[90..]);
+    assert_eq!(read(30, 100..101).await.unwrap(), [0; 0]);
+    assert_eq!(read(31, 7..9).await, None);
+}
+
 #[tokio::test]
 async fn a_piece_is_written_once_and_read_back_in_memory() {
     let store = MemoryObjectStore::new();
+    bytes_of_an_object_in_s3_are_read_alone(&store, &bucket("s3://chunks/a")).await;
     a_piece_is_written_once_and_read_back(&store, &ObjectPlace::Table).await;
     pieces_are_apart_and_the_first_says_how_many_there_are(&store).await;
 }
@@ -78,6 +95,13 @@ async fn a_piece_is_written_once_and_read_back_in_the_table() {
     let store = table().await;
     a_piece_is_written_once_and_read_back(&store, &ObjectPlace::Table).await;
     pieces_are_apart_and_the_first_says_how_many_there_are(&store).await;
+}
+
+fn in_s3(place: &ObjectPlace) -> S3Prefix {
+    match place {
+        ObjectPlace::S3(prefix) => prefix.clone(),
+        ObjectPlace::Table => panic!("expected a place in S3"),
+    }
 }
 
 /// Returns the place of large chunks with `bodies` in a bucket.
@@ -96,6 +120,10 @@ async fn a_build_without_s3_says_so() {
             .await
             .unwrap_err(),
         store.get(&place, id(0, 0)).await.unwrap_err(),
+        store
+            .get_range(&in_s3(&place), id(0, 0).object, &(0..1))
+            .await
+            .unwrap_err(),
     ];
     for error in refused {
         assert!(matches!(error, PortError::Refused { .. }), "{error:?}");
@@ -129,6 +157,7 @@ async fn a_piece_is_written_once_and_read_back_on_s3() {
         .collect();
     stored.sort();
     assert_eq!(stored, ["0", "7"]);
+    bytes_of_an_object_in_s3_are_read_alone(&store, &bucket("s3://chunks/b")).await;
     let nowhere = bucket("s3://nowhere/a");
     let put = store
         .put(&nowhere, id(20, 0), &piece(9_000, 1), EXPIRES_AT)

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use protocol::batch::LogResolution;
-use protocol::limits::COMMITS_REFUSED_MAX;
+use protocol::limits::{COMMITS_REFUSED_MAX, ENTRY_RETENTION};
 use protocol::log::{Decided, IndexSecret, Line};
 use protocol::seqs::SeqSet;
 use shared::index::line_of;
@@ -25,6 +25,8 @@ impl BatchRun<'_> {
     pub(super) async fn resolve(&mut self) -> Result<(), TicketEnd> {
         if !self.batch.record().is_resolved() {
             self.decide().await?;
+            // Whatever holds back the delivery, each batch adds a run.
+            self.merge().await;
         }
         if !self.batch.record().is_reported() {
             self.report_losers().await?;
@@ -40,6 +42,7 @@ impl BatchRun<'_> {
             None => self.commit(&closed).await,
             Some(lost) => Err(HandOverError::Permanent(lost.to_string())),
         };
+        let decided = decided.map_err(|error| self.at_last(error));
         if matches!(decided, Ok(Some(_))) {
             self.metrics.holes.add(closed.holes);
             self.metrics.resolve_ms.measured(began.until(clock.now()));
@@ -84,12 +87,21 @@ impl BatchRun<'_> {
         self.batch.resolve(winners, resolution).await
     }
 
-    /// Merges runs of the index, if there are many.
-    pub(super) async fn merge(&self) {
+    /// Returns the error of a batch whose lines cannot be decided. A batch that is set aside and stays undecided for a day is set aside
+    /// unresolved, because its loads are not kept for ever.
+    fn at_last(&self, error: HandOverError) -> HandOverError {
         let record = self.batch.record();
-        if record.log.is_none() {
-            return;
+        let now = self.budgets.work.clock.now();
+        let is_last = record.quarantine.is_some() && record.created_at + ENTRY_RETENTION <= now;
+        match error {
+            HandOverError::Service(error) if is_last => HandOverError::Permanent(error.to_string()),
+            error => error,
         }
+    }
+
+    /// Merges runs of the index, if there are many.
+    async fn merge(&self) {
+        let record = self.batch.record();
         let merge = self
             .components
             .log_index
@@ -173,7 +185,10 @@ impl BatchRun<'_> {
         let mut unread = UnreadObjects::of_log(closed.seqs(), closed.frames.clone());
         let mut lines = Vec::with_capacity(unread.len());
         while !unread.is_empty() {
-            let read = self.read_some(&mut unread).await?;
+            let mut read = self.read_some(&mut unread).await;
+            if let Some(error) = read.failed.take() {
+                return Err(error);
+            }
             if let Some(lost) = read.lost.first() {
                 error!(batch_id = %self.id(), object = %lost.object, error = lost.problem, "object is lost");
                 return Err(HandOverError::Permanent(lost.to_string()));
@@ -184,12 +199,11 @@ impl BatchRun<'_> {
         Ok(lines)
     }
 
-    async fn read_some(&self, unread: &mut UnreadObjects) -> Result<ReadEvents, HandOverError> {
+    async fn read_some(&self, unread: &mut UnreadObjects) -> ReadEvents {
         let reader = &self.components.body_source.object_reader;
         let limits = self.components.part_rules.without_part();
         let (record, work) = (self.batch.record(), &self.budgets.work);
-        let mut read = reader.read(record, unread, limits, work).await;
-        read.failed.take().map_or(Ok(read), Err)
+        reader.read(record, unread, limits, work).await
     }
 
     /// Sends the conflicts to the quarantine and the reports of duplicates to their queue, and notes that.
@@ -208,10 +222,12 @@ impl BatchRun<'_> {
         let frames = self.close().await?.frames.clone();
         let mut unread = UnreadObjects::of_log(seqs, frames);
         while !unread.is_empty() {
-            let ReadEvents { events, lost, .. } = match self.read_some(&mut unread).await {
-                Ok(read) => read,
-                Err(error) => return Err(self.hand_over_failed(error).await),
-            };
+            let read = self.read_some(&mut unread).await;
+            let ReadEvents {
+                events,
+                lost,
+                failed,
+            } = read;
             if let Some(first) = lost.first() {
                 error!(batch_id = %self.id(), error = first.problem, "lines that did not win are lost");
                 if self.batch.record().quarantine.is_none() {
@@ -220,6 +236,15 @@ impl BatchRun<'_> {
                 self.report_lost(lost).await?;
             }
             self.report(&events, &conflicts).await?;
+            match failed {
+                None => {}
+                // Events that won go to the quarantine meanwhile.
+                Some(error) if self.batch.record().quarantine.is_some() => {
+                    self.unreported = Some(error);
+                    return Ok(());
+                }
+                Some(error) => return Err(self.hand_over_failed(error).await),
+            }
         }
         self.batch.reported().await
     }
@@ -240,9 +265,16 @@ impl BatchRun<'_> {
             .into_iter()
             .map(|event| shared::duplicate_report::report(event, None, now));
         let reports: Vec<Quarantined> = reports.collect();
-        for (queue, messages, what) in [
-            (&ports.conflicts, conflicts, "`QUARANTINE_SQS_URL`"),
-            (&ports.duplicates, reports, "`DUPLICATES_SQS_URL`"),
+        // Of a duplicate, another copy is delivered. A conflict is an event of its own, and this is its only copy.
+        let may_drop_reports = self.batch.record().quarantine.is_some();
+        for (queue, messages, what, may_drop) in [
+            (&ports.conflicts, conflicts, "`QUARANTINE_SQS_URL`", false),
+            (
+                &ports.duplicates,
+                reports,
+                "`DUPLICATES_SQS_URL`",
+                may_drop_reports,
+            ),
         ] {
             if messages.is_empty() {
                 continue;
@@ -254,24 +286,22 @@ impl BatchRun<'_> {
             let concurrency = ports.concurrency;
             let sent = send_to_quarantine(queue, &messages, concurrency, &self.budgets.work);
             let unsent: Vec<Unsent> = sent.await.into_iter().filter_map(Result::err).collect();
-            let refused = unsent.iter().find_map(|unsent| match unsent {
-                Unsent::Refused(error) => Some(format!("reports: queue of {what}: {error}")),
-                Unsent::OutOfTime => None,
-            });
-            match refused {
-                Some(error) if self.batch.record().quarantine.is_none() => {
-                    return Err(self.batch.fail(error).await);
+            let refused: Vec<String> = unsent
+                .iter()
+                .filter_map(|unsent| match unsent {
+                    Unsent::Refused(error) => Some(format!("reports: queue of {what}: {error}")),
+                    Unsent::OutOfTime => None,
+                })
+                .collect();
+            if let Some(error) = refused.first() {
+                if !may_drop {
+                    return Err(self.batch.fail(error.clone()).await);
                 }
-                // The events that won must not wait for that.
-                Some(error) => {
-                    let items_count = unsent.len();
-                    error!(batch_id = %self.id(), error, items_count, "reports are lost");
-                    continue;
-                }
-                None => {}
+                let items_count = refused.len();
+                error!(batch_id = %self.id(), error, items_count, "reports of duplicates are lost");
             }
-            if !unsent.is_empty() {
-                let count = unsent.len();
+            let count = unsent.len() - refused.len();
+            if count > 0 {
                 return Err(TicketEnd::retry(format!("{count} reports are not sent")));
             }
         }

@@ -3,8 +3,9 @@
 use protocol::batch::{LogLimits, Reservation};
 use protocol::bodies::ObjectPlace;
 use protocol::ids::{ObjectId, PieceId, SlotId};
-use protocol::limits::{HOLES_UNTIL, SLOT_WAIT_MAX};
-use protocol::log::{Frame, IndexEpoch, Manifest, Slot, object_hash};
+use protocol::limits::{BATCH_LIFE_MAX, HOLES_UNTIL, RUNS_INCOMPLETE_MAX, SLOT_WAIT_MAX};
+use protocol::log::{ENTRY_BYTES, Frame, IndexEpoch, Manifest, Slot, object_hash};
+use shared::index_run::decode_list;
 use shared::load::encode_frame;
 use shared::ports::{NamedItems, ObjectStore, Piece};
 
@@ -35,6 +36,15 @@ async fn put(processor: &Processor, object: ObjectId, bytes: Vec<u8>) {
 /// one without lines stays empty.
 async fn brought(processor: &Processor, number: u128, slots: &[&[(&str, &str, &str)]]) {
     let at = START.saturating_sub(Duration::from_secs(60));
+    brought_at(processor, number, at, slots).await;
+}
+
+async fn brought_at(
+    processor: &Processor,
+    number: u128,
+    at: Timestamp,
+    slots: &[&[(&str, &str, &str)]],
+) {
     let source = "arn:q".parse().unwrap();
     let record = BatchRecord::open(batch_of(number), source, None, 1, at, at);
     let record = record.with_bodies("log:table".parse().unwrap(), WINDOW);
@@ -201,15 +211,137 @@ async fn slots_that_lost_their_values_are_reported_in_one_message() {
     assert_eq!(given(&processor), [""; 0]);
 }
 
+/// Returns the load that a slot of batch `number` names.
+fn load_of(processor: &Processor, number: u128, slot: u32) -> ObjectId {
+    let slot = SlotId {
+        batch: batch_of(number),
+        number: slot,
+    };
+    let bodies = "log:table".parse().unwrap();
+    let bytes = processor.fakes.object_store.bytes(&bodies, slot).unwrap();
+    match serde_json::from_slice(&bytes).unwrap() {
+        Slot::Filled(frame) => ObjectId::Load(frame.load),
+        Slot::Hole => panic!("slot {slot} is a hole"),
+    }
+}
+
+async fn quarantine_of(processor: &Processor, number: u128) -> bool {
+    let ticket = Ticket::new(batch_of(number), TicketReason::Quarantine);
+    given_back(processor, &ticket.to_body()).await
+}
+
+fn messages(processor: &Processor) -> Vec<String> {
+    let sent = reasons(processor).into_iter();
+    sent.map(|(message, _)| message).collect()
+}
+
+#[tokio::test]
+async fn repro_a_conflict_was_dropped_if_the_quarantine_refused_it_while_its_batch_was_set_aside() {
+    let processor = a_processor();
+    // SQS takes no such text.
+    brought(&processor, 0, &[&[("m1", "a", "1"), ("m2", "a", "\u{1}")]]).await;
+    assert!(!ticket_of(&processor, 0).await);
+    assert_eq!(record(&processor).status, Some(Status::Error));
+    assert!(!quarantine_of(&processor, 0).await);
+    let record = record(&processor);
+    assert_eq!(record.status, Some(Status::Error));
+    assert!(!record.is_reported(), "the conflict is nowhere else");
+}
+
+#[tokio::test]
+async fn repro_a_batch_that_is_set_aside_stayed_undecided_for_ever_if_a_load_could_not_be_read() {
+    const DAY: Duration = Duration::from_secs(86_400);
+    for (age, set_aside) in [(BATCH_LIFE_MAX, 0), (BATCH_LIFE_MAX + DAY, 1)] {
+        let processor = a_processor();
+        let at = START.saturating_sub(age);
+        let slots: [&[_]; 2] = [&[("m1", "a", "1")], &[("m2", "b", "1")]];
+        brought_at(&processor, 0, at, &slots).await;
+        let load = load_of(&processor, 0, 1);
+        processor.fakes.object_store.throttle(load, true);
+        assert!(!ticket_of(&processor, 0).await);
+        assert_eq!(record(&processor).status, Some(Status::Error), "too old");
+        assert!(quarantine_of(&processor, 0).await);
+        assert_eq!(messages(&processor), ["m1"; 1][..set_aside]);
+        processor.fakes.object_store.throttle(load, false);
+        assert!(!ticket_of(&processor, 0).await);
+        assert_eq!(messages(&processor), ["m1", "m2"][set_aside..]);
+        assert!(record(&processor).completed_at.is_some());
+    }
+}
+
+#[tokio::test]
+async fn repro_one_load_with_a_conflict_that_cannot_be_read_kept_its_batch_from_being_set_aside() {
+    let processor = a_processor();
+    let slots: [&[_]; 2] = [&[("m1", "a", "1"), ("m2", "b", "1")], &[("m3", "a", "2")]];
+    brought(&processor, 0, &slots).await;
+    // The batch is decided, and not reported.
+    processor.fakes.quarantine_queue.refuse(true);
+    assert!(!ticket_of(&processor, 0).await);
+    processor.fakes.quarantine_queue.refuse(false);
+    let load = load_of(&processor, 0, 1);
+    processor.fakes.object_store.deny(load, true);
+    assert!(!quarantine_of(&processor, 0).await);
+    assert_eq!(messages(&processor), ["m1", "m2"]);
+    assert_eq!(record(&processor).status, Some(Status::Error));
+    processor.fakes.object_store.deny(load, false);
+    assert!(!quarantine_of(&processor, 0).await);
+    assert_eq!(messages(&processor), ["m3"]);
+    assert!(record(&processor).completed_at.is_some());
+}
+
+#[tokio::test]
+async fn repro_runs_were_merged_only_after_a_delivery_and_a_pause_stopped_it() {
+    let processor = a_processor();
+    pauses::pause(&processor, "arn:q").await;
+    for number in 0..RUNS_INCOMPLETE_MAX as u128 + 1 {
+        let id = format!("e{number}");
+        brought(&processor, number, &[&[(&id, &id, "1")]]).await;
+        ticket_of(&processor, number).await;
+    }
+    let store = &processor.fakes.object_store;
+    let list = store.bytes(&"log:table".parse().unwrap(), list_of(&processor).await);
+    let list = decode_list(&list.unwrap()).unwrap();
+    assert_eq!(list.runs.len(), 2);
+    assert_eq!(given(&processor), [""; 0]);
+}
+
+async fn list_of(processor: &Processor) -> ObjectId {
+    let items: &dyn NamedItems = &*processor.fakes.named_items;
+    let epoch = items.get::<IndexEpoch>(&()).await.unwrap().value.epoch;
+    let manifest = items.get::<Manifest>(&epoch).await.unwrap().value;
+    ObjectId::RunList(manifest.list.unwrap())
+}
+
+#[tokio::test]
+async fn runs_are_kept_as_far_as_they_fit() {
+    for (index_bytes_kept, delivered) in [(ENTRY_BYTES, "a b c"), (ENTRY_BYTES - 1, "a b")] {
+        let config = Config {
+            index_bytes_kept,
+            ..config()
+        };
+        let processor = processor_of(config, MemoryBatchStore::new());
+        for (number, event) in [(0, "a"), (1, "b"), (2, "c")] {
+            brought(&processor, number, &[&[(event, event, "1")]]).await;
+        }
+        assert!(!ticket_of(&processor, 0).await);
+        // Reads the run of the first batch, of one entry.
+        assert!(!ticket_of(&processor, 1).await);
+        let store = &processor.fakes.object_store;
+        let bodies = "log:table".parse().unwrap();
+        let list = store.bytes(&bodies, list_of(&processor).await).unwrap();
+        let list = decode_list(&list).unwrap();
+        store.deny(ObjectId::Run(list.runs[0].run), true);
+        ticket_of(&processor, 2).await;
+        assert_eq!(given(&processor).join(" "), delivered);
+    }
+}
+
 #[tokio::test]
 async fn a_batch_whose_index_is_lost_is_in_error_and_can_be_set_aside() {
     let processor = a_processor();
     brought(&processor, 0, &[&[("m1", "a", "1")]]).await;
     assert!(!ticket_of(&processor, 0).await);
-    let items: &dyn NamedItems = &*processor.fakes.named_items;
-    let epoch = items.get::<IndexEpoch>(&()).await.unwrap().value.epoch;
-    let manifest = items.get::<Manifest>(&epoch).await.unwrap().value;
-    let list = ObjectId::RunList(manifest.list.unwrap());
+    let list = list_of(&processor).await;
     processor.fakes.object_store.remove(list);
     brought(&processor, 1, &[&[("m2", "b", "1"), ("m3", "c", "1")]]).await;
     assert!(!ticket_of(&processor, 1).await);

@@ -6,7 +6,7 @@ use super::*;
 const PAUSE: Duration = Duration::from_secs(1_000);
 
 /// Pauses deliveries of `source` until [`PAUSE`] after the start.
-async fn pause(processor: &Processor, source: &str) {
+pub(super) async fn pause(processor: &Processor, source: &str) {
     pause_for(processor, source, PAUSE).await;
 }
 

@@ -1,9 +1,11 @@
+use std::ops::Range;
+
 use async_trait::async_trait;
 use aws_sdk_s3::Client;
 use aws_sdk_s3::error::ProvideErrorMetadata;
 use aws_sdk_s3::primitives::ByteStream;
 use protocol::bodies::{ObjectPlace, S3Prefix};
-use protocol::ids::PieceId;
+use protocol::ids::{ObjectId, PieceId};
 use protocol::time::Timestamp;
 
 use super::dynamo_object_store::DynamoObjectStore;
@@ -58,14 +60,11 @@ impl S3ObjectStore {
         &self,
         S3Prefix { bucket, prefix }: &S3Prefix,
         id: PieceId,
-    ) -> Result<Option<Piece>, PortError> {
+        range: Option<&Range<u64>>,
+    ) -> Result<Option<Vec<u8>>, PortError> {
         let key = format!("{prefix}{id}");
         let name = format!("s3://{bucket}/{key}");
-        let bytes = s3_objects::get(&self.client, bucket, &key, &name).await?;
-        Ok(bytes.map(|bytes| Piece {
-            bytes,
-            pieces_count: 1,
-        }))
+        s3_objects::get(&self.client, bucket, &key, range, &name).await
     }
 }
 
@@ -87,7 +86,23 @@ impl ObjectStore for S3ObjectStore {
     async fn get(&self, place: &ObjectPlace, id: PieceId) -> Result<Option<Piece>, PortError> {
         match place {
             ObjectPlace::Table => self.table.get_piece(id).await,
-            ObjectPlace::S3(prefix) => self.get_object(prefix, id).await,
+            ObjectPlace::S3(prefix) => {
+                let bytes = self.get_object(prefix, id, None).await?;
+                Ok(bytes.map(|bytes| Piece {
+                    bytes,
+                    pieces_count: 1,
+                }))
+            }
         }
+    }
+
+    async fn get_range(
+        &self,
+        place: &S3Prefix,
+        object: ObjectId,
+        range: &Range<u64>,
+    ) -> Result<Option<Vec<u8>>, PortError> {
+        let id = PieceId { object, index: 0 };
+        self.get_object(place, id, Some(range)).await
     }
 }

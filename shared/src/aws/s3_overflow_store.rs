@@ -45,7 +45,7 @@ impl OverflowStore for S3OverflowStore {
 
     async fn get(&self, object: &Overflow) -> Result<Option<Arc<str>>, PortError> {
         let name = object.to_string();
-        let bytes = s3_objects::get(&self.client, &object.bucket, &object.key, &name).await?;
+        let bytes = s3_objects::get(&self.client, &object.bucket, &object.key, None, &name).await?;
         let Some(bytes) = bytes else {
             return Ok(None);
         };

@@ -1,13 +1,14 @@
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::Mutex;
 
 use async_trait::async_trait;
-use protocol::bodies::{Bodies, ObjectPlace};
+use protocol::bodies::{Bodies, ObjectPlace, S3Prefix};
 use protocol::ids::{ChunkId, ObjectId, PieceId};
 use protocol::time::Timestamp;
 
 use super::locked::locked;
-use crate::ports::{ObjectReply, ObjectStore, Piece, PortError};
+use crate::ports::{ObjectReply, ObjectStore, Piece, PortError, in_range};
 
 /// The store of objects, in memory.
 #[derive(Debug, Default)]
@@ -15,6 +16,8 @@ pub struct MemoryObjectStore {
     pieces: Mutex<BTreeMap<(ObjectPlace, PieceId), Piece>>,
     /// Objects that may not be read.
     denied: Mutex<BTreeSet<ObjectId>>,
+    /// Objects whose reads are throttled.
+    throttled: Mutex<BTreeSet<ObjectId>>,
 }
 
 impl MemoryObjectStore {
@@ -52,12 +55,12 @@ impl MemoryObjectStore {
 
     /// Refuses or permits reads of an object, as a bucket's policy may.
     pub fn deny(&self, object: impl Into<ObjectId>, is_denied: bool) {
-        let object = object.into();
-        let mut denied = locked(&self.denied);
-        match is_denied {
-            true => denied.insert(object),
-            false => denied.remove(&object),
-        };
+        change(&self.denied, object.into(), is_denied);
+    }
+
+    /// Throttles reads of an object, or answers them again.
+    pub fn throttle(&self, object: impl Into<ObjectId>, is_throttled: bool) {
+        change(&self.throttled, object.into(), is_throttled);
     }
 
     /// Removes an object, as a bucket's rules may.
@@ -65,6 +68,14 @@ impl MemoryObjectStore {
         let object = object.into();
         locked(&self.pieces).retain(|(_, id), _| id.object != object);
     }
+}
+
+fn change(objects: &Mutex<BTreeSet<ObjectId>>, object: ObjectId, is_in: bool) {
+    let mut objects = locked(objects);
+    match is_in {
+        true => objects.insert(object),
+        false => objects.remove(&object),
+    };
 }
 
 #[async_trait]
@@ -92,6 +103,23 @@ impl ObjectStore for MemoryObjectStore {
                 message: format!("`{}`: access denied", id.object),
             });
         }
+        if locked(&self.throttled).contains(&id.object) {
+            return Err(PortError::Throttled {
+                service: "memory",
+                message: format!("`{}`: slow down", id.object),
+            });
+        }
         Ok(locked(&self.pieces).get(&(place.clone(), id)).cloned())
+    }
+
+    async fn get_range(
+        &self,
+        place: &S3Prefix,
+        object: ObjectId,
+        range: &Range<u64>,
+    ) -> Result<Option<Vec<u8>>, PortError> {
+        let (place, id) = (ObjectPlace::S3(place.clone()), PieceId { object, index: 0 });
+        let piece = self.get(&place, id).await?;
+        Ok(piece.map(|piece| in_range(&piece.bytes, range)))
     }
 }

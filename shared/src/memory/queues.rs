@@ -65,9 +65,12 @@ impl BatchQueue for MemoryBatchQueue {
     }
 }
 
-/// The quarantine queue in memory.
+/// The quarantine queue in memory. It can be made to refuse everything.
 #[derive(Debug, Default)]
-pub struct MemoryQuarantineQueue(Mutex<Vec<Quarantined>>);
+pub struct MemoryQuarantineQueue {
+    sent: Mutex<Vec<Quarantined>>,
+    refuses: AtomicBool,
+}
 
 impl MemoryQuarantineQueue {
     pub fn new() -> MemoryQuarantineQueue {
@@ -76,7 +79,12 @@ impl MemoryQuarantineQueue {
 
     /// Removes and returns every message sent so far.
     pub fn take(&self) -> Vec<Quarantined> {
-        std::mem::take(&mut *locked(&self.0))
+        std::mem::take(&mut *locked(&self.sent))
+    }
+
+    /// Refuses every message from now on, or takes them again.
+    pub fn refuse(&self, refuses: bool) {
+        self.refuses.store(refuses, Ordering::Relaxed);
     }
 }
 
@@ -84,13 +92,14 @@ impl MemoryQuarantineQueue {
 impl QuarantineQueue for MemoryQuarantineQueue {
     async fn send(&self, messages: &[Quarantined]) -> Vec<Result<(), PortError>> {
         let send = |message: &Quarantined| {
-            if sqs_text(&message.body) != *message.body {
+            let is_refused = self.refuses.load(Ordering::Relaxed);
+            if is_refused || sqs_text(&message.body) != *message.body {
                 return Err(PortError::Refused {
                     service: "SQS",
                     message: "InvalidMessageContents".to_owned(),
                 });
             }
-            locked(&self.0).push(message.clone());
+            locked(&self.sent).push(message.clone());
             Ok(())
         };
         messages.iter().map(send).collect()

@@ -12,7 +12,7 @@ mod slots;
 mod write_queue;
 
 pub use budget::{Budget, NoTime, Written, attempt_timeout, bounded, joined};
-pub use objects::{NotStored, ObjectRules, read_object, store_object};
+pub use objects::{NotStored, ObjectRules, read_object, read_range, store_object};
 pub use permits::RequestPermits;
 pub use reads::{List, read_events, read_items, read_lists};
 pub use sends::{Unsent, send_tickets, send_to_quarantine};

@@ -1,5 +1,6 @@
 //! Reads and writes of objects, piece by piece.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use protocol::retry::RetryPolicy;
 
 use super::budget::Budget;
 use super::permits::RequestPermits;
-use crate::ports::{ObjectReply, ObjectStore, Piece, PortError};
+use crate::ports::{ObjectReply, ObjectStore, Piece, PortError, in_range};
 
 /// Why an object is not known to be stored.
 #[derive(Debug, thiserror::Error)]
@@ -83,21 +84,65 @@ pub async fn read_object(
     budget: &Budget<'_>,
 ) -> Result<Option<Vec<u8>>, PortError> {
     let object = object.into();
-    let piece = |place, index| read_piece(store, place, PieceId { object, index }, permits, budget);
     for place in &bodies.places() {
-        let Some(first) = piece(place, 0).await? else {
-            continue;
-        };
-        let mut bytes = first.bytes;
-        for index in 1..first.pieces_count {
-            match piece(place, index).await? {
-                Some(piece) => bytes.extend(piece.bytes),
-                None => return Ok(None),
-            }
+        let read = read_in(store, place, object, permits, budget).await?;
+        if read.is_some() {
+            return Ok(read);
         }
-        return Ok(Some(bytes));
     }
     Ok(None)
+}
+
+/// Returns those bytes of an object that are in `range`. Only they are read of an object in S3, and all of another.
+///
+/// # Errors
+/// As [`Budget::call`].
+pub async fn read_range(
+    store: &dyn ObjectStore,
+    bodies: &Bodies,
+    object: ObjectId,
+    range: &Range<u64>,
+    permits: &RequestPermits,
+    budget: &Budget<'_>,
+) -> Result<Option<Vec<u8>>, PortError> {
+    for place in bodies.places() {
+        let read = match place {
+            ObjectPlace::Table => {
+                let read = read_in(store, &place, object, permits, budget).await?;
+                read.map(|bytes| in_range(&bytes, range))
+            }
+            ObjectPlace::S3(place) => {
+                let get = || permits.with(budget, store.get_range(&place, object, range));
+                budget.call(RetryPolicy::ITEMS, get).await?
+            }
+        };
+        if read.is_some() {
+            return Ok(read);
+        }
+    }
+    Ok(None)
+}
+
+/// Returns the bytes of an object in one place; `None` when it, or a piece of it, is missing.
+async fn read_in(
+    store: &dyn ObjectStore,
+    place: &ObjectPlace,
+    object: ObjectId,
+    permits: &RequestPermits,
+    budget: &Budget<'_>,
+) -> Result<Option<Vec<u8>>, PortError> {
+    let piece = |index| read_piece(store, place, PieceId { object, index }, permits, budget);
+    let Some(first) = piece(0).await? else {
+        return Ok(None);
+    };
+    let mut bytes = first.bytes;
+    for index in 1..first.pieces_count {
+        match piece(index).await? {
+            Some(piece) => bytes.extend(piece.bytes),
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(bytes))
 }
 
 async fn read_piece(

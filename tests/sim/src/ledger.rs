@@ -232,6 +232,8 @@ pub struct Ledger {
     pub look_reads: BTreeMap<u64, u64>,
     /// The batch that each environment leased last.
     pub leased_in: BTreeMap<u64, BatchId>,
+    /// The environments that decided about lines under the lease they have.
+    pub merges_in: BTreeSet<u64>,
     /// The parts for which an operator accepted another sink.
     pub accepted: BTreeSet<String>,
     /// The messages whose claims were edited by hand.

@@ -5,7 +5,7 @@ use protocol::claim::LockItem;
 use protocol::ids::{BodyHash, EventId};
 use shared::ports::PortError;
 
-use crate::event_state::{Classification, EventState, classify, classify_entry, classify_primed};
+use crate::event_state::{Classification, EventState, classify};
 use crate::failure::Failure;
 use crate::log_index::{self, Entry, Runs};
 use crate::service::Service;
@@ -46,11 +46,7 @@ pub async fn look_up(
         return Ok(looked_up);
     };
     let record = entry.record.take();
-    let now = service.now();
-    let of_entry = match (entry.seat, entry.primed_until) {
-        (Some(seat), _) => classify_entry(seat, record.as_ref(), now),
-        (None, until) => classify_primed(until.unwrap_or_default(), now),
-    };
+    let of_entry = entry.classification.clone();
     let of_item = &looked_up.classification;
     let is_of_item = of_item.state == EventState::Live
         || (of_entry.state != EventState::Live && of_item.until > of_entry.until);

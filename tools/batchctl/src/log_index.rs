@@ -15,6 +15,7 @@ use shared::ports::PortError;
 use shared::retry::Budget;
 use uuid::Uuid;
 
+use crate::event_state::{Classification, EventState, classify_entry, classify_primed};
 use crate::failure::Failure;
 use crate::service::Service;
 
@@ -28,10 +29,12 @@ pub type NewEntries = Vec<(Owner, protocol::log::Entry)>;
 
 /// An event that the index remembers.
 pub struct Entry {
-    /// The latest batch that has the event; `None` if it was only primed.
-    pub seat: Option<(BatchId, Seq)>,
-    /// The record of that batch; `None` if it is missing.
+    /// What became of the event.
+    pub classification: Classification,
+    /// The record of the batch that this is about; `None` if it is missing, or the event was only primed.
     pub record: Option<BatchRecord>,
+    /// The hash of the body with which it won there.
+    body: Option<u64>,
     /// Until when the event is primed.
     pub primed_until: Option<Timestamp>,
     /// Where the index is.
@@ -44,8 +47,7 @@ pub struct Entry {
 impl Entry {
     /// Returns whether the event won with this body; `None` if its body is not known.
     pub fn has_body(&self, body: &[u8]) -> Option<bool> {
-        let latest = self.of_batches.last()?;
-        Some(self.secret.body(BodyHash::of(body)) == latest.body)
+        Some(self.secret.body(BodyHash::of(body)) == self.body?)
     }
 
     /// Returns whether the entry is of the index with this secret.
@@ -133,31 +135,53 @@ pub async fn find(
         let added = matches.add(&[hash], &read.header.owners, &read.entries);
         added.map_err(|error| damaged(ObjectId::Run(run.run), &error))?;
     }
-    let mut entry = Entry {
-        seat: None,
-        record: None,
-        primed_until: None,
-        bodies: open.manifest.value.bodies.clone(),
-        of_batches: Vec::new(),
-        secret: open.secret,
-    };
+    let (now, mut primed_until) = (service.now(), None);
+    let mut of_batches = Vec::new();
+    let mut seats = Vec::new();
     for one in matches.of(hash) {
         match one.owner {
-            Owner::Batch { .. } => entry.of_batches.push(*one),
-            Owner::Primed { until } => entry.primed_until = entry.primed_until.max(Some(until)),
+            Owner::Batch { batch, .. } => {
+                let record = service.record(batch).await?;
+                let seat = classify_entry((batch, one.seq), record.as_ref(), now);
+                seats.push((seat, record, one.body));
+                of_batches.push(*one);
+            }
+            Owner::Primed { until } => primed_until = primed_until.max(Some(until)),
             // Of messages only, or of other entries.
             Owner::PrimedMessage { .. } | Owner::Forget { .. } => {}
         }
     }
-    let opened = |one: &Match| batch_of(one.owner).map(BatchId::opened_at);
-    entry.of_batches.sort_by_key(opened);
-    let latest = entry.of_batches.last();
-    entry.seat = latest.and_then(|one| Some((batch_of(one.owner)?, one.seq)));
-    if let Some((batch, _)) = entry.seat {
-        entry.record = service.record(batch).await?;
+    let counts = seats.into_iter().max_by_key(|(seat, ..)| weight(seat));
+    let (classification, record, body) = match (counts, primed_until) {
+        (Some((seat, record, body)), _) => (seat, record, Some(body)),
+        (None, Some(until)) => (classify_primed(until, now), None, None),
+        (None, None) => return Ok(None),
+    };
+    Ok(Some(Entry {
+        classification,
+        record,
+        body,
+        primed_until,
+        bodies: open.manifest.value.bodies.clone(),
+        of_batches,
+        secret: open.secret,
+    }))
+}
+
+/// Orders what became of the seats of an event: that of the largest weight counts. An event that is still to be delivered by any batch is
+/// live, and one that any batch has it remembered for is delivered; otherwise its latest batch says what became of it.
+fn weight(seat: &Classification) -> (u8, Option<Timestamp>) {
+    let opened_at = seat.seat.map(|(batch, _)| batch.opened_at());
+    match seat.state {
+        EventState::Live => (3, opened_at),
+        EventState::Unclear => (2, opened_at),
+        EventState::Delivered => (1, seat.until),
+        EventState::Forgotten
+        | EventState::Rejected
+        | EventState::SetAside
+        | EventState::Orphan
+        | EventState::Unknown => (0, opened_at),
     }
-    let is_known = entry.seat.is_some() || entry.primed_until.is_some();
-    Ok(is_known.then_some(entry))
 }
 
 /// All that the index remembers.
@@ -331,5 +355,53 @@ impl From<IndexError> for Failure {
             }),
             IndexError::Port(error) => Failure::Service(error),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seat_that_is_still_to_be_delivered_counts_whichever_batch_was_opened_first() {
+        let seat = |state, opened_at: u128, until: Option<u64>| Classification {
+            state,
+            seat: Some((BatchId::new(Uuid::from_u128(opened_at << 80)), 0)),
+            parts: Vec::new(),
+            delivered_at: None,
+            until: until.map(Timestamp::from_ms),
+        };
+        let counts = |seats: &[Classification]| {
+            let counts = seats.iter().max_by_key(|seat| weight(seat)).unwrap();
+            (counts.state, counts.seat.unwrap().0.opened_at().as_ms())
+        };
+        let live = seat(EventState::Live, 1, None);
+        let unclear = seat(EventState::Unclear, 2, None);
+        let delivered = seat(EventState::Delivered, 3, Some(90));
+        let delivered_before = seat(EventState::Delivered, 4, Some(80));
+        let set_aside = seat(EventState::SetAside, 5, Some(99));
+        let forgotten = seat(EventState::Forgotten, 6, Some(1));
+        let mut seats = vec![
+            forgotten,
+            set_aside,
+            delivered_before,
+            delivered,
+            unclear,
+            live,
+        ];
+        let mut found = Vec::new();
+        while !seats.is_empty() {
+            found.push(counts(&seats));
+            seats.pop();
+        }
+        let expected = [
+            (EventState::Live, 1),
+            (EventState::Unclear, 2),
+            (EventState::Delivered, 3),
+            (EventState::Delivered, 4),
+            (EventState::Forgotten, 6),
+            (EventState::Forgotten, 6),
+        ];
+        assert_eq!(found, expected);
     }
 }

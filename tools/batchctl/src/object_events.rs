@@ -6,7 +6,7 @@ use protocol::log::frames_of;
 use protocol::seqs::SeqSet;
 use shared::body_object::BodyObject;
 use shared::ports::StoredEvent;
-use shared::retry::{Slots, read_object};
+use shared::retry::Slots;
 
 use crate::failure::Failure;
 use crate::service::Service;
@@ -42,6 +42,13 @@ pub fn unresolved(record: &BatchRecord) -> SeqSet {
     (0..log.map_or(0, |log| log.reserved as Seq)).collect()
 }
 
+/// Returns the seats of conflicts that are not in the quarantine yet.
+pub fn unreported_conflicts(record: &BatchRecord) -> SeqSet {
+    let resolution = record.log.as_ref().and_then(|log| log.resolution.as_ref());
+    let unreported = resolution.filter(|resolution| !resolution.is_reported);
+    unreported.map_or_else(SeqSet::new, |resolution| resolution.conflicts.clone())
+}
+
 /// Reads the events of an object in the wanted seats, in seq order. Returns them, and why some are missing.
 ///
 /// # Errors
@@ -54,7 +61,8 @@ pub async fn read(
 ) -> Result<(Vec<StoredEvent>, Option<String>), Failure> {
     let (store, budget) = (&*service.object_store, service.budget());
     let place = object.place(record);
-    let bytes = read_object(store, place, object.id(), &service.permits, &budget).await?;
+    let bytes = object.read(record, store, &service.permits, &budget);
+    let bytes = bytes.await?;
     Ok(match bytes {
         Some(bytes) => object.decode(record, &bytes, wanted),
         None => {

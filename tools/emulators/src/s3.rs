@@ -369,14 +369,20 @@ impl s3s::S3 for Operations {
         let GetObjectInput {
             bucket, key, range, ..
         } = request.input;
-        if range.is_some() {
-            return Err(s3_error!(NotImplemented, "Range"));
-        }
         self.0.check_available(&bucket)?;
-        let (stored, content) = self.blocking(move |store| store.get(&bucket, &key)).await?;
+        let (stored, mut content) = self.blocking(move |store| store.get(&bucket, &key)).await?;
+        let mut content_range = None;
+        if let Some(range) = range {
+            let size = content.len();
+            let range = range.check(size as u64);
+            let range = range.map_err(|_| s3_error!(InvalidRange))?;
+            content_range = Some(format!("bytes {}-{}/{size}", range.start, range.end - 1));
+            content = content.slice(range.start as usize..range.end as usize);
+        }
         Ok(S3Response::new(GetObjectOutput {
+            content_length: Some(content.len() as i64),
+            content_range,
             body: Some(StreamingBlob::from(s3s::Body::from(content))),
-            content_length: Some(stored.size),
             content_type: stored.content_type,
             content_encoding: stored.content_encoding,
             e_tag: Some(ETag::Strong(stored.md5)),

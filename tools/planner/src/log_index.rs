@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use protocol::limits::{
-    MERGED_ENTRIES_MAX, RUN_ENTRIES_MAX, RUNS_INCOMPLETE_MAX, RUNS_KEPT_BYTES_MAX,
+    INDEX_BYTES_KEPT, MERGED_ENTRIES_MAX, RUN_ENTRIES_MAX, RUNS_INCOMPLETE_MAX,
     RUNS_OF_ONE_SIZE_MAX,
 };
 use protocol::log::ENTRY_BYTES;
@@ -75,7 +75,7 @@ impl Index {
         let unread = wanted.iter().filter(|run| !kept.contains(&run.name));
         let unread: Vec<Run> = unread.copied().collect();
         for run in &unread {
-            if (entries + run.entries) * ENTRY_BYTES as u64 <= RUNS_KEPT_BYTES_MAX as u64 {
+            if (entries + run.entries) * ENTRY_BYTES as u64 <= INDEX_BYTES_KEPT as u64 {
                 entries += run.entries;
                 kept.insert(run.name);
             }
@@ -133,7 +133,7 @@ mod tests {
         assert_eq!(index.unread(0, &all).len(), 4);
         let again: u64 = index.unread(0, &all).iter().map(|run| run.entries).sum();
         assert!(
-            again > 2_000_000 - (RUNS_KEPT_BYTES_MAX / ENTRY_BYTES) as u64,
+            again > 2_000_000 - (INDEX_BYTES_KEPT / ENTRY_BYTES) as u64,
             "{again}"
         );
         assert_eq!(index.unread(1, &all).len(), 4);

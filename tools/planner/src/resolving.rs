@@ -23,14 +23,14 @@ impl World {
         rounds * self.settings.requests.control_secs + self.read_loads(run.batch)
     }
 
-    /// Returns the seconds in which the loads of a batch are read, and counts them. Each is read as a whole, also if the batch has few of its
-    /// lines.
+    /// Returns the seconds in which the loads of a batch are read, and counts them. In S3 only their frames of the batch are read.
     pub(super) fn read_loads(&mut self, batch: BatchId) -> f64 {
         let state = &self.batches.all[batch];
         let loads = state.loads.max(1);
         let bytes = state.load_bytes / loads as f64;
+        let frame_bytes = self.sizes.load_bytes(state.count.div_ceil(loads), 1);
         let secs = (0..loads)
-            .map(|_| self.read_object(bytes))
+            .map(|_| self.read_range(frame_bytes, bytes))
             .fold(0.0, f64::max);
         // The first one shows how large they are.
         let rounds = 1 + (loads - 1).div_ceil(protocol::limits::OBJECT_CALLS_MAX as u64);

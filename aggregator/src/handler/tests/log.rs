@@ -4,7 +4,7 @@ use protocol::bodies::{Bodies, ObjectPlace};
 use protocol::ids::{ObjectId, PieceId, SlotId};
 use protocol::log::{Frame, Slot};
 use shared::load::decode_frame;
-use shared::ports::{ObjectStore, Piece, StoredEvent};
+use shared::ports::{ObjectStore, Piece, StoredEvent, in_range};
 use shared::wire::TicketReason;
 
 use super::*;
@@ -48,6 +48,7 @@ fn events(fakes: &Fakes, record: &BatchRecord, number: u32) -> Vec<StoredEvent> 
     let frame = frame(fakes, record, number);
     let load = ObjectId::Load(frame.load);
     let bytes = fakes.object_store.bytes(&record.bodies, load).unwrap();
+    let bytes = in_range(&bytes, &frame.bytes);
     decode_frame(record.batch_id, &frame, &bytes).unwrap()
 }
 

@@ -10,7 +10,7 @@ use protocol::time::Timestamp;
 use shared::index_run::{Entries, decode_list, decode_run};
 use shared::load::decode_frame;
 use shared::named_items::NamedItem;
-use shared::ports::StoredEvent;
+use shared::ports::{StoredEvent, in_range};
 
 use super::World;
 use crate::act::Act;
@@ -229,6 +229,7 @@ impl World {
     fn events_of(&self, record: &BatchRecord, frame: &Frame) -> Option<Vec<StoredEvent>> {
         let load = ObjectId::Load(frame.load);
         let bytes = self.objects.bytes(&frame.bodies, load)?;
+        let bytes = in_range(&bytes, &frame.bytes);
         decode_frame(record.batch_id, frame, &bytes).ok()
     }
 

@@ -142,7 +142,8 @@ pub async fn drop_run(
     }
     let bodies = open.manifest.value.bodies.clone();
     commit(service, &bodies, async |_, _, list: &RunList| {
-        list.without(name).ok_or_else(none)
+        // The reply to an earlier attempt may have been lost.
+        Ok(list.without(name).unwrap_or_else(|| list.clone()))
     })
     .await?;
     dropped.done = true;

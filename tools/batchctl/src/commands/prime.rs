@@ -86,11 +86,19 @@ pub async fn run(service: &Service, args: &PrimeArgs, output: Output) -> Result<
         output.print(&report, &report);
         return Ok(Done::OnlyShown);
     }
-    // The secret is another one after `rebuild-dedup`, so the entries are made for each attempt.
+    // Stored once, because batches may commit more often than many runs are stored. After `rebuild-dedup` the secret is another one.
+    let mut stored = None;
     commit(service, &bodies, async |_, open, list: &RunList| {
-        let entries = entries(&remembered, open.secret);
-        let runs = store_entries(service, &bodies, entries).await?;
-        Ok(list.with_all(runs))
+        let runs = match stored.take().filter(|(secret, _)| *secret == open.secret) {
+            Some((_, runs)) => runs,
+            None => {
+                let entries = entries(&remembered, open.secret);
+                store_entries(service, &bodies, entries).await?
+            }
+        };
+        let next = list.with_all(runs.clone());
+        stored = Some((open.secret, runs));
+        Ok(next)
     })
     .await?;
     report.done = true;

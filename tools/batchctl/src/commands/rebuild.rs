@@ -5,7 +5,7 @@ use std::fmt;
 use clap::Args;
 use protocol::batch::BatchRecord;
 use protocol::bodies::Bodies;
-use protocol::limits::{DECIDED_WITHIN, LOG_RECORD_RETENTION};
+use protocol::limits::{CLOCK_SKEW_MAX, DECIDED_WITHIN, LOG_RECORD_RETENTION};
 use protocol::log::{IndexEpoch, IndexSecret, Manifest, Owner, RunList};
 use protocol::text::counted;
 use protocol::time::Timestamp;
@@ -180,8 +180,8 @@ impl Winners {
             };
             winners.bodies = Some(record.bodies.clone());
             if !record.is_resolved() {
-                if let Some(lease) = record.lease.as_ref().filter(|lease| lease.until > now) {
-                    let secs = now.until(lease.until).as_secs() + 1;
+                if let Some(until) = held(&record, now) {
+                    let secs = now.until(until).as_secs() + 1;
                     return Err(Failure::Refused(format!(
                         "batch `{batch}`: it is being decided for another {secs} s at most; try again then"
                     )));
@@ -223,6 +223,12 @@ impl Winners {
         self.entries.extend(lines.map(|line| (owner, line.entry())));
         Ok(())
     }
+}
+
+/// Returns until when a batch may be decided under its lease, by whatever clock; `None` if it is not.
+fn held(record: &BatchRecord, now: Timestamp) -> Option<Timestamp> {
+    let until = record.lease.as_ref()?.until + CLOCK_SKEW_MAX;
+    (until > now).then_some(until)
 }
 
 impl fmt::Display for Rebuilt {

@@ -313,7 +313,7 @@ impl Run<'_> {
             return Ok((Some(id), Decision::Repeated));
         }
         // Asked before the index, which knows the event once its batch is decided.
-        let may_be_undecided = self.may_be_undecided(origin).await?;
+        let may_be_undecided = self.may_be_undecided().await?;
         let found = look_up(self.service, &id, &mut self.runs).await?;
         let state = match found.classification.state {
             EventState::Unknown if may_be_undecided => EventState::Unclear,
@@ -332,10 +332,11 @@ impl Run<'_> {
         Ok((Some(id), decision))
     }
 
-    /// Returns whether a batch of the log may have the event of a dead letter and is not decided yet, so that the index does not know it,
-    /// although the redriven message would be another event. With an id of the content it is a duplicate.
-    async fn may_be_undecided(&self, origin: Origin) -> Result<bool, Failure> {
-        if origin == Origin::Quarantine || self.ids.are_of_content() {
+    /// Returns whether a batch of the log may have the event and is not decided yet, so that the index does not know it, although the
+    /// redriven message would be another event. With an id of the content it is a duplicate. The index knows an event in the quarantine,
+    /// unless its batch was set aside unresolved.
+    async fn may_be_undecided(&self) -> Result<bool, Failure> {
+        if self.ids.are_of_content() {
             return Ok(false);
         }
         let open = list(self.service, &Filter::default(), BATCHES_MAX).await?;
