@@ -147,10 +147,15 @@ impl IndexStore<'_> {
         from: &Versioned<IndexEpoch>,
         manifest: &Manifest,
     ) -> Result<bool, PortError> {
-        let epoch = self.budget.entropy.object_name();
         let none = Versioned::default();
-        // Without a name in the item of the epoch, it is nothing.
-        self.replace_manifest(epoch, &none, manifest).await?;
+        // Each attempt has a name of its own, and without a name in the item of the epoch a manifest is nothing: an attempt without a reply
+        // may arrive after this manifest was lost.
+        let put = || async {
+            let epoch = self.budget.entropy.object_name();
+            let put = self.named_items.replace(&epoch, &none, manifest);
+            put.await.map(|_| epoch)
+        };
+        let epoch = self.budget.call(RetryPolicy::CONTROL, put).await?;
         let to = IndexEpoch { epoch };
         let replace = || self.named_items.replace(&(), from, &to);
         self.budget.call(RetryPolicy::CONTROL, replace).await

@@ -70,10 +70,16 @@ pub fn p1_acknowledged_means_delivered_or_reported(
                     .released_at
                     .is_none_or(|at| acknowledged_at <= at + CLOCK_SKEW_MAX + response_time_max)
         });
+    // What an operator has forgotten is in no one's way from then on.
+    let counts = |one: &Occurrence| {
+        one.forgotten_at
+            .is_none_or(|at| acknowledged_at <= at + response_time_max)
+    };
     // A duplicate may be dropped only while the first message's claim is live or remembered.
     let by_another = may_drop
         && occurrences.iter().any(|one| {
             one.body_hash == message.body_hash
+                && counts(one)
                 && delivered(one)
                 && one.claimed_at <= acknowledged_at
                 && one.remembered_until.is_none_or(|until| {

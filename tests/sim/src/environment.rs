@@ -440,10 +440,8 @@ impl ObjectStore for Environment {
         let place = place.clone();
         let environment = self.number;
         self.request(move |world| {
-            match id.object {
-                ObjectId::Load(_) => world.reads_load(environment),
-                ObjectId::Run(_) | ObjectId::RunList(_) => world.reads_index(environment),
-                ObjectId::Chunk(_) | ObjectId::Slot(_) => {}
+            if let ObjectId::Load(_) = id.object {
+                world.reads_load(environment);
             }
             world.get_piece(&place, id)
         })

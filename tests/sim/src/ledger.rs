@@ -111,8 +111,8 @@ pub struct Occurrence {
     /// Until when the message is remembered at least, once the record said so: for a dedup window from then on, and from the
     /// release or the end of the batch if no other message claimed the event before.
     pub aside_until: Option<Timestamp>,
-    /// Whether an operator had it forgotten.
-    pub forgotten: bool,
+    /// When an operator had it forgotten.
+    pub forgotten_at: Option<Timestamp>,
     /// Whether the index was lost and made anew before the batch had the decision. The batch is decided once more.
     pub undone: bool,
 }
@@ -138,7 +138,7 @@ impl Occurrence {
             set_aside: false,
             aside_at: None,
             aside_until: None,
-            forgotten: false,
+            forgotten_at: None,
             undone: false,
         }
     }
@@ -232,8 +232,6 @@ pub struct Ledger {
     pub look_reads: BTreeMap<u64, u64>,
     /// The batch that each environment leased last.
     pub leased_in: BTreeMap<u64, BatchId>,
-    /// The environments that decided about lines under the lease they have.
-    pub merges_in: BTreeSet<u64>,
     /// The parts for which an operator accepted another sink.
     pub accepted: BTreeSet<String>,
     /// The messages whose claims were edited by hand.

@@ -219,7 +219,11 @@ impl World {
     /// Returns the errors that a batch of this history may end in.
     fn reasons_to_fail(&self) -> Vec<&'static str> {
         let mut reasons = vec![REFUSAL, REFUSED];
-        if self.plan.ever_log() {
+        if self.plan.manifest_lost_at_ms.is_some() {
+            reasons.push("rebuild-dedup");
+        }
+        // What the index needs may have expired, or may not be read.
+        if self.plan.standstill_days.is_some() || self.plan.denial.is_some() {
             reasons.push("unresolved: ");
         }
         let moved =

@@ -117,7 +117,7 @@ impl World {
             // An operator who sets events aside accepts that the sink may have received them before, and one who has an event forgotten
             // wants it again.
             let mut claims = self.ledger.occurrences.get(id).into_iter().flatten();
-            let may_come_again = |one: &Occurrence| one.set_aside || one.forgotten;
+            let may_come_again = |one: &Occurrence| one.set_aside || one.forgotten_at.is_some();
             if claims.any(|one| may_come_again(one) && one.sqs_message_id == first.sqs_message_id) {
                 continue;
             }

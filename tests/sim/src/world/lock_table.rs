@@ -127,7 +127,7 @@ impl World {
             });
         let check = checks::p2_a_claim_replaces_only_what_has_ended(prior, has_ended, now);
         self.check(check);
-        if prior.forgotten {
+        if prior.forgotten_at.is_some() {
             return;
         }
         // An operator who sets events aside accepts that the sink may have received them before.

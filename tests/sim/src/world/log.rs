@@ -164,8 +164,12 @@ impl World {
             }
         });
         let seats: BTreeSet<(BatchId, Seq)> = seats.collect();
+        let now = self.now();
         for one in self.ledger.occurrences.values_mut().flatten() {
-            one.forgotten |= seats.contains(&(one.seat.shard.batch, one.seat.seq));
+            if seats.contains(&(one.seat.shard.batch, one.seat.seq)) {
+                // A merge commits what was forgotten before.
+                one.forgotten_at.get_or_insert(now);
+            }
         }
         if !seats.is_empty() {
             self.note("forgotten", || format!("{seats:?}"));

@@ -69,13 +69,6 @@ impl World {
         }
     }
 
-    /// An environment reads a run or a list of runs. Right after it has decided about lines, it merges runs, which is not a look.
-    pub fn reads_index(&mut self, environment: u64) {
-        if self.ledger.merges_in.contains(&environment) {
-            self.looks_again(environment);
-        }
-    }
-
     /// Checks, in a history without faults, that few items were read to find that a batch must wait.
     pub fn check_look(&mut self, environment: u64, record: &BatchRecord, write: &BatchWrite) {
         let batch = record.batch_id;
@@ -85,13 +78,12 @@ impl World {
             BatchWrite::Lease { .. } => {
                 look_reads.insert(environment, 0);
                 self.ledger.leased_in.insert(environment, batch);
-                self.ledger.merges_in.remove(&environment);
                 self.ledger.on_turn.remove(&environment);
             }
-            // What was read to decide about lines is not a look, and is not read again.
-            BatchWrite::Resolve { .. } | BatchWrite::Reported { .. } => {
-                look_reads.insert(environment, 0);
-                self.ledger.merges_in.insert(environment);
+            // What is read to decide about lines, and then to merge runs, is not a look, and is not read again.
+            BatchWrite::Resolve { .. } => drop(look_reads.remove(&environment)),
+            BatchWrite::Reported { .. } => {
+                look_reads.entry(environment).and_modify(|read| *read = 0);
             }
             BatchWrite::Freeze { .. } => drop(look_reads.remove(&environment)),
             BatchWrite::GiveUp {
