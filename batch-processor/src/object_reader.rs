@@ -170,7 +170,7 @@ impl ObjectReader {
         Ok(closed)
     }
 
-    /// Reads the next events of `unread`, as many as the limits say. Reads whole objects, up to [`OBJECT_CALLS_MAX`] at
+    /// Reads the next events of `unread`, as many as the limits say. Reads whole frames and chunks, up to [`OBJECT_CALLS_MAX`] at
     /// once, and keeps the events beyond the limits in `unread`. An object that could not be read stays in `unread`, and
     /// those after it are read all the same.
     pub(crate) async fn read(

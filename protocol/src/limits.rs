@@ -188,8 +188,8 @@ pub const CHUNK_RECORD_RETENTION: Duration = Duration::from_secs(16 * 24 * 3_600
 /// How long the record of a complete batch of the log outlasts the dedup window. It classifies every line that is stored before the
 /// entries of the batch end, and is decided within a batch life.
 pub const LOG_RECORD_RETENTION: Duration = Duration::from_secs(22 * 24 * 3_600);
-/// Loads or chunks that an invocation reads at once, of some megabytes each.
-pub const OBJECT_CALLS_MAX: usize = 8;
+/// Frames of loads, or chunks, that an invocation reads at once, if they fit a part together.
+pub const OBJECT_CALLS_MAX: usize = 32;
 /// Bytes of a compressed load that goes into the table although there is a bucket. Writing it there costs at most what
 /// a request to the bucket does.
 pub const SMALL_OBJECT_BYTES_MAX: usize = 8 << 10;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use protocol::bodies::{Bodies, ObjectPlace, ObjectSizes};
 use protocol::ids::{ObjectId, PieceId};
+use protocol::limits::SMALL_OBJECT_BYTES_MAX;
 use protocol::retry::RetryPolicy;
 
 use super::budget::Budget;
@@ -105,7 +106,12 @@ pub async fn read_range(
     permits: &RequestPermits,
     budget: &Budget<'_>,
 ) -> Result<Option<Vec<u8>>, PortError> {
-    for place in bodies.places() {
+    let mut places = bodies.places();
+    // So large an object is not in the table, unless another version put it there.
+    if range.end > SMALL_OBJECT_BYTES_MAX as u64 {
+        places.reverse();
+    }
+    for place in places {
         let read = match place {
             ObjectPlace::Table => {
                 let read = read_in(store, &place, object, permits, budget).await?;

@@ -118,20 +118,22 @@ impl World {
 
     /// Counts a read of an object of the log; returns its seconds.
     pub(super) fn read_object(&mut self, bytes: f64) -> f64 {
-        self.read_range(bytes, bytes)
+        if self.sizes.is_in_table(bytes) {
+            return self.read_range(bytes, bytes);
+        }
+        // A reader looks in the table first.
+        self.usage.reads += 1.0;
+        self.settings.requests.control_secs + self.read_range(bytes, bytes)
     }
 
     /// Counts a read of `bytes` of an object of `object_bytes`; returns its seconds. An object in the table is read as a whole.
     pub(super) fn read_range(&mut self, bytes: f64, object_bytes: f64) -> f64 {
-        let requests = &self.settings.requests;
         if self.sizes.is_in_table(object_bytes) {
             self.usage.reads += Sizes::read_units(object_bytes);
             return self.secs_of_object(object_bytes);
         }
-        // A reader looks in the table first.
-        self.usage.reads += 1.0;
         self.usage.s3_gets += 1.0;
-        requests.control_secs + requests.s3_secs + bytes / S3_BYTES_PER_SEC
+        self.settings.requests.s3_secs + bytes / S3_BYTES_PER_SEC
     }
 
     /// Returns the seconds of the requests for an object. Those for its pieces come one after the other.
