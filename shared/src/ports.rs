@@ -413,12 +413,18 @@ pub trait ObjectStore: Send + Sync {
     async fn get(&self, place: &ObjectPlace, id: PieceId) -> Result<Option<Piece>, PortError>;
 
     /// Reads bytes of an object in S3, which is in one piece: those of `range` that it has. The rest is as for [`ObjectStore::get`].
+    ///
+    /// By default it reads the whole object.
     async fn get_range(
         &self,
         place: &S3Prefix,
         object: ObjectId,
         range: &Range<u64>,
-    ) -> Result<Option<Vec<u8>>, PortError>;
+    ) -> Result<Option<Vec<u8>>, PortError> {
+        let (place, id) = (ObjectPlace::S3(place.clone()), PieceId { object, index: 0 });
+        let piece = self.get(&place, id).await?;
+        Ok(piece.map(|piece| in_range(&piece.bytes, range)))
+    }
 }
 
 /// Returns those of `bytes` that are in `range`.

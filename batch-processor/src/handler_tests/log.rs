@@ -198,8 +198,7 @@ async fn slots_that_lost_their_values_are_reported_in_one_message() {
     processor.fakes.clock.advance(HOLES_UNTIL);
     assert!(!ticket_of(&processor, 0).await);
     assert_eq!(record(&processor).status, Some(Status::Error));
-    let quarantine = Ticket::new(batch_of(0), TicketReason::Quarantine);
-    assert!(!given_back(&processor, &quarantine.to_body()).await);
+    assert!(!quarantine_of(&processor, 0).await);
     assert!(record(&processor).completed_at.is_some());
     let messages = processor.fakes.quarantine_queue.take();
     let [lost, event] = &messages[..] else {
@@ -349,8 +348,7 @@ async fn a_batch_whose_index_is_lost_is_in_error_and_can_be_set_aside() {
     let error = record().error.unwrap();
     let words = format!("unresolved: index: object `{list}`: missing");
     assert!(error.starts_with(&words), "{error}");
-    let quarantine = Ticket::new(batch_of(1), TicketReason::Quarantine);
-    assert!(!given_back(&processor, &quarantine.to_body()).await);
+    assert!(!quarantine_of(&processor, 1).await);
     assert!(record().completed_at.is_some());
     let quarantined = reasons(&processor);
     let messages: Vec<_> = quarantined.iter().map(|(message, _)| message).collect();

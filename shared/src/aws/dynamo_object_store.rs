@@ -1,10 +1,8 @@
-use std::ops::Range;
-
 use async_trait::async_trait;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use protocol::bodies::{ObjectPlace, S3Prefix};
-use protocol::ids::{ObjectId, PieceId};
+use protocol::ids::PieceId;
 use protocol::time::Timestamp;
 
 use super::attributes::{Item, MalformedItem, StoredItem, b, n, s, ttl};
@@ -117,15 +115,6 @@ impl ObjectStore for DynamoObjectStore {
             ObjectPlace::Table => self.get_piece(id).await,
             ObjectPlace::S3(prefix) => Err(refused(prefix, id)),
         }
-    }
-
-    async fn get_range(
-        &self,
-        place: &S3Prefix,
-        object: ObjectId,
-        _: &Range<u64>,
-    ) -> Result<Option<Vec<u8>>, PortError> {
-        Err(refused(place, PieceId { object, index: 0 }))
     }
 }
 

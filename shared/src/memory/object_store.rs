@@ -1,14 +1,13 @@
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
 use std::sync::Mutex;
 
 use async_trait::async_trait;
-use protocol::bodies::{Bodies, ObjectPlace, S3Prefix};
+use protocol::bodies::{Bodies, ObjectPlace};
 use protocol::ids::{ChunkId, ObjectId, PieceId};
 use protocol::time::Timestamp;
 
 use super::locked::locked;
-use crate::ports::{ObjectReply, ObjectStore, Piece, PortError, in_range};
+use crate::ports::{ObjectReply, ObjectStore, Piece, PortError};
 
 /// The store of objects, in memory.
 #[derive(Debug, Default)]
@@ -110,16 +109,5 @@ impl ObjectStore for MemoryObjectStore {
             });
         }
         Ok(locked(&self.pieces).get(&(place.clone(), id)).cloned())
-    }
-
-    async fn get_range(
-        &self,
-        place: &S3Prefix,
-        object: ObjectId,
-        range: &Range<u64>,
-    ) -> Result<Option<Vec<u8>>, PortError> {
-        let (place, id) = (ObjectPlace::S3(place.clone()), PieceId { object, index: 0 });
-        let piece = self.get(&place, id).await?;
-        Ok(piece.map(|piece| in_range(&piece.bytes, range)))
     }
 }

@@ -2,14 +2,13 @@
 
 mod time;
 
-use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::channel::oneshot;
 use protocol::batch::{BatchRecord, BatchWrite};
-use protocol::bodies::{ObjectPlace, S3Prefix};
+use protocol::bodies::ObjectPlace;
 use protocol::claim::{Claim, LockItem, Overflow};
 use protocol::ids::{BatchId, BatchShard, EventId, ObjectId, PieceId, SeatKey, SourceArn};
 use protocol::time::Timestamp;
@@ -446,17 +445,6 @@ impl ObjectStore for Environment {
             world.get_piece(&place, id)
         })
         .await?
-    }
-
-    async fn get_range(
-        &self,
-        place: &S3Prefix,
-        object: ObjectId,
-        range: &Range<u64>,
-    ) -> Result<Option<Vec<u8>>, PortError> {
-        let (place, id) = (ObjectPlace::S3(place.clone()), PieceId { object, index: 0 });
-        let piece = ObjectStore::get(self, &place, id).await?;
-        Ok(piece.map(|piece| shared::ports::in_range(&piece.bytes, range)))
     }
 }
 
