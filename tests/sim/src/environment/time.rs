@@ -1,6 +1,6 @@
 //! Time and randomness in a simulated environment.
 
-use std::task::Poll;
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -18,6 +18,8 @@ impl Clock for Environment {
 
     async fn sleep(&self, duration: Duration) {
         let mut wake_at_ms = None;
+        // One wake-up for each sleep: each poll of joined sleeps asks all of them, and wake-ups would double with every joined retry.
+        let mut asked: Option<Waker> = None;
         std::future::poll_fn(|context| {
             let mut world = lock(&self.world);
             // Some time passes in any case, so that a loop that waits for nothing comes to its deadline.
@@ -27,7 +29,11 @@ impl Clock for Environment {
                 world.looks_again(self.number);
                 return Poll::Ready(());
             }
-            world.wake_at(at_ms, context.waker().clone());
+            let waker = context.waker();
+            if !asked.as_ref().is_some_and(|asked| asked.will_wake(waker)) {
+                world.wake_at(at_ms, waker.clone());
+                asked = Some(waker.clone());
+            }
             Poll::Pending
         })
         .await;
