@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use futures::future::try_join_all;
 use protocol::batch::BatchRecord;
 use protocol::bodies::Bodies;
 use protocol::ids::{BatchId, ObjectId, Seq};
-use protocol::limits::{DECIDED_WITHIN, LOG_CALLS_MAX, OWNERS_KEPT_MAX, RUNS_MAX};
+use protocol::limits::{DECIDED_WITHIN, LOG_CALLS_MAX, OWNERS_KEPT_MAX, RUN_ENTRIES_MAX, RUNS_MAX};
 use protocol::log::{
     Begin, Decided, ENTRY_BYTES, Entry, IdHash, Input, Line, Manifest, Matches, Owner, RunHeader,
     RunList, RunRef, begin, crowded, merge, mergeable, resolve,
@@ -160,10 +161,15 @@ impl LogIndex {
         let ids: BTreeSet<IdHash> = lines.iter().map(|line| line.id).collect();
         let ids: Vec<IdHash> = ids.into_iter().collect();
         let mut matches = Matches::default();
-        for run in list.runs_for(first_stored_at) {
-            let read = self.run(run, budget).await?;
-            let added = matches.add(&ids, &read.header.owners, &read.entries);
-            added.map_err(|error| damaged(ObjectId::Run(run.run), &error))?;
+        let needed: Vec<&RunRef> = list.runs_for(first_stored_at).collect();
+        let mut left = &*needed;
+        while !left.is_empty() {
+            let (some, later) = left.split_at(read_at_once(left));
+            for (run, read) in some.iter().zip(self.runs(some, budget).await?) {
+                let added = matches.add(&ids, &read.header.owners, &read.entries);
+                added.map_err(|error| damaged(ObjectId::Run(run.run), &error))?;
+            }
+            left = later;
         }
         let owners = self.owners(matches.batches(), budget).await?;
         let record_of = |batch| owners.get(&batch).map(|owner| &**owner);
@@ -217,6 +223,14 @@ impl LogIndex {
         let listed: BTreeSet<Uuid> = list.runs.iter().map(|run| run.run).collect();
         self.kept().runs.retain(|run, _| listed.contains(run));
         Ok(list)
+    }
+
+    async fn runs(
+        &self,
+        runs: &[&RunRef],
+        budget: &Budget<'_>,
+    ) -> Result<Vec<Arc<Run>>, HandOverError> {
+        try_join_all(runs.iter().map(|run| self.run(run, budget))).await
     }
 
     async fn run(&self, run: &RunRef, budget: &Budget<'_>) -> Result<Arc<Run>, HandOverError> {
@@ -286,10 +300,7 @@ impl LogIndex {
         let Some(inputs) = crowded.iter().find_map(|runs| mergeable(runs, record_of)) else {
             return Ok(());
         };
-        let mut runs = Vec::with_capacity(inputs.len());
-        for run in &inputs {
-            runs.push(self.run(run, budget).await?);
-        }
+        let runs = self.runs(&inputs, budget).await?;
         let entries = runs.iter().map(|run| (&*run.header.owners, &*run.entries));
         let entries: Vec<Input<'_>> = entries.collect();
         let past = budget.clock.now().saturating_sub(DECIDED_WITHIN);
@@ -308,6 +319,16 @@ impl LogIndex {
         }
         Ok(())
     }
+}
+
+/// Returns how many of the first runs are read at once: together they are no larger than a large run, which is read by itself.
+fn read_at_once(runs: &[&RunRef]) -> usize {
+    let mut entries = 0;
+    let small = runs.iter().take_while(|run| {
+        entries += run.entries;
+        entries <= RUN_ENTRIES_MAX
+    });
+    small.count().max(1)
 }
 
 /// Returns the decisions that a batch has committed as its run.

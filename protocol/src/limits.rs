@@ -222,8 +222,8 @@ pub const LOG_CALLS_MAX: usize = 32;
 pub const OWNERS_KEPT_MAX: usize = 1_000;
 /// Bytes of the runs that an environment keeps by default. The others are read for each batch.
 pub const INDEX_BYTES_KEPT: usize = 48 << 20;
-/// Refused commits of a batch before it takes a turn.
-pub const COMMITS_REFUSED_MAX: u32 = 3;
+/// Attempts of a batch to commit before it takes a turn.
+pub const COMMIT_ATTEMPTS_MAX: u32 = 3;
 /// How long a turn to commit lasts, if the batch does not commit before: longer than a batch takes to read the index and decide.
 pub const COMMIT_TURN: Duration = Duration::from_secs(20);
 /// Entries from which on a run is not merged once more: 2.6 MB.

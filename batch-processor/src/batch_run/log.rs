@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use protocol::batch::LogResolution;
-use protocol::limits::{COMMITS_REFUSED_MAX, ENTRY_RETENTION};
+use protocol::limits::{COMMIT_ATTEMPTS_MAX, ENTRY_RETENTION};
 use protocol::log::{Decided, IndexSecret, Line};
+use protocol::retry::RetryPolicy;
 use protocol::seqs::SeqSet;
 use shared::index::line_of;
 use shared::metrics::Level;
-use shared::ports::{Quarantined, StoredEvent};
+use shared::ports::{PortError, Quarantined, StoredEvent};
 use shared::retry::{Unsent, send_to_quarantine};
 use shared::traces::names::ITEMS_COUNT;
 use tracing::{error, info, warn};
@@ -132,21 +133,24 @@ impl BatchRun<'_> {
         let log_index = &self.components.log_index;
         let (work, batch) = (self.budgets.work, self.id());
         let mut lines: Option<(IndexSecret, Vec<Line>)> = None;
-        let mut refused = 0;
+        // Those that failed, and those that found the turn of another.
+        let mut attempts = 0;
         loop {
             let bodies = &self.batch.record().bodies;
             let index = log_index.open(bodies, &work).await?;
             let (manifest, secret) = (&index.manifest.value, index.secret);
             let now = work.clock.now();
-            if let Some(until) = manifest.waits_until(batch, now)
-                && work.has_time()
-            {
-                work.clock.sleep(now.until(until.min(work.stop_at))).await;
+            // A turn ends with the commit, long before its time. Each look costs read units.
+            if manifest.is_turn_of_another(batch, now) {
+                attempts += 1;
+                if !work.pause(RetryPolicy::INDEX, attempts).await {
+                    return Err(HandOverError::Service(PortError::DeadlineReached));
+                }
                 continue;
             }
-            if refused >= COMMITS_REFUSED_MAX && !manifest.has_turn(batch, now) {
+            if attempts >= COMMIT_ATTEMPTS_MAX && !manifest.has_turn(batch, now) {
                 if !log_index.take_turn(&index, batch, &work).await? {
-                    work.next_attempt(&mut refused).await?;
+                    work.next_attempt(&mut attempts).await?;
                 }
                 continue;
             }
@@ -170,7 +174,7 @@ impl BatchRun<'_> {
                 Attempt::Resolved => return Ok(None),
                 Attempt::Refused => {
                     self.metrics.commit_conflicts.add(1);
-                    work.next_attempt(&mut refused).await?;
+                    work.next_attempt(&mut attempts).await?;
                 }
             }
         }

@@ -91,11 +91,12 @@ impl Manifest {
         Some(IndexSecret::new(secret))
     }
 
-    /// Returns until when `batch` waits for another batch that commits first. A turn that seems to last longer than one is of a clock that
+    /// Returns whether `batch` waits for another batch that commits first. A turn that seems to last longer than one is of a clock that
     /// is ahead, and nobody waits for it.
-    pub fn waits_until(&self, batch: BatchId, now: Timestamp) -> Option<Timestamp> {
-        let turn = self.turn.filter(|turn| turn.batch != batch)?;
-        (now < turn.until && turn.until <= now + COMMIT_TURN).then_some(turn.until)
+    pub fn is_turn_of_another(&self, batch: BatchId, now: Timestamp) -> bool {
+        let lasts = |until| now < until && until <= now + COMMIT_TURN;
+        self.turn
+            .is_some_and(|turn| turn.batch != batch && lasts(turn.until))
     }
 
     /// Returns whether it is the turn of `batch`.
@@ -358,17 +359,17 @@ mod tests {
         let now = Timestamp::from_ms(1_000);
         let manifest = Manifest::default().with_turn(batch(1), now);
         let until = now + COMMIT_TURN;
-        assert_eq!(manifest.waits_until(batch(2), now), Some(until));
-        assert_eq!(manifest.waits_until(batch(2), until), None);
+        assert!(manifest.is_turn_of_another(batch(2), now));
+        assert!(!manifest.is_turn_of_another(batch(2), until));
         let behind = now.saturating_sub(Duration::from_millis(1));
-        assert_eq!(manifest.waits_until(batch(2), behind), None);
-        assert_eq!(manifest.waits_until(batch(1), now), None);
+        assert!(!manifest.is_turn_of_another(batch(2), behind));
+        assert!(!manifest.is_turn_of_another(batch(1), now));
         assert!(manifest.has_turn(batch(1), now) && !manifest.has_turn(batch(2), now));
         assert!(!manifest.has_turn(batch(1), until));
-        assert_eq!(Manifest::default().waits_until(batch(2), now), None);
+        assert!(!Manifest::default().is_turn_of_another(batch(2), now));
         let log = Bodies::Log(ObjectPlace::Table);
         let committed = manifest.with_list(Uuid::nil(), &log, &RunList::default());
-        assert_eq!(committed.waits_until(batch(2), now), None);
+        assert!(!committed.is_turn_of_another(batch(2), now));
     }
 
     #[test]

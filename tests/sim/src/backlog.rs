@@ -8,6 +8,7 @@ use crate::History;
 use crate::calendar::{Calendar, Zone};
 use crate::pauses::PlannedPause;
 use crate::plan::Plan;
+use crate::scopes::{self, Close};
 
 /// The share of the rate that a backlog must reach, in percent.
 pub const REACHED_MIN: u64 = 95;
@@ -23,6 +24,11 @@ pub fn of(bug: &str) -> Option<fn() -> Option<&'static str>> {
         "turn-taken-again" => Some(|| {
             let reached = reached_after_pause(&crate::run_plan(hurried_week(), false));
             (reached < REACHED_MIN).then_some("P12 the_rate_is_reached")
+        }),
+        // All scopes wait while nobody commits.
+        "log-turn-waited-out" => Some(|| {
+            let history = crate::run_plan(scopes::minutes(10, Close::Together), false);
+            Some(history.broken?.name)
         }),
         _ => None,
     }

@@ -38,6 +38,9 @@ pub use waits::*;
 
 use crate::ledger::{Delivered, Given, Occurrence, Sent};
 
+/// How long after its close a batch of the log is complete, without faults.
+const COMPLETE_LATE_MAX: Duration = Duration::from_mins(5);
+
 /// Longest time from the start of an invocation to its last write, late ones included.
 const INVOCATION_MAX: Duration = Duration::from_secs(15 * 60);
 
@@ -253,6 +256,20 @@ pub fn p6_a_drained_source_is_sealed(open: Option<BatchId>) -> Check {
     hold("P6 a_drained_source_is_sealed", open.is_none(), || {
         format!("{open:?} is open, and its source drained")
     })
+}
+
+/// P6 prompt, without faults, and with nothing that holds deliveries back: a batch is complete soon after its close, whatever others
+/// close with it.
+pub fn p6_a_batch_is_complete_soon(record: &BatchRecord, completed_at: Timestamp) -> Check {
+    let closed_at = record.closed_at();
+    hold(
+        "P6 a_batch_is_complete_soon",
+        completed_at <= closed_at + COMPLETE_LATE_MAX,
+        || {
+            let batch = record.batch_id;
+            format!("batch {batch} closed at {closed_at}, and is complete at {completed_at}")
+        },
+    )
 }
 
 /// P7 no stranding: after the faults have stopped, every message, ticket and batch comes to its end.

@@ -25,8 +25,9 @@ use self::invocation::{Execution, Ready, Task, Work};
 const EXPIRE_EVERY_MS: u64 = 60_000;
 /// Time between two visits of the operator.
 const OPERATOR_EVERY_MS: u64 = 120_000;
-/// A limit on steps that no history reaches.
+/// Limits on steps, for a history and for each of its messages. No history reaches both.
 const STEPS_MAX: u64 = 4_000_000;
+const STEPS_OF_MESSAGE_MAX: u64 = 1_000;
 
 /// A running history.
 pub struct Run {
@@ -145,7 +146,8 @@ impl Run {
                 continue;
             }
             let now_ms = lock(&self.world).now_ms;
-            if now_ms > self.drain_by_ms || self.steps > STEPS_MAX {
+            let steps_max = STEPS_MAX + STEPS_OF_MESSAGE_MAX * self.plan.messages as u64;
+            if now_ms > self.drain_by_ms || self.steps > steps_max {
                 let left = self.left();
                 lock(&self.world).check(checks::p7_everything_drains(false, || left));
                 break;

@@ -29,6 +29,7 @@ pub mod plan;
 pub mod queue;
 pub mod redeploy;
 pub mod schedule;
+pub mod scopes;
 pub mod sink;
 pub mod sources;
 pub mod stack;
@@ -37,6 +38,7 @@ pub mod world;
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
 
 use protocol::invariants::{ASSERTED, Broken};
 
@@ -56,6 +58,8 @@ pub struct History {
     pub handed: Vec<Handed>,
     /// How often each kind of occurrence was noted.
     pub counts: BTreeMap<&'static str, u64>,
+    /// The longest time from the close of a batch of the log to its end, if nothing but that keeps batches from the sink.
+    pub late_max: Duration,
     /// The first broken promise or invariant.
     pub broken: Option<Broken>,
     /// Everything that happened, in words, if `traced`.
@@ -84,6 +88,7 @@ pub fn run_plan(plan: Plan, traced: bool) -> History {
         delivered: world.ledger.delivered_count(),
         handed: std::mem::take(&mut world.ledger.handed),
         counts: std::mem::take(&mut world.counts),
+        late_max: world.late_max,
         broken,
         trace: world.trace.take().unwrap_or_default(),
     }

@@ -9,6 +9,7 @@ use anyhow::bail;
 use clap::Parser;
 use sim::History;
 use sim::plan::Plan;
+use sim::scopes::{self, Close};
 
 #[derive(Parser)]
 #[command(about = "Simulates both functions under random faults that follow from a seed")]
@@ -40,6 +41,10 @@ struct Args {
     /// Have batches of a log in every history
     #[arg(long, conflicts_with_all = ["everything", "planted"])]
     log: bool,
+    /// Have 100 scopes of the log close a batch a minute for N minutes instead, all together and then spread, and print how often
+    /// they met
+    #[arg(long, value_name = "N", conflicts_with_all = ["everything", "planted", "log", "seed"])]
+    scopes: Option<u64>,
     /// Number of threads; each runs whole histories
     #[arg(long, default_value_t = 2)]
     threads: usize,
@@ -71,10 +76,33 @@ fn run(args: &Args) -> anyhow::Result<()> {
     if args.planted {
         return planted::run(args);
     }
-    match args.seed {
-        Some(seed) => replay(args.plan(seed)),
-        None => seeds(args),
+    match (args.scopes, args.seed) {
+        (Some(minutes), _) => scopes(minutes),
+        (_, Some(seed)) => replay(args.plan(seed)),
+        _ => seeds(args),
     }
+}
+
+fn scopes(minutes: u64) -> anyhow::Result<()> {
+    for close in [Close::Together, Close::Spread] {
+        let started = Instant::now();
+        let history = sim::run_plan(scopes::minutes(minutes, close), false);
+        if let Some(broken) = history.broken {
+            bail!("{close:?}: {broken}");
+        }
+        let count = |kind| history.counts.get(kind).copied().unwrap_or_default();
+        println!(
+            "{close:?}: {} events in {} batches, complete at most {:.1} s after their close; {} commits, {} more refused; {} steps, {:.1} s",
+            history.delivered,
+            count("created"),
+            history.late_max.as_secs_f64(),
+            count("committed"),
+            count("commit refused"),
+            history.steps,
+            started.elapsed().as_secs_f64(),
+        );
+    }
+    Ok(())
 }
 
 fn replay(plan: Plan) -> anyhow::Result<()> {

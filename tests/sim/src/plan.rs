@@ -275,6 +275,14 @@ impl Plan {
         6 * 3_600_000 + openings_ms + unreadable_ms + requeued_ms
     }
 
+    /// Returns whether anything but the end of its window keeps a batch from the sink.
+    pub fn holds_back(&self) -> bool {
+        self.hours.is_some()
+            || self.events_per_second > 0
+            || self.sequence
+            || !self.pauses.is_empty()
+    }
+
     /// Returns by how much two clocks may differ beyond the difference that the protocol allows for.
     pub fn excess_skew(&self) -> Duration {
         Duration::from_millis(2 * (self.skew_max_ms - SKEW_MAX_MS) as u64)

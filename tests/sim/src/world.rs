@@ -101,6 +101,8 @@ pub struct World {
     pub trace: Option<Vec<String>>,
     /// How often each kind of thing happened.
     pub counts: BTreeMap<&'static str, u64>,
+    /// The longest time from the close of a batch of the log to its end, if nothing held it back.
+    pub late_max: Duration,
 }
 
 impl World {
@@ -133,6 +135,7 @@ impl World {
             broken: None,
             trace: traced.then(Vec::new),
             counts: BTreeMap::new(),
+            late_max: Duration::ZERO,
             plan,
         }
     }

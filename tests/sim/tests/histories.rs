@@ -8,6 +8,7 @@ use sim::History;
 use sim::backlog::{self, REACHED_MIN};
 use sim::calendar::{Calendar, Zone};
 use sim::plan::Plan;
+use sim::scopes::{self, Close};
 
 const SEEDS: u64 = 240;
 
@@ -102,6 +103,22 @@ fn a_week_of_hours_numbers_pauses_and_a_rate_drains() {
         assert_eq!(history.broken, None);
         let reached = backlog::reached_after_pause(&history);
         assert!(reached >= REACHED_MIN, "{reached} % of the rate");
+    }
+}
+
+/// The history checks that every batch is complete within five minutes of its close, while all scopes write one manifest.
+#[test]
+fn a_hundred_scopes_that_close_a_batch_a_minute_are_delivered_in_time() {
+    for close in [Close::Together, Close::Spread] {
+        let history = sim::run_plan(scopes::minutes(5, close), false);
+        assert_eq!(history.broken, None, "{close:?}");
+        let count = |kind| history.counts.get(kind).copied().unwrap_or_default();
+        assert!(count("committed") > 300, "{close:?}: {:?}", history.counts);
+        assert!(
+            count("commit refused") > 100,
+            "{close:?}: {:?}",
+            history.counts
+        );
     }
 }
 

@@ -159,8 +159,13 @@ impl World {
         if let BatchWrite::SealLog { at, .. } = write {
             self.check(checks::p6_a_sealed_batch_is_due_soon(after, *at));
         }
-        if let BatchWrite::Complete { .. } = write {
+        if let BatchWrite::Complete { at, .. } = write {
             self.check_numbers_given_up(after);
+            if after.log.is_some() && self.plan.calm && !self.plan.holds_back() {
+                self.check(checks::p6_a_batch_is_complete_soon(after, *at));
+                let late = after.closed_at().until(*at);
+                self.late_max = self.late_max.max(late);
+            }
         }
         self.note_notice(before, write);
         self.check_removed(before, write, after);
@@ -272,6 +277,9 @@ impl World {
     /// Notes that `seqs` are set aside or rejected. From now on their messages are remembered for the dedup window at least,
     /// also if another message claims the event.
     fn note_set_aside(&mut self, after: &BatchRecord, seqs: &SeqSet) {
+        if seqs.is_empty() {
+            return;
+        }
         let (now, window) = (self.now(), self.dedup_window());
         let occurrences = self.ledger.occurrences.values_mut().flatten();
         let of_batch = |one: &&mut Occurrence| one.seat.shard.batch == after.batch_id;
@@ -288,6 +296,9 @@ impl World {
     /// Notes until when the seats that a batch of the log set aside are remembered. Messages whose event was claimed again are
     /// remembered by the other claim, and the end of the batch changes nothing for them.
     fn note_complete(&mut self, after: &BatchRecord, at: Timestamp) {
+        if after.set_aside.is_empty() && after.quarantine.is_none() {
+            return;
+        }
         for of_event in self.ledger.occurrences.values_mut() {
             let last = of_event.len().saturating_sub(1);
             for (index, one) in of_event.iter_mut().enumerate() {

@@ -164,6 +164,9 @@ impl World {
             }
         });
         let seats: BTreeSet<(BatchId, Seq)> = seats.collect();
+        if seats.is_empty() {
+            return;
+        }
         let now = self.now();
         for one in self.ledger.occurrences.values_mut().flatten() {
             if seats.contains(&(one.seat.shard.batch, one.seat.seq)) {
@@ -171,9 +174,7 @@ impl World {
                 one.forgotten_at.get_or_insert(now);
             }
         }
-        if !seats.is_empty() {
-            self.note("forgotten", || format!("{seats:?}"));
-        }
+        self.note("forgotten", || format!("{seats:?}"));
     }
 
     fn note_winners(&mut self, run: &RunRef) {
