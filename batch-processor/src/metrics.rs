@@ -29,6 +29,11 @@ pub struct BatchProcessorMetrics {
     pub quarantined: Count,
     /// Looks that found the index behind, or claims that were counted during a look.
     pub index_lag_retries: Count,
+    /// Lines of batches of the log whose event another line has. The aggregator has a metric of the same name, for claims.
+    pub duplicates: Count,
+    /// Lines of batches of the log with the event id of another line and another body. The aggregator has a metric of the same
+    /// name, for claims.
+    pub conflicts: Count,
     /// Slots of batches of the log that were empty when the batch was closed: an aggregator died, or had no reply.
     pub holes: Count,
     /// The time in which the lines of a batch of the log were decided and committed; of several batches, the longest.

@@ -85,7 +85,12 @@ impl BatchRun<'_> {
             }
             Err(error) => return Err(self.hand_over_failed(error).await),
         };
-        self.batch.resolve(winners, resolution).await
+        let duplicates = resolution.duplicates.len();
+        let conflicts = resolution.conflicts.len();
+        self.batch.resolve(winners, resolution).await?;
+        self.metrics.duplicates.add(duplicates);
+        self.metrics.conflicts.add(conflicts);
+        Ok(())
     }
 
     /// Returns the error of a batch whose lines cannot be decided. A batch that is set aside and stays undecided for a day is set aside

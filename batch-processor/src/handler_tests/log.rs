@@ -153,6 +153,13 @@ async fn winners_are_delivered_once_and_conflicts_go_to_the_quarantine() {
     assert_eq!(conflicts.len(), 1, "{conflicts:?}");
     assert_eq!(conflicts[0].0, "m3");
     assert!(conflicts[0].1.contains("conflict"), "{conflicts:?}");
+    let line = processor.fakes.metric_log.take().remove(0);
+    let line: serde_json::Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(
+        (&line["Duplicates"], &line["Conflicts"]),
+        (&1.into(), &1.into()),
+        "{line}"
+    );
 }
 
 #[tokio::test]

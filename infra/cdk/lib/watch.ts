@@ -286,6 +286,7 @@ export function dashboard(scope: Watched): void {
       aggregator('Received'),
       aggregator('Claimed'),
       aggregator('Duplicates'),
+      processor('Duplicates', { label: 'duplicates in the log' }),
       processor('BatchItems', { label: 'delivered' }),
     ]),
     widget(12, 0, 12, 'Waiting', [
@@ -319,6 +320,7 @@ export function dashboard(scope: Watched): void {
     widget(8, 12, 8, 'Redelivered, conflicts, quarantined, failed', [
       aggregator('Redelivered'),
       aggregator('Conflicts'),
+      processor('Conflicts', { label: 'conflicts in the log' }),
       aggregator('Quarantined'),
       aggregator('Failed'),
     ]),
