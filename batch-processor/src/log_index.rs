@@ -225,6 +225,7 @@ impl LogIndex {
         Ok(list)
     }
 
+    /// Returns runs in the order of `runs`, read at once.
     async fn runs(
         &self,
         runs: &[&RunRef],

@@ -28,7 +28,8 @@ impl RetryPolicy {
         base: Duration::from_millis(50),
         cap: Duration::from_millis(1_000),
     };
-    /// Queries of an index that lags. It lags by a fraction of a second as a rule, and each query costs read units.
+    /// Queries of an index that lags, and looks at a manifest while it is the turn of another batch. Both end within a second as a rule,
+    /// and each costs read units.
     pub const INDEX: RetryPolicy = RetryPolicy {
         base: Duration::from_millis(200),
         cap: Duration::from_millis(5_000),

@@ -9,7 +9,7 @@ use protocol::retry::RetryPolicy;
 use protocol::seqs::SeqSet;
 use shared::index::line_of;
 use shared::metrics::Level;
-use shared::ports::{PortError, Quarantined, StoredEvent};
+use shared::ports::{Quarantined, StoredEvent};
 use shared::retry::{Unsent, send_to_quarantine};
 use shared::traces::names::ITEMS_COUNT;
 use tracing::{error, info, warn};
@@ -138,7 +138,7 @@ impl BatchRun<'_> {
         let log_index = &self.components.log_index;
         let (work, batch) = (self.budgets.work, self.id());
         let mut lines: Option<(IndexSecret, Vec<Line>)> = None;
-        // Those that failed, and those that found the turn of another.
+        // Commits that were refused, and looks that found the turn of another batch.
         let mut attempts = 0;
         loop {
             let bodies = &self.batch.record().bodies;
@@ -147,10 +147,8 @@ impl BatchRun<'_> {
             let now = work.clock.now();
             // A turn ends with the commit, long before its time. Each look costs read units.
             if manifest.is_turn_of_another(batch, now) {
-                attempts += 1;
-                if !work.pause(RetryPolicy::INDEX, attempts).await {
-                    return Err(HandOverError::Service(PortError::DeadlineReached));
-                }
+                work.next_attempt_by(RetryPolicy::INDEX, &mut attempts)
+                    .await?;
                 continue;
             }
             if attempts >= COMMIT_ATTEMPTS_MAX && !manifest.has_turn(batch, now) {

@@ -103,8 +103,20 @@ impl<'a> Budget<'a> {
     /// # Errors
     /// [`PortError::DeadlineReached`] when there is no time left for it.
     pub async fn next_attempt(&self, attempt: &mut u32) -> Result<(), PortError> {
+        self.next_attempt_by(RetryPolicy::CONTROL, attempt).await
+    }
+
+    /// As [`next_attempt`](Self::next_attempt), by another schedule.
+    ///
+    /// # Errors
+    /// [`PortError::DeadlineReached`] when there is no time left for it.
+    pub async fn next_attempt_by(
+        &self,
+        policy: RetryPolicy,
+        attempt: &mut u32,
+    ) -> Result<(), PortError> {
         *attempt += 1;
-        match self.pause(RetryPolicy::CONTROL, *attempt).await {
+        match self.pause(policy, *attempt).await {
             true => Ok(()),
             false => Err(PortError::DeadlineReached),
         }

@@ -25,7 +25,7 @@ use self::invocation::{Execution, Ready, Task, Work};
 const EXPIRE_EVERY_MS: u64 = 60_000;
 /// Time between two visits of the operator.
 const OPERATOR_EVERY_MS: u64 = 120_000;
-/// Limits on steps, for a history and for each of its messages. No history reaches both.
+/// A limit on steps that no history reaches, with [`STEPS_OF_MESSAGE_MAX`] more for each message.
 const STEPS_MAX: u64 = 4_000_000;
 const STEPS_OF_MESSAGE_MAX: u64 = 1_000;
 

@@ -66,6 +66,13 @@ pub struct History {
     pub trace: Vec<String>,
 }
 
+impl History {
+    /// Returns how often a kind of occurrence was noted.
+    pub fn count(&self, kind: &str) -> u64 {
+        self.counts.get(kind).copied().unwrap_or_default()
+    }
+}
+
 /// Runs the history of a seed.
 pub fn run(seed: u64, traced: bool) -> History {
     run_plan(Plan::of(seed), traced)

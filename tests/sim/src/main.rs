@@ -87,17 +87,16 @@ fn scopes(minutes: u64) -> anyhow::Result<()> {
     for close in [Close::Together, Close::Spread] {
         let started = Instant::now();
         let history = sim::run_plan(scopes::minutes(minutes, close), false);
-        if let Some(broken) = history.broken {
+        if let Some(broken) = &history.broken {
             bail!("{close:?}: {broken}");
         }
-        let count = |kind| history.counts.get(kind).copied().unwrap_or_default();
         println!(
             "{close:?}: {} events in {} batches, complete at most {:.1} s after their close; {} commits, {} more refused; {} steps, {:.1} s",
             history.delivered,
-            count("created"),
+            history.count("created"),
             history.late_max.as_secs_f64(),
-            count("committed"),
-            count("commit refused"),
+            history.count("committed"),
+            history.count("commit refused"),
             history.steps,
             started.elapsed().as_secs_f64(),
         );

@@ -72,8 +72,7 @@ fn deliveries_of_a_day_are_in_their_hours_and_within_a_minute_of_the_opening() {
         );
         let seed = history.seed;
         assert_eq!(history.broken, None, "seed {seed}");
-        let count = |kind| history.counts.get(kind).copied().unwrap_or_default();
-        waited += count("waits for the hours");
+        waited += history.count("waits for the hours");
     }
     assert!(waited > 100, "{waited}");
 }
@@ -112,12 +111,11 @@ fn a_hundred_scopes_that_close_a_batch_a_minute_are_delivered_in_time() {
     for close in [Close::Together, Close::Spread] {
         let history = sim::run_plan(scopes::minutes(5, close), false);
         assert_eq!(history.broken, None, "{close:?}");
-        let count = |kind| history.counts.get(kind).copied().unwrap_or_default();
-        assert!(count("committed") > 300, "{close:?}: {:?}", history.counts);
+        let counts = &history.counts;
+        assert!(history.count("committed") > 300, "{close:?}: {counts:?}");
         assert!(
-            count("commit refused") > 100,
-            "{close:?}: {:?}",
-            history.counts
+            history.count("commit refused") > 100,
+            "{close:?}: {counts:?}"
         );
     }
 }

@@ -1,6 +1,6 @@
 //! The named items of the batch table: what the world notes about reads and writes of them.
 
-use protocol::log::{IndexEpoch, Manifest};
+use protocol::log::IndexEpoch;
 use protocol::pause::Pauses;
 use protocol::sequence::Sequence;
 use protocol::turns::Turns;
@@ -88,13 +88,7 @@ impl World {
                     false => self.note_read_again(environment, 2),
                 }
             }
-            (Kind::Manifest, true) => {
-                let epoch = self.named_item::<IndexEpoch>(&()).value.epoch;
-                if let Some(turn) = self.named_item::<Manifest>(&epoch).value.turn {
-                    self.note("turn to commit", || format!("{turn:?} {environment}"));
-                }
-                self.note_committed();
-            }
+            (Kind::Manifest, true) => self.note_committed(),
             (Kind::Epoch, true) => self.note_epoch(),
             (Kind::Manifest, false) => self.note("commit refused", || environment.to_string()),
             (Kind::Pauses | Kind::Epoch, false)

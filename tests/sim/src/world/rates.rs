@@ -49,13 +49,12 @@ impl World {
     /// nothing else keeps parts from the sink.
     pub fn check_rate_reached(&mut self) {
         let plan = &self.plan;
-        let alone = plan.hours.is_none() && plan.pauses.is_empty() && !plan.sequence;
         let records = self.batches.records();
         let closed_at = records.iter().map(|record| record.closed_at()).max();
         if let Some(closed_at) = closed_at
             && plan.events_per_second > 0
             && plan.calm
-            && alone
+            && !plan.holds_back()
         {
             let rate = plan.events_per_second;
             let from = closed_at + CLOCK_SKEW_MAX + HAND_OVER_MAX;
