@@ -78,7 +78,8 @@ pub struct RecordBug {
 pub fn hunt(arguments: &[String]) -> anyhow::Result<()> {
     let tree = copy_with_patches()?;
     let has_ranges = arguments.iter().any(|each| each.starts_with("--ranges"));
-    let build = match has_ranges {
+    let updates = std::env::var_os(UPDATE).is_some();
+    let build = match has_ranges || updates {
         true => Build::Optimised,
         false => Build::OfTests,
     };
@@ -93,7 +94,7 @@ pub fn hunt(arguments: &[String]) -> anyhow::Result<()> {
     // The same folder as for this workspace, because the dependencies are the same.
     tools::status(cargo.env("CARGO_TARGET_DIR", std::path::absolute(target_dir())?))?;
     let hunted = tools::status(tools::beside(build.executable()).args(arguments));
-    if std::env::var_os(UPDATE).is_some() {
+    if updates {
         fs::copy(tree.join(SEEDS), root()?.join(SEEDS))?;
     }
     hunted
