@@ -194,6 +194,8 @@ pub struct Ledger {
     pub by_id: BTreeMap<SqsMessageId, usize>,
     /// The claims of each event, in the order in which they were written.
     pub occurrences: BTreeMap<EventId, Vec<Occurrence>>,
+    /// The events of each batch that has claims.
+    events_of: BTreeMap<BatchId, BTreeSet<EventId>>,
     /// The parts the sink has, by idempotency key.
     pub parts: BTreeMap<String, Delivered>,
     /// The number of each part that the sink has, by idempotency key.
@@ -286,6 +288,39 @@ pub struct Accepted {
 }
 
 impl Ledger {
+    /// Adds a claim of an event.
+    pub fn add(&mut self, event: EventId, claim: Occurrence) {
+        let of_batch = self.events_of.entry(claim.seat.shard.batch);
+        of_batch.or_default().insert(event.clone());
+        self.occurrences.entry(event).or_default().push(claim);
+    }
+
+    /// Returns the claims of a batch.
+    pub fn claims_in(&self, batch: BatchId) -> impl Iterator<Item = &Occurrence> {
+        let events = self.events_of.get(&batch).into_iter().flatten();
+        let claims = events.filter_map(|event| self.occurrences.get(event));
+        claims
+            .flatten()
+            .filter(move |one| one.seat.shard.batch == batch)
+    }
+
+    /// Calls `change` with each claim of a batch, and whether it is the last one of its event.
+    pub fn change_claims_in(
+        &mut self,
+        batch: BatchId,
+        mut change: impl FnMut(&mut Occurrence, bool),
+    ) {
+        for event in self.events_of.get(&batch).into_iter().flatten() {
+            let claims = self.occurrences.get_mut(event).into_iter().flatten();
+            let mut claims = claims.peekable();
+            while let Some(one) = claims.next() {
+                if one.seat.shard.batch == batch {
+                    change(one, claims.peek().is_none());
+                }
+            }
+        }
+    }
+
     /// Returns the message with an id.
     pub fn message(&mut self, id: &SqsMessageId) -> Option<&mut Sent> {
         let index = *self.by_id.get(id)?;

@@ -18,7 +18,6 @@ use super::{REFUSAL, World};
 use crate::checks;
 use crate::clocks::SKEW_MAX_MS;
 use crate::fate::{DENIED, REFUSED};
-use crate::ledger::Occurrence;
 use crate::redeploy::{Change, Redeploy};
 
 impl World {
@@ -256,9 +255,7 @@ impl World {
         // The clock of the processor may be behind.
         let lasts_until = at + window + self.plan.excess_skew();
         let mut checks = Vec::new();
-        let occurrences = self.ledger.occurrences.values_mut().flatten();
-        let of_batch = |one: &&mut Occurrence| one.seat.shard.batch == after.batch_id;
-        for one in occurrences.filter(of_batch) {
+        self.ledger.change_claims_in(after.batch_id, |one, _| {
             let seq = one.seat.seq;
             let in_last = after
                 .parts
@@ -270,7 +267,7 @@ impl World {
                     checks::inv16_tombstones_last_the_window(delivered_at, window, lasts_until)
                 }));
             }
-        }
+        });
         for check in checks {
             self.check(check);
         }
@@ -283,16 +280,14 @@ impl World {
             return;
         }
         let (now, window) = (self.now(), self.dedup_window());
-        let occurrences = self.ledger.occurrences.values_mut().flatten();
-        let of_batch = |one: &&mut Occurrence| one.seat.shard.batch == after.batch_id;
-        for one in occurrences.filter(of_batch) {
+        self.ledger.change_claims_in(after.batch_id, |one, _| {
             if seqs.contains(one.seat.seq) && !one.set_aside {
                 let until = now + one.window.unwrap_or(window);
                 one.set_aside = true;
                 one.aside_at = Some(now);
                 one.aside_until = Some(until);
             }
-        }
+        });
     }
 
     /// Notes until when the seats that a batch of the log set aside are remembered. Messages whose event was claimed again are
@@ -301,19 +296,16 @@ impl World {
         if after.set_aside.is_empty() && after.quarantine.is_none() {
             return;
         }
-        for of_event in self.ledger.occurrences.values_mut() {
-            let last = of_event.len().saturating_sub(1);
-            for (index, one) in of_event.iter_mut().enumerate() {
-                if one.seat.shard.batch == after.batch_id && one.set_aside {
-                    let until = at;
+        self.ledger
+            .change_claims_in(after.batch_id, |one, is_last| {
+                if one.set_aside {
                     one.released_at = Some(at);
-                    one.remembered_until = Some(until);
-                    if index == last {
-                        one.aside_until = Some(until);
+                    one.remembered_until = Some(at);
+                    if is_last {
+                        one.aside_until = Some(at);
                     }
                 }
-            }
-        }
+            });
     }
 
     /// Checks a batch that completed without a second look. Without a dedup window, a late write may write a claim

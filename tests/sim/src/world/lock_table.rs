@@ -101,8 +101,7 @@ impl World {
             self.check_replaced(prior, &message, now);
         }
         let occurrence = Occurrence::new(message, claim.candidate.body_hash, seat, None, now);
-        let occurrences = self.ledger.occurrences.entry(id);
-        occurrences.or_default().push(occurrence);
+        self.ledger.add(id, occurrence);
     }
 
     /// Checks a claim of `message` against an earlier claim of the same event. `now` is the time by which the service decides.

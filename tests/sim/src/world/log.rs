@@ -93,8 +93,7 @@ impl World {
             if is_listed && !known.contains(&event.seat_key()) {
                 let mut occurrence = occurrence(record, &event);
                 occurrence.undone = true;
-                let of_event = self.ledger.occurrences.entry(event.event_id);
-                of_event.or_default().push(occurrence);
+                self.ledger.add(event.event_id, occurrence);
             }
         }
     }
@@ -248,9 +247,7 @@ impl World {
         for prior in prior.iter().flatten() {
             self.check_replaced(prior, &message, stored_at);
         }
-        let occurrence = occurrence(record, event);
-        let occurrences = self.ledger.occurrences.entry(id);
-        occurrences.or_default().push(occurrence);
+        self.ledger.add(id, occurrence(record, event));
     }
 }
 

@@ -83,12 +83,12 @@ impl World {
             .split(", ")
             .filter_map(|seq| seq.parse::<Seq>().ok())
             .collect();
-        let claims = self.ledger.occurrences.values().flatten();
-        let of_seats =
-            claims.filter(|one| one.seat.shard.batch == slot.batch && seqs.contains(one.seat.seq));
-        for one in of_seats {
-            if let Some(index) = self.ledger.by_id.get(&one.sqs_message_id) {
-                self.ledger.messages[*index].reported = true;
+        let claims = self.ledger.claims_in(slot.batch);
+        let of_seats = claims.filter(|one| seqs.contains(one.seat.seq));
+        let messages: Vec<_> = of_seats.map(|one| one.sqs_message_id.clone()).collect();
+        for id in &messages {
+            if let Some(message) = self.ledger.message(id) {
+                message.reported = true;
             }
         }
     }

@@ -58,24 +58,19 @@ impl World {
         if idle.is_zero() || !is_seen {
             return !idle.is_zero();
         }
-        let last = self.claims_in(batch).map(|one| one.claimed_at).max();
+        let last = self.ledger.claims_in(batch).map(|one| one.claimed_at).max();
         last.is_none_or(|last| last + idle <= self.now() + CLAIM_TIME_MAX)
     }
 
     /// Returns whether a batch has an urgent event. Without a reply, its aggregator may take it for claimed although it is not.
     fn has_urgent(&self, batch: BatchId) -> bool {
-        let is_claimed = self.claims_in(batch).any(|one| self.is_urgent(one));
+        let is_claimed = self.ledger.claims_in(batch).any(|one| self.is_urgent(one));
         is_claimed || self.plan.urgent > 0.0 && !self.plan.calm
     }
 
     fn is_urgent(&self, claim: &Occurrence) -> bool {
         let index = self.ledger.by_id.get(&claim.sqs_message_id);
         index.is_some_and(|index| self.ledger.messages[*index].is_urgent)
-    }
-
-    fn claims_in(&self, batch: BatchId) -> impl Iterator<Item = &Occurrence> {
-        let claims = self.ledger.occurrences.values().flatten();
-        claims.filter(move |one| one.seat.shard.batch == batch)
     }
 
     /// Checks that no batch with an urgent event is open, when no aggregator works.
