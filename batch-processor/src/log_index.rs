@@ -298,10 +298,28 @@ impl LogIndex {
         let owners = self.owners(runs.filter_map(|run| run.batch).collect(), budget);
         let owners = owners.await?;
         let record_of = |batch| owners.get(&batch).map(|owner| &**owner);
-        let Some(inputs) = crowded.iter().find_map(|runs| mergeable(runs, record_of)) else {
-            return Ok(());
-        };
-        let runs = self.runs(&inputs, budget).await?;
+        let mut merged = Ok(());
+        for inputs in crowded.iter().filter_map(|runs| mergeable(runs, record_of)) {
+            let merge = self.merge_runs(&index, &list, &inputs, record_of, bodies, budget);
+            merged = merge.await;
+            // A run that cannot be read keeps only those of its size from being merged.
+            if merged.is_ok() {
+                break;
+            }
+        }
+        merged
+    }
+
+    async fn merge_runs<'r>(
+        &self,
+        index: &OpenIndex,
+        list: &RunList,
+        inputs: &[&RunRef],
+        record_of: impl Fn(BatchId) -> Option<&'r BatchRecord>,
+        bodies: &Bodies,
+        budget: &Budget<'_>,
+    ) -> Result<(), HandOverError> {
+        let runs = self.runs(inputs, budget).await?;
         let entries = runs.iter().map(|run| (&*run.header.owners, &*run.entries));
         let entries: Vec<Input<'_>> = entries.collect();
         let past = budget.clock.now().saturating_sub(DECIDED_WITHIN);
@@ -309,12 +327,16 @@ impl LogIndex {
             HandOverError::Permanent(format!("index: merge: a run has no owner {owner}"))
         })?;
         let (left_out_until, entries_count) = (merged.left_out_until, merged.entries.len());
+        // A large run takes a while to store, and another commit in between has been in vain.
+        if self.open(bodies, budget).await?.manifest.version != index.manifest.version {
+            return Ok(());
+        }
         let store = self.store(budget);
         let run = store.store_merged(bodies, merged).await?;
         let names: Vec<Uuid> = inputs.iter().map(|run| run.run).collect();
         let next = list.with_merged(&names, run, left_out_until);
         if let Some(next) = next
-            && store.commit(&index, bodies, &next).await?
+            && store.commit(index, bodies, &next).await?
         {
             info!(runs_count = names.len(), entries_count, "runs merged");
         }
@@ -347,7 +369,9 @@ fn decided_of(run: &Run) -> Decided {
 impl From<IndexError> for HandOverError {
     fn from(error: IndexError) -> HandOverError {
         match error {
-            IndexError::Damaged(_) => HandOverError::Permanent(error.to_string()),
+            IndexError::Damaged(_) | IndexError::Forbidden(_) => {
+                HandOverError::Permanent(error.to_string())
+            }
             IndexError::Port(error) => HandOverError::Service(error),
         }
     }

@@ -24,9 +24,12 @@ use crate::retry::{Budget, NotStored, ObjectRules, RequestPermits, read_object, 
 /// Why the index was not read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum IndexError {
-    /// A part of it is missing, damaged or forbidden. A retry fails too, until an operator acts.
+    /// A part of it is missing or damaged. A retry fails too, until an operator acts.
     #[error("index: {0}")]
     Damaged(String),
+    /// A part of it may not be read or stored. A retry fails too, until somebody gives the permission.
+    #[error("index: {0}")]
+    Forbidden(String),
     #[error(transparent)]
     Port(#[from] PortError),
 }
@@ -346,7 +349,7 @@ pub fn damaged(object: ObjectId, problem: &dyn Display) -> IndexError {
 /// Returns why an object was not read or stored.
 fn of_object(object: ObjectId, error: PortError) -> IndexError {
     match error {
-        PortError::Refused { .. } => damaged(object, &error),
+        PortError::Refused { .. } => IndexError::Forbidden(format!("object `{object}`: {error}")),
         _ => error.into(),
     }
 }

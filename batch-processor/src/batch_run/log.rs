@@ -80,6 +80,8 @@ impl BatchRun<'_> {
                 (all, resolution)
             }
             Err(HandOverError::Permanent(error)) => {
+                // The list may be too long for another run.
+                self.merge().await;
                 let error = HandOverError::Permanent(format!("unresolved: {error}"));
                 return Err(self.hand_over_failed(error).await);
             }
@@ -144,23 +146,25 @@ impl BatchRun<'_> {
             let bodies = &self.batch.record().bodies;
             let index = log_index.open(bodies, &work).await?;
             let (manifest, secret) = (&index.manifest.value, index.secret);
-            let now = work.clock.now();
+            // Before its turn: others wait for all that it does then.
+            let lines = match lines.take().filter(|(of, _)| *of == secret) {
+                Some(known) => lines.insert(known),
+                None => lines.insert((secret, self.read_lines(secret, closed).await?)),
+            };
             // A turn ends with the commit, long before its time. Each look costs read units.
-            if manifest.is_turn_of_another(batch, now) {
+            if manifest.is_turn_of_another(batch, work.clock.now()) {
                 work.next_attempt_by(RetryPolicy::INDEX, &mut attempts)
                     .await?;
                 continue;
             }
-            if attempts >= COMMIT_ATTEMPTS_MAX && !manifest.has_turn(batch, now) {
+            // A turn that has run out stands until a batch commits. Another turn would refuse the commit of its batch, which may only be
+            // slow.
+            if attempts >= COMMIT_ATTEMPTS_MAX && manifest.turn.is_none() {
                 if !log_index.take_turn(&index, batch, &work).await? {
                     work.next_attempt(&mut attempts).await?;
                 }
                 continue;
             }
-            let lines = match lines.take().filter(|(of, _)| *of == secret) {
-                Some(known) => lines.insert(known),
-                None => lines.insert((secret, self.read_lines(secret, closed).await?)),
-            };
             // After the manifest: a run is merged only once its batch's record has the decisions.
             if let Err(end) = self.batch.refresh().await {
                 return Err(HandOverError::Lease(end));

@@ -4,9 +4,10 @@ use protocol::batch::{LogLimits, Reservation};
 use protocol::bodies::ObjectPlace;
 use protocol::ids::{ObjectId, PieceId, SlotId};
 use protocol::limits::{BATCH_LIFE_MAX, HOLES_UNTIL, RUNS_INCOMPLETE_MAX, SLOT_WAIT_MAX};
-use protocol::log::{ENTRY_BYTES, Frame, IndexEpoch, Manifest, Slot, object_hash};
+use protocol::log::{ENTRY_BYTES, Frame, IndexEpoch, Manifest, RunRef, Slot, object_hash};
 use shared::index_run::decode_list;
 use shared::load::encode_frame;
+use shared::named_items::Versioned;
 use shared::ports::{NamedItems, ObjectStore, Piece};
 
 use super::*;
@@ -304,18 +305,71 @@ async fn repro_runs_were_merged_only_after_a_delivery_and_a_pause_stopped_it() {
         brought(&processor, number, &[&[(&id, &id, "1")]]).await;
         ticket_of(&processor, number).await;
     }
-    let store = &processor.fakes.object_store;
-    let list = store.bytes(&"log:table".parse().unwrap(), list_of(&processor).await);
-    let list = decode_list(&list.unwrap()).unwrap();
-    assert_eq!(list.runs.len(), 2);
+    assert_eq!(runs_of(&processor).await.len(), 2);
     assert_eq!(given(&processor), [""; 0]);
 }
 
-async fn list_of(processor: &Processor) -> ObjectId {
+async fn manifest_of(processor: &Processor) -> (uuid::Uuid, Versioned<Manifest>) {
     let items: &dyn NamedItems = &*processor.fakes.named_items;
     let epoch = items.get::<IndexEpoch>(&()).await.unwrap().value.epoch;
-    let manifest = items.get::<Manifest>(&epoch).await.unwrap().value;
-    ObjectId::RunList(manifest.list.unwrap())
+    (epoch, items.get::<Manifest>(&epoch).await.unwrap())
+}
+
+async fn list_of(processor: &Processor) -> ObjectId {
+    let (_, manifest) = manifest_of(processor).await;
+    ObjectId::RunList(manifest.value.list.unwrap())
+}
+
+/// Returns the runs of the present list.
+async fn runs_of(processor: &Processor) -> Vec<RunRef> {
+    let store = &processor.fakes.object_store;
+    let list = store.bytes(&"log:table".parse().unwrap(), list_of(processor).await);
+    decode_list(&list.unwrap()).unwrap().runs
+}
+
+#[tokio::test]
+async fn repro_a_run_without_entries_that_is_lost_stopped_all_merges() {
+    let processor = a_processor();
+    let repeats: Vec<String> = (0..10).map(|number| format!("r{number}")).collect();
+    let others: Vec<String> = (0..10).map(|number| format!("e{number}")).collect();
+    brought(&processor, 0, &[&[("m", "a", "1")]]).await;
+    assert!(!ticket_of(&processor, 0).await);
+    let mut number = 0;
+    for (message, event) in repeats
+        .iter()
+        .map(|id| (id, "a"))
+        .chain(others.iter().map(|id| (id, &**id)))
+    {
+        number += 1;
+        brought(&processor, number, &[&[(message, event, "1")]]).await;
+        assert!(!ticket_of(&processor, number).await);
+        if number == 1 {
+            let run = runs_of(&processor).await.pop().unwrap();
+            assert_eq!(run.entries, 0);
+            processor.fakes.object_store.remove(ObjectId::Run(run.run));
+        }
+    }
+    let runs = runs_of(&processor).await;
+    assert!(runs.iter().any(|run| run.batch.is_none()), "{runs:?}");
+}
+
+#[tokio::test]
+async fn repro_a_turn_that_had_run_out_was_taken_over_and_its_slow_batch_refused() {
+    let processor = a_processor();
+    brought(&processor, 0, &[&[("m1", "a", "1")]]).await;
+    assert!(!ticket_of(&processor, 0).await);
+    let (epoch, before) = manifest_of(&processor).await;
+    let items: &dyn NamedItems = &*processor.fakes.named_items;
+    let turn = before
+        .value
+        .with_turn(batch_of(9), processor.fakes.clock.now());
+    let replaced = items.replace(&epoch, &before, &turn).await.unwrap();
+    assert!(replaced);
+    brought(&processor, 1, &[&[("m2", "b", "1")]]).await;
+    while ticket_of(&processor, 1).await {}
+    assert_eq!(given(&processor), ["a", "b"]);
+    let (_, after) = manifest_of(&processor).await;
+    assert_eq!(after.version, before.version + 2, "a turn, and a commit");
 }
 
 #[tokio::test]
@@ -332,11 +386,9 @@ async fn runs_are_kept_as_far_as_they_fit() {
         assert!(!ticket_of(&processor, 0).await);
         // Reads the run of the first batch, of one entry.
         assert!(!ticket_of(&processor, 1).await);
+        let first = runs_of(&processor).await.swap_remove(0);
         let store = &processor.fakes.object_store;
-        let bodies = "log:table".parse().unwrap();
-        let list = store.bytes(&bodies, list_of(&processor).await).unwrap();
-        let list = decode_list(&list).unwrap();
-        store.deny(ObjectId::Run(list.runs[0].run), true);
+        store.deny(ObjectId::Run(first.run), true);
         ticket_of(&processor, 2).await;
         assert_eq!(given(&processor).join(" "), delivered);
     }

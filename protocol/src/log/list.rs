@@ -99,12 +99,6 @@ impl Manifest {
             .is_some_and(|turn| turn.batch != batch && lasts(turn.until))
     }
 
-    /// Returns whether it is the turn of `batch`.
-    pub fn has_turn(&self, batch: BatchId, now: Timestamp) -> bool {
-        self.turn
-            .is_some_and(|turn| turn.batch == batch && now < turn.until)
-    }
-
     /// Returns the manifest in which it is the turn of `batch`.
     #[must_use]
     pub fn with_turn(&self, batch: BatchId, now: Timestamp) -> Manifest {
@@ -364,12 +358,10 @@ mod tests {
         let behind = now.saturating_sub(Duration::from_millis(1));
         assert!(!manifest.is_turn_of_another(batch(2), behind));
         assert!(!manifest.is_turn_of_another(batch(1), now));
-        assert!(manifest.has_turn(batch(1), now) && !manifest.has_turn(batch(2), now));
-        assert!(!manifest.has_turn(batch(1), until));
         assert!(!Manifest::default().is_turn_of_another(batch(2), now));
         let log = Bodies::Log(ObjectPlace::Table);
         let committed = manifest.with_list(Uuid::nil(), &log, &RunList::default());
-        assert!(!committed.is_turn_of_another(batch(2), now));
+        assert_eq!(committed.turn, None);
     }
 
     #[test]

@@ -24,7 +24,8 @@ pub struct Merged {
 /// Merges runs. `record_of` returns the records of their owners, read after the manifest.
 ///
 /// Leaves out the entries of an owner whose events ended at or before `past`. That is so long ago that every line that is still to be
-/// decided was stored later, unless its batch is stuck. A forget entry is left out together with the entry that it forgets.
+/// decided was stored later, unless its batch is stuck. A forget entry is left out together with the entry that it forgets, and an owner
+/// that has no entry.
 ///
 /// # Errors
 /// The position of an owner that the header of its run does not list: the run is damaged.
@@ -52,7 +53,6 @@ pub fn merge<'r>(
             merged.entries.extend(entry);
         }
     }
-    merged.entries.sort_unstable();
     if merged
         .owners
         .iter()
@@ -60,6 +60,8 @@ pub fn merge<'r>(
     {
         merged.forget();
     }
+    merged.leave_out_owners();
+    merged.entries.sort_unstable();
     Ok(merged)
 }
 
@@ -109,6 +111,19 @@ impl Merged {
             .copied()
             .collect();
         self.entries = kept;
+    }
+
+    /// Leaves out the owners without entries. They would add up where batches have nothing but duplicates.
+    fn leave_out_owners(&mut self) {
+        let all = std::mem::take(&mut self.owners);
+        let mut positions = vec![None; all.len()];
+        for entry in &mut self.entries {
+            let owner = entry.owner as usize;
+            entry.owner = *positions[owner].get_or_insert_with(|| {
+                self.owners.push(all[owner]);
+                self.owners.len() as u32 - 1
+            });
+        }
     }
 
     /// Returns the latest time at which an event of an owner ends; `None` without owners.

@@ -222,3 +222,15 @@ fn runs_are_made_of_entries_with_their_owners_and_each_is_small_enough_to_stay()
     assert_eq!(runs[0].owners[second.owner as usize], of_batch(1));
     assert!(runs_of(Vec::new()).is_empty());
 }
+
+#[test]
+fn an_owner_without_entries_is_left_out() {
+    let runs = [
+        run(&[of_batch(1), of_batch(2)], &[entry(5, 1, 0)]),
+        run(&[of_batch(3)], &[]),
+    ];
+    let inputs: Vec<Input<'_>> = runs.iter().map(|run| (&*run.0, &*run.1)).collect();
+    let merged = merge(&inputs, |_| None, Timestamp::EPOCH).unwrap();
+    assert_eq!(merged.owners, [of_batch(2)]);
+    assert_eq!(merged.entries, [entry(5, 0, 0)]);
+}

@@ -349,10 +349,12 @@ pub async fn place(service: &Service, given: Option<&Bodies>) -> Result<Bodies, 
 impl From<IndexError> for Failure {
     fn from(error: IndexError) -> Failure {
         match error {
-            IndexError::Damaged(_) => Failure::Service(PortError::Refused {
-                service: "the index of the log",
-                message: error.to_string(),
-            }),
+            IndexError::Damaged(_) | IndexError::Forbidden(_) => {
+                Failure::Service(PortError::Refused {
+                    service: "the index of the log",
+                    message: error.to_string(),
+                })
+            }
             IndexError::Port(error) => Failure::Service(error),
         }
     }
