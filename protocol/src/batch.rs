@@ -22,6 +22,7 @@ mod log_writes;
 mod note;
 mod notice;
 mod noticed;
+mod part;
 mod proof;
 mod record;
 mod rejects;
@@ -33,8 +34,9 @@ pub use lease::{LeaseDecision, OperatorDecision, may_lease};
 pub use log_state::{LogLimits, LogResolution, LogState, Reservation, Reserved};
 pub use note::{OperatorNote, with_note};
 pub use notice::{Notice, NoticeCounts, NoticeKind};
+pub use part::{PartRecord, PartState};
 pub use proof::{EmptyIndex, Lag, Role, empty_index, lag, nothing_to_deliver, proven, role};
-pub use record::{BatchRecord, Failure, Lease, Listing, PartRecord, PartState, Status};
+pub use record::{BatchRecord, Failure, Lease, Listing, Status};
 pub use rejects::Rejects;
 pub use write::{BatchCounts, BatchWrite, NO_ERROR};
 

@@ -4,63 +4,27 @@
 //! and the meaning of a lost reply, and the simulation runs the same code. A refused condition is an outcome, not an
 //! error.
 
+mod error;
+mod objects;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use protocol::batch::{BatchRecord, BatchWrite, Listing};
-use protocol::bodies::{ObjectPlace, S3Prefix};
 use protocol::claim::{Claim, LockItem, Overflow};
 use protocol::ids::{
-    BatchId, BatchShard, BodyHash, EventId, ObjectId, PieceId, SeatKey, Seq, SourceArn,
-    SqsMessageId,
+    BatchId, BatchShard, BodyHash, EventId, SeatKey, Seq, SourceArn, SqsMessageId,
 };
 use protocol::time::Timestamp;
 use uuid::{Builder, Uuid};
 
+pub use error::PortError;
+pub use objects::{ObjectReply, ObjectStore, Piece, in_range};
+
 use crate::message_attributes::MessageAttributes;
 use crate::wire::Ticket;
-
-/// Why a request has no result.
-#[derive(Debug, thiserror::Error)]
-pub enum PortError {
-    /// The service throttled the request, or was not available. Nothing was written, and a retry may succeed.
-    #[error("throttled by {service}: {message}")]
-    Throttled {
-        service: &'static str,
-        /// The code and message of the service.
-        message: String,
-    },
-    /// There was no reply, or one that cannot be read. A write may have been applied, or may still be.
-    #[error("no reply from {service}: {message}")]
-    Unknown {
-        service: &'static str,
-        message: String,
-    },
-    /// The service refused the request: no such table or queue, no permission, an invalid request. Nothing was written,
-    /// and a retry would be refused too.
-    #[error("refused by {service}: {message}")]
-    Refused {
-        service: &'static str,
-        /// The code and message of the service.
-        message: String,
-    },
-    /// There was no time left to send the request. Nothing was written.
-    #[error("deadline reached before the request was sent")]
-    DeadlineReached,
-}
-
-impl PortError {
-    /// Returns whether the same request may succeed later.
-    pub fn retryable(&self) -> bool {
-        match self {
-            PortError::Throttled { .. } | PortError::Unknown { .. } => true,
-            PortError::Refused { .. } | PortError::DeadlineReached => false,
-        }
-    }
-}
 
 /// The result of one attempt to write one lock item.
 #[derive(Debug)]
@@ -375,62 +339,6 @@ pub trait OverflowStore: Send + Sync {
 
     /// Removes a body. Succeeds when there is none.
     async fn remove(&self, object: &Overflow) -> Result<(), PortError>;
-}
-
-/// What became of a piece of an object that was to be stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ObjectReply {
-    Stored,
-    /// A piece of this name exists. If an earlier request of the caller had no reply, it is that request's piece; otherwise
-    /// it is another's.
-    Exists,
-}
-
-/// A stored piece of an object.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Piece {
-    pub bytes: Vec<u8>,
-    /// How many pieces the object has; only its first piece says so.
-    pub pieces_count: u32,
-}
-
-/// The store of objects, which are stored once and never change: loads, slots, runs and lists of runs, in one piece or in several.
-///
-/// The first piece must be stored last. Where it exists, the object is whole.
-#[async_trait]
-pub trait ObjectStore: Send + Sync {
-    /// Stores a piece in `place`, if there is none of this name. DynamoDB or S3 may remove it after `expires_at`.
-    async fn put(
-        &self,
-        place: &ObjectPlace,
-        id: PieceId,
-        piece: &Piece,
-        expires_at: Timestamp,
-    ) -> Result<ObjectReply, PortError>;
-
-    /// Reads a piece with strong consistency; returns `None` when there is none. An error may mean that the caller has no
-    /// permission: only `None` is certain.
-    async fn get(&self, place: &ObjectPlace, id: PieceId) -> Result<Option<Piece>, PortError>;
-
-    /// Reads bytes of an object in S3, which is in one piece: those of `range` that it has. The rest is as for [`ObjectStore::get`].
-    ///
-    /// By default it reads the whole object.
-    async fn get_range(
-        &self,
-        place: &S3Prefix,
-        object: ObjectId,
-        range: &Range<u64>,
-    ) -> Result<Option<Vec<u8>>, PortError> {
-        let (place, id) = (ObjectPlace::S3(place.clone()), PieceId { object, index: 0 });
-        let piece = self.get(&place, id).await?;
-        Ok(piece.map(|piece| in_range(&piece.bytes, range)))
-    }
-}
-
-/// Returns those of `bytes` that are in `range`.
-pub fn in_range(bytes: &[u8], range: &Range<u64>) -> Vec<u8> {
-    let [start, end] = [range.start, range.end].map(|at| (at as usize).min(bytes.len()));
-    bytes[start.min(end)..end].to_vec()
 }
 
 /// The attributes of an item by name.

@@ -3,7 +3,8 @@
 use super::lease::{LeaseDecision, OperatorDecision, may_lease};
 use super::note::OperatorNote;
 use super::notice::Notice;
-use super::record::{BatchRecord, Lease, PartRecord, PartState, Status};
+use super::part::{PartRecord, PartState};
+use super::record::{BatchRecord, Lease, Status};
 use super::write::{BatchCounts, BatchWrite, NO_ERROR};
 use crate::ids::LeaseOwner;
 use crate::limits::DUE_GRACE;

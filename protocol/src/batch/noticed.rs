@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::notice::{Notice, NoticeCounts, NoticeKind};
-use super::record::{BatchRecord, PartState};
+use super::part::PartState;
+use super::record::BatchRecord;
 use crate::limits::{BATCH_LIFE_MAX, NOTICE_ERROR_BYTES_MAX, NOTICES_MAX};
 use crate::time::Timestamp;
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::record::{BatchRecord, PartState};
+use super::part::PartState;
+use super::record::BatchRecord;
 use crate::ids::Seq;
 use crate::planted::planted;
 use crate::seqs::SeqSet;

@@ -9,11 +9,12 @@ use super::closing::Closing;
 use super::log_state::LogState;
 use super::note::OperatorNote;
 use super::notice::Notice;
+use super::part::{PartRecord, PartState};
 use crate::bodies::Bodies;
 use crate::ids::{BatchId, BatchKey, ChunkId, LeaseOwner, Seq, SourceArn};
 use crate::limits::{
     BATCH_LIFE_MAX, BATCH_RECORD_RETENTION, CHUNK_RECORD_RETENTION, CLOCK_SKEW_MAX, DUE_GRACE,
-    LOG_RECORD_RETENTION, PART_MEMBERS_BYTES_MAX, PART_OVERHEAD_BYTES, RECORD_OVERHEAD_BYTES,
+    LOG_RECORD_RETENTION, PART_MEMBERS_BYTES_MAX, RECORD_OVERHEAD_BYTES,
 };
 use crate::period::Period;
 use crate::planted::planted;
@@ -69,69 +70,6 @@ impl Listing {
             Listing::Status(status) => status.as_str(),
             Listing::Notices => "notices",
         }
-    }
-}
-
-/// Whether a part has reached the sink.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PartState {
-    /// The content of the part is fixed. The sink may or may not have it.
-    Frozen,
-    /// The sink has the part.
-    Delivered {
-        receipt: String,
-        /// When the sink had the part. Records of earlier versions do not say.
-        at: Option<Timestamp>,
-    },
-    /// The events of the part were sent to the quarantine. If an earlier attempt reached the sink, the sink has
-    /// them as well.
-    SetAside,
-}
-
-/// One numbered delivery of a batch to the sink.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PartRecord {
-    /// Number of events.
-    pub count: u64,
-    /// The seqs of the part; empty once they are in the record's `delivered` or `set_aside`.
-    pub members: SeqSet,
-    /// The content hash.
-    pub hash: [u8; 32],
-    pub state: PartState,
-    /// Records of the part that are only in a reject list. Records of earlier versions do not say.
-    pub rejected: u64,
-    /// The sink fingerprint when the part was frozen; absent once the part is delivered or set aside.
-    pub sink: Option<String>,
-    /// The number of the part among those of its source and batch key, if its sink needs one.
-    pub file_number: Option<u64>,
-}
-
-impl PartRecord {
-    /// Returns a part that is about to be delivered.
-    pub fn frozen(members: SeqSet, hash: [u8; 32], sink: Option<String>) -> PartRecord {
-        PartRecord {
-            count: members.len(),
-            members,
-            hash,
-            state: PartState::Frozen,
-            rejected: 0,
-            sink,
-            file_number: None,
-        }
-    }
-
-    /// Returns how many events of the part the sink has, once the part is delivered.
-    pub fn taken(&self) -> u64 {
-        self.count.saturating_sub(self.rejected)
-    }
-
-    fn bytes(&self) -> usize {
-        let receipt = match &self.state {
-            PartState::Delivered { receipt, .. } => receipt.len(),
-            PartState::Frozen | PartState::SetAside => 0,
-        };
-        let sink = self.sink.as_ref().map_or(0, String::len);
-        PART_OVERHEAD_BYTES + self.members.to_bytes().len() + receipt + sink
     }
 }
 

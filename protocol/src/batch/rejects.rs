@@ -2,7 +2,8 @@
 //! would not know. Their seqs are in `set_aside`, like those of events in the quarantine: neither was delivered, and another message
 //! may claim either event. A seq that is set aside and in a delivered part is a rejected one.
 
-use super::record::{BatchRecord, PartState};
+use super::part::PartState;
+use super::record::BatchRecord;
 use crate::seqs::SeqSet;
 
 /// The records of a delivered part that are only in a reject list.
