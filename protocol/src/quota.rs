@@ -106,11 +106,6 @@ impl QuotaAccount {
         self.places() >= max
     }
 
-    /// Returns whether it is known of each place that it is taken.
-    pub fn is_certain(&self) -> bool {
-        self.reserved.is_empty()
-    }
-
     /// Reserves a place for each seat of `batch`, the first seats first, until `max` places are taken or reserved. Returns the
     /// seats that have a place, those that had one before included. A seat that was finished must not be reserved again: it would
     /// get a second place.

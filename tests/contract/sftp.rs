@@ -21,6 +21,8 @@ use sinks::{
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// The directory of the batch of [`parts::part`](crate::parts::part).
 const BATCH: &str = "Zo!C3!AB/0190163d-8694-739b-aea5-966c26f8ad91";
+/// A value of `SINK_PATH`.
+const TEMPLATE: &str = "{date:%Y}/{date:%m-%d}/{key}/{batch}-{part}.dat";
 
 /// A running server, and a proxy in front of it.
 struct Rig {
@@ -50,7 +52,14 @@ impl Rig {
     }
 
     fn sink(&self, compression: Compression) -> SftpSink {
-        SftpSink::new(self.access(), bodies(compression), TIMEOUT)
+        self.sink_at(None, compression)
+    }
+
+    /// Returns a sink, with `SINK_PATH` if a path is given.
+    fn sink_at(&self, path: Option<&str>, compression: Compression) -> SftpSink {
+        let mut rendering = bodies(compression);
+        rendering.layout.path = path.map(|path| path.parse().expect("the template is right"));
+        SftpSink::new(self.access(), rendering, TIMEOUT)
     }
 
     /// Returns the path of a file of the batch.
@@ -58,23 +67,29 @@ impl Rig {
         self.server.files().join(BATCH).join(name)
     }
 
-    /// Returns the files of the batch with their content, hidden ones included.
+    /// Returns all files of the sink with their content, hidden ones included, by their paths below it.
     fn files(&self) -> BTreeMap<String, Vec<u8>> {
-        let entries = fs::read_dir(self.path("")).expect("the directory is there");
-        let entries = entries.map(|entry| entry.expect("it can be read").path());
-        let name = |path: &Path| {
-            path.file_name()
-                .expect("it has a name")
-                .to_string_lossy()
-                .into_owned()
-        };
-        entries
-            .map(|path| (name(&path), fs::read(path).expect("it can be read")))
-            .collect()
+        let root = self.server.files();
+        let mut files = BTreeMap::new();
+        let mut directories = vec![root.to_owned()];
+        while let Some(directory) = directories.pop() {
+            for entry in fs::read_dir(directory).expect("the directory is there") {
+                let path = entry.expect("it can be read").path();
+                if path.is_dir() {
+                    directories.push(path);
+                    continue;
+                }
+                let below = path.strip_prefix(root).expect("it is below the sink");
+                let content = fs::read(&path).expect("it can be read");
+                files.insert(below.to_string_lossy().into_owned(), content);
+            }
+        }
+        files
     }
 
+    /// Returns the names in the directory of the batch, hidden ones included.
     fn names(&self) -> Vec<String> {
-        self.files().into_keys().collect()
+        names_in(&self.path(""))
     }
 }
 
@@ -120,9 +135,11 @@ fn batch_directory(rig: &Rig, part: &Part) -> PathBuf {
     rig.server.files().join(directory)
 }
 
-/// Returns the names in a directory, hidden ones included.
+/// Returns the names in a directory in their order, hidden ones included.
 fn names_in(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).expect("the directory is there");
     let name = |entry: fs::DirEntry| entry.file_name().to_string_lossy().into_owned();
-    Vec::from_iter(entries.map(|entry| name(entry.expect("it can be read"))))
+    let mut names = Vec::from_iter(entries.map(|entry| name(entry.expect("it can be read"))));
+    names.sort();
+    names
 }

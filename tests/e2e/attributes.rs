@@ -1,22 +1,17 @@
-//! Message attributes: they are delivered, set aside and redriven with their events.
+//! Message attributes: they are delivered, set aside and redriven with their events. `batchctl/changes.rs` discards some.
 
 use std::collections::BTreeMap;
-use std::fs;
 
-use bytes::Bytes;
 use emulators::sqs::{Message, MessageAttribute};
 use local::bodies::BodiesKind;
 use local::stack::{INPUT_QUEUE, QUARANTINE_QUEUE};
-use protocol::batch::Status;
 use serde_json::{Value, json};
 use shared::memory::noise;
 
 use crate::batchctl::Batchctl;
-use crate::events::{body, failures};
+use crate::events::body;
 use crate::output::sorted;
-use crate::rig::{Rig, Setup, cases};
-
-const IDS: [&str; 5] = ["e1", "e2", "e3", "e4", "e5"];
+use crate::rig::{Rig, Setup};
 
 fn custom(data_type: &str, attribute: MessageAttribute) -> MessageAttribute {
     MessageAttribute {
@@ -67,30 +62,17 @@ fn ten_in_json() -> Value {
 }
 
 impl Rig {
-    fn send_with(&self, body: impl Into<String>, attributes: BTreeMap<String, MessageAttribute>) {
+    /// Sends one message with attributes to the input queue.
+    pub fn send_with(
+        &self,
+        body: impl Into<String>,
+        attributes: BTreeMap<String, MessageAttribute>,
+    ) {
         let sent = self
             .stack
             .sqs
             .send(INPUT_QUEUE, body.into(), None, attributes);
         sent.expect("the queue takes the message");
-    }
-
-    /// Returns the envelopes of all parts, by event id.
-    fn envelopes(&self) -> BTreeMap<String, Value> {
-        let batches = self.delivered_batches();
-        let part = |batch: String| {
-            let file = self.stack.out.join(batch).join("0.jsonl");
-            fs::read_to_string(file).expect("a batch has one part")
-        };
-        let text: String = batches.into_iter().map(part).collect();
-        let lines = text.lines().map(|line| {
-            let line: Value = serde_json::from_str(line).expect("every line is an envelope");
-            (
-                line["eventId"].as_str().expect("it has an id").to_owned(),
-                line,
-            )
-        });
-        lines.collect()
     }
 }
 
@@ -135,107 +117,6 @@ async fn attributes_of_loads_are_in_the_envelope() {
 }
 
 #[tokio::test]
-async fn attributes_are_columns() {
-    let columns = r#"[{"name":"id","json":"id"},{"name":"tenant","field":"attribute:tenant"},{"name":"raw","field":"attribute:raw"}]"#;
-    let rig = Setup::new()
-        .var("SINK_FORMAT", "csv")
-        .var("SINK_COLUMNS", columns)
-        .var("SINK_HEADER", "off")
-        .window(60)
-        .var("MAX_BATCH_SIZE", 2)
-        .one_aggregator_environment()
-        .start()
-        .await;
-    rig.send_with(body("a"), ten());
-    rig.send(body("b"));
-    rig.until_drained().await;
-    let batch = rig.only_batch().await;
-    let text = fs::read_to_string(rig.stack.out.join(batch).join("0.csv"));
-    let text = text.expect("the part is there");
-    assert_eq!(sorted(text.lines()), ["a,t1,AJ+Slg==", "b,,"]);
-    rig.end().await;
-}
-
-/// Returns an event of Lambda in which the event id of each message is an attribute.
-fn with_ids(source: &str) -> Bytes {
-    let record = |id: &str| {
-        json!({
-            "messageId": format!("message-{id}"),
-            "body": format!("body of {id}"),
-            "attributes": { "SentTimestamp": "1700000000000", "MessageGroupId": format!("group-{id}") },
-            "messageAttributes": {
-                "eid": { "dataType": "String", "stringValue": id, "stringListValues": [], "binaryListValues": [] },
-                "raw": { "dataType": "Binary", "binaryValue": "AJ+Slg==", "stringListValues": [], "binaryListValues": [] },
-            },
-            "eventSourceARN": source,
-        })
-    };
-    json!({ "Records": IDS.map(record) }).to_string().into()
-}
-
-async fn a_discarded_event_whose_id_is_an_attribute_is_redriven(bodies: BodiesKind) {
-    let rig = Setup::new()
-        .window(5)
-        .bodies(bodies)
-        .var("EVENT_ID", "attribute:eid")
-        .one_aggregator_environment()
-        .start()
-        .await;
-    let batchctl = Batchctl::of(&rig);
-    let event = with_ids(&rig.stack.sqs.arn(INPUT_QUEUE));
-    assert_eq!(failures(&rig, &rig.stack.aggregator, event).await, [""; 0]);
-    let batch = &rig.only_batch().await;
-    // The sink refuses the part, because it does not know this file.
-    fs::create_dir_all(rig.stack.out.join(batch)).expect("the sink is a directory");
-    let obstacle = rig.stack.out.join(batch).join("0.rejects");
-    fs::write(obstacle, "an obstacle").expect("the sink takes a file");
-    rig.until("the batch is in error", async || {
-        rig.statuses().await[&Status::Error] == 1
-    })
-    .await;
-
-    batchctl.change(&["discard", batch]).await;
-    rig.until_metric("BatchesCompleted", 1).await;
-    rig.until_depth(QUARANTINE_QUEUE, IDS.len()).await;
-    let saved = fs::read_dir(batchctl.directory.path()).expect("the directory is there");
-    let mut saved = saved.map(|entry| entry.expect("it can be read").path());
-    let saved = saved.find(|path| path.extension().is_some_and(|ending| ending == "jsonl"));
-    let saved = fs::read_to_string(saved.expect("a file")).expect("it can be read");
-    for line in saved.lines() {
-        let line: Value = serde_json::from_str(line).expect("a line is JSON");
-        let attributes = &line["attributes"];
-        assert_eq!(attributes["eid"]["stringValue"], line["eventId"], "{line}");
-        assert_eq!(attributes["raw"]["binaryValue"], "AJ+Slg==", "{line}");
-    }
-
-    let redrive = ["redrive", "--from", "quarantine", "--where"];
-    let in_group = "attributes.eid && attributes.\"AWS.MessageGroupId\"";
-    let wanted = [&redrive[..], &[in_group, "--yes"]].concat();
-    let redriven = batchctl.json(0, &wanted).await;
-    assert_eq!(redriven["counts"]["redriven"], IDS.len(), "{redriven}");
-    rig.until_metric("BatchesCompleted", 2).await;
-    rig.until_drained().await;
-    assert_eq!(rig.delivered_ids(), IDS, "each once");
-    for (id, envelope) in rig.envelopes() {
-        let attributes = json!({
-            "AWS.MessageGroupId": { "dataType": "String", "stringValue": format!("group-{id}") },
-            "eid": { "dataType": "String", "stringValue": id },
-            "raw": { "dataType": "Binary", "binaryValue": "AJ+Slg==" },
-        });
-        assert_eq!(envelope["attributes"], attributes);
-        assert_eq!(envelope["body"], format!("body of {id}"));
-    }
-    rig.end().await;
-}
-
-#[tokio::test]
-async fn discarded_events_are_redriven_with_the_attribute_that_is_their_id() {
-    for bodies in cases(&[BodiesKind::Items, BodiesKind::LogTable]) {
-        a_discarded_event_whose_id_is_an_attribute_is_redriven(bodies).await;
-    }
-}
-
-#[tokio::test]
 async fn ten_attributes_come_back_from_the_quarantine_whatever_their_names() {
     let rig = Setup::new().one_aggregator_environment().start().await;
     let batchctl = Batchctl::of(&rig);
@@ -273,27 +154,5 @@ async fn ten_attributes_come_back_from_the_quarantine_whatever_their_names() {
             ),
         }
     }
-    rig.end_with_set_aside(1, 0).await;
-}
-
-#[tokio::test]
-async fn the_message_group_comes_back_from_the_quarantine() {
-    let rig = Setup::new().one_aggregator_environment().start().await;
-    let input = rig.stack.queue_url(INPUT_QUEUE);
-    let send = rig.stack.sqs_client().send_message().queue_url(input);
-    let send = send.message_body("not JSON").message_group_id("tenant-1");
-    send.send().await.expect("the queue takes the message");
-    rig.until_depth(QUARANTINE_QUEUE, 1).await;
-    let redrive = ["redrive", "--from", "quarantine", "--all", "--yes"];
-    let redriven = Batchctl::of(&rig).json(0, &redrive).await;
-    assert_eq!(redriven["counts"]["redriven"], 1, "{redriven}");
-    // It is as wrong as before, and comes back with what it was sent with the second time.
-    rig.until_metric("Quarantined", 2).await;
-    let [message] = &rig.take(QUARANTINE_QUEUE, 1).await[..] else {
-        panic!("one message");
-    };
-    assert_eq!(message.message_group_id.as_deref(), Some("tenant-1"));
-    let names = Vec::from_iter(message.message_attributes.keys());
-    assert_eq!(names, ["reason", "source"]);
     rig.end_with_set_aside(1, 0).await;
 }

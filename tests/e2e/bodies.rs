@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use emulators::sqs::MessageAttribute;
 use local::bodies::BodiesKind;
-use local::stack::INPUT_QUEUE;
 use serde_json::json;
 use shared::memory::noise;
 
@@ -117,33 +115,5 @@ async fn any_text_that_a_queue_takes_is_delivered_unchanged() {
     for line in delivered {
         assert_eq!(line.event_id, line.sqs_message_id);
     }
-    rig.end().await;
-}
-
-#[tokio::test]
-async fn messages_with_attributes_of_every_type_are_delivered_with_an_attribute_as_the_id() {
-    let rig = Setup::new()
-        .var("EVENT_ID", "attribute:order")
-        .var("EVENT_ID_PREFIX", "shop-")
-        .var("MAX_BATCH_SIZE", 2)
-        .one_aggregator_environment()
-        .start()
-        .await;
-    for order in ["o1", "o2", "o1"] {
-        let attributes: BTreeMap<String, MessageAttribute> = [
-            ("order", MessageAttribute::string(order)),
-            ("count", MessageAttribute::number("3")),
-            ("raw", MessageAttribute::binary([0, 159, 146, 150])),
-        ]
-        .map(|(name, attribute)| (name.to_owned(), attribute))
-        .into();
-        let sent = rig
-            .stack
-            .sqs
-            .send(INPUT_QUEUE, "same".to_owned(), None, attributes);
-        sent.expect("the queue takes the message");
-    }
-    rig.until_drained().await;
-    assert_eq!(rig.delivered_ids(), ["shop-o1", "shop-o2"]);
     rig.end().await;
 }

@@ -258,7 +258,7 @@ async fn a_wrong_command_line_is_refused_with_a_reason() {
         .port()
         .to_string();
     let in_use = format!("`--port`: SQS cannot listen: got port {port}");
-    let cases: [(&[&str], &str); 28] = [
+    let cases: [(&[&str], &str); 34] = [
         (&["--no-such-flag"], "--no-such-flag"),
         (&["no-such-command"], "no-such-command"),
         (&["--messages", "some"], "some"),
@@ -303,6 +303,15 @@ async fn a_wrong_command_line_is_refused_with_a_reason() {
         ),
         (&["--sink-error-rate", "10"], "--sink file"),
         (&["--sink", "http", "--sink-error-rate", "101"], "101"),
+        (
+            &["--sink-error-rate", "5", "--sink", "sftp"],
+            "--cut-connections",
+        ),
+        (&["--cut-connections", "5", "--sink", "http"], "http"),
+        (&["--sink-outage", "5"], "AT:FOR"),
+        (&["--sink-outage", "5:0"], "AT:FOR"),
+        (&["--sink-outage", "1:5", "--sink-outage", "4:1"], "overlap"),
+        (&["--sink-outage", "1:5", "--sink", "postgres"], "postgres"),
         (
             &["--table-limit", "0"],
             "`--table-limit`: too small: got `0`",

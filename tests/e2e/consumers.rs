@@ -2,18 +2,18 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Output;
 use std::time::Duration;
 
-use aws_sdk_s3::config::{BehaviorVersion, Credentials, Region};
-use local::faults::KillAt;
+use local::faults::{KillAt, Percent};
 use local::sink::{BUCKET, SinkKind};
 use protocol::batch::Status;
 use serde_json::Value;
 use tokio::process::Command;
 
-use crate::output::{Line, lines};
+use crate::calls::s3;
+use crate::output::{Line, lines, manifests};
 use crate::rig::{Rig, Setup, cases, workload};
 
 /// The consumer in docs/sinks.md.
@@ -57,38 +57,17 @@ async fn take(rig: &Rig, kind: SinkKind, s3: &aws_sdk_s3::Client) -> Vec<Line> {
     taken
 }
 
-fn manifests(directory: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(directory).into_iter().flatten();
-    let paths = entries.map(|entry| entry.expect("the directory can be read").path());
-    let (directories, files): (Vec<_>, Vec<_>) = paths.partition(|path| path.is_dir());
-    let is_manifest = |path: &PathBuf| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        !name.starts_with('.') && name.ends_with(".manifest.json")
-    };
-    let mut found: Vec<PathBuf> = files.into_iter().filter(is_manifest).collect();
-    found.extend(directories.iter().flat_map(|each| manifests(each)));
-    found
-}
-
 async fn every_part_is_taken_once(kind: SinkKind) {
     let mut setup = Setup::new().mortal().var("MAX_BATCH_SIZE", 50);
     setup.options.sink = kind;
     // The sink has the part, and the batch record does not say so yet.
     setup.options.faults.kill_at = vec![KillAt {
         text: "part written".to_owned(),
-        percent: "100".parse().expect("the value is a percentage"),
+        percent: Percent::ALL,
         kills_max: Some(3),
     }];
     let rig = setup.start().await;
-    let s3 = aws_sdk_s3::Config::builder()
-        .behavior_version(BehaviorVersion::latest())
-        .region(Region::new("us-east-1"))
-        .credentials_provider(Credentials::new("local", "local", None, None, "tests"))
-        .endpoint_url(rig.stack.s3().endpoint())
-        .force_path_style(true)
-        .http_client(aws_smithy_http_client::Builder::new().build_http())
-        .build();
-    let s3 = aws_sdk_s3::Client::from_conf(s3);
+    let s3 = s3(&rig);
     let workload = workload(14, 500, 0.0);
     rig.burst(&workload).await;
     let mut taken = Vec::new();

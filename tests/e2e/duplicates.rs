@@ -9,6 +9,7 @@ use local::stack::INPUT_QUEUE;
 use serde_json::Value;
 
 use crate::events::{body, event, failures};
+use crate::faults::percent;
 use crate::output::sorted;
 use crate::rig::{Setup, workload};
 
@@ -130,7 +131,7 @@ async fn dropped_duplicates_are_reported() {
         .var("DUPLICATES_SQS_URL", url)
         .var("MAX_BATCH_SIZE", 50)
         .mortal();
-    setup.options.faults.lost_replies = "3".parse().expect("it is a percentage");
+    setup.options.faults.lost_replies = percent(3);
     let rig = setup.start().await;
     let created = rig
         .stack

@@ -1,7 +1,11 @@
 //! Direct invocations with events made by hand, and their exact responses.
 
+use std::ops::Range;
+
 use bytes::Bytes;
 use emulators::lambda::{Function, InvokeError, InvokeResponse};
+use loadgen::Workload;
+use local::stack::INPUT_QUEUE;
 use serde_json::{Value, json};
 
 use crate::rig::Rig;
@@ -68,6 +72,16 @@ pub async fn failures(rig: &Rig, function: &Function, event: Bytes) -> Vec<Strin
         "nothing else is answered"
     );
     ids
+}
+
+/// Invokes the aggregator with these messages of a workload, in one event.
+pub async fn claim(rig: &Rig, workload: &Workload, messages: Range<u64>) {
+    let bodies = messages.map(|index| (index.to_string(), workload.message(index).body));
+    let bodies: Vec<(String, String)> = bodies.collect();
+    let messages = bodies.iter().map(|(id, body)| (id.as_str(), body.as_str()));
+    let event = event(&rig.stack.sqs.arn(INPUT_QUEUE), &Vec::from_iter(messages));
+    let failed = failures(rig, &rig.stack.aggregator, event).await;
+    assert_eq!(failed, [""; 0]);
 }
 
 /// Returns the error type and message of a function that could not be initialised.

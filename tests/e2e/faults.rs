@@ -15,8 +15,6 @@ use crate::rig::{Rig, Setup, cases, workload};
 use BodiesKind::{Items, LogS3, LogTable};
 
 const MESSAGES: u64 = 1_200;
-/// A fault that lasts until the test ends it.
-const LASTING: &str = "0:86400";
 
 fn setup(bodies: BodiesKind) -> Setup {
     let mut setup = Setup::new()
@@ -28,7 +26,7 @@ fn setup(bodies: BodiesKind) -> Setup {
     setup
 }
 
-fn percent(percent: u32) -> Percent {
+pub fn percent(percent: u32) -> Percent {
     percent
         .to_string()
         .parse()
@@ -138,24 +136,4 @@ async fn messages_and_tickets_delivered_twice_are_processed_once() {
         setup.options.faults.duplicate_deliveries = percent(20);
         burst_through(setup, &burst(bodies, MESSAGES), |_| true).await;
     }
-}
-
-#[tokio::test]
-async fn a_sink_that_is_down_gets_everything_once_when_it_is_back() {
-    let mut setup = setup(Items);
-    setup.options.faults.sink_outages = vec![LASTING.parse().expect("the value is an outage")];
-    burst_through(setup, &burst(Items, MESSAGES), |report| {
-        report.tickets_refused_by_sink > Some(0)
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn the_schedule_has_the_batch_processor_sweep() {
-    let mut setup = setup(Items);
-    setup.options.sweep_every = Some(Duration::from_secs(1));
-    let rig = setup.start().await;
-    rig.until("a sweep", async || rig.has_logged("sweep done"))
-        .await;
-    rig.end().await;
 }

@@ -2,13 +2,32 @@
 
 use std::collections::BTreeMap;
 
-use emulators::lambda::Function;
+use emulators::lambda::{EnvironmentState, Function};
 use loadgen::{DuplicateRule, Sizes, Workload, WorkloadConfig};
 use local::bodies::BodiesKind;
 use local::faults::KillAt;
 use local::stack::INPUT_QUEUE;
 
-use crate::rig::{Rig, Setup, busy_environment, cases, has_ended, workload};
+use crate::faults::percent;
+use crate::rig::{Rig, Setup, cases, workload};
+
+/// Returns the number of an environment that runs an invocation.
+fn busy_environment(function: &Function) -> Option<u32> {
+    let environments = function.environments();
+    let busy = environments
+        .iter()
+        .find(|one| matches!(one.state, EnvironmentState::Busy { .. }));
+    busy.map(|one| one.number)
+}
+
+/// Returns whether an environment is gone.
+fn has_ended(function: &Function, number: u32) -> bool {
+    let environments = function.environments();
+    let ended = |state| matches!(state, EnvironmentState::Ended { .. });
+    environments
+        .iter()
+        .any(|one| one.number == number && ended(one.state))
+}
 
 /// Kills the environment that runs an invocation, and waits until it is gone.
 pub async fn kill(rig: &Rig, function: &Function) {
@@ -183,7 +202,7 @@ async fn environments_killed_at_random_lose_and_repeat_nothing() {
             .bodies(bodies)
             .var("MAX_BATCH_SIZE", 500);
         setup.options.batch_size = 200;
-        setup.options.faults.kills = "25".parse().expect("the value is a percentage");
+        setup.options.faults.kills = percent(25);
         let rig = setup.start().await;
         let workload = workload(11, 3_000, 10.0);
         rig.burst(&workload).await;

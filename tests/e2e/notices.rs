@@ -5,20 +5,15 @@ use std::time::Duration;
 
 use emulators::sqs::QueueAttributes;
 use loadgen::DuplicateRule;
-use local::faults::Percent;
 use local::notices::{CompletionKind, NOTICE_QUEUE, NoticeHost, NoticeReport};
 use local::stack::{BATCH_QUEUE, INPUT_QUEUE};
-use protocol::batch::Status;
 use serde_json::{Value, json};
 
 use crate::events::{body, event, failures};
+use crate::faults::percent;
 use crate::rig::{Rig, Setup, cases, workload};
 
 const MESSAGES: u64 = 1_000;
-
-fn percent(text: &str) -> Percent {
-    text.parse().expect("the value is a percentage")
-}
 
 async fn waiting(rig: &Rig) -> usize {
     let waiting = rig.stack.notices_waiting().await;
@@ -35,7 +30,7 @@ async fn manifests(rig: &Rig) -> Vec<Value> {
 async fn every_batch_has_a_notice(kind: CompletionKind) {
     let mut setup = Setup::new().mortal().var("MAX_BATCH_SIZE", 50);
     setup.options.completion = Some(kind);
-    setup.options.faults.lost_replies = percent("5");
+    setup.options.faults.lost_replies = percent(5);
     let rig = setup.start().await;
     let workload = workload(12, MESSAGES, 10.0);
     rig.burst(&workload).await;
@@ -98,13 +93,10 @@ async fn a_batch_in_error_has_a_notice_with_the_reason_and_one_more_when_it_is_c
     let failed = failures(&rig, &rig.stack.aggregator, event).await;
     assert_eq!(failed, [""; 0]);
     let batch = rig.batch_ids().await.remove(0);
-    let obstacle = rig.stack.out.join(&batch).join("0.rejects");
-    fs::create_dir_all(rig.stack.out.join(&batch)).expect("the sink is a directory");
-    fs::write(&obstacle, "an obstacle").expect("the sink takes a file");
+    let obstacle = rig.put_in_error(&batch).await;
     let noticed = async |count| manifests(&rig).await.len() == count;
     rig.until("there is a notice of the error", async || noticed(1).await)
         .await;
-    assert_eq!(rig.statuses().await[&Status::Error], 1);
     fs::remove_file(&obstacle).expect("the file is there");
     let ticket = json!({ "batchId": batch, "reason": "operator" });
     rig.send_to(BATCH_QUEUE, ticket.to_string());

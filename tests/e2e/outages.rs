@@ -74,25 +74,3 @@ async fn the_summary_lists_each_outage_and_the_tickets_that_were_given_back() {
     let counted: Option<u64> = by_reason.values().map(Value::as_u64).sum();
     assert_eq!(tickets["count"].as_u64(), counted, "{summary}");
 }
-
-#[tokio::test]
-async fn wrong_options_of_a_sinks_faults_are_refused() {
-    for (arguments, words) in [
-        (&["--sink-outage", "5"][..], "AT:FOR"),
-        (&["--sink-outage", "5:0"], "AT:FOR"),
-        (&["--sink-outage", "1:5", "--sink-outage", "4:1"], "overlap"),
-        (&["--sink-outage", "1:5", "--sink", "postgres"], "postgres"),
-        (&["--cut-connections", "5", "--sink", "http"], "http"),
-        (
-            &["--sink-error-rate", "5", "--sink", "sftp"],
-            "--cut-connections",
-        ),
-    ] {
-        let (code, out, err) = local(arguments).await;
-        assert_eq!(code, Some(2), "{arguments:?}\n{out}\n{err}");
-        assert!(
-            err.contains(words),
-            "{arguments:?}: {words} is not in {err}"
-        );
-    }
-}

@@ -1,11 +1,13 @@
 //! The output of a run: the files of the sink.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use loadgen::{AuditReport, DuplicateRule, Workload};
+use protocol::batch::Status;
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::rig::Rig;
 
@@ -39,6 +41,43 @@ impl Rig {
             .into_iter()
             .map(|line| line.batch_id)
             .collect()
+    }
+
+    /// Returns whether the sink has a finished part.
+    pub fn has_parts(&self) -> bool {
+        !self.delivered().is_empty()
+    }
+
+    /// Returns the envelopes of all parts, by event id.
+    pub fn envelopes(&self) -> BTreeMap<String, Value> {
+        let batches = self.delivered_batches();
+        let part = |batch: String| {
+            let file = self.stack.out.join(batch).join("0.jsonl");
+            fs::read_to_string(file).expect("a batch has one part")
+        };
+        let text: String = batches.into_iter().map(part).collect();
+        let lines = text.lines().map(|line| {
+            let line: Value = serde_json::from_str(line).expect("every line is an envelope");
+            (
+                line["eventId"].as_str().expect("it has an id").to_owned(),
+                line,
+            )
+        });
+        lines.collect()
+    }
+
+    /// Has the sink refuse a batch, by a reject list that it does not expect, and waits until the batch is in error. Returns
+    /// the path of the list.
+    pub async fn put_in_error(&self, batch: &str) -> PathBuf {
+        let directory = self.stack.out.join(batch);
+        let obstacle = directory.join("0.rejects");
+        fs::create_dir_all(directory).expect("the sink is a directory");
+        fs::write(&obstacle, "an obstacle").expect("the sink takes a file");
+        self.until("the batch is in error", async || {
+            self.statuses().await[&Status::Error] == 1
+        })
+        .await;
+        obstacle
     }
 
     /// Audits the delivered events.
@@ -84,13 +123,26 @@ pub fn lines(text: &str) -> impl Iterator<Item = Line> {
 }
 
 /// Returns the paths in a directory; nothing if it does not exist.
-pub fn entries(directory: &Path) -> Vec<std::path::PathBuf> {
+pub fn entries(directory: &Path) -> Vec<PathBuf> {
     match fs::read_dir(directory) {
         Ok(entries) => entries
             .map(|entry| entry.expect("the directory can be read").path())
             .collect(),
         Err(_) => Vec::new(),
     }
+}
+
+/// Returns the paths of the manifests below a directory. A hidden file is unfinished.
+pub fn manifests(directory: &Path) -> Vec<PathBuf> {
+    let below = entries(directory).into_iter().flat_map(|path| {
+        if path.is_dir() {
+            return manifests(&path);
+        }
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let is_manifest = !name.starts_with('.') && name.ends_with(".manifest.json");
+        Vec::from_iter(is_manifest.then_some(path))
+    });
+    below.collect()
 }
 
 /// Returns event ids in the order of [`Rig::delivered_ids`].

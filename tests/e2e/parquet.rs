@@ -2,30 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Field, Row};
 use protocol::batch::Status;
 use serde_json::Value;
 
-use crate::output::{entries, sorted};
+use crate::output::{manifests, sorted};
 use crate::rig::{Setup, workload};
 
 const COLUMNS: &str = r#"[{"name":"id","json":"id"},{"name":"body","field":"body"},{"name":"seq","field":"seq"},
     {"name":"nothing","json":"no_such_field"}]"#;
-
-/// Returns the manifests below a directory.
-fn manifests(directory: &Path) -> Vec<PathBuf> {
-    let below = entries(directory).into_iter().flat_map(|path| {
-        if path.is_dir() {
-            return manifests(&path);
-        }
-        let is_manifest = path.to_string_lossy().ends_with(".manifest.json");
-        Vec::from_iter(is_manifest.then_some(path))
-    });
-    below.collect()
-}
 
 /// Returns the columns of a row by their names.
 fn columns(row: &Row) -> BTreeMap<&str, &Field> {

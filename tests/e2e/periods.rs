@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
 
 use serde_json::{Value, json};
 
 use crate::batchctl::Batchctl;
-use crate::output::entries;
+use crate::output::manifests;
 use crate::rig::{Rig, Setup};
 
 const HOUR_MS: u64 = 3_600_000;
@@ -15,18 +14,6 @@ const HOUR_MS: u64 = 3_600_000;
 const SPRING_MS: u64 = 1_774_652_400_000;
 /// 24 October 2026, 00:00 in Berlin. The day after it has 25 hours.
 const AUTUMN_MS: u64 = 1_792_792_800_000;
-
-/// Returns the manifests of all parts.
-fn manifests(out: &Path) -> Vec<Value> {
-    let files = entries(out).into_iter().flat_map(|batch| entries(&batch));
-    files
-        .filter(|file| file.to_string_lossy().ends_with(".manifest.json"))
-        .map(|file| {
-            let text = fs::read(file).expect("a manifest can be read");
-            serde_json::from_slice(&text).expect("a manifest is JSON")
-        })
-        .collect()
-}
 
 /// Sends two events an hour for three days from `start_ms` on.
 fn send_three_days(rig: &Rig, start_ms: u64) -> u64 {
@@ -52,6 +39,8 @@ async fn every_event_is_in_exactly_one_day_when_the_clock_changes_in_either_dire
 
     let mut period_of = BTreeMap::new();
     for manifest in manifests(&rig.stack.out) {
+        let manifest = fs::read(manifest).expect("a manifest can be read");
+        let manifest: Value = serde_json::from_slice(&manifest).expect("a manifest is JSON");
         let time = |name: &str| manifest["period"][name].as_u64().expect("it has a period");
         let batch = manifest["batchId"].as_str().expect("it names its batch");
         period_of.insert(batch.to_owned(), (time("begins"), time("ends")));

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use loadgen::{DuplicateRule, Duplicates, Workload, WorkloadConfig};
-use local::stack::{INPUT_QUEUE, QUARANTINE_QUEUE};
-use protocol::batch::Status;
+use local::stack::QUARANTINE_QUEUE;
 use serde_json::Value;
 
 use crate::bad_input::attribute;
 use crate::batchctl::Batchctl;
-use crate::events::{event, failures};
+use crate::events::claim;
+use crate::faults::percent;
 use crate::rig::{Rig, Setup, workload};
 
 const KEYS: u32 = 10;
@@ -43,8 +43,8 @@ async fn of_2_000_events_of_10_keys_with_duplicates_exactly_100_a_key_are_delive
         .mortal()
         .var("QUOTA", "source")
         .var("QUOTA_MAX", QUOTA);
-    setup.options.faults.duplicate_deliveries = "20".parse().expect("it is a percentage");
-    setup.options.faults.lost_replies = "3".parse().expect("it is a percentage");
+    setup.options.faults.duplicate_deliveries = percent(20);
+    setup.options.faults.lost_replies = percent(3);
     let rig = setup.start().await;
     let workload = Workload::new(WorkloadConfig {
         seed: 61,
@@ -98,16 +98,6 @@ async fn events_beyond_a_quota_are_delivered_once_it_is_larger_and_they_are_redr
     rig.end().await;
 }
 
-/// Invokes the aggregator with messages of a burst.
-async fn claim(rig: &Rig, workload: &Workload, messages: std::ops::Range<u64>) {
-    let bodies = messages.map(|index| (index.to_string(), workload.message(index).body));
-    let bodies: Vec<(String, String)> = bodies.collect();
-    let messages = bodies.iter().map(|(id, body)| (id.as_str(), body.as_str()));
-    let event = event(&rig.stack.sqs.arn(INPUT_QUEUE), &Vec::from_iter(messages));
-    let failed = failures(rig, &rig.stack.aggregator, event).await;
-    assert_eq!(failed, [""; 0]);
-}
-
 #[tokio::test]
 async fn repro_discarded_events_were_beyond_their_quota_when_they_were_redriven() {
     let rig = Setup::new()
@@ -120,15 +110,8 @@ async fn repro_discarded_events_were_beyond_their_quota_when_they_were_redriven(
     let batchctl = Batchctl::of(&rig);
     let workload = workload(63, 60, 0.0);
     claim(&rig, &workload, 0..40).await;
-    // The sink refuses the part, because it does not know this file.
     let batch = rig.only_batch().await;
-    let obstacle = rig.stack.out.join(&batch).join("0.rejects");
-    fs::create_dir_all(rig.stack.out.join(&batch)).expect("the sink is a directory");
-    fs::write(&obstacle, "an obstacle").expect("the sink takes a file");
-    rig.until("the batch is in error", async || {
-        rig.statuses().await[&Status::Error] == 1
-    })
-    .await;
+    let obstacle = rig.put_in_error(&batch).await;
     batchctl.change(&["discard", &batch]).await;
     rig.until_depth(QUARANTINE_QUEUE, 40).await;
     rig.until_metric("BatchesCompleted", 1).await;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use aws_sdk_sqs::types::QueueAttributeName;
-use emulators::lambda::{EnvironmentState, Function, LogLine};
+use emulators::lambda::LogLine;
 use emulators::sqs::{Depth, Message};
 use loadgen::{Duplicates, SendOptions, TraceLog, Workload, WorkloadConfig};
 use local::bodies::BodiesKind;
@@ -454,24 +454,6 @@ impl Rig {
 pub fn cases<T: Copy>(all: &[T]) -> Vec<T> {
     let count = if runs_all_cases() { all.len() } else { 1 };
     all[..count].to_vec()
-}
-
-/// Returns the number of an environment that runs an invocation.
-pub fn busy_environment(function: &Function) -> Option<u32> {
-    let environments = function.environments();
-    let busy = environments
-        .iter()
-        .find(|one| matches!(one.state, EnvironmentState::Busy { .. }));
-    busy.map(|one| one.number)
-}
-
-/// Returns whether an environment is gone.
-pub fn has_ended(function: &Function, number: u32) -> bool {
-    let environments = function.environments();
-    let ended = |state| matches!(state, EnvironmentState::Ended { .. });
-    environments
-        .iter()
-        .any(|one| one.number == number && ended(one.state))
 }
 
 /// Returns a burst of small messages.

@@ -4,23 +4,17 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use loadgen::{DuplicateRule, Duplicates, Sizes, Workload, WorkloadConfig};
-use local::faults::{FaultReport, Percent};
+use local::faults::FaultReport;
 use local::sink::{SinkKind, SinkReport};
 use protocol::batch::Status;
 use serde_json::Value;
 
 use crate::command_line::{SHORT, local};
+use crate::faults::percent;
 use crate::rig::{Setup, cases, workload};
 
 const BATCH_SIZE: u64 = 50;
 const MESSAGES: u64 = 800;
-
-fn percent(percent: u32) -> Percent {
-    percent
-        .to_string()
-        .parse()
-        .expect("the value is a percentage")
-}
 
 /// Sends a burst through a sink of this kind. Audits the output, and returns the attempts and the faults.
 async fn burst_through(

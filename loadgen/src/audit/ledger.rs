@@ -106,22 +106,6 @@ mod tests {
     }
 
     #[test]
-    fn with_the_drop_rule_each_event_is_due_once() {
-        let mut ledger = Ledger::new(&workload(100, "50"), DuplicateRule::Drop);
-        assert_eq!(ledger.record(&delivery(3, 1, 7)), Entry::default());
-        assert_eq!(
-            ledger.record(&delivery(3, 2, 8)),
-            Entry::surplus(Surplus::Event)
-        );
-        assert_eq!(missing(&ledger), 49);
-        assert!(
-            ledger
-                .missing()
-                .all(|(number, due)| number != 3 && due == 1)
-        );
-    }
-
-    #[test]
     fn with_the_requeue_rule_every_message_is_due_once() {
         // With the larger share, events are sent more often than a byte can count.
         for (messages, share) in [(5_000, "30"), (2_000, "99.8"), (300, "any=20,changed=30")] {
@@ -147,30 +131,6 @@ mod tests {
                 assert_eq!(ledger.record(&without_id).surplus, Some(Surplus::Event));
             }
         }
-    }
-
-    #[test]
-    fn with_the_requeue_rule_one_message_twice_does_not_stand_for_another() {
-        let workload = workload(200, "60");
-        let mut ledger = Ledger::new(&workload, DuplicateRule::Requeue);
-        let all = deliveries(&workload);
-        let repeated = all.iter().find(|each| {
-            all.iter()
-                .filter(|other| other.number == each.number)
-                .count()
-                == 3
-        });
-        let first = repeated.unwrap();
-        assert_eq!(ledger.record(first), Entry::default());
-        let again = Delivery {
-            batch: 900,
-            ..*first
-        };
-        assert_eq!(ledger.record(&again), Entry::surplus(Surplus::Message));
-        assert_eq!(
-            ledger.missing().find(|(number, _)| *number == first.number),
-            Some((first.number, 2))
-        );
     }
 
     #[test]
@@ -207,31 +167,5 @@ mod tests {
             .iter()
             .filter(|each| two_bodies(each.number) && each.content == Content::Original);
         assert_eq!(deliver(Content::Changed), others.count() as u64);
-    }
-
-    #[test]
-    fn with_the_requeue_rule_each_body_is_due_as_often_as_it_was_sent() {
-        let workload = workload(300, "changed=10");
-        let mut ledger = Ledger::new(&workload, DuplicateRule::Requeue);
-        let all = deliveries(&workload);
-        let of_two = all
-            .iter()
-            .find(|each| each.content == Content::Changed)
-            .unwrap();
-        assert_eq!(
-            ledger.record(&delivery(of_two.number, 1, 1)),
-            Entry::default()
-        );
-        assert_eq!(
-            ledger.record(&delivery(of_two.number, 2, 2)),
-            Entry::surplus(Surplus::Body)
-        );
-        assert_eq!(
-            ledger.record(&Delivery {
-                batch: 3,
-                ..*of_two
-            }),
-            Entry::default()
-        );
     }
 }

@@ -210,6 +210,10 @@ fn one_sqs_message_delivered_twice_does_not_count_for_another() {
     );
     let (code, report) = delivery.audit(&["--on-duplicate", "requeue"]);
     assert_eq!((code, problems(&report)), (1, [1, 1, 0, 0, 0]), "{report}");
+    assert_eq!(
+        report["examples"]["repeated"][0]["why"],
+        "its SQS message was delivered before"
+    );
 }
 
 #[test]

@@ -86,18 +86,23 @@ fn everything_that_is_wrong_is_told_at_once() {
         "--messages=0",
         "--set=MemorySize=1",
         "--set=Memory=2",
+        "--set=Bodies=s3://b",
+        "--set=InputBatchSize=x",
         "--key-limit=0",
     ]);
     assert_eq!(output.status.code(), Some(2));
     let errors = stderr(&output);
-    for line in [
-        "the burst: wrong number of messages: got `0`, expected 1 to 1000000000",
-        "parameter `MemorySize`: not allowed: got `1`, expected 512 to 10240",
-        "parameter `Memory`: unknown: got `2`, expected a parameter of infra/sam/template.yaml",
-        "`--key-limit`: not allowed: got `0`, expected a number above 0",
-    ] {
-        assert!(errors.contains(line), "{line} in {errors}");
-    }
+    assert_eq!(
+        Vec::from_iter(errors.lines()),
+        [
+            "the burst: wrong number of messages: got `0`, expected 1 to 1000000000",
+            "parameter `MemorySize`: not allowed: got `1`, expected 512 to 10240",
+            "parameter `InputBatchSize`: not allowed: got `x`, expected 1 to 10000",
+            "parameter `Bodies`: not allowed: got `s3://b`, expected items, log:table, log:s3 or log:s3://<bucket>/<prefix>",
+            "parameter `Memory`: unknown: got `2`, expected a parameter of infra/sam/template.yaml",
+            "`--key-limit`: not allowed: got `0`, expected a number above 0",
+        ]
+    );
 }
 
 #[test]

@@ -9,9 +9,6 @@ pub const SQS_IN_FLIGHT_MAX: u64 = 120_000;
 /// Messages of one receive request.
 /// Source: botocore `sqs` service model, ReceiveMessage (2026-08).
 pub const SQS_RECEIVE_MESSAGES_MAX: u64 = 10;
-/// Bytes of a payload that count as one request.
-/// Source: <https://aws.amazon.com/sqs/pricing/> (2026-06).
-pub const SQS_BILLED_BYTES: u64 = 64 << 10;
 
 /// Bytes of the payload of a synchronous invocation.
 /// Source: <https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html> (2026-10).

@@ -424,4 +424,33 @@ mod tests {
             );
         }
     }
+
+    #[test]
+    fn an_edited_record_of_a_batch_of_chunks_is_refused_with_its_key_and_attribute() {
+        for bodies in ["table", "s3://bucket/prefix/"] {
+            let bodies = bodies.parse().unwrap();
+            let record = full().with_bodies(bodies, Duration::from_secs(3_600));
+            assert_eq!(read_record("t", record_item(&record)).unwrap(), record);
+            for (attribute, value, named) in [
+                ("bodies", Some(s("elsewhere")), "bodies"),
+                ("bodies", Some(AttributeValue::Bool(true)), "bodies"),
+                // Without `bodies`, the record reads like one of an earlier version, and lacks an attribute of those.
+                ("bodies", None, "shards"),
+                ("window", Some(s("an hour")), "window"),
+                ("window", None, "window"),
+                ("claimed", Some(b([1, 2, 3])), "claimed"),
+                ("chunks", Some(b([1, 2, 3])), "chunks"),
+                ("witnessedChunks", Some(s("0")), "witnessedChunks"),
+            ] {
+                let mut item = record_item(&record);
+                match value {
+                    Some(value) => item.insert(attribute.to_owned(), value),
+                    None => item.remove(attribute),
+                };
+                let error = read_record("batch-table", item).unwrap_err().to_string();
+                let words = format!("table `batch-table`, item `{BATCH}`, attribute `{named}`: ");
+                assert!(error.starts_with(&words), "{error}");
+            }
+        }
+    }
 }

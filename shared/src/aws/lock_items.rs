@@ -448,4 +448,52 @@ mod tests {
         assert!(LOCK_ITEM_PROJECTION.contains("formatVersion"));
         assert!(EVENT_PROJECTION.contains("formatVersion"));
     }
+
+    /// Returns a claim with its body in a chunk, as version 0.2.0 wrote it.
+    fn chunk_claim_item() -> Item {
+        [
+            (MESSAGE_ID, s("the-event")),
+            (SQS_MESSAGE_ID, s("the-message")),
+            (BODY_HASH, b(BodyHash::of(b"body").as_bytes())),
+            (BATCH, s("0190163d-8694-739b-aea5-966c26f8ad91")),
+            (SEQ, n(4)),
+            (CHUNK, n(1)),
+            (EXPIRES_AT, n(1_701_000_000)),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into()
+    }
+
+    #[test]
+    fn an_edited_chunk_claim_is_refused_with_its_id_and_attribute() {
+        assert!(read_lock_item("lock-table", chunk_claim_item()).is_ok());
+        for (attribute, value) in [
+            (BATCH, Some(s("no batch"))),
+            (BATCH, Some(n(1))),
+            (BATCH, None),
+            (SEQ, Some(n(-1))),
+            (SEQ, None),
+            (CHUNK, Some(s("1"))),
+            (CHUNK, Some(n(4_294_967_296_u64))),
+            (CHUNK, None),
+            (EXPIRES_AT, Some(s("never"))),
+            (EXPIRES_AT, Some(n(1.5))),
+            (EXPIRES_AT, None),
+            (SQS_MESSAGE_ID, None),
+            (BODY_HASH, Some(s("text"))),
+            (BODY_HASH, None),
+            (PAST_DELIVERIES, Some(s("none"))),
+        ] {
+            let mut item = chunk_claim_item();
+            match value {
+                Some(value) => item.insert(attribute.to_owned(), value),
+                None => item.remove(attribute),
+            };
+            let event = read_event("lock-table", item.clone(), &mut None);
+            assert_eq!(event.unwrap(), None, "{attribute}");
+            let error = read_lock_item("lock-table", item).unwrap_err().to_string();
+            let words = format!("table `lock-table`, item ‹the-event›, attribute `{attribute}`: ");
+            assert!(error.starts_with(&words), "{error}");
+        }
+    }
 }

@@ -1,9 +1,10 @@
-//! Servers that OpenSSH is not: one whose disk is full, and one that replaces files when it renames.
+//! What OpenSSH does not do at a test's command: its disk is full, it replaces a file when it renames, and another attempt is
+//! there at the worst moment.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use russh_sftp::protocol::{Attrs, Data, File, FileAttributes, Handle, Name, Status};
+use russh_sftp::protocol::{Attrs, Data, FileAttributes, Handle, Status};
 use russh_sftp::server::{self, StatusReply};
 
 use super::*;
@@ -22,8 +23,6 @@ struct StandIn(Arc<Mutex<Disk>>);
 struct Disk {
     files: BTreeMap<String, Vec<u8>>,
     directories: BTreeSet<String>,
-    /// The directories that are being listed, by their handles.
-    listings: BTreeMap<String, Vec<String>>,
     /// A directory that somebody else makes just before it is asked for.
     made_by_another: Option<String>,
     bytes_max: usize,
@@ -36,7 +35,6 @@ impl Default for Disk {
         Disk {
             files: BTreeMap::new(),
             directories: BTreeSet::from(["/in".to_owned()]),
-            listings: BTreeMap::new(),
             made_by_another: None,
             bytes_max: usize::MAX,
             before_rename: None,
@@ -217,27 +215,9 @@ impl server::Handler for StandIn {
         }
     }
 
-    async fn opendir(&mut self, id: u32, path: String) -> Result<Handle, StatusReply> {
-        let mut disk = self.disk();
-        if !disk.directories.contains(&path) {
-            return Err(missing());
-        }
-        let inside = disk.files.keys().filter(|file| above(file) == path);
-        let names = inside.map(|file| file[path.len() + 1..].to_owned());
-        let names = names.collect();
-        disk.listings.insert(path.clone(), names);
-        Ok(Handle { id, handle: path })
-    }
-
-    /// Names everything at the first request. A handle is the path.
-    async fn readdir(&mut self, id: u32, handle: String) -> Result<Name, StatusReply> {
-        let names = self.disk().listings.remove(&handle);
-        let names = names.ok_or_else(|| StatusReply::new(StatusCode::Eof))?;
-        let file = |name| File::new(name, FileAttributes::empty());
-        Ok(Name {
-            id,
-            files: names.into_iter().map(file).collect(),
-        })
+    /// This server lets nobody list a directory.
+    async fn opendir(&mut self, _: u32, _: String) -> Result<Handle, StatusReply> {
+        Err(StatusReply::new(StatusCode::PermissionDenied))
     }
 
     async fn remove(&mut self, id: u32, filename: String) -> Result<Status, StatusReply> {
@@ -309,19 +289,6 @@ async fn a_name_that_another_attempt_takes_before_the_rename_is_compared() {
     }
 }
 
-#[tokio::test]
-async fn a_file_that_is_there_is_not_uploaded_again() {
-    let server = StandIn::default();
-    server.deliver(&["a"]).await.unwrap();
-    let manifest = format!("/in/{}/0.manifest.json", part(0, &[]).batch_id);
-    server.disk().files.remove(&manifest);
-    // No room for another copy, but for the manifest.
-    let used: usize = server.disk().files.values().map(Vec::len).sum();
-    server.disk().bytes_max = used + 500;
-    server.deliver(&["a"]).await.unwrap();
-    assert_eq!(server.names(), ["0.manifest.json", "0.txt"]);
-}
-
 const PATH: &str = "{date:%Y}/{date:%m}/{batch}-{part}.dat";
 
 fn at_path() -> String {
@@ -330,18 +297,6 @@ fn at_path() -> String {
 
 fn manifest() -> String {
     format!("/in/{}/0.manifest.json", part(0, &[]).batch_id)
-}
-
-#[tokio::test]
-async fn missing_directories_of_a_path_are_made_and_the_manifest_names_the_file() {
-    let server = StandIn::default();
-    server.disk().directories.insert("/in/2026".to_owned());
-    server.deliver_at(Some(PATH), &["a"]).await.unwrap();
-    assert_eq!(server.paths(), [manifest(), at_path()]);
-    assert_eq!(server.disk().files[&at_path()], b"a\n");
-    let text = String::from_utf8(server.disk().files[&manifest()].clone()).unwrap();
-    let key = at_path().replace("/in/", "");
-    assert!(text.contains(&format!(r#""key":"{key}""#)), "{text}");
 }
 
 #[tokio::test]
@@ -361,41 +316,4 @@ async fn a_directory_that_another_attempt_makes_at_the_same_time_is_used() {
         server.deliver_at(Some(PATH), &["a"]).await.unwrap();
         assert_eq!(server.paths(), [manifest(), at_path()], "{raced}");
     }
-}
-
-#[tokio::test]
-async fn a_file_at_the_path_is_compared_and_never_replaced() {
-    for (others, delivered) in [("a\n", true), ("other\n", false)] {
-        let server = StandIn::default();
-        server.deliver_at(Some(PATH), &["a"]).await.unwrap();
-        server.disk().files.remove(&manifest());
-        let bytes = others.as_bytes().to_vec();
-        server.disk().files.insert(at_path(), bytes.clone());
-        // No room for another copy, but for the manifest: the file is not uploaded again.
-        server.disk().bytes_max = bytes.len() + 500;
-        let result = server.deliver_at(Some(PATH), &["a"]).await;
-        assert_eq!(result.is_ok(), delivered, "{result:?}");
-        assert_eq!(server.disk().files[&at_path()], bytes);
-        let is_permanent = matches!(result, Err(SinkError::Permanent { .. }));
-        assert_eq!(is_permanent, !delivered);
-    }
-}
-
-#[tokio::test]
-async fn uploads_of_dead_attempts_at_a_path_are_removed_and_those_of_other_parts_stay() {
-    let server = StandIn::default();
-    server.deliver_at(Some(PATH), &["a"]).await.unwrap();
-    server.disk().files.remove(&manifest());
-    let batch_id = part(0, &[]).batch_id;
-    let half = |part: usize| {
-        let name = PartialOf::new(batch_id, part).new_name("/2026/11/x.dat");
-        format!("/in{name}")
-    };
-    let (own, others) = (half(0), half(1));
-    for file in [&own, &others] {
-        server.disk().files.insert(file.clone(), b"half".to_vec());
-    }
-    server.deliver_at(Some(PATH), &["a"]).await.unwrap();
-    let left = server.paths();
-    assert!(!left.contains(&own) && left.contains(&others), "{left:?}");
 }

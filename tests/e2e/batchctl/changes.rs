@@ -1,54 +1,56 @@
 //! Batches: `show`, `retry`, `discard`, `pause` and `resume`.
 
 use std::fs;
+use std::path::PathBuf;
 
+use bytes::Bytes;
 use local::bodies::BodiesKind;
-use local::stack::QUARANTINE_QUEUE;
+use local::stack::{INPUT_QUEUE, QUARANTINE_QUEUE};
 use protocol::batch::Status;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{Batchctl, YES};
-use crate::events::body;
+use crate::events::{body, failures};
 use crate::output::sorted;
 use crate::rig::{Rig, Setup, cases};
 
 const IDS: [&str; 3] = ["a", "b", "c"];
 
-/// Returns a stack with one batch of three events in error, because a file is where the sink would have none.
-async fn with_a_batch_in_error(bodies: BodiesKind) -> (Rig, String) {
+/// Returns an event of Lambda with three messages, so that they are in one batch. The event id of each is an attribute.
+fn messages(source: &str) -> Bytes {
+    let record = |id: &str| {
+        json!({
+            "messageId": format!("message-{id}"),
+            "body": body(id),
+            "attributes": { "SentTimestamp": "1700000000000", "MessageGroupId": format!("group-{id}") },
+            "messageAttributes": {
+                "eid": { "dataType": "String", "stringValue": id, "stringListValues": [], "binaryListValues": [] },
+                "raw": { "dataType": "Binary", "binaryValue": "AJ+Slg==", "stringListValues": [], "binaryListValues": [] },
+            },
+            "eventSourceARN": source,
+        })
+    };
+    json!({ "Records": IDS.map(record) }).to_string().into()
+}
+
+/// Returns a stack with one batch of three events in error, the batch, and the file because of which the sink refused it.
+async fn with_a_batch_in_error(bodies: BodiesKind) -> (Rig, String, PathBuf) {
     let rig = Setup::new()
         .window(5)
         .bodies(bodies)
+        .var("EVENT_ID", "attribute:eid")
         .one_aggregator_environment()
         .start()
         .await;
-    // In one event, so that all are in one batch.
-    let source = rig.stack.sqs.arn(local::stack::INPUT_QUEUE);
-    let bodies = IDS.map(body);
-    let messages: Vec<(&str, &str)> = IDS
-        .into_iter()
-        .zip(bodies.iter().map(String::as_str))
-        .collect();
-    let event = crate::events::event(&source, &messages);
-    let failed = crate::events::failures(&rig, &rig.stack.aggregator, event).await;
-    assert_eq!(failed, [""; 0]);
-    let batch = &rig.only_batch().await;
-    fs::create_dir_all(rig.stack.out.join(batch)).expect("the sink is a directory");
-    fs::write(obstacle(&rig, batch), "an obstacle").expect("the sink takes a file");
-    rig.until("the batch is in error", async || {
-        rig.statuses().await[&Status::Error] == 1
-    })
-    .await;
-    (rig, batch.clone())
-}
-
-/// Returns the path of a reject list that the sink does not expect.
-fn obstacle(rig: &Rig, batch: &str) -> std::path::PathBuf {
-    rig.stack.out.join(batch).join("0.rejects")
+    let event = messages(&rig.stack.sqs.arn(INPUT_QUEUE));
+    assert_eq!(failures(&rig, &rig.stack.aggregator, event).await, [""; 0]);
+    let batch = rig.only_batch().await;
+    let obstacle = rig.put_in_error(&batch).await;
+    (rig, batch, obstacle)
 }
 
 async fn a_batch_in_error_is_found_shown_and_delivered_after_a_retry(bodies: BodiesKind) {
-    let (rig, batch) = with_a_batch_in_error(bodies).await;
+    let (rig, batch, obstacle) = with_a_batch_in_error(bodies).await;
     let batchctl = Batchctl::of(&rig);
     let listed = batchctl
         .json(0, &["list", "--error", "exists with other content"])
@@ -76,7 +78,7 @@ async fn a_batch_in_error_is_found_shown_and_delivered_after_a_retry(bodies: Bod
     let hint = "1 batch to retry: add --yes --why TEXT --by NAME\n";
     assert!(text.out.ends_with(hint), "{text:?}");
 
-    fs::remove_file(obstacle(&rig, &batch)).expect("it is there");
+    fs::remove_file(obstacle).expect("it is there");
     let done = batchctl.change(&retry).await;
     assert_eq!(done["batches"][0]["outcome"], "sent", "{done}");
     rig.until_metric("BatchesCompleted", 1).await;
@@ -113,7 +115,7 @@ async fn a_batch_in_error_is_retried() {
 }
 
 async fn a_discarded_batch_is_in_a_file_and_in_the_quarantine(bodies: BodiesKind) {
-    let (rig, batch) = with_a_batch_in_error(bodies).await;
+    let (rig, batch, _) = with_a_batch_in_error(bodies).await;
     let batchctl = Batchctl::of(&rig);
     let made = batchctl.directory.path().join("made/here");
     let discard = ["discard", &batch, "--dir", "made/here"];
@@ -136,26 +138,40 @@ async fn a_discarded_batch_is_in_a_file_and_in_the_quarantine(bodies: BodiesKind
         .iter()
         .map(|line| line["eventId"].as_str().unwrap_or_default());
     assert_eq!(sorted(ids), IDS);
-    assert!(lines.iter().all(|line| {
-        line["body"]
-            .as_str()
-            .is_some_and(|body| body.contains("value of"))
-    }));
+    for line in &lines {
+        let id = line["eventId"].as_str().unwrap_or_default();
+        assert_eq!(line["body"], body(id), "{line}");
+        let attributes = &line["attributes"];
+        assert_eq!(attributes["eid"]["stringValue"], id, "{line}");
+        assert_eq!(attributes["raw"]["binaryValue"], "AJ+Slg==", "{line}");
+    }
     let found = batchctl.json(0, &["find", "a"]).await;
     assert_eq!(found["state"], "setAside", "{found}");
 
-    // The obstacle is gone, and everything is redriven.
-    let redrive = ["redrive", "--from", "quarantine", "--all", "--yes"];
-    let redriven = batchctl.json(0, &redrive).await;
+    // In another batch, for which there is no such file.
+    let redrive = ["redrive", "--from", "quarantine", "--where"];
+    let in_group = "attributes.eid && attributes.\"AWS.MessageGroupId\"";
+    let wanted = [&redrive[..], &[in_group, "--yes"]].concat();
+    let redriven = batchctl.json(0, &wanted).await;
     assert_eq!(redriven["counts"]["redriven"], 3, "{redriven}");
     rig.until_metric("BatchesCompleted", 2).await;
-    assert_eq!(rig.delivered_ids(), IDS);
+    rig.until_drained().await;
+    assert_eq!(rig.delivered_ids(), IDS, "each once");
+    for (id, envelope) in rig.envelopes() {
+        let attributes = json!({
+            "AWS.MessageGroupId": { "dataType": "String", "stringValue": format!("group-{id}") },
+            "eid": { "dataType": "String", "stringValue": id },
+            "raw": { "dataType": "Binary", "binaryValue": "AJ+Slg==" },
+        });
+        assert_eq!(envelope["attributes"], attributes);
+        assert_eq!(envelope["body"], body(&id));
+    }
     rig.end().await;
 }
 
 #[tokio::test]
 async fn a_batch_is_discarded() {
-    for bodies in cases(&[BodiesKind::LogS3, BodiesKind::Items]) {
+    for bodies in cases(&[BodiesKind::LogS3, BodiesKind::Items, BodiesKind::LogTable]) {
         a_discarded_batch_is_in_a_file_and_in_the_quarantine(bodies).await;
     }
 }
@@ -222,7 +238,7 @@ async fn a_batch_of_the_log_is_replayed() {
 async fn with_a_paused_batch() -> (Rig, [String; 2]) {
     let rig = Setup::new().one_aggregator_environment().start().await;
     let batchctl = Batchctl::of(&rig);
-    let source = rig.stack.sqs.arn(local::stack::INPUT_QUEUE);
+    let source = rig.stack.sqs.arn(INPUT_QUEUE);
     let scope = ["--source", source.as_str()];
     let paused = batchctl
         .change(&[&["pause", "--for", "1h"], &scope[..]].concat())
@@ -246,25 +262,13 @@ async fn with_a_paused_batch() -> (Rig, [String; 2]) {
 }
 
 #[tokio::test]
-async fn paused_batches_are_delivered_once_after_resume() {
-    let (rig, scope) = with_a_paused_batch().await;
+async fn paused_batches_are_delivered_once_after_a_shorter_pause() {
+    let (rig, [option, source]) = with_a_paused_batch().await;
     let batchctl = Batchctl::of(&rig);
     let other = batchctl
         .text(&[&["resume", "--all"], &YES[..]].concat())
         .await;
     assert_eq!(other.code, Some(3), "{other:?}");
-    let [option, source] = &scope;
-    let resumed = batchctl.change(&["resume", option, source]).await;
-    assert_eq!(resumed["tickets"], 1, "{resumed}");
-    rig.until_drained().await;
-    assert_eq!(rig.delivered_ids(), IDS);
-    rig.end().await;
-}
-
-#[tokio::test]
-async fn paused_batches_are_delivered_once_after_a_shorter_pause() {
-    let (rig, [option, source]) = with_a_paused_batch().await;
-    let batchctl = Batchctl::of(&rig);
     let pause = |time| ["pause", "--for", time, &option, &source];
     let longer = batchctl.json(4, &pause("2h")).await;
     assert_eq!(longer["tickets"], 0, "{longer}");

@@ -124,11 +124,19 @@ async fn hanging(rig: &Rig, batchctl: &Batchctl, arguments: &[&str]) -> Running 
 }
 
 #[tokio::test]
-async fn a_discard_that_is_terminated_says_what_it_reached_and_leaves_no_unfinished_file() {
+async fn a_retry_or_discard_that_is_ended_says_what_it_reached_and_leaves_no_unfinished_file() {
     let rig = Setup::new().without_sweep().start().await;
     // Every fourth is in error.
     write_batches(&rig, 80).await;
     let batchctl = Batchctl::of(&rig);
+    let mut running = hanging(&rig, &batchctl, &["retry", "--status", "error"]).await;
+    running.signal("-INT").await;
+    running.until_line("stopping: ").await;
+    running.signal("-INT").await;
+    let (code, report) = running.end().await;
+    assert_eq!(code, Some(130), "{report}");
+    assert_eq!(report["notReached"], 12, "{report}");
+
     let discard = ["discard", "--status", "error", "--dir", "made/here"];
     let mut running = hanging(&rig, &batchctl, &discard).await;
     running.signal("-TERM").await;
@@ -155,21 +163,6 @@ async fn a_discard_that_is_terminated_says_what_it_reached_and_leaves_no_unfinis
         names.iter().all(|name| name.ends_with(".jsonl")),
         "{names:?}"
     );
-    rig.stack.stop().await;
-}
-
-#[tokio::test]
-async fn a_retry_that_is_interrupted_ends_with_130() {
-    let rig = Setup::new().without_sweep().start().await;
-    write_batches(&rig, 40).await;
-    let batchctl = Batchctl::of(&rig);
-    let mut running = hanging(&rig, &batchctl, &["retry", "--status", "error"]).await;
-    running.signal("-INT").await;
-    running.until_line("stopping: ").await;
-    running.signal("-INT").await;
-    let (code, report) = running.end().await;
-    assert_eq!(code, Some(130), "{report}");
-    assert_eq!(report["notReached"], 2, "{report}");
     rig.stack.stop().await;
 }
 

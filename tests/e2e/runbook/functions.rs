@@ -93,6 +93,12 @@ async fn expired_credentials_are_found_and_the_functions_get_new_ones() {
         rig.has_complained("ExpiredToken")
     })
     .await;
+    rig.until("an environment ends itself", async || {
+        let report = rig.stack.faults.report().expect("the fault is on");
+        let expired = report.expired_credentials.expect("the fault is on");
+        expired.ended_themselves > 0
+    })
+    .await;
 
     page.instead_of_aws("a look at the log of the functions");
     page.instead_of_aws("an end of the expiries, and a redeploy");

@@ -26,23 +26,11 @@ mod tables;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use loadgen::{DuplicateRule, Workload};
+use loadgen::DuplicateRule;
 use serde_json::Value;
 
 use self::alarms::{HOUR, State, Watch, names_without_ages};
-use crate::events::{event, failures};
-use crate::rig::{Rig, Setup, workload};
-
-/// Invokes the aggregator with these messages of a workload, in one event.
-async fn claim(rig: &Rig, workload: &Workload, messages: std::ops::Range<u64>) {
-    let bodies = messages.map(|index| (index.to_string(), workload.message(index).body));
-    let bodies: Vec<(String, String)> = bodies.collect();
-    let messages = bodies.iter().map(|(id, body)| (id.as_str(), body.as_str()));
-    let source = rig.stack.sqs.arn(local::stack::INPUT_QUEUE);
-    let event = event(&source, &Vec::from_iter(messages));
-    let failed = failures(rig, &rig.stack.aggregator, event).await;
-    assert_eq!(failed, [""; 0]);
-}
+use crate::rig::{Setup, workload};
 
 /// Returns the ids of the listed batches.
 fn ids(listed: &Value) -> BTreeSet<String> {

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use loadgen::DuplicateRule;
 use local::stack::{BATCH_QUEUE, QUARANTINE_QUEUE};
-use protocol::batch::Status;
 
 use super::alarms::State;
+use super::ids;
 use super::page::Rehearsal;
-use super::{claim, ids};
+use crate::events::claim;
 use crate::rig::{Setup, workload};
 
 #[tokio::test]
@@ -39,11 +39,16 @@ async fn a_sink_that_is_down_is_found_paused_and_resumed() {
         batches.iter().all(|batch| batch["error"].is_null()),
         "{listed}"
     );
+    let place = out.display().to_string();
     let failed = |batch: &serde_json::Value| {
         let text = batch["lastFailure"]["text"].as_str();
-        text.is_some_and(|text| !text.is_empty())
+        text.is_some_and(|text| text.contains(&place))
     };
     assert!(batches.iter().any(failed), "{listed}");
+    rig.until("the log names the place", async || {
+        rig.has_complained(&place)
+    })
+    .await;
     let paused = page.changes("pause").await;
     assert_eq!(paused["pauses"][0]["by"], "on-call", "{paused}");
     rig.until("a batch waits for the pause", async || {
@@ -70,14 +75,7 @@ async fn a_batch_that_the_sink_refuses_is_found_discarded_and_redriven() {
     let workload = workload(32, 60, 0.0);
     claim(&rig, &workload, 0..40).await;
     let refused = &rig.only_batch().await;
-    // A reject list that the sink does not expect.
-    let obstacle = rig.stack.out.join(refused).join("0.rejects");
-    fs::create_dir_all(rig.stack.out.join(refused)).expect("the sink is a directory");
-    fs::write(&obstacle, "an obstacle").expect("the sink takes a file");
-    rig.until("the batch is in error", async || {
-        rig.statuses().await[&Status::Error] == 1
-    })
-    .await;
+    let obstacle = rig.put_in_error(refused).await;
     page.until_alarm(State::Alarm).await;
     // Another batch is delivered meanwhile.
     claim(&rig, &workload, 40..60).await;

@@ -11,8 +11,9 @@ use local::stack::{BATCH_QUEUE, INPUT_QUEUE};
 use protocol::batch::Status;
 
 use super::alarms::State;
+use super::ids;
 use super::page::Rehearsal;
-use super::{claim, ids};
+use crate::events::claim;
 use crate::rig::{Rig, Setup, now_ms, workload};
 
 /// Waits until the window of a batch is over, and puts its due time there, as time would a minute later.

@@ -14,7 +14,6 @@
 //! | `long-line <bytes>` | prints one line of this length |
 //! | `respond <bytes>` | returns a string of this length (direct payloads only) |
 //! | `fail` | prints the receipt handle of its record before any command runs, and reports the record as failed (SQS only) |
-//! | `report <id>` | reports this id as failed (SQS only) |
 //! | `fail-receives <n>`, `error-receives <n>` | reports the record as failed, or returns an error, at its first `n` receives (SQS only) |
 //! | any other text | does nothing |
 //!
@@ -112,7 +111,6 @@ async fn handle_records(event: SqsEvent) -> Result<SqsBatchResponse, Error> {
         );
         match body.split_once(' ') {
             None if body == "fail" => response.add_failure(id),
-            Some(("report", id)) => response.add_failure(id),
             Some(("fail-receives", n)) if receives <= n.parse()? => response.add_failure(id),
             Some(("error-receives", n)) if receives <= n.parse()? => {
                 return Err("by request".into());

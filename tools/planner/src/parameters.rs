@@ -442,23 +442,4 @@ mod tests {
             "the log takes less CPU"
         );
     }
-
-    #[test]
-    fn all_problems_are_told_at_once() {
-        let wrong = [
-            pair("MemorySize", "100"),
-            pair("Bodies", "s3://b"),
-            pair("MaxBatchSiz", "5"),
-            pair("InputBatchSize", "x"),
-        ];
-        assert_eq!(
-            apply(&mut Settings::default(), &wrong),
-            [
-                "parameter `MemorySize`: not allowed: got `100`, expected 512 to 10240",
-                "parameter `InputBatchSize`: not allowed: got `x`, expected 1 to 10000",
-                "parameter `Bodies`: not allowed: got `s3://b`, expected items, log:table, log:s3 or log:s3://<bucket>/<prefix>",
-                "parameter `MaxBatchSiz`: unknown: got `5`, expected a parameter of infra/sam/template.yaml",
-            ]
-        );
-    }
 }

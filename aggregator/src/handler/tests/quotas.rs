@@ -63,7 +63,7 @@ async fn each_key_has_its_own_quota_and_what_is_beyond_it_goes_to_the_quarantine
     assert!(invoke(&aggregator, &first).await.is_empty());
     assert_eq!(only_batch(&aggregator).confirmed, 3);
     let full = account(&aggregator, "a").await;
-    assert_eq!((full.taken, full.is_certain()), (2, true));
+    assert_eq!((full.taken, full.reserved.is_empty()), (2, true));
     let more = [("m4", "e4", "a"), ("m5", "e5", "b")];
     assert!(invoke(&aggregator, &more).await.is_empty());
     assert_eq!(
@@ -97,7 +97,7 @@ async fn places_that_duplicates_did_not_need_are_free_for_other_environments_at_
     // The duplicate has a place for as long as its claim is tried.
     assert!(invoke(&other, &[("m9", "e1", "a")]).await.is_empty());
     let left = account(&aggregator, "a").await;
-    assert_eq!((left.taken, left.is_certain()), (1, true));
+    assert_eq!((left.taken, left.reserved.is_empty()), (1, true));
     let third = another(&aggregator);
     let more = [("m2", "e2", "a")];
     assert!(invoke(&third, &more).await.is_empty());
@@ -214,7 +214,7 @@ async fn keeps_its_place(is_full: bool) {
     assert!(is_taken_over(&other));
     let taken = account(&other, "a").await;
     let expected = if is_full { 2 } else { 1 };
-    assert_eq!((taken.taken, taken.is_certain()), (expected, true));
+    assert_eq!((taken.taken, taken.reserved.is_empty()), (expected, true));
     assert!(reasons(&other).is_empty());
     if !is_full {
         assert!(invoke(&other, &[("m2", "e2", "a")]).await.is_empty());

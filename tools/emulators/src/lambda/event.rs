@@ -236,18 +236,6 @@ mod tests {
     }
 
     #[test]
-    fn what_a_message_does_not_have_is_absent() {
-        let event: Value = serde_json::from_slice(&written(&[message("x"), message("y")])).unwrap();
-        let records = event["Records"].as_array().unwrap();
-        assert_eq!(records.len(), 2);
-        for record in records {
-            assert_eq!(record["messageAttributes"], json!({}));
-            assert!(record.get("md5OfMessageAttributes").is_none());
-            assert!(record["attributes"].get("MessageGroupId").is_none());
-        }
-    }
-
-    #[test]
     fn the_crate_aws_lambda_events_reads_the_event() {
         let mut message = message("x");
         message.message_attributes = Arc::new(BTreeMap::from([(

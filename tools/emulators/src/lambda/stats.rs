@@ -133,17 +133,6 @@ pub struct MappingRequests {
     pub deletes: RequestCount,
 }
 
-impl MappingStats {
-    /// Returns the mean number of records per batch; 0 before the first batch.
-    pub fn batch_records_mean(&self) -> f64 {
-        if self.invocations == 0 {
-            0.0
-        } else {
-            self.records as f64 / self.invocations as f64
-        }
-    }
-}
-
 /// Counts, times and samples of one environment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct EnvironmentUsage {

@@ -337,6 +337,7 @@ mod tests {
             ("DelaySeconds", "901", "from 0 to 900"),
             ("MaximumMessageSize", "1048577", "from 1024 to 1048576"),
             ("ReceiveMessageWaitTimeSeconds", "21", "from 0 to 20"),
+            ("DelaySeconds", "x", "a whole number"),
             ("DelaySeconds", "-1", "a whole number"),
             ("DelaySeconds", "+1", "a whole number"),
         ];

@@ -1,18 +1,17 @@
 //! Sending, receiving, deleting and long polls.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::operation::delete_message_batch::DeleteMessageBatchOutput;
-use aws_sdk_sqs::primitives::Blob;
 use aws_sdk_sqs::types::{
-    DeleteMessageBatchRequestEntry, Message, MessageAttributeValue, MessageSystemAttributeName,
+    DeleteMessageBatchRequestEntry, Message, MessageSystemAttributeName,
     SendMessageBatchResultEntry,
 };
 use emulators::sqs::QueueAttributes;
 
-use crate::support::{Served, entry, served, string_attribute};
+use crate::support::{Served, entry, served};
 
 /// Deletes messages in one request; the id of an entry is the position of its handle.
 async fn delete(
@@ -110,86 +109,19 @@ async fn a_batch_sent_is_received_and_deleted() {
     assert_eq!(sqs.depth("queue").unwrap().in_flight, 0);
 }
 
-fn check_system_attributes(system: &HashMap<MessageSystemAttributeName, String>) {
+#[tokio::test]
+async fn the_sender_is_the_account_and_times_are_in_milliseconds() {
+    let served = served().await;
+    served.send("body").await;
+    let attributes = served.receive(30).await.remove(0).attributes.unwrap();
     assert_eq!(
-        system[&MessageSystemAttributeName::ApproximateReceiveCount],
-        "1"
-    );
-    assert_eq!(
-        system[&MessageSystemAttributeName::MessageGroupId],
-        "tenant"
-    );
-    assert_eq!(
-        system[&MessageSystemAttributeName::SenderId],
+        attributes[&MessageSystemAttributeName::SenderId],
         "000000000000"
     );
-    let first_ms: u64 = system[&MessageSystemAttributeName::ApproximateFirstReceiveTimestamp]
-        .parse()
-        .unwrap();
-    let sent_ms: u64 = system[&MessageSystemAttributeName::SentTimestamp]
-        .parse()
-        .unwrap();
+    let ms = |name: MessageSystemAttributeName| -> u64 { attributes[&name].parse().unwrap() };
+    let sent_ms = ms(MessageSystemAttributeName::SentTimestamp);
+    let first_ms = ms(MessageSystemAttributeName::ApproximateFirstReceiveTimestamp);
     assert!(sent_ms <= first_ms && sent_ms > 1_600_000_000_000);
-}
-
-#[tokio::test]
-async fn attributes_are_delivered_with_the_message_and_filtered_by_name() {
-    let Served { client, url, .. } = served().await;
-    let blob = MessageAttributeValue::builder()
-        .data_type("Binary")
-        .binary_value(Blob::new([0, 255]))
-        .build()
-        .unwrap();
-    let send = client
-        .send_message()
-        .queue_url(&url)
-        .message_body("body")
-        .message_group_id("tenant");
-    let send = send
-        .message_attributes("trace.id", string_attribute("1"))
-        .message_attributes("blob", blob.clone());
-    let sent = send.send().await.unwrap();
-
-    let receive = || {
-        client
-            .receive_message()
-            .queue_url(&url)
-            .visibility_timeout(0)
-    };
-    let all = receive()
-        .message_attribute_names("All")
-        .message_system_attribute_names(MessageSystemAttributeName::All);
-    let message = all.send().await.unwrap().messages.unwrap().remove(0);
-    let attributes = message.message_attributes.unwrap();
-    assert_eq!(attributes["blob"], blob);
-    assert_eq!(attributes["trace.id"], string_attribute("1"));
-    assert_eq!(
-        message.md5_of_message_attributes,
-        sent.md5_of_message_attributes
-    );
-    check_system_attributes(&message.attributes.unwrap());
-
-    let count = MessageSystemAttributeName::ApproximateReceiveCount;
-    let some = receive()
-        .message_attribute_names("trace.*")
-        .message_system_attribute_names(count.clone());
-    let message = some.send().await.unwrap().messages.unwrap().remove(0);
-    assert_eq!(
-        message
-            .message_attributes
-            .unwrap()
-            .into_keys()
-            .collect::<Vec<_>>(),
-        ["trace.id"]
-    );
-    assert_ne!(
-        message.md5_of_message_attributes,
-        sent.md5_of_message_attributes
-    );
-    assert_eq!(
-        message.attributes.unwrap().into_iter().collect::<Vec<_>>(),
-        [(count, "2".to_owned())]
-    );
 }
 
 #[tokio::test]

@@ -91,22 +91,6 @@ async fn digests_of_attributes_cover_labels_of_types() {
     }
 }
 
-/// Source: `test_message_with_invalid_attributes`, `test_message_with_attributes_invalid_datatype`.
-#[tokio::test]
-async fn a_name_of_other_letters_and_an_unknown_type_are_invalid_parameters() {
-    let Served { client, url, .. } = served().await;
-    let wrong_type = MessageAttributeValue::builder().data_type("InvalidNumber");
-    let wrong_type = wrong_type.string_value("149314735990a").build().unwrap();
-    for (name, attribute) in [
-        ("öther_encodings", string_attribute("str")),
-        ("timestamp", wrong_type),
-    ] {
-        let send = client.send_message().queue_url(&url).message_body("derp");
-        let sent = send.message_attributes(name, attribute).send().await;
-        assert_eq!(code(sent), "InvalidParameterValue", "{name}");
-    }
-}
-
 /// Source: `test_message_delay_is_more_than_15_minutes`. moto takes a deduplication id on a standard queue; this server refuses
 /// it.
 #[tokio::test]
@@ -134,18 +118,6 @@ async fn an_entry_with_too_long_a_delay_fails_alone() {
         ("id_2", "InvalidParameterValue")
     );
     assert_eq!(sqs.depth("queue").unwrap().delayed, 1);
-}
-
-/// Source: `test_send_message_with_message_delay_overriding_queue_delay`.
-#[tokio::test]
-async fn the_delay_of_a_message_counts_instead_of_that_of_its_queue() {
-    let served = served().await;
-    let set = served.set(QueueAttributeName::DelaySeconds, "900");
-    set.await.unwrap();
-    let send = served.client.send_message().queue_url(&served.url);
-    let send = send.message_body("this is a test message");
-    send.delay_seconds(0).send().await.unwrap();
-    assert_eq!(served.receive(30).await.len(), 1);
 }
 
 /// Source: `test_delete_message_batch_with_duplicates`.
@@ -215,16 +187,4 @@ async fn a_maximum_size_out_of_range_is_an_invalid_value_and_an_unknown_attribut
     let get = served.client.get_queue_attributes().queue_url(&served.url);
     let get = get.attribute_names(QueueAttributeName::from("QueueArn-Invalid"));
     assert_eq!(code(get.send().await), "InvalidAttributeName");
-}
-
-/// Source: `test_receive_message_that_becomes_visible_while_long_polling`.
-#[tokio::test]
-async fn a_long_poll_gets_a_message_that_becomes_visible_meanwhile() {
-    let served = served().await;
-    served.send("body").await;
-    let handle = served.receive(30).await.remove(0).receipt_handle.unwrap();
-    served.change_visibility(&handle, 1).await.unwrap();
-    let receive = served.client.receive_message().queue_url(&served.url);
-    let received = receive.wait_time_seconds(20).send().await.unwrap();
-    assert_eq!(received.messages().len(), 1);
 }

@@ -214,6 +214,8 @@ async fn a_dead_letter_keeps_its_id_attributes_and_receives_and_names_its_source
 
     assert_eq!(after.message_id, sent.message_id);
     assert_eq!(after.body, before.body);
+    let attributes = before.message_attributes.as_ref().unwrap();
+    assert_eq!(attributes["MyAttribute"], string_attribute("foobar"));
     assert_eq!(after.message_attributes, before.message_attributes);
     assert_eq!(
         after.md5_of_message_attributes.as_deref(),

@@ -3,19 +3,6 @@
 use super::*;
 
 #[test]
-fn the_newest_handle_deletes_even_when_the_message_is_visible_again() {
-    let mut queue = queue(QueueAttributes::default());
-    send(&mut queue, 0, "a");
-    let message = receive_one(&mut queue, 0);
-    queue.delete(31 * SECOND, &message.receipt_handle).unwrap();
-    assert_eq!(queue.depth(31 * SECOND), depth(0, 0, 0));
-    queue
-        .delete(31 * SECOND, &message.receipt_handle)
-        .expect("deleting again succeeds");
-    check_invariants(&queue);
-}
-
-#[test]
 fn deleting_with_an_outdated_handle_succeeds_and_deletes_nothing() {
     let mut queue = queue(QueueAttributes::default());
     send(&mut queue, 0, "a");
