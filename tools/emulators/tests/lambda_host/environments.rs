@@ -19,7 +19,7 @@ async fn an_invocation_cold_starts_an_environment_and_the_next_reuses_it() {
         "arn:aws:lambda:us-east-1:000000000000:function:echo"
     );
     let remaining_ms = first["remaining_ms"].as_u64().unwrap();
-    assert!((1..=10_000).contains(&remaining_ms), "{remaining_ms}");
+    assert!((1..=30_000).contains(&remaining_ms), "{remaining_ms}");
     let stats = host.function.stats();
     assert_eq!(
         (stats.cold_starts, stats.invocations, stats.concurrency_max),

@@ -59,7 +59,7 @@ impl Host {
                 args: Vec::new(),
             },
             variables: BTreeMap::new(),
-            timeout: Duration::from_secs(10),
+            timeout: Duration::from_secs(30),
             memory_mb: 256,
             concurrency_per_environment: 1,
         };
