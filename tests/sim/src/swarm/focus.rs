@@ -36,6 +36,18 @@ impl Plan {
         plan
     }
 
+    /// Returns the plan of a seed whose messages arrive twice at the only aggregator, which often dies before its claims are counted.
+    pub fn of_uncounted_claims(seed: u64) -> Plan {
+        let mut plan = Plan::of_items(seed);
+        plan.calm = false;
+        plan.focus_on_dying_environments(&mut Rng::with_seed(seed));
+        plan.invocations = 3;
+        let faults = &mut plan.faults;
+        (faults.kill, faults.deliver_twice) = (0.05, 0.9);
+        (faults.lose_record, faults.index_lags_long) = (0.7, 0.8);
+        plan
+    }
+
     /// Changes six plans in ten to one of ten subjects.
     pub(super) fn focus(&mut self, rng: &mut Rng) {
         match rng.u8(..20) {
