@@ -156,3 +156,25 @@ async fn ten_attributes_come_back_from_the_quarantine_whatever_their_names() {
     }
     rig.end_with_set_aside(1, 0).await;
 }
+
+#[tokio::test]
+async fn the_message_group_comes_back_from_the_quarantine() {
+    let rig = Setup::new().one_aggregator_environment().start().await;
+    let input = rig.stack.queue_url(INPUT_QUEUE);
+    let send = rig.stack.sqs_client().send_message().queue_url(input);
+    let send = send.message_body("not JSON").message_group_id("tenant-1");
+    send.send().await.expect("the queue takes the message");
+    rig.until_depth(QUARANTINE_QUEUE, 1).await;
+    let redrive = ["redrive", "--from", "quarantine", "--all", "--yes"];
+    let redriven = Batchctl::of(&rig).json(0, &redrive).await;
+    assert_eq!(redriven["counts"]["redriven"], 1, "{redriven}");
+    // It is as wrong as before, and comes back with what it was sent with the second time.
+    rig.until_metric("Quarantined", 2).await;
+    let [message] = &rig.take(QUARANTINE_QUEUE, 1).await[..] else {
+        panic!("one message");
+    };
+    assert_eq!(message.message_group_id.as_deref(), Some("tenant-1"));
+    let names = Vec::from_iter(message.message_attributes.keys());
+    assert_eq!(names, ["reason", "source"]);
+    rig.end_with_set_aside(1, 0).await;
+}

@@ -1,13 +1,19 @@
 //! A wrong configuration is refused at the cold start, with all problems at once.
 
+use std::time::Duration;
+
+use tokio::process::Command;
+use tokio::time::timeout;
+
 use crate::events::init_failure;
+use crate::executables::executable;
 use crate::rig::Setup;
 
-/// A function, its wrong variables, and the error for each.
-type Case = (
-    &'static str,
-    &'static [(&'static str, &'static str, &'static str)],
-);
+/// A function and its wrong variables.
+type Case = (&'static str, &'static [Wrong]);
+
+/// A variable, its wrong value, and the error about it.
+type Wrong = (&'static str, &'static str, &'static str);
 
 /// Every other variable is checked by the unit tests of the configurations.
 const CASES: [Case; 2] = [
@@ -15,6 +21,11 @@ const CASES: [Case; 2] = [
         "aggregator",
         &[
             ("DDB_LOCK_TABLE", "", "`DDB_LOCK_TABLE`: not set"),
+            (
+                "DDB_BATCH_TABLE",
+                "x",
+                "`DDB_BATCH_TABLE`: wrong value: got `x`",
+            ),
             (
                 "DEADLINE_MARGIN_MS",
                 "0",
@@ -41,6 +52,11 @@ const CASES: [Case; 2] = [
     ),
 ];
 
+/// Returns whether a text has the errors about all variables.
+fn names_all(variables: &[Wrong], text: &str) -> bool {
+    variables.iter().all(|(_, _, words)| text.contains(words))
+}
+
 #[tokio::test]
 async fn a_function_with_wrong_variables_fails_its_init_and_the_log_says_why() {
     for (name, variables) in CASES {
@@ -55,15 +71,40 @@ async fn a_function_with_wrong_variables_fails_its_init_and_the_log_says_why() {
         };
         let (error_type, message) = init_failure(function).await;
         assert_eq!(error_type, "Configuration", "{message}");
-        let names_all = |text: &str| variables.iter().all(|(_, _, words)| text.contains(words));
-        assert!(names_all(&message), "{message}");
+        assert!(names_all(variables, &message), "{message}");
         rig.until("one line names all", async || {
             let lines = rig.logged(variables[0].2);
-            lines.iter().any(|line| names_all(line))
+            lines.iter().any(|line| names_all(variables, line))
         })
         .await;
         // Lambda starts one more process for the invocation, and the sweep may start others.
         assert!(function.stats().init_failures >= 2);
         rig.stack.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_process_with_wrong_variables_exits_with_an_error_that_names_them_all() {
+    for (name, variables) in CASES {
+        let process = Command::new(executable(name))
+            .env_clear()
+            // Nobody listens there, so the process can only end by itself.
+            .env("AWS_LAMBDA_RUNTIME_API", "127.0.0.1:9")
+            .env("AWS_LAMBDA_FUNCTION_NAME", name)
+            .env("AWS_LAMBDA_FUNCTION_VERSION", "$LATEST")
+            .env("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "128")
+            .envs(variables.iter().map(|(name, value, _)| (name, value)))
+            .kill_on_drop(true)
+            .output();
+        let output = timeout(Duration::from_secs(60), process).await;
+        let output = output.expect("it ends").expect("it starts");
+        assert!(
+            output.status.code().is_some_and(|code| code != 0),
+            "{output:?}"
+        );
+        let text = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8_lossy(&text);
+        let mut lines = text.lines();
+        assert!(lines.any(|line| names_all(variables, line)), "{text}");
     }
 }

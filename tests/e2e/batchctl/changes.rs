@@ -262,13 +262,25 @@ async fn with_a_paused_batch() -> (Rig, [String; 2]) {
 }
 
 #[tokio::test]
-async fn paused_batches_are_delivered_once_after_a_shorter_pause() {
-    let (rig, [option, source]) = with_a_paused_batch().await;
+async fn paused_batches_are_delivered_once_after_resume() {
+    let (rig, scope) = with_a_paused_batch().await;
     let batchctl = Batchctl::of(&rig);
     let other = batchctl
         .text(&[&["resume", "--all"], &YES[..]].concat())
         .await;
     assert_eq!(other.code, Some(3), "{other:?}");
+    let [option, source] = &scope;
+    let resumed = batchctl.change(&["resume", option, source]).await;
+    assert_eq!(resumed["tickets"], 1, "{resumed}");
+    rig.until_drained().await;
+    assert_eq!(rig.delivered_ids(), IDS);
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn paused_batches_are_delivered_once_after_a_shorter_pause() {
+    let (rig, [option, source]) = with_a_paused_batch().await;
+    let batchctl = Batchctl::of(&rig);
     let pause = |time| ["pause", "--for", time, &option, &source];
     let longer = batchctl.json(4, &pause("2h")).await;
     assert_eq!(longer["tickets"], 0, "{longer}");
