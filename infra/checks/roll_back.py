@@ -25,7 +25,7 @@ RUNBOOK = cfn.ROOT / "docs" / "runbook.md"
 STACK = "my-stack"
 REGION = "eu-west-1"
 SECONDS_MAX = 120
-RELEASES = ("v0.1.0/", "v0.2.0/")
+RELEASES = ("v0.3.0/", "v0.4.0/")
 # Parameters before anything goes wrong, with a value that a shell or the AWS CLI may split.
 FORMER = {
     "CodeBucket": "code",
@@ -155,7 +155,7 @@ def self_test(page, stack):
     changes = (
         ("update-stack --stack-name my-stack ", "update-stack "),
         (r'ParameterValue=\"${each#*=}\"', "ParameterValue=${each%%=*}"),
-        ("set_parameters CodeKeyPrefix=v0.1.0/ ", "set_parameters CodeKey=v0.1.0/ "),
+        ("set_parameters CodeKeyPrefix=v0.3.0/ ", "set_parameters CodeKey=v0.3.0/ "),
         # Last, because moto does not recover from an update without a template.
         (" --use-previous-template", ""),
     )

@@ -145,8 +145,10 @@ impl Manifests {
     }
 }
 
+/// Returns the name of a package in short, as its users write it in code.
 fn name(value: &Value) -> &str {
-    value["name"].as_str().expect("a name")
+    let name = value["name"].as_str().expect("a name");
+    name.trim_start_matches("unique-event-")
 }
 
 #[test]

@@ -12,6 +12,8 @@ use shared::ports::{NamedItems, ObjectStore, Piece};
 
 use super::*;
 
+mod merges;
+
 const WINDOW: Duration = Duration::from_secs(600);
 
 /// Number of a batch, of which the first is [`batch`].

@@ -5,7 +5,7 @@
  */
 import * as path from 'node:path';
 
-import { App, CfnOutput, Stack, Validations } from 'aws-cdk-lib';
+import { App, Stack, Validations } from 'aws-cdk-lib';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
 import * as s3 from 'aws-cdk-lib/aws-s3';
 import { AwsSolutionsChecks } from 'cdk-nag';
@@ -43,20 +43,5 @@ const service = new UniqueEventBatchAggregator(stack, 'Service', {
 });
 acknowledge(service, uri === 'log:' ? [] : [uri.slice('s3://'.length)]);
 Validations.of(app).addPlugins(new AwsSolutionsChecks(app));
-
-for (const [name, value] of Object.entries({
-  InputQueueUrl: service.inputQueue.queueUrl,
-  InputQueueArn: service.inputQueue.queueArn,
-  BatchQueueUrl: service.batchQueue.queueUrl,
-  QuarantineQueueUrl: service.quarantineQueue.queueUrl,
-  InputDeadLetterQueueUrl: service.inputDeadLetterQueue.queueUrl,
-  BatchDeadLetterQueueUrl: service.batchDeadLetterQueue.queueUrl,
-  LockTableName: service.lockTable.tableName,
-  BatchTableName: service.batchTable.tableName,
-  ChunkBucketName: service.chunkBucket.bucketName,
-  AggregatorName: service.aggregator.functionName,
-  BatchProcessorName: service.batchProcessor.functionName,
-})) {
-  new CfnOutput(stack, name, { value });
-}
+service.addOutputs();
 app.synth();

@@ -1,4 +1,4 @@
-import { Aws, CustomResource, Duration, RemovalPolicy, type Size, Stack, Token } from 'aws-cdk-lib';
+import { Aws, CfnOutput, CustomResource, Duration, RemovalPolicy, type Size, Stack, Token } from 'aws-cdk-lib';
 import * as autoscaling from 'aws-cdk-lib/aws-applicationautoscaling';
 import * as dynamodb from 'aws-cdk-lib/aws-dynamodb';
 import type * as ec2 from 'aws-cdk-lib/aws-ec2';
@@ -136,6 +136,7 @@ export class UniqueEventBatchAggregator extends Construct {
   public readonly batchProcessor: lambda.Function;
 
   private readonly props: UniqueEventBatchAggregatorProps;
+  private readonly configUri: string;
   private readonly capacity: LockTableCapacity;
 
   constructor(scope: Construct, id: string, props: UniqueEventBatchAggregatorProps) {
@@ -185,6 +186,7 @@ export class UniqueEventBatchAggregator extends Construct {
     this.chunkBucket = this.bucket();
 
     const config = this.config();
+    this.configUri = config.uri;
     const aggregatorLogs = this.logGroup('AggregatorLogGroup');
     this.aggregator = this.function('Aggregator', {
       code: props.code.aggregator,
@@ -192,7 +194,7 @@ export class UniqueEventBatchAggregator extends Construct {
       timeout: aggregatorTimeout,
       logGroup: aggregatorLogs,
       role: this.role('AggregatorRole', 'aggregator', [...this.grantsOfAggregator(aggregatorLogs), ...config.grants]),
-      environment: { ...this.variablesOfAggregator(), CONFIG: config.uri, ...props.settings },
+      environment: { ...this.resourceVariables(), ...this.variablesOfAggregator(), CONFIG: config.uri, ...props.settings },
       reservedConcurrentExecutions: props.reserveConcurrency ? this.aggregators : undefined,
     });
     const batchProcessorLogs = this.logGroup('BatchProcessorLogGroup');
@@ -209,7 +211,13 @@ export class UniqueEventBatchAggregator extends Construct {
       timeout: batchProcessorTimeout,
       logGroup: batchProcessorLogs,
       role: batchProcessorRole,
-      environment: { ...this.variablesOfBatchProcessor(), CONFIG: config.uri, ...props.settings },
+      environment: {
+        ...this.resourceVariables(),
+        DDB_BATCH_INDEX: BATCH_INDEX,
+        ...this.variablesOfBatchProcessor(),
+        CONFIG: config.uri,
+        ...props.settings,
+      },
       // One more, because a sweep may run while batches are delivered.
       reservedConcurrentExecutions: props.reserveConcurrency ? this.processors + 1 : undefined,
       vpc: props.vpc,
@@ -218,9 +226,37 @@ export class UniqueEventBatchAggregator extends Construct {
       ...this.secretsExtension(),
     });
     this.mappings();
-    this.check(config.uri);
+    this.check();
     alarms(this, { ...props, requeues, batchProcessorTimeout });
     dashboard(this);
+  }
+
+  /**
+   * Adds outputs to the stack. From them, `batchctl --stack` and `loadgen --stack` read where everything is and how the service is
+   * configured, but for `settings`. Their names are fixed, so a stack has the outputs of one service.
+   */
+  public addOutputs(): void {
+    const { EVENT_ID, ON_DUPLICATE, BODIES } = this.variablesOfAggregator();
+    for (const [name, value] of Object.entries({
+      InputQueueUrl: this.inputQueue.queueUrl,
+      InputQueueArn: this.inputQueue.queueArn,
+      BatchQueueUrl: this.batchQueue.queueUrl,
+      QuarantineQueueUrl: this.quarantineQueue.queueUrl,
+      InputDeadLetterQueueUrl: this.inputDeadLetterQueue.queueUrl,
+      BatchDeadLetterQueueUrl: this.batchDeadLetterQueue.queueUrl,
+      LockTableName: this.lockTable.tableName,
+      BatchTableName: this.batchTable.tableName,
+      ChunkBucketName: this.chunkBucket.bucketName,
+      AggregatorName: this.aggregator.functionName,
+      BatchProcessorName: this.batchProcessor.functionName,
+      EventId: EVENT_ID,
+      OnDuplicate: ON_DUPLICATE,
+      Bodies: BODIES,
+      Sink: this.props.sink.uri,
+      Config: this.configUri,
+    })) {
+      if (value) new CfnOutput(Stack.of(this), name, { value });
+    }
   }
 
   private get aggregators(): number {
@@ -343,7 +379,7 @@ export class UniqueEventBatchAggregator extends Construct {
    * The check of a deployment: CloudFormation calls it when it has created or updated both functions, and rolls the stack back with the
    * reason if one of them does not start or cannot use a place. It runs in no network of yours, so that it can always reply.
    */
-  private check(config: string): void {
+  private check(): void {
     const functions = [this.aggregator.functionArn, this.batchProcessor.functionArn];
     const logGroup = this.logGroup('DeploymentCheckLogGroup');
     const tryOut = new iam.PolicyStatement({ sid: 'TryOut', actions: ['lambda:InvokeFunction'], resources: functions });
@@ -358,8 +394,8 @@ export class UniqueEventBatchAggregator extends Construct {
       },
       'deployment-check',
     );
-    const { EVENT_ID, ON_DUPLICATE, BODIES } = this.variablesOfAggregator();
-    const { SINK, SINK_SECRET } = this.variablesOfBatchProcessor();
+    const variables = { ...this.variablesOfAggregator(), ...this.variablesOfBatchProcessor(), ...this.props.settings };
+    const { EVENT_ID, ON_DUPLICATE, BODIES, SINK, SINK_SECRET, ...others } = variables;
     const checked = new CustomResource(this, 'CheckedDeployment', {
       resourceType: 'Custom::DeploymentCheck',
       serviceToken: check.functionArn,
@@ -370,8 +406,8 @@ export class UniqueEventBatchAggregator extends Construct {
         Functions: functions,
         // CloudFormation calls the check again when one of these has changed.
         Access: this.access(),
-        Settings: [EVENT_ID, ON_DUPLICATE, BODIES, config, SINK, SINK_SECRET],
-        ...(this.props.settings && { Variables: this.props.settings }),
+        Settings: [EVENT_ID, ON_DUPLICATE, BODIES, this.configUri, SINK, SINK_SECRET],
+        ...(Object.keys(others).length > 0 && { Variables: others }),
       },
     });
     // What a user grants the functions is there before they are tried out.
@@ -380,10 +416,11 @@ export class UniqueEventBatchAggregator extends Construct {
 
   /** Returns texts that change with what the functions may do and reach. */
   private access(): string[] {
-    const { architecture, encryptionKey, permissionsBoundary, secretsLayer, securityGroups, vpc } = this.props;
+    const { architecture, encryptionKey, permissionsBoundary, secretsLayer, securityGroups, vpc, vpcSubnets } = this.props;
     const arns = [secretsLayer?.layerVersionArn, encryptionKey?.keyArn, permissionsBoundary?.managedPolicyArn, vpc?.vpcId];
     const groups = securityGroups?.map((each) => each.securityGroupId) ?? [];
-    return [...arns.map((each) => each ?? ''), ...groups, (architecture ?? lambda.Architecture.ARM_64).name];
+    const subnets = vpc?.selectSubnets(vpcSubnets).subnetIds ?? [];
+    return [...arns.map((each) => each ?? ''), ...subnets, ...groups, (architecture ?? lambda.Architecture.ARM_64).name];
   }
 
   private secretsExtension(): Partial<lambda.FunctionProps> {
@@ -456,7 +493,6 @@ export class UniqueEventBatchAggregator extends Construct {
   private variablesOfAggregator(): Record<string, string> {
     const { bodies, duplicatesQueue, eventId, onDuplicate, overflowBucket } = this.props;
     return {
-      ...this.resourceVariables(),
       EVENT_ID: eventId,
       ON_DUPLICATE: onDuplicate ?? OnDuplicate.DROP,
       BODIES: bodies?._variable(`s3://${this.chunkBucket.bucketName}/${CHUNKS}`) ?? '',
@@ -468,8 +504,6 @@ export class UniqueEventBatchAggregator extends Construct {
   private variablesOfBatchProcessor(): Record<string, string> {
     const { completion, duplicatesQueue, payloads, rejects, sink } = this.props;
     return {
-      ...this.resourceVariables(),
-      DDB_BATCH_INDEX: BATCH_INDEX,
       SINK: sink.uri,
       SINK_SECRET: sink._secret,
       ...(rejects && { SINK_REJECTS: uriOf(rejects) }),

@@ -125,6 +125,36 @@ describe('the stack', () => {
     // A fixed name would be used twice.
     made.allResourcesProperties('AWS::CloudWatch::Dashboard', { DashboardName: Match.absent() });
   });
+
+  it('has outputs for batchctl if they are asked for', () => {
+    const stack = new Stack(new App(), 'Stack');
+    service(stack, { config: 'ssm:/events', onDuplicate: OnDuplicate.REQUEUE }).addOutputs();
+    const outputs = Object.entries(Template.fromStack(stack).findOutputs('*')).map(([name, { Value }]) => [name, Value]);
+    expect(Object.fromEntries(outputs)).toMatchObject({ EventId: 'json:id', OnDuplicate: 'requeue', Config: 'ssm:/events', Sink: 'log:' });
+    // An output may not be empty.
+    expect(outputs.map(([name]) => name)).not.toContain('Bodies');
+    expect(outputs).toHaveLength(15);
+    template().templateMatches({ Outputs: Match.absent() });
+  });
+
+  it('is checked again when a place that the functions use changes', () => {
+    const checked = (made: Template) => Object.values(made.findResources('Custom::DeploymentCheck'))[0]!.Properties;
+    expect(checked(template())).not.toHaveProperty('Variables');
+    const place = (stack: Stack) => ({ bucket: new s3.Bucket(stack, 'Bucket') });
+    const made = template((stack) => ({ rejects: place(stack), settings: { DEDUP_WINDOW: '7200' } }));
+    expect(checked(made).Variables).toEqual({
+      SINK_REJECTS: { 'Fn::Join': ['', ['s3://', { Ref: 'Bucket83908E77' }]] },
+      DEDUP_WINDOW: '7200',
+    });
+    const inNetwork = (count: number) =>
+      checked(
+        template((stack) => {
+          const vpc = new ec2.Vpc(stack, 'Vpc');
+          return { vpc, vpcSubnets: { subnets: vpc.privateSubnets.slice(0, count) } };
+        }),
+      ).Access;
+    expect(inNetwork(1)).not.toEqual(inNetwork(2));
+  });
 });
 
 describe('resources of the same app', () => {

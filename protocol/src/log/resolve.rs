@@ -1,6 +1,6 @@
 //! Decides about the lines of a batch: which event wins, and which message is a duplicate, a conflict or redelivered.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 use super::entry::{Entry, IdHash, NO_BODY, Owner};
 use super::matching::{Match, Matches};
@@ -108,7 +108,7 @@ pub fn resolve<'r>(
         });
     }
     let mut decided = Decided::default();
-    let mut winners: BTreeMap<IdHash, &Line> = BTreeMap::new();
+    let mut winners: HashMap<IdHash, &Line> = HashMap::with_capacity(lines.len());
     for line in lines {
         let winner = winners.get(&line.id).copied();
         let decision = decide(line, winner, matches, &record_of, now)?;

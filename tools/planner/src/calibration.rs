@@ -3,7 +3,7 @@
 //! They were measured on one x86-64 machine. What AWS's processors make of them is an assumption, which every plan prints.
 
 /// CPU of the aggregator for a message of [`MEASURED_BYTES`], in microseconds, by place of the bodies.
-/// Source: docs/performance.md, "CPU and memory" (2026-11-25): `cargo xtask bench`.
+/// Source: `cargo xtask bench` (2026-11-25).
 pub const AGGREGATOR_MICROS_ITEMS: f64 = 25.4;
 /// Not measured: what was measured with bodies in chunks (15.5 to 16.0), which stored the same and claimed each event besides.
 pub const AGGREGATOR_MICROS_LOG: f64 = 16.0;
@@ -14,18 +14,18 @@ pub const PROCESSOR_MICROS_LOG: f64 = 11.7;
 /// The size of the bodies with which the figures above were measured.
 pub const MEASURED_BYTES: f64 = 300.0;
 /// CPU for each further byte of a body, in microseconds: the slope between 300 bytes and 10 KB.
-/// Source: docs/performance.md, "Bursts of many kinds" (2026-11-22).
+/// Source: `cargo xtask bench table` (2026-11-22).
 pub const AGGREGATOR_MICROS_PER_BYTE: f64 = 0.0132;
 pub const PROCESSOR_MICROS_PER_BYTE: f64 = 0.0057;
 /// How many times as much CPU a message takes with `WRITE_MODE=put`. Source: as above.
 pub const PUT_FACTOR: f64 = 14.0;
 
 /// From the start of a process until its first poll, in seconds, on the machine of `local`.
-/// Source: docs/performance.md, "Size and cold start" (2026-11-22): 11 to 28 ms.
+/// Source: `cold_start_ms` of `batch-local burst --json` (2026-11-22): 11 to 28 ms.
 pub const COLD_START_SECS: f64 = 0.02;
 
 /// Share of a body's bytes that is left when it is compressed by itself: bodies of 10 KB took 4 units.
-/// Source: docs/performance.md, "Bursts of many kinds" (2026-11-22), with the bodies of `loadgen`.
+/// Source: `cargo xtask bench table` (2026-11-22), with the bodies of `loadgen`.
 pub const COMPRESSED_SHARE: f64 = 0.36;
 /// Compressed bytes of a line of a load besides its body, the share that is left of a body, and the bytes of a frame besides its lines.
 /// Source: `batch-local burst --bodies log:table` with 10, 100 and 1,000 messages of 300 bytes an invocation, and with bodies of 1,000 and

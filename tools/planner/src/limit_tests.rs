@@ -401,7 +401,7 @@ fn duplicates_cost_a_write_only_if_their_environment_does_not_know_the_original(
     settings.input.batch_size = 5_000;
     settings.aggregator.micros_per_message = 100.0;
     let two = plan(&settings);
-    // Bursts of `local` with two environments took 0.28 units: docs/performance.md.
+    // Bursts of `local` with two environments took 0.28 units (`cargo xtask bench table`, 2026-11-22).
     let refused = two.usage.refused_writes / 50_000.0;
     assert!((0.2..0.35).contains(&refused), "{refused}");
 }

@@ -25,7 +25,12 @@ pub struct CheckPlans {
 /// # Errors
 /// A plan is off by more than a tenth, or a burst or plan does not run.
 pub fn run(arguments: &CheckPlans) -> anyhow::Result<()> {
-    let plans = ["--package", "planner", "--example", "check_plans"];
+    let plans = [
+        "--package",
+        "unique-event-planner",
+        "--example",
+        "check_plans",
+    ];
     let local = match &arguments.local {
         Some(local) => {
             cargo(&[&["build"], &plans[..]].concat())?;

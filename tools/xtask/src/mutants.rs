@@ -14,6 +14,8 @@ use crate::tools::{self, root};
 
 /// The version of cargo-mutants to install.
 const CARGO_MUTANTS: &str = "27.0.0";
+/// The package that is mutated.
+const PROTOCOL: &str = "unique-event-protocol";
 /// The share of the mutants that the tests of the crate must catch at least, in percent.
 const CAUGHT_BY_CRATE_MIN: f64 = 95.0;
 /// The share of the mutants that those tests or a short simulation must catch at least, in percent.
@@ -67,17 +69,13 @@ pub fn run(mutants: &Mutants) -> anyhow::Result<()> {
         let mut command = Command::new(&tool);
         command
             .current_dir(root()?)
-            .args([
-                "mutants",
-                "--package",
-                "protocol",
-                "--test-package",
-                tests_of,
-            ])
+            .args(["mutants", "--package", PROTOCOL, "--test-package", tests_of])
             .args(["--timeout", TIMEOUT, "--jobs", &jobs.to_string()])
             .args(["--exclude-re", NO_CHANGE])
             // Level 1 compiles each mutant quickly and still keeps the property tests fast.
-            .arg("--cargo-arg=--config=profile.dev.package.protocol.opt-level=1")
+            .arg(format!(
+                "--cargo-arg=--config=profile.dev.package.{PROTOCOL}.opt-level=1"
+            ))
             .args(["--no-shuffle", "--caught", "--output"])
             .arg(&folder);
         for file in &mutants.files {
@@ -91,7 +89,7 @@ pub fn run(mutants: &Mutants) -> anyhow::Result<()> {
         ensure!(ran, "{command:?} failed: {status}");
         Outcome::read(&folder)
     };
-    let by_crate = test("protocol", mutants.jobs, &["--", "--lib"])?;
+    let by_crate = test(PROTOCOL, mutants.jobs, &["--", "--lib"])?;
     let all = by_crate.caught + by_crate.missed.len();
     ensure!(all > 0, "mutants: got none, expected some");
     let of_crate = caught_percent(all, &by_crate.missed);

@@ -248,3 +248,6 @@ impl fmt::Display for Rebuilt {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,13 +11,13 @@ const CARGO_SEMVER_CHECKS: &str = "0.51.0";
 
 /// The crates that others use, with what they depend on.
 const CRATES: [&str; 8] = [
-    "protocol",
-    "shared",
+    "unique-event-protocol",
+    "unique-event-shared",
     "sinks",
     "batch-processor",
     "emulators",
-    "planner",
-    "stack",
+    "unique-event-planner",
+    "unique-event-stack",
     "loadgen",
 ];
 

@@ -1,0 +1,132 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use protocol::batch::Listing;
+use protocol::claim::LockItem;
+use protocol::ids::{BatchId, EventId, ObjectId, Seq};
+use shared::aws::{BatchCatalogue, Summaries};
+use shared::memory::Fakes;
+use shared::ports::{LockItems, Overdue, PortError};
+use shared::retry::RequestPermits;
+use stack::Settings;
+
+use super::*;
+use crate::ports::{MessageQueue, MessageQueues};
+use crate::service::REQUESTS_MAX;
+
+/// The catalogue of a stack without batches, and what no rebuild uses.
+struct Nothing;
+
+#[async_trait]
+impl BatchCatalogue for Nothing {
+    async fn listed(&self, _: Listing, _: Option<Timestamp>) -> Result<Vec<Overdue>, PortError> {
+        Ok(Vec::new())
+    }
+
+    async fn summaries(&self, _: &[BatchId]) -> Result<Summaries, PortError> {
+        Ok(Summaries::default())
+    }
+
+    async fn complete(&self, _: Timestamp) -> Result<Summaries, PortError> {
+        Ok(Summaries::default())
+    }
+
+    async fn of_log(&self) -> Result<Vec<BatchId>, PortError> {
+        Ok(Vec::new())
+    }
+}
+
+#[async_trait]
+impl LockItems for Nothing {
+    async fn last_seat(&self, _: &EventId) -> Result<Option<(BatchId, Seq)>, PortError> {
+        unreachable!()
+    }
+
+    async fn remove(&self, _: &EventId, _: &LockItem) -> Result<bool, PortError> {
+        unreachable!()
+    }
+
+    async fn remember(
+        &self,
+        _: &EventId,
+        _: &LockItem,
+        _: Option<(BatchId, Seq)>,
+        _: Option<&LockItem>,
+    ) -> Result<bool, PortError> {
+        unreachable!()
+    }
+
+    async fn scan(&self, _: &mut (dyn FnMut(EventId, LockItem) + Send)) -> Result<(), PortError> {
+        unreachable!()
+    }
+}
+
+impl MessageQueues for Nothing {
+    fn queue(&self, _: String) -> Box<dyn MessageQueue> {
+        unreachable!()
+    }
+}
+
+fn service(fakes: &Fakes) -> Service {
+    let queue = ("BATCH_QUEUE_URL".to_owned(), "batch-queue".to_owned());
+    Service {
+        settings: Settings::of_variables("test".to_owned(), BTreeMap::from([queue])),
+        connection: None,
+        lock_store: fakes.lock_store.clone(),
+        lock_items: Arc::new(Nothing),
+        batch_store: fakes.batch_store.clone(),
+        catalogue: Arc::new(Nothing),
+        object_store: fakes.object_store.clone(),
+        named_items: fakes.named_items.clone(),
+        overflow_store: fakes.overflow_store.clone(),
+        batch_queue: Some(fakes.batch_queue.clone()),
+        queues: Arc::new(Nothing),
+        clock: fakes.clock.clone(),
+        entropy: fakes.entropy.clone(),
+        permits: RequestPermits::new(REQUESTS_MAX),
+        dedup_window: Duration::from_secs(3_600),
+    }
+}
+
+async fn rebuild(service: &Service) -> Result<Done, Failure> {
+    let args = RebuildArgs {
+        bodies: None,
+        change: ChangeArgs {
+            yes: true,
+            why: Some("lost".to_owned()),
+            by: Some("me".to_owned()),
+        },
+    };
+    let output = Output {
+        json: false,
+        quiet: true,
+    };
+    run(service, &args, &Interrupt::never(), output).await
+}
+
+#[tokio::test]
+async fn a_list_that_may_not_be_read_is_not_taken_for_a_lost_one() {
+    let fakes = Fakes::at(Timestamp::from_ms(1_000_000_000));
+    let service = service(&fakes);
+    let budget = service.budget();
+    let index = store(&service, &budget);
+    let bodies: Bodies = "log:table".parse().unwrap();
+    let open = index.open(&bodies).await.unwrap();
+    let list = RunList::default();
+    assert!(index.commit(&open, &bodies, &list).await.unwrap());
+    let manifest = async || index.read().await.unwrap().unwrap().manifest;
+    let before = manifest().await;
+    let list = ObjectId::RunList(before.value.list.unwrap());
+
+    fakes.object_store.deny(list, true);
+    let error = rebuild(&service).await.unwrap_err().to_string();
+    assert!(error.contains("access denied"), "{error}");
+    assert_eq!(manifest().await, before);
+
+    fakes.object_store.deny(list, false);
+    fakes.object_store.remove(list);
+    assert_eq!(rebuild(&service).await.unwrap(), Done::Yes);
+    assert_ne!(manifest().await.value.list, before.value.list);
+}
