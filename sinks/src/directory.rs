@@ -2,6 +2,8 @@
 
 use protocol::ids::{BatchId, BatchKey};
 
+use crate::part::Part;
+
 /// The longest directory name that is made from a batch key. It leaves room for the prefix in an object's name.
 const KEY_NAME_BYTES_MAX: usize = 128;
 
@@ -33,6 +35,14 @@ pub(crate) fn key_name(key: &BatchKey) -> String {
         name = format!("{name}!-{}", &hash[..16]);
     }
     name
+}
+
+/// Returns a path as messages have it: if the part has a batch key, between the marks of what log lines leave out.
+pub(crate) fn shown(part: &Part, path: &str) -> String {
+    match part.batch_key {
+        Some(_) => format!("‹{path}›"),
+        None => path.to_owned(),
+    }
 }
 
 /// Returns a text, percent-encoded, for a name, a header or a query.

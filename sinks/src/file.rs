@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use crate::compression::Compression;
 use crate::config::layout::SINK_PATH;
-use crate::directory::directory_of;
+use crate::directory::{directory_of, shown};
 use crate::format::write_rejects;
 use crate::kind::{Kind, Make, RejectLists};
 use crate::layout::LayoutFailed;
@@ -138,7 +138,8 @@ impl Sink for FileSink {
     }
 
     async fn deliver(&self, part: &Part) -> Result<Receipt, SinkError> {
-        self.write(part).map_err(|error| self.files.error(error))
+        let written = self.write(part);
+        written.map_err(|error| self.files.error_of(part, error))
     }
 }
 
@@ -182,9 +183,9 @@ pub(crate) struct Files {
 
 #[derive(Debug, thiserror::Error)]
 enum FileError {
-    #[error("`{}`: exists with other content: {problem}", path.display())]
+    #[error("exists with other content: {problem}")]
     OtherContent { path: PathBuf, problem: String },
-    #[error("`{}`: {problem}", path.display())]
+    #[error("{problem}")]
     Manifest { path: PathBuf, problem: String },
     #[error(transparent)]
     Io(#[from] io::Error),
@@ -234,7 +235,7 @@ impl Files {
             self.make(&self.directory, sync)?;
             write_temporary(&self.directory.join("dry-run"), &[])
         };
-        write().map(drop).map_err(|error| self.error(error.into()))
+        write().map(drop).map_err(|error| self.error(&error))
     }
 
     /// Writes the reject list of a part that another sink delivers.
@@ -245,7 +246,7 @@ impl Files {
             put_small_file(&directory.join(rejects_name(part.part_index)), list)?;
             Ok(sync(&directory)?)
         };
-        write().map_err(|error| self.error(error))
+        write().map_err(|error| self.error_of(part, error))
     }
 
     /// Reads a file of a batch; returns `None` if there is none.
@@ -253,21 +254,28 @@ impl Files {
         match fs::read(self.directory.join(name)) {
             Ok(bytes) => Ok(Some(bytes)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(self.error(error.into())),
+            Err(error) => Err(self.error(&error)),
         }
     }
 
-    fn error(&self, error: FileError) -> SinkError {
-        match error {
-            FileError::OtherContent { .. } | FileError::Manifest { .. } => SinkError::Permanent {
-                reason: error.to_string(),
+    fn error_of(&self, part: &Part, error: FileError) -> SinkError {
+        match &error {
+            FileError::OtherContent { path, .. } | FileError::Manifest { path, .. } => {
+                let path = shown(part, &path.display().to_string());
+                SinkError::Permanent {
+                    reason: format!("`{path}`: {error}"),
+                }
+            }
+            FileError::Io(io) if LayoutFailed::is_cause_of(io) => SinkError::Permanent {
+                reason: io.to_string(),
             },
-            FileError::Io(error) if LayoutFailed::is_cause_of(&error) => SinkError::Permanent {
-                reason: error.to_string(),
-            },
-            FileError::Io(error) => SinkError::Retryable {
-                reason: format!("`{}`: {error}", self.directory.display()),
-            },
+            FileError::Io(io) => self.error(io),
+        }
+    }
+
+    fn error(&self, error: &io::Error) -> SinkError {
+        SinkError::Retryable {
+            reason: format!("`{}`: {error}", self.directory.display()),
         }
     }
 }
@@ -321,11 +329,11 @@ fn publish(
     if link_if_free(temporary, path)? {
         return Ok(false);
     }
-    let file = File::open(path)?;
-    let problem = match compression.hash(file) {
+    // Whole, so that an error is one of the file system, or one of what the file contains.
+    let bytes = fs::read(path)?;
+    let problem = match compression.hash(&*bytes) {
         Ok(found) if found == hash => return Ok(true),
         Ok(found) => format!("got hash `{found}`, expected `{hash}`"),
-        Err(error) if compression == Compression::None => return Err(error.into()),
         // Files of this sink are always complete, so a file that cannot be decompressed is another file.
         Err(error) => format!("not valid `{}`: {error}", compression.name()),
     };

@@ -154,7 +154,13 @@ impl HttpSink {
         }
         let retry_after = response.headers().get("retry-after").map(str::to_owned);
         let excerpt = read_excerpt(response).await;
-        Err(refusal(status, retry_after.as_deref(), &excerpt))
+        let has_secret = self.secret.is_some();
+        Err(refusal(
+            status,
+            retry_after.as_deref(),
+            &excerpt,
+            has_secret,
+        ))
     }
 }
 
@@ -200,10 +206,11 @@ fn no_response(error: &ConnectorError) -> SinkError {
 }
 
 /// Returns the error for a response whose status is not 2xx.
-fn refusal(status: u16, retry_after: Option<&str>, excerpt: &str) -> SinkError {
+fn refusal(status: u16, retry_after: Option<&str>, excerpt: &str, has_secret: bool) -> SinkError {
     match status {
         408 | 425 | 429 | 500.. => {
-            let later = retry_after.map(|when| format!(", `Retry-After: {}`", when.escape_debug()));
+            let later =
+                retry_after.map(|when| format!(", `Retry-After: «{}»`", when.escape_debug()));
             let reason = format!("HTTP status {status}{}", later.unwrap_or_default());
             match retry_after.and_then(|when| when.trim().parse().ok()) {
                 // `Retry-After` may also be a date. A date is by the endpoint's clock, so it is ignored.
@@ -214,6 +221,10 @@ fn refusal(status: u16, retry_after: Option<&str>, excerpt: &str) -> SinkError {
                 None => SinkError::Retryable { reason },
             }
         }
+        // The secret may be rotating: the extension may return the former one for a while.
+        401 | 403 if has_secret => SinkError::Retryable {
+            reason: format!("HTTP status {status}: «{excerpt}»"),
+        },
         // Redirects are refusals as well: the sink does not follow them, `SINK` must name the final URL.
         _ => SinkError::Permanent {
             reason: format!("HTTP status {status}: «{excerpt}»"),
@@ -343,7 +354,7 @@ mod tests {
                     reason,
                     retry_after,
                 } if !permanent => {
-                    assert_eq!(reason, format!("HTTP status {status}, `Retry-After: 7`"));
+                    assert_eq!(reason, format!("HTTP status {status}, `Retry-After: «7»`"));
                     assert_eq!(retry_after, Duration::from_secs(7));
                 }
                 other => panic!("{status}: {other}"),
@@ -389,6 +400,12 @@ mod tests {
             .map(|request| request.headers["x-api-key"].clone())
             .collect();
         assert_eq!(values, ["Bearer hush", "rotated"]);
+        // Until then the extension may return the former secret.
+        for status in [401, 403] {
+            endpoint.answer(status, "");
+            let error = sink.deliver(&part(0, &["a"])).await.unwrap_err();
+            assert!(matches!(error, SinkError::Retryable { .. }), "{error}");
+        }
     }
 
     #[tokio::test]

@@ -46,6 +46,14 @@ impl FromStr for PathTemplate {
             ));
         }
         let is_unique = template.has_sequence() || template.has_batch() && template.has_part();
+        if !template.has_batch()
+            && let Some((one, other, between)) = template.blurred()
+        {
+            return Err(format!(
+                "path: got {one} and {other} with nothing that tells them apart, expected {between} between them, or a width: \
+                 otherwise several parts may have the same path"
+            ));
+        }
         match is_unique {
             true => Ok(PathTemplate(template)),
             false => Err(
@@ -139,6 +147,35 @@ mod tests {
         written("{sequence}/{batch}", &keyed()).unwrap();
         let error = written("{key}/{sequence}", &part(2, &[])).unwrap_err();
         assert!(error.contains("a batch without a batch key"), "{error}");
+    }
+
+    #[test]
+    fn a_path_whose_values_run_into_each_other_is_refused() {
+        for (template, words) in [
+            ("{key}{sequence}", "a character that is no digit"),
+            ("{key}1{sequence}", "a character that is no digit"),
+            (
+                "{key}{date:%Y%m%d}{sequence}",
+                "a character that is no digit",
+            ),
+            ("{key}/{part}{sequence}", "a character that is no digit"),
+            ("{source}/{sequence}{key}", "a character that is no digit"),
+            ("{source}-{key}/{sequence}", "`/` or `=`"),
+            ("{source}-{sequence}-{key}", "`/` or `=`"),
+            ("{key}{sequence:06}{source}", "`/` or `=`"),
+        ] {
+            let error = written(template, &keyed()).unwrap_err();
+            assert!(error.contains(words), "{template}: {error}");
+        }
+        for template in [
+            "{key}{sequence:06}",
+            "{key}-{sequence}",
+            "{source}/{key}_{date:%Y%m%d}{sequence:04}",
+            "source={source}/{date:%Y/%m}/{key}.{sequence}",
+            "{key}{batch}{part}",
+        ] {
+            written(template, &keyed()).unwrap();
+        }
     }
 
     #[test]

@@ -13,7 +13,7 @@ use shared::aws::{Sdk, chain};
 
 use crate::compression::Compression;
 use crate::config::layout::SINK_PATH;
-use crate::directory::{directory_of, percent_encoded};
+use crate::directory::{directory_of, percent_encoded, shown};
 use crate::kind::{Kind, Make, RejectLists};
 use crate::part::Part;
 use crate::place::BucketPlace;
@@ -177,7 +177,8 @@ impl Objects {
     /// Reads an object below the prefix; returns `None` if there is none.
     pub(crate) async fn read(&self, path: &str) -> Result<Option<Vec<u8>>, SinkError> {
         let key = self.below_prefix(path);
-        let found = read(&self.client, &self.bucket, &key, REJECTS_BYTES_MAX).await;
+        let uri = uri(&self.bucket, &key);
+        let found = read(&self.client, &self.bucket, &key, &uri, REJECTS_BYTES_MAX).await;
         found.map_err(SinkError::from)
     }
 
@@ -215,12 +216,13 @@ impl Store for PartObjects<'_> {
     }
 
     fn uri(&self, name: &str) -> String {
-        uri(&self.objects.bucket, &self.path(name))
+        uri(&self.objects.bucket, &shown(self.part, &self.path(name)))
     }
 
     async fn read(&self, name: &str, bytes_max: u64) -> Result<Option<Vec<u8>>, SinkError> {
         let Objects { client, bucket, .. } = self.objects;
-        let found = read(client, bucket, &self.path(name), bytes_max).await;
+        let uri = self.uri(name);
+        let found = read(client, bucket, &self.path(name), &uri, bytes_max).await;
         found.map_err(SinkError::from)
     }
 
@@ -277,19 +279,19 @@ impl Store for PartObjects<'_> {
     }
 }
 
-/// Reads an object of at most `bytes_max` bytes; returns `None` if there is no such object.
+/// Reads an object of at most `bytes_max` bytes; returns `None` if there is no such object. Errors call it `uri`.
 async fn read(
     client: &Client,
     bucket: &str,
     key: &str,
+    uri: &str,
     bytes_max: u64,
 ) -> Result<Option<Vec<u8>>, Failure> {
-    let uri = uri(bucket, key);
     let got = client.get_object().bucket(bucket).key(key).send().await;
     let object = match got {
         Ok(object) => object,
         Err(error) if error.code() == Some("NoSuchKey") => return Ok(None),
-        Err(error) => return Err(read_failure(&uri, &error)),
+        Err(error) => return Err(read_failure(uri, &error)),
     };
     let length = object.content_length().unwrap_or_default();
     if u64::try_from(length).is_ok_and(|length| length > bytes_max) {

@@ -251,6 +251,17 @@ async fn a_batch_key_too_long_for_metadata_is_only_in_the_manifest() {
 }
 
 #[tokio::test]
+async fn an_error_has_a_path_with_a_batch_key_between_the_marks_of_ids() {
+    let s3 = StandIn::start().await;
+    let mut part = part(0, &["a"]);
+    part.batch_key = Some("zoe".parse().unwrap());
+    s3.answer(503, "");
+    let reason = reason(bodies(&s3, "in").deliver(&part).await.unwrap_err(), false);
+    let path = format!("s3://bucket/‹in/zoe/{BATCH}/0.");
+    assert!(reason.contains(&path), "{reason}");
+}
+
+#[tokio::test]
 async fn a_part_with_a_path_is_there_and_its_manifest_stays_with_the_batch() {
     let s3 = StandIn::start().await;
     let mut sink = bodies(&s3, "in");

@@ -15,7 +15,7 @@ import * as sqs from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
 
 import { type Bodies, type Completion, LockTableCapacity, OnDuplicate } from './choices';
-import { grant, grantOfKey, grantsOfPlace, grantsToSend, type Place, uriOf } from './grants';
+import { grant, grantOfKey, grantsOfPlace, grantsToSend, isAlias, type Place, uriOf } from './grants';
 import type { Sink } from './sink';
 import { alarms, dashboard } from './watch';
 
@@ -159,10 +159,12 @@ export class UniqueEventBatchAggregator extends Construct {
       removalPolicy: RemovalPolicy.RETAIN,
     });
     const requeues = props.onDuplicate === OnDuplicate.REQUEUE;
+    // A waiting duplicate is received once per visibility timeout. SQS allows at most 1,000 receives, and a message must be a dead
+    // letter a day before the queue would remove it.
+    const receivesMax = Math.floor(RETENTION.minus(Duration.days(1)).toSeconds() / visibilityTimeout(aggregatorTimeout, INPUT_WINDOW_SECS).toSeconds());
     this.inputQueue = this.sourceQueue('InputQueue', aggregatorTimeout, INPUT_WINDOW_SECS, {
       queue: this.inputDeadLetterQueue,
-      // A waiting duplicate is received once per visibility timeout. SQS allows at most 1,000 receives.
-      maxReceiveCount: requeues ? 1_000 : 50,
+      maxReceiveCount: requeues ? Math.min(1_000, receivesMax) : 50,
     });
     this.batchQueue = this.sourceQueue('BatchQueue', batchProcessorTimeout, 0, { queue: this.batchDeadLetterQueue, maxReceiveCount: 50 });
     this.lockTable = this.table('LockTable', 'messageId', this.capacity);
@@ -255,7 +257,7 @@ export class UniqueEventBatchAggregator extends Construct {
       Sink: this.props.sink.uri,
       Config: this.configUri,
     })) {
-      if (value) new CfnOutput(Stack.of(this), name, { value });
+      if (value) new CfnOutput(this, `${name}Output`, { value }).overrideLogicalId(name);
     }
   }
 
@@ -278,10 +280,10 @@ export class UniqueEventBatchAggregator extends Construct {
     });
   }
 
-  /** A queue that a function reads: its visibility timeout is 6 times the function's timeout plus the window. */
+  /** A queue that a function reads. */
   private sourceQueue(id: string, timeout: Duration, windowSecs: number, deadLetterQueue: sqs.DeadLetterQueue): sqs.Queue {
     return this.queue(id, {
-      visibilityTimeout: Duration.seconds(6 * timeout.toSeconds() + windowSecs),
+      visibilityTimeout: visibilityTimeout(timeout, windowSecs),
       retentionPeriod: RETENTION,
       receiveMessageWaitTime: Duration.seconds(20),
       deadLetterQueue,
@@ -437,8 +439,12 @@ export class UniqueEventBatchAggregator extends Construct {
     if (config.startsWith('file:///')) return { uri: config, grants: [] };
     const { partition } = Stack.of(this);
     if (config.startsWith('ssm:')) {
-      const arn = `arn:${partition}:ssm:${Aws.REGION}:${Aws.ACCOUNT_ID}:parameter${config.slice('ssm:'.length)}`;
-      return { uri: config, grants: [grant('ReadConfigParameter', ['ssm:GetParameter'], arn)] };
+      const name = config.slice('ssm:'.length);
+      const read = (sid: string, path: string) =>
+        grant(sid, ['ssm:GetParameter'], `arn:${partition}:ssm:${Aws.REGION}:${Aws.ACCOUNT_ID}:parameter${path}`);
+      // Of a parameter of the same app, only CloudFormation knows whether its name begins with a slash. No parameter has the other ARN.
+      if (Token.isUnresolved(name)) return { uri: config, grants: [read('ReadConfigParameter', name), read('ReadNamedConfigParameter', `/${name}`)] };
+      return { uri: config, grants: [read('ReadConfigParameter', name.startsWith('/') ? name : `/${name}`)] };
     }
     const read = (arn: string, key?: kms.IKey) => [
       grant('ReadConfig', ['s3:GetObject'], arn),
@@ -592,6 +598,11 @@ export class UniqueEventBatchAggregator extends Construct {
   }
 }
 
+/** Returns the visibility timeout of a queue that a function reads: 6 times the function's timeout, and the window. */
+function visibilityTimeout(timeout: Duration, windowSecs: number): Duration {
+  return Duration.seconds(6 * timeout.toSeconds() + windowSecs);
+}
+
 function grantOfLog(logGroup: logs.LogGroup): iam.PolicyStatement {
   return grant('Log', ['logs:CreateLogStream', 'logs:PutLogEvents'], logGroup.logGroupArn);
 }
@@ -635,6 +646,7 @@ function problemsOf(props: UniqueEventBatchAggregatorProps): string[] {
   if (!Token.isUnresolved(props.eventId) && !/^(message-id|body-hash|attribute:[ -~]+|json:[ -~]+)$/.test(props.eventId)) {
     problems.push(`eventId is ${JSON.stringify(props.eventId)}, expected json:<JMESPath>, attribute:<name>, body-hash or message-id`);
   }
+  if (isAlias(props.encryptionKey)) problems.push('encryptionKey is an alias, for which IAM grants nothing, expected the key itself');
   bounds('memorySize', props.memorySize?.toMebibytes(), 512, 10_240, ' MB');
   bounds('aggregatorTimeout', props.aggregatorTimeout?.toSeconds(), 15, 180, ' s');
   bounds('batchProcessorTimeout', props.batchProcessorTimeout?.toSeconds(), 60, 900, ' s');

@@ -20,8 +20,14 @@ export function grant(sid: string, actions: string[], resource: string, conditio
 /** Returns the grant to use the key of a resource through its service; nothing if the resource has no key of its own. */
 export function grantOfKey(sid: string, actions: string[], service: string, key?: kms.IKey): iam.PolicyStatement[] {
   if (!key) return [];
+  if (isAlias(key)) throw new Error(`the key of a resource is the alias ${key.keyArn}, for which IAM grants nothing, expected the key itself`);
   const via = { StringEquals: { 'kms:ViaService': `${service}.${Aws.REGION}.${Aws.URL_SUFFIX}` } };
   return [grant(sid, actions, key.keyArn, via)];
+}
+
+/** Returns whether a key is an alias. The resources take one, but IAM takes its ARN for another resource than the key. */
+export function isAlias(key?: kms.IKey): boolean {
+  return key !== undefined && 'aliasName' in key;
 }
 
 /** Returns the URI of a place. Throws for a prefix with a character that IAM would read as a wildcard or a variable. */

@@ -1,5 +1,6 @@
 import { Aws, type Duration, Stack } from 'aws-cdk-lib';
 import * as cloudwatch from 'aws-cdk-lib/aws-cloudwatch';
+import * as iam from 'aws-cdk-lib/aws-iam';
 import type * as lambda from 'aws-cdk-lib/aws-lambda';
 import type * as sns from 'aws-cdk-lib/aws-sns';
 import type * as sqs from 'aws-cdk-lib/aws-sqs';
@@ -74,6 +75,11 @@ const ofFunction = (of: lambda.Function) => ({ FunctionName: of.functionName });
  * `BatchesOverdue` notifies if sweeps stop.
  */
 export function alarms(scope: Watched, { alarmTopic, okTopic, requeues, batchProcessorTimeout }: Choices): void {
+  // Otherwise CloudWatch cannot send to a topic that is encrypted with a key of its own, and says so nowhere but in an alarm's history.
+  // Source: <https://docs.aws.amazon.com/sns/latest/dg/sns-key-management.html> (2026-11).
+  for (const topic of [alarmTopic, okTopic]) {
+    topic?.masterKey?.grant(new iam.ServicePrincipal('cloudwatch.amazonaws.com'), 'kms:Decrypt', 'kms:GenerateDataKey*');
+  }
   const actions = {
     ...(alarmTopic && { alarmActions: [alarmTopic.topicArn] }),
     ...(okTopic && { okActions: [okTopic.topicArn] }),

@@ -13,6 +13,7 @@ import * as s3 from 'aws-cdk-lib/aws-s3';
 import * as secretsmanager from 'aws-cdk-lib/aws-secretsmanager';
 import * as sns from 'aws-cdk-lib/aws-sns';
 import * as sqs from 'aws-cdk-lib/aws-sqs';
+import * as ssm from 'aws-cdk-lib/aws-ssm';
 import * as stepfunctions from 'aws-cdk-lib/aws-stepfunctions';
 import { AwsSolutionsChecks } from 'cdk-nag';
 import { afterAll, describe, expect, it } from 'vitest';
@@ -103,6 +104,15 @@ describe('the stack', () => {
     made.allResourcesProperties('AWS::Lambda::Function', { MemorySize: 2048 });
   });
 
+  it('has dead letters before a queue removes what waits, whatever the timeout is', () => {
+    const receives = (aggregatorTimeout: Duration) => {
+      const queues = Object.values(template({ aggregatorTimeout, onDuplicate: OnDuplicate.REQUEUE }).findResources('AWS::SQS::Queue'));
+      return Math.max(...queues.map(({ Properties }) => Properties.RedrivePolicy?.maxReceiveCount ?? 0));
+    };
+    expect(receives(Duration.seconds(60))).toBe(1000);
+    expect(receives(Duration.seconds(180)) * 1081).toBeLessThan(Duration.days(7).toSeconds());
+  });
+
   it('retains queues, tables and the bucket when the stack is deleted', () => {
     for (const kind of ['AWS::SQS::Queue', 'AWS::DynamoDB::Table', 'AWS::S3::Bucket']) {
       template().allResources(kind, { DeletionPolicy: 'Retain', UpdateReplacePolicy: 'Retain' });
@@ -128,6 +138,8 @@ describe('the stack', () => {
 
   it('has outputs for batchctl if they are asked for', () => {
     const stack = new Stack(new App(), 'Stack');
+    // A resource of the app may have the name of an output.
+    new s3.Bucket(stack, 'Sink');
     service(stack, { config: 'ssm:/events', onDuplicate: OnDuplicate.REQUEUE }).addOutputs();
     const outputs = Object.entries(Template.fromStack(stack).findOutputs('*')).map(([name, { Value }]) => [name, Value]);
     expect(Object.fromEntries(outputs)).toMatchObject({ EventId: 'json:id', OnDuplicate: 'requeue', Config: 'ssm:/events', Sink: 'log:' });
@@ -244,6 +256,24 @@ describe('resources of the same app', () => {
     made.resourceCountIs('AWS::EC2::SecurityGroupIngress', 1);
     made.resourcePropertiesCountIs('AWS::Lambda::Function', { VpcConfig: Match.anyValue() }, 1);
     made.resourcePropertiesCountIs('AWS::IAM::Role', { ManagedPolicyArns: Match.anyValue() }, 1);
+  });
+
+  it('can be a parameter, whatever its name begins with', () => {
+    const resources = (config: string) => JSON.stringify(grants(template({ config }), 'aggregator').ReadConfigParameter!.Resource);
+    expect(resources('ssm:/events')).toContain(':parameter/events"');
+    expect(resources('ssm:events')).toContain(':parameter/events"');
+    const made = template((stack) => ({ config: `ssm:${new ssm.StringParameter(stack, 'Parameter', { stringValue: 'x' }).parameterName}` }));
+    expect(grants(made, 'aggregator')).toHaveProperty('ReadNamedConfigParameter');
+  });
+
+  it('can be an encrypted topic, but no alias of a key', () => {
+    const made = template((stack) => ({ alarmTopic: new sns.Topic(stack, 'Topic', { masterKey: new kms.Key(stack, 'Key') }) }));
+    const statement = { Principal: { Service: 'cloudwatch.amazonaws.com' }, Action: ['kms:Decrypt', 'kms:GenerateDataKey*'] };
+    made.hasResourceProperties('AWS::KMS::Key', { KeyPolicy: { Statement: Match.arrayWith([Match.objectLike(statement)]) } });
+    const alias = (stack: Stack) => kms.Alias.fromAliasName(stack, 'Alias', 'alias/events');
+    expect(() => template((stack) => ({ encryptionKey: alias(stack) }))).toThrow('encryptionKey is an alias');
+    const bucket = (stack: Stack) => new s3.Bucket(stack, 'Bucket', { encryptionKey: alias(stack) });
+    expect(() => template((stack) => ({ sink: Sink.s3(bucket(stack)) }))).toThrow('is the alias');
   });
 
   it('can be granted to the functions, whose roles take further statements', () => {

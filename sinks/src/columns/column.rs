@@ -163,6 +163,11 @@ impl Column {
                     column: self.name.clone(),
                 })?
             }
+            value if !is_exact(value) => {
+                return Err(RejectReason::NumberTooLarge {
+                    column: self.name.clone(),
+                });
+            }
             value @ (Variable::Bool(_)
             | Variable::Array(_)
             | Variable::Object(_)
@@ -183,8 +188,19 @@ fn number_text(number: &serde_json::Number) -> Option<String> {
         .filter(|float| float.abs() < FLOAT_EXACT_MAX)?;
     Some(match float.fract() == 0.0 {
         true => (float as i64).to_string(),
-        false => number.to_string(),
+        // Not as JSON has it, which may be with an exponent.
+        false => float.to_string(),
     })
+}
+
+/// Returns whether parsing changed no number in a value.
+fn is_exact(value: &Variable) -> bool {
+    match value {
+        Variable::Number(number) => number_text(number).is_some(),
+        Variable::Array(values) => values.iter().all(|value| is_exact(value)),
+        Variable::Object(values) => values.values().all(|value| is_exact(value)),
+        Variable::Null | Variable::String(_) | Variable::Bool(_) | Variable::Expref(_) => true,
+    }
 }
 
 impl Field {
@@ -307,6 +323,24 @@ mod tests {
         let mut record = String::new();
         column.push(&mut record, text)?;
         Ok(record)
+    }
+
+    #[test]
+    fn a_number_is_in_digits_and_one_that_lost_some_is_none_wherever_it_is() {
+        let text = |json: &str| number_text(&serde_json::from_str(json).unwrap());
+        for (json, expected) in [
+            ("7", "7"),
+            ("-2.50", "-2.5"),
+            ("10.0", "10"),
+            ("0.0000012", "0.0000012"),
+            ("18446744073709551615", "18446744073709551615"),
+        ] {
+            assert_eq!(text(json).as_deref(), Some(expected));
+        }
+        assert_eq!(text("18446744073709551616"), None);
+        let exact = |json: &str| is_exact(&Variable::from_json(json).unwrap());
+        assert!(exact(r#"{"a": [1, 0.5, {"b": "98765432109876543210"}]}"#));
+        assert!(!exact(r#"{"a": [1, {"b": 98765432109876543210}]}"#));
     }
 
     #[test]

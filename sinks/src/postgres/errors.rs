@@ -34,15 +34,19 @@ fn describe(error: &DbError) -> String {
     let detail = error.detail().map(|detail| format!(" ({detail})"));
     let words = format!("{}{}", error.message(), detail.unwrap_or_default());
     let code = error.code().code();
-    // In order: data, integrity constraints, views with a check, and what a trigger raises. Such errors quote rows.
-    let about_data = ["22", "23", "44", "P0"];
-    match code
-        .get(..2)
-        .is_some_and(|class| about_data.contains(&class))
-    {
+    match may_quote_rows(code) {
         true => format!("{code} «{words}»"),
         false => format!("{code} {words}"),
     }
+}
+
+/// Returns whether a message with this code may have values of rows: those about data, and what a trigger raises, which may have any code.
+fn may_quote_rows(code: &str) -> bool {
+    // In order: connection, transaction state, authorization, transaction rollback, names and rights, resources, object state and
+    // locks, operator intervention, system error.
+    let without_rows = ["08", "25", "28", "40", "42", "53", "55", "57", "58"];
+    code.get(..2)
+        .is_none_or(|class| !without_rows.contains(&class))
 }
 
 /// Returns whether the same statements may succeed later.
@@ -54,4 +58,21 @@ fn may_pass(code: &SqlState) -> bool {
     code.code()
         .get(..2)
         .is_some_and(|class| classes.contains(&class))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_messages_of_known_classes_are_taken_to_quote_no_rows() {
+        for code in [
+            "22P02", "23505", "44000", "P0001", "HV000", "ORD01", "XX000", "",
+        ] {
+            assert!(may_quote_rows(code), "{code}");
+        }
+        for code in ["08006", "28P01", "40001", "42P01", "57014"] {
+            assert!(!may_quote_rows(code), "{code}");
+        }
+    }
 }

@@ -14,7 +14,7 @@ use uuid::Uuid;
 use super::errors::{content_error, sftp_error, status};
 use super::partials::{PartialOf, is_abandoned};
 use crate::address::Address;
-use crate::directory::directory_of;
+use crate::directory::{directory_of, shown};
 use crate::part::Part;
 use crate::sink::SinkError;
 use crate::store::{NewFile, Store, deleted};
@@ -28,6 +28,7 @@ const COMPRESSION_OVERHEAD_BYTES: u64 = 1_024;
 pub(super) struct PartFiles<'a> {
     sftp: &'a SftpSession,
     address: &'a Address,
+    part: &'a Part,
     /// The path of the batch's directory, below the sink's own.
     directory: String,
     /// Which files are uploads of this part.
@@ -43,12 +44,13 @@ impl PartFiles<'_> {
     pub(super) async fn open<'a>(
         sftp: &'a SftpSession,
         address: &'a Address,
-        part: &Part,
+        part: &'a Part,
         records: &str,
     ) -> Result<PartFiles<'a>, SinkError> {
         let mut files = PartFiles {
             sftp,
             address,
+            part,
             directory: directory_of(part.batch_id, part.batch_key.as_ref()),
             partial: PartialOf::new(part.batch_id, part.part_index),
             found: Vec::new(),
@@ -62,7 +64,7 @@ impl PartFiles<'_> {
             Ok(entries) => files.found = entries.map(|entry| entry.file_name()).collect(),
             Err(error) if status(&error) == Some(StatusCode::PermissionDenied) => {}
             Err(_) => {
-                let uri = format!("{}{path}", address.server());
+                let uri = format!("{}{}", address.server(), shown(part, &path));
                 return Err(sftp_error(&uri, "make the directory", &refused));
             }
         }
@@ -100,7 +102,7 @@ impl PartFiles<'_> {
             // Servers return a failure without a cause if somebody else has just made it.
             Err(Error::Status(_)) if self.is_there(&path).await => Ok(()),
             Err(error) => {
-                let uri = format!("{}{path}", self.address.server());
+                let uri = format!("{}{}", self.address.server(), shown(self.part, &path));
                 Err(sftp_error(&uri, "make the directory", &error))
             }
         }
@@ -227,7 +229,8 @@ impl Store for PartFiles<'_> {
     }
 
     fn uri(&self, name: &str) -> String {
-        format!("{}{}", self.address.server(), self.absolute_path(name))
+        let path = shown(self.part, &self.absolute_path(name));
+        format!("{}{path}", self.address.server())
     }
 
     /// A longer file is cut, and then does not parse as a manifest.

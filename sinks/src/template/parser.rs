@@ -50,6 +50,16 @@ enum Piece {
 }
 
 impl Piece {
+    fn literals(&self) -> String {
+        match self {
+            Piece::Text(text) => text.clone(),
+            Piece::Placeholder(placeholder) => match &placeholder.value {
+                Value::Date(format) | Value::Period(format) => format.literals(),
+                _ => String::new(),
+            },
+        }
+    }
+
     fn length(&self) -> Result<usize, &str> {
         match self {
             Piece::Text(text) => Ok(text.chars().count()),
@@ -157,14 +167,37 @@ impl Template {
 
     /// Returns the characters that are the same in every part.
     pub(crate) fn literals(&self) -> String {
-        let literal = |piece: &Piece| match piece {
-            Piece::Text(text) => text.clone(),
-            Piece::Placeholder(placeholder) => match &placeholder.value {
-                Value::Date(format) | Value::Period(format) => format.literals(),
-                _ => String::new(),
-            },
-        };
-        self.pieces.iter().map(literal).collect()
+        self.pieces.iter().map(Piece::literals).collect()
+    }
+
+    /// Returns the first two placeholders whose texts may be split in several ways, and what would tell them apart.
+    pub(crate) fn blurred(&self) -> Option<(&str, &str, &'static str)> {
+        // What stands before: a placeholder, and the characters since. Neither a key nor the name of a queue has a `/` or a `=`.
+        let mut last: Option<(&Placeholder, String)> = None;
+        let mut last_name: Option<(&Placeholder, String)> = None;
+        for piece in &self.pieces {
+            let placeholder = match piece {
+                Piece::Placeholder(placeholder) if placeholder.length().is_none() => placeholder,
+                Piece::Placeholder(_) | Piece::Text(_) => {
+                    for (_, since) in last.iter_mut().chain(&mut last_name) {
+                        since.push_str(&piece.literals());
+                    }
+                    continue;
+                }
+            };
+            let written = placeholder.written.as_str();
+            if matches!(placeholder.value, Value::Key | Value::Source) {
+                if let Some(name) = not_apart(&last_name, |letter| "/=".contains(letter)) {
+                    return Some((name, written, "`/` or `=`"));
+                }
+                last_name = Some((placeholder, String::new()));
+            }
+            if let Some(before) = not_apart(&last, |letter| !letter.is_ascii_digit()) {
+                return Some((before, written, "a character that is no digit"));
+            }
+            last = Some((placeholder, String::new()));
+        }
+        None
     }
 
     /// Returns how many characters the text has in every part.
@@ -186,6 +219,15 @@ impl Template {
         }
         Ok(text)
     }
+}
+
+/// Returns what a placeholder is written as, unless a character that tells it from the next one follows it.
+fn not_apart<'t>(
+    last: &Option<(&'t Placeholder, String)>,
+    apart: fn(char) -> bool,
+) -> Option<&'t str> {
+    let (placeholder, since) = last.as_ref()?;
+    (!since.contains(apart)).then_some(placeholder.written.as_str())
 }
 
 /// Parses what stands between the braces.
