@@ -97,7 +97,7 @@ async fn equal_content_is_a_success_and_other_content_is_an_error_with_both_hash
             assert!(both.iter().all(|hash| reason.contains(hash)), "{reason}");
             let records = records_key(path, name);
             assert!(
-                reason.contains(&format!("{records}`: exists with other content")),
+                reason.contains(&format!("{records}›`: exists with other content")),
                 "{reason}"
             );
             assert_eq!(
