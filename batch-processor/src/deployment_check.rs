@@ -26,7 +26,8 @@ const FUNCTIONS: &str = "Functions";
 const INVOCATION_TIME: Duration = Duration::from_secs(60);
 /// How many characters a hash has in the id.
 const HASH_CHARACTERS: usize = 16;
-/// How long a failed dry run is tried again. The permissions of a new role take effect after some seconds.
+/// How long a failed dry run is tried again. The permissions of a new role take effect after some seconds: of a function that does not
+/// start too, because it may not read its configuration file yet.
 /// Source: <https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot.html#troubleshoot_general_eventual-consistency> (2026-11).
 const PATIENCE: Duration = Duration::from_secs(45);
 /// How often a failed dry run is tried at least, however long each takes.
@@ -154,8 +155,8 @@ async fn problem_of(sdk: &Sdk, arn: &str, ends_at: Instant) -> Option<String> {
         attempts += 1;
         let is_last = attempts >= ATTEMPTS_MIN && Instant::now() + PAUSE > ends_at;
         match problem {
-            Problem::Passing(words) if !is_last => warn!(problem = words, "tried again"),
-            Problem::Passing(words) | Problem::Lasting(words) => return Some(words),
+            Problem::Failed(words) if !is_last => warn!(problem = words, "tried again"),
+            Problem::Failed(words) => return Some(words),
             Problem::Busy if !is_last => {}
             // Nobody can tell. It is so because messages are being processed, as a rule.
             Problem::Busy => {
@@ -173,10 +174,8 @@ async fn problem_of(sdk: &Sdk, arn: &str, ends_at: Instant) -> Option<String> {
     expect(dead_code, reason = "without a client of Lambda, nothing is tried")
 )]
 enum Problem {
-    /// Another attempt may go well.
-    Passing(String),
-    /// Another attempt would find the same.
-    Lasting(String),
+    /// It failed, and said so.
+    Failed(String),
     /// It has no free environment.
     Busy,
 }
@@ -197,19 +196,13 @@ async fn dry_run(sdk: &Sdk, arn: &str) -> Option<Problem> {
         Err(error) if error.code() == Some("TooManyRequestsException") => {
             return Some(Problem::Busy);
         }
-        Err(error) => return Some(Problem::Passing(format!("{name}: {}", chain(&error)))),
+        Err(error) => return Some(Problem::Failed(format!("{name}: {}", chain(&error)))),
     };
     output.function_error?;
     let payload = output.payload.map(Blob::into_inner).unwrap_or_default();
     let payload: Value = serde_json::from_slice(&payload).unwrap_or(Value::Null);
-    let text = |field: &str| payload[field].as_str().unwrap_or_default();
-    let words = format!("{name}: {}", text("errorMessage"));
-    Some(
-        match text("errorType") == shared::aws::CONFIGURATION_ERROR {
-            true => Problem::Lasting(words),
-            false => Problem::Passing(words),
-        },
-    )
+    let reason = payload["errorMessage"].as_str().unwrap_or_default();
+    Some(Problem::Failed(format!("{name}: {reason}")))
 }
 
 /// Tries nothing: this build has no client of Lambda.

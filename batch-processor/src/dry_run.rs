@@ -3,25 +3,40 @@
 use std::time::Duration;
 
 use protocol::batch::{Listing, Status};
-use protocol::ids::BatchShard;
-use shared::dry_run::{DryRunFailed, NO_BATCH, TIME, all, called, of_tables};
-use shared::ports::{ListShard, PortError, Ports};
+use protocol::ids::{BatchShard, SeatKey};
+use shared::dry_run::{DryRunFailed, NO_BATCH, TIME, all, called, no_event, of_tables};
+use shared::ports::{ListShard, PortError, Ports, Release, ReleaseReply};
 use shared::retry::Budget;
 use sinks::{Sink, SinkError};
 
-/// Reads from both tables and their indexes, and tries out the queue of tickets and the sink.
+/// Reads from both tables and their indexes, and tries out a release, the queue of tickets and the sink.
 pub(crate) async fn dry_run(
     ports: &Ports,
     sink: &dyn Sink,
+    dedup_window: Duration,
     budget: Budget<'_>,
 ) -> Result<(), DryRunFailed> {
     let mut trials = of_tables(ports, budget);
+    let shard = BatchShard {
+        batch: NO_BATCH,
+        shard: 0,
+    };
     trials.push(Box::pin(async move {
-        let shard = BatchShard {
-            batch: NO_BATCH,
-            shard: 0,
-        };
         called(budget, || ports.lock_store.index(shard, None)).await
+    }));
+    trials.push(Box::pin(async move {
+        // No claim has that seat, so nothing is written. A release that is forbidden says so first.
+        let claims = [(no_event()?, SeatKey { shard, seq: 0 })];
+        let as_delivered = Release::of_delivered(ports.clock.now(), dedup_window);
+        let release = || async {
+            let replies = ports.lock_store.release(&claims, as_delivered).await;
+            let failed = replies.into_iter().find_map(|reply| match reply {
+                ReleaseReply::Released => None,
+                ReleaseReply::Error(error) => Some(error),
+            });
+            failed.map_or(Ok(()), Err)
+        };
+        called(budget, release).await
     }));
     trials.push(Box::pin(async move {
         let list = ListShard {

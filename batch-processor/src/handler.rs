@@ -102,7 +102,8 @@ impl Handler {
         has_time.inspect_err(|error| error!(%error, "no time to deliver"))?;
         Ok(match event {
             Event::Tickets(event) if event.records.is_empty() => {
-                dry_run(&self.ports, &*self.sink, work).await?;
+                let window = self.config.common.dedup_window;
+                dry_run(&self.ports, &*self.sink, window, work).await?;
                 Response::Tickets(SqsBatchResponse::default())
             }
             Event::Tickets(event) => Response::Tickets(self.tickets(event, invocation).await?),

@@ -52,10 +52,7 @@ impl Releaser {
         let (aside, delivered): (Vec<_>, Vec<_>) = events
             .iter()
             .partition(|event| set_aside.contains(event.seq));
-        let remembered = match self.dedup_window {
-            window if window.is_zero() => Release::Deleted,
-            window => Release::Remembered(now + window),
-        };
+        let remembered = Release::of_delivered(now, self.dedup_window);
         let set_aside_as = Release::SetAside(now + self.dedup_window.max(SET_ASIDE_RETENTION));
         let mut released = self.release_as(delivered, remembered, budget).await;
         released.extend_from(&self.release_as(aside, set_aside_as, budget).await);

@@ -134,8 +134,9 @@ def plain(resources):
         if kind == "AWS::Lambda::EventSourceMapping":
             properties["Tags"] = [each for each in properties.pop("Tags", []) if each["Key"] != "lambda:createdBy"]
         if kind == "Custom::DeploymentCheck":
-            # CDK has other props than SAM has parameters.
+            # CDK has other props than SAM has parameters, and knows the code that it uploads.
             del properties["Access"]
+            properties.pop("Code", None)
         if kind == "AWS::Events::Rule":
             for target in properties["Targets"]:
                 del target["Id"]

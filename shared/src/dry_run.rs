@@ -34,6 +34,14 @@ impl fmt::Display for DryRunFailed {
 /// The trial of one place.
 pub type Trial<'a> = BoxFuture<'a, Result<(), String>>;
 
+/// Returns the id of an event that nobody sends.
+///
+/// # Errors
+/// None: the id is valid.
+pub fn no_event() -> Result<EventId, String> {
+    EventId::try_from("dry-run".to_owned()).map_err(|error| error.to_string())
+}
+
 /// Reads a batch and a claim that do not exist.
 pub fn of_tables<'a>(ports: &'a Ports, budget: Budget<'a>) -> Vec<Trial<'a>> {
     let batch = async move {
@@ -41,8 +49,7 @@ pub fn of_tables<'a>(ports: &'a Ports, budget: Budget<'a>) -> Vec<Trial<'a>> {
         called(budget, read).await
     };
     let claim = async move {
-        let id = EventId::try_from("dry-run".to_owned()).map_err(|error| error.to_string())?;
-        let ids = [id];
+        let ids = [no_event()?];
         called(budget, || ports.lock_store.read(&ids)).await
     };
     vec![Box::pin(batch), Box::pin(claim)]

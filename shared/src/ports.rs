@@ -51,6 +51,16 @@ pub enum Release {
     SetAside(Timestamp),
 }
 
+impl Release {
+    /// Returns how the claim of an event is released that is delivered at `now` and remembered for `dedup_window`.
+    pub fn of_delivered(now: Timestamp, dedup_window: Duration) -> Release {
+        match dedup_window.is_zero() {
+            true => Release::Deleted,
+            false => Release::Remembered(now + dedup_window),
+        }
+    }
+}
+
 /// The result of one attempt to release one claim.
 #[derive(Debug)]
 pub enum ReleaseReply {

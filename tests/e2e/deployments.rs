@@ -203,7 +203,8 @@ async fn a_wrong_setting_rolls_a_deployment_back_with_its_reason_and_the_roll_ba
         reason.contains("`EVENT_ID`: wrong value: got `json:a[`"),
         "{reason}"
     );
-    deployment.invoked();
+    // A new role may not read the configuration file for some seconds, so it was tried again.
+    assert!(deployment.invoked().len() > 3);
 
     // The aggregator is as wrong as before: whatever a roll back finds, it must not fail.
     let response = deployment.call("Update", Some(&id), &["a"]).await;
@@ -230,8 +231,10 @@ async fn a_wrong_setting_rolls_a_deployment_back_with_its_reason_and_the_roll_ba
     assert_eq!(response["Status"], "SUCCESS", "{response}");
     assert!(deployment.invoked().is_empty());
     // Neither of the last two: it is checked.
+    rig.stack.aggregator.redeploy(&right);
     let response = deployment.call("Update", Some(&id), &["d"]).await;
-    assert_eq!(response["Status"], "FAILED", "{response}");
+    assert_eq!(response["Status"], "SUCCESS", "{response}");
+    assert_eq!(deployment.invoked(), FUNCTIONS);
     rig.stack.stop().await;
 }
 

@@ -29,8 +29,6 @@ const BATCH_INDEX = 'batchId-index';
 const STATUS_INDEX = 'status-index';
 /** What the names in the service's bucket begin with, also those of chunks of former versions. */
 const CHUNKS = 'chunks';
-/** The read units that a new table takes from the start. */
-const NEW_TABLE_READS = 12_000;
 
 /** The zips of both functions. */
 export interface FunctionCode {
@@ -156,7 +154,7 @@ export class UniqueEventBatchAggregator extends Construct {
     this.sweepDeadLetterQueue = new sqs.Queue(this, 'SweepDeadLetterQueue', {
       retentionPeriod: RETENTION_MAX,
       encryption: sqs.QueueEncryption.SQS_MANAGED,
-      removalPolicy: RemovalPolicy.RETAIN,
+      removalPolicy: RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
     });
     const requeues = props.onDuplicate === OnDuplicate.REQUEUE;
     // A waiting duplicate is received once per visibility timeout. SQS allows at most 1,000 receives, and a message must be a dead
@@ -276,7 +274,8 @@ export class UniqueEventBatchAggregator extends Construct {
       ...(key
         ? { encryption: sqs.QueueEncryption.KMS, encryptionMasterKey: key }
         : { encryption: sqs.QueueEncryption.SQS_MANAGED }),
-      removalPolicy: RemovalPolicy.RETAIN,
+      // A first deployment that fails leaves no queue behind.
+      removalPolicy: RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
     });
   }
 
@@ -297,6 +296,7 @@ export class UniqueEventBatchAggregator extends Construct {
       billingMode: capacity._provisioned ? dynamodb.BillingMode.PROVISIONED : dynamodb.BillingMode.PAY_PER_REQUEST,
       timeToLiveAttribute: 'expiresAt',
       pointInTimeRecoverySpecification: { pointInTimeRecoveryEnabled: true },
+      // A first deployment that fails leaves the tables behind: CloudFormation could not delete them.
       deletionProtection: true,
       removalPolicy: RemovalPolicy.RETAIN,
       ...throughputOf(capacity),
@@ -350,7 +350,7 @@ export class UniqueEventBatchAggregator extends Construct {
       // A batch may wait for 10 days until it is set aside, and then for an operator. Later batches need what the log remembers for
       // 40 days.
       lifecycleRules: [{ prefix: `${CHUNKS}/`, expiration: Duration.days(40) }],
-      removalPolicy: RemovalPolicy.RETAIN,
+      removalPolicy: RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
     });
   }
 
@@ -408,6 +408,7 @@ export class UniqueEventBatchAggregator extends Construct {
         Functions: functions,
         // CloudFormation calls the check again when one of these has changed.
         Access: this.access(),
+        Code: [this.aggregator, this.batchProcessor].map(codeOf),
         Settings: [EVENT_ID, ON_DUPLICATE, BODIES, this.configUri, SINK, SINK_SECRET],
         ...(Object.keys(others).length > 0 && { Variables: others }),
       },
@@ -422,7 +423,9 @@ export class UniqueEventBatchAggregator extends Construct {
     const arns = [secretsLayer?.layerVersionArn, encryptionKey?.keyArn, permissionsBoundary?.managedPolicyArn, vpc?.vpcId];
     const groups = securityGroups?.map((each) => each.securityGroupId) ?? [];
     const subnets = vpc?.selectSubnets(vpcSubnets).subnetIds ?? [];
-    return [...arns.map((each) => each ?? ''), ...subnets, ...groups, (architecture ?? lambda.Architecture.ARM_64).name];
+    // The functions check settings against the time that they have.
+    const timeouts = [this.aggregator, this.batchProcessor].map(({ timeout }) => String(timeout?.toSeconds()));
+    return [...arns.map((each) => each ?? ''), ...subnets, ...groups, (architecture ?? lambda.Architecture.ARM_64).name, ...timeouts];
   }
 
   private secretsExtension(): Partial<lambda.FunctionProps> {
@@ -603,6 +606,12 @@ function visibilityTimeout(timeout: Duration, windowSecs: number): Duration {
   return Duration.seconds(6 * timeout.toSeconds() + windowSecs);
 }
 
+/** Returns what names the zip of a function. */
+function codeOf(of: lambda.Function): unknown {
+  const { code } = of.node.defaultChild as lambda.CfnFunction;
+  return Stack.of(of).resolve(code);
+}
+
 function grantOfLog(logGroup: logs.LogGroup): iam.PolicyStatement {
   return grant('Log', ['logs:CreateLogStream', 'logs:PutLogEvents'], logGroup.logGroupArn);
 }
@@ -611,7 +620,7 @@ function grantOfLog(logGroup: logs.LogGroup): iam.PolicyStatement {
 function throughputOf({ _most: most, _warm: warm, _provisioned: units }: LockTableCapacity): Partial<dynamodb.GlobalSecondaryIndexProps> {
   return {
     ...(most !== undefined && { maxWriteRequestUnits: most }),
-    ...(warm !== undefined && { warmThroughput: { readUnitsPerSecond: NEW_TABLE_READS, writeUnitsPerSecond: warm } }),
+    ...(warm !== undefined && { warmThroughput: { writeUnitsPerSecond: warm } }),
     ...(units && { readCapacity: units.min, writeCapacity: units.min }),
   };
 }

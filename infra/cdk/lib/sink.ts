@@ -65,9 +65,12 @@ export class Sink {
     return new Sink(qualifier ? `${arn}:${qualifier}` : arn, () => [grant('DeliverToStateMachine', ['states:StartExecution'], arn, only)]);
   }
 
-  /** Parts are files of a mounted file system; `path` begins with a slash. */
+  /**
+   * Parts are files of a file system, which you mount on the batch processor; `path` begins with `/mnt/`, where Lambda mounts. Everything
+   * else ends with an environment.
+   */
   public static file(path: string): Sink {
-    return Sink.elsewhere(`file://${path}`, /^file:\/\/\/./, 'a path that begins with a slash');
+    return Sink.elsewhere(`file://${path}`, /^file:\/\/\/mnt\/./, 'a path that begins with /mnt/');
   }
 
   /** Batches are counted and go nowhere. For trying out. */

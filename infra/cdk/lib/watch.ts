@@ -254,11 +254,17 @@ export function alarms(scope: Watched, { alarmTopic, okTopic, requeues, batchPro
   const tickets = 'Tickets are received three or more times before they are done; after three receives, a ticket is not in the age of the queue.';
   calculated('BatchQueueRetries', tickets, {
     name: 'retries',
-    expression: 'IF(FILL(received, 0) >= 3 AND FILL(received, 0) >= 3 * FILL(deleted, 0), 1, 0)',
+    // Batches that wait for their turn delete their tickets, and would hide one that is given back: then nothing is delivered.
+    expression:
+      'IF(FILL(received, 0) >= FILL(deleted, 0) + 3 AND (FILL(received, 0) >= 3 * FILL(deleted, 0) OR FILL(delivered, 0) == 0), 1, 0)',
     label: 'three receives a ticket',
     period: 3_600,
     evaluationPeriods: 1,
-    of: { received: ofBatch('NumberOfMessagesReceived'), deleted: ofBatch('NumberOfMessagesDeleted') },
+    of: {
+      received: ofBatch('NumberOfMessagesReceived'),
+      deleted: ofBatch('NumberOfMessagesDeleted'),
+      delivered: sum(NAMESPACE, 'PartsDelivered', { function: scope.batchProcessor.functionName, source: scope.inputQueue.queueArn }),
+    },
   });
 }
 

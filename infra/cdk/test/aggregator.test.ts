@@ -42,8 +42,8 @@ function service(stack: Stack, chosen: Chosen = {}, id = 'Service'): UniqueEvent
   return new UniqueEventBatchAggregator(stack, id, {
     eventId: 'json:id',
     sink: Sink.log(),
-    ...chosen,
     code: { aggregator: code, batchProcessor: code },
+    ...chosen,
   });
 }
 
@@ -114,8 +114,10 @@ describe('the stack', () => {
   });
 
   it('retains queues, tables and the bucket when the stack is deleted', () => {
-    for (const kind of ['AWS::SQS::Queue', 'AWS::DynamoDB::Table', 'AWS::S3::Bucket']) {
-      template().allResources(kind, { DeletionPolicy: 'Retain', UpdateReplacePolicy: 'Retain' });
+    template().allResources('AWS::DynamoDB::Table', { DeletionPolicy: 'Retain', UpdateReplacePolicy: 'Retain' });
+    // A first deployment that fails leaves none of these behind.
+    for (const kind of ['AWS::SQS::Queue', 'AWS::S3::Bucket']) {
+      template().allResources(kind, { DeletionPolicy: 'RetainExceptOnCreate', UpdateReplacePolicy: 'Retain' });
     }
   });
 
@@ -166,6 +168,26 @@ describe('the stack', () => {
         }),
       ).Access;
     expect(inNetwork(1)).not.toEqual(inNetwork(2));
+  });
+
+  it('is checked again when the code or a timeout changes', () => {
+    const checked = (chosen: Chosen) => Object.values(template(chosen).findResources('Custom::DeploymentCheck'))[0]!.Properties;
+    const zip = (name: string) => {
+      const each = path.join(directory, `${name}.zip`);
+      fs.writeFileSync(each, name);
+      return lambda.Code.fromAsset(each);
+    };
+    const withProcessor = (name: string) => checked({ code: { aggregator: zip('present'), batchProcessor: zip(name) } });
+    expect(withProcessor('present')).toEqual(withProcessor('present'));
+    expect(withProcessor('other').Code).not.toEqual(withProcessor('present').Code);
+    const access = (chosen: Chosen) => checked(chosen).Access;
+    expect(access({ aggregatorTimeout: Duration.seconds(61) })).not.toEqual(access({}));
+    expect(access({ batchProcessorTimeout: Duration.seconds(301) })).not.toEqual(access({}));
+  });
+
+  it('delivers files only where Lambda mounts file systems', () => {
+    expect(Sink.file('/mnt/batches').uri).toBe('file:///mnt/batches');
+    expect(() => Sink.file('/tmp/batches')).toThrow('sink is "file:///tmp/batches", expected a path that begins with /mnt/');
   });
 });
 

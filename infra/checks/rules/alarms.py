@@ -27,6 +27,7 @@ ALARMS = {
     ("UniqueEventBatchAggregator", "BatchesInError", "function", "<BatchProcessor>", "source", "all"),
     ("UniqueEventBatchAggregator", "NoticesWaiting", "function", "<BatchProcessor>", "source", "all"),
     ("UniqueEventBatchAggregator", "Rejected", "function", "<BatchProcessor>", "source", "<InputQueue.Arn>"),
+    ("UniqueEventBatchAggregator", "PartsDelivered", "function", "<BatchProcessor>", "source", "<InputQueue.Arn>"),
     ("UniqueEventBatchAggregator", "IndexRuns", "function", "<BatchProcessor>", "source", "<InputQueue.Arn>"),
     ("UniqueEventBatchAggregator", "Failed", "function", "<Aggregator>", "source", "<InputQueue.Arn>"),
 }
@@ -130,7 +131,7 @@ def calculated(alarm, sums):
     (expression,) = (each["Expression"] for each in alarm["Metrics"] if "Expression" in each)
     names = {each["Id"]: sums.get(each["Id"]) for each in alarm["Metrics"] if "MetricStat" in each}
     functions = {"IF": lambda condition, yes, no: yes if condition else no, "FILL": lambda value, missing: missing if value is None else value}
-    return eval(expression.replace(" AND ", " and "), {"__builtins__": {}}, functions | names)  # noqa: S307: of a template of ours
+    return eval(expression.replace(" AND ", " and ").replace(" OR ", " or "), {"__builtins__": {}}, functions | names)  # noqa: S307: of a template of ours
 
 # Sums of a period, and whether they are an alarm: with dropped duplicates, and with requeued ones.
 SITUATIONS = {
@@ -158,6 +159,10 @@ SITUATIONS = {
         ("each comes twice", {"received": 18, "deleted": 9}, (0, 0)),
         ("one comes three times", {"received": 3}, (1, 1)),
         ("each comes three times", {"received": 27, "deleted": 9}, (1, 1)),
+        ("others wait for one that comes again", {"received": 30, "deleted": 26}, (1, 1)),
+        ("one comes again while others are delivered", {"received": 30, "deleted": 26, "delivered": 20}, (0, 0)),
+        ("batches wait for their hour", {"received": 30, "deleted": 30}, (0, 0)),
+        ("two are being delivered", {"received": 30, "deleted": 28}, (0, 0)),
     ],
 }
 

@@ -79,7 +79,8 @@ def deployments_are_checked(world):
 
 
 # Parameters that change what the functions may do or reach.
-ACCESS = ("PolicyArns", "SecretsLayerArn", "KmsKeyArn", "PermissionsBoundaryArn", "VpcSubnetIds", "VpcSecurityGroupIds", "Architecture")
+ACCESS = ("PolicyArns", "SecretsLayerArn", "KmsKeyArn", "PermissionsBoundaryArn", "VpcSubnetIds", "VpcSecurityGroupIds", "Architecture",
+    "BatchProcessorTimeout")
 # Variables that name resources of the stack.
 NOT_CHOSEN = {"DDB_LOCK_TABLE", "DDB_BATCH_TABLE", "DDB_BATCH_INDEX", "BATCH_QUEUE_URL", "QUARANTINE_SQS_URL"}
 

@@ -94,7 +94,7 @@ def tables_have_the_chosen_capacity(world):
     wanted = {
         "on-demand": {},
         "at-most": {"OnDemandThroughput": {"MaxWriteRequestUnits": units}},
-        "warm": {"WarmThroughput": {"ReadUnitsPerSecond": "12000", "WriteUnitsPerSecond": units}},
+        "warm": {"WarmThroughput": {"WriteUnitsPerSecond": units}},
         "provisioned": {"ProvisionedThroughput": {"ReadCapacityUnits": low, "WriteCapacityUnits": low}},
     }[kind]
     names = ("OnDemandThroughput", "WarmThroughput", "ProvisionedThroughput")
@@ -128,7 +128,9 @@ def data_is_kept(world):
     """Deleting the stack, or a change that replaces a resource, deletes no message, no claim and no chunk."""
     for name, resource in world.resources.items():
         if resource["Type"] in ("AWS::SQS::Queue", "AWS::DynamoDB::Table", "AWS::S3::Bucket"):
-            if {resource.get("DeletionPolicy"), resource.get("UpdateReplacePolicy")} != {"Retain"}:
-                yield f"{name}: is not kept"
+            # What a first deployment made that failed goes, but for tables, which are protected.
+            deleted = "Retain" if resource["Type"] == "AWS::DynamoDB::Table" else "RetainExceptOnCreate"
+            if (resource.get("DeletionPolicy"), resource.get("UpdateReplacePolicy")) != (deleted, "Retain"):
+                yield f"{name}: is not kept, or left behind by a deployment that failed"
             if {"QueueName", "TableName", "BucketName"} & set(resource["Properties"]):
                 yield f"{name}: has a name, so a second stack could not be created beside what was kept"

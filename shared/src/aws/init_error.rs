@@ -12,7 +12,7 @@ use super::sdk::{connector, http_request};
 /// The variable with the address of the Runtime API.
 const RUNTIME_API: &str = "AWS_LAMBDA_RUNTIME_API";
 /// The type of the error of a function that does not start.
-pub const CONFIGURATION_ERROR: &str = "Configuration";
+const CONFIGURATION_ERROR: &str = "Configuration";
 /// How long a process that ends anyway waits for the Runtime API.
 const TIME: Duration = Duration::from_secs(5);
 

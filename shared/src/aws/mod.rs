@@ -61,7 +61,7 @@ pub use dynamo_lock_store::DynamoLockStore;
 pub use dynamo_named_items::DynamoNamedItems;
 pub use dynamo_object_store::DynamoObjectStore;
 pub use errors::chain;
-pub use init_error::{CONFIGURATION_ERROR, started};
+pub use init_error::started;
 #[cfg(not(feature = "full"))]
 pub use no_overflow_store::NoOverflowStore as AwsOverflowStore;
 pub use ports::{aws_duplicates_queue, aws_notice_target, aws_ports, aws_source_queues};

@@ -312,5 +312,5 @@ fn alarms_of_the_template_are_read_with_periods_thresholds_and_expressions() {
             .expression
             .is_some_and(|expression| expression.starts_with("IF("))
     );
-    assert_eq!((retries.period, retries.metrics.len()), (HOUR, 2));
+    assert_eq!((retries.period, retries.metrics.len()), (HOUR, 3));
 }

@@ -1,4 +1,4 @@
-//! Evaluates the metric math of the alarms: numbers, metrics, `+`, `*`, comparisons, `AND`, `IF` and `FILL`.
+//! Evaluates the metric math of the alarms: numbers, metrics, `+`, `*`, comparisons, `AND`, `OR`, `IF` and `FILL`.
 //! Source: <https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/using-metric-math.html> (2026-11).
 
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ pub fn evaluate(expression: &str, values: &Values) -> Option<f64> {
         rest: expression,
         values,
     };
-    let value = parser.and();
+    let value = parser.or();
     assert_eq!(parser.rest.trim(), "", "`{expression}`: more than one term");
     value
 }
@@ -39,6 +39,17 @@ impl<'a> Parser<'a> {
 
     fn expects(&mut self, word: &str) {
         assert!(self.takes(word), "`{word}` expected at `{}`", self.rest);
+    }
+
+    fn or(&mut self) -> Option<f64> {
+        let mut left = self.and();
+        while self.takes("OR") {
+            let right = self.and();
+            left = both(left, right, |left, right| {
+                truth(left != 0.0 || right != 0.0)
+            });
+        }
+        left
     }
 
     fn and(&mut self) -> Option<f64> {
@@ -87,6 +98,11 @@ impl<'a> Parser<'a> {
     }
 
     fn term(&mut self) -> Option<f64> {
+        if self.takes("(") {
+            let value = self.or();
+            self.expects(")");
+            return value;
+        }
         let word = self.word();
         if let Ok(number) = word.parse() {
             return Some(number);
@@ -94,19 +110,19 @@ impl<'a> Parser<'a> {
         match word {
             "IF" => {
                 self.expects("(");
-                let condition = self.and();
+                let condition = self.or();
                 self.expects(",");
-                let met = self.and();
+                let met = self.or();
                 self.expects(",");
-                let unmet = self.and();
+                let unmet = self.or();
                 self.expects(")");
                 if condition? == 0.0 { unmet } else { met }
             }
             "FILL" => {
                 self.expects("(");
-                let value = self.and();
+                let value = self.or();
                 self.expects(",");
-                let otherwise = self.and();
+                let otherwise = self.or();
                 self.expects(")");
                 value.or(otherwise)
             }
@@ -144,14 +160,15 @@ fn the_expressions_of_alarms_have_the_values_that_cloudwatch_gives_them() {
         ])
     };
     let stuck = "IF(FILL(received, 0) > 0 AND FILL(deleted, 0) == 0, 1, 0)";
-    let retries = "IF(FILL(received, 0) >= 3 AND FILL(received, 0) >= 3 * FILL(deleted, 0), 1, 0)";
+    let retries = "IF(FILL(received, 0) >= 3 AND (FILL(received, 0) >= 3 * FILL(deleted, 0) OR deleted == 9), 1, 0)";
     for (expression, received, deleted, expected) in [
         (stuck, Some(2.0), None, 1.0),
         (stuck, Some(2.0), Some(1.0), 0.0),
         (stuck, None, None, 0.0),
         (retries, Some(3.0), Some(1.0), 1.0),
         (retries, Some(3.0), Some(2.0), 0.0),
-        (retries, Some(2.0), None, 0.0),
+        (retries, Some(3.0), Some(9.0), 1.0),
+        (retries, Some(2.0), Some(9.0), 0.0),
     ] {
         let value = evaluate(expression, &values(received, deleted));
         assert_eq!(
