@@ -156,7 +156,7 @@ SITUATIONS = {
     "BatchQueueRetries": [
         ("nothing comes", {}, (0, 0)),
         ("all is well", {"received": 9, "deleted": 9}, (0, 0)),
-        ("each comes twice", {"received": 18, "deleted": 9}, (0, 0)),
+        ("each comes twice", {"received": 18, "deleted": 9, "delivered": 9}, (0, 0)),
         ("one comes three times", {"received": 3}, (1, 1)),
         ("each comes three times", {"received": 27, "deleted": 9}, (1, 1)),
         ("others wait for one that comes again", {"received": 30, "deleted": 26}, (1, 1)),

@@ -21,9 +21,9 @@ pub enum Act {
     Rebuild,
     /// An operator has an event of the log forgotten.
     Forget,
-    /// An operator stops the input, and switches to the log once every batch is complete.
+    /// An operator stops the input, and switches to the log or back once every batch is complete.
     Switch,
-    /// The index knows what the lock table remembers: the log is deployed, and the input starts again.
+    /// What is deployed next knows what was delivered before: it is deployed, and the input starts again.
     Switched,
     /// The faults stop.
     Calm,

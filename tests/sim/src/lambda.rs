@@ -257,7 +257,7 @@ impl Run {
         }
     }
 
-    /// The log is deployed, and the mappings of the input queues start again.
+    /// The log or `items` is deployed, and the mappings of the input queues start again.
     fn switched(&mut self) {
         let (_, to) = self.plan.switch.expect("the history has a switch");
         self.deploy(Change::Bodies(to));

@@ -241,7 +241,7 @@ pub struct Plan {
     pub manifest_lost_at_ms: Option<u64>,
     /// When an operator has an event of the log forgotten.
     pub forgets_at_ms: Vec<u64>,
-    /// When an operator begins to switch from `items` to a log, and to which.
+    /// When an operator begins to switch from `items` to a log, and to which, or from the log back to `items`.
     pub switch: Option<(u64, BodiesKind)>,
     /// Time from the end of one outage of all services to the next; 0 for no outage.
     pub outage_every_ms: u64,

@@ -77,18 +77,21 @@ impl LockItems for Environment {
             .await
     }
 
-    async fn remove(&self, _: &EventId, _: &LockItem) -> Result<bool, PortError> {
-        unreachable!("only events of the log are forgotten, which have no lock items")
+    async fn remove(&self, id: &EventId, item: &LockItem) -> Result<bool, PortError> {
+        let (id, item) = (id.clone(), item.clone());
+        self.request(move |world| world.forget(&id, &item)).await
     }
 
     async fn remember(
         &self,
-        _: &EventId,
-        _: &LockItem,
+        id: &EventId,
+        item: &LockItem,
         _: Option<(BatchId, Seq)>,
-        _: Option<&LockItem>,
+        expected: Option<&LockItem>,
     ) -> Result<bool, PortError> {
-        unreachable!("no operator of a history goes back from the log")
+        let (id, item, expected) = (id.clone(), item.clone(), expected.cloned());
+        self.request(move |world| world.remember(id, item, expected.as_ref()))
+            .await
     }
 
     async fn scan(

@@ -134,6 +134,7 @@ impl Plan {
             plan.focus_on_log(&mut Rng::with_seed(seed ^ 0x0f0c_0105));
             plan.draw_faults_of_the_log(rng);
             plan.draw_switch(&mut Rng::with_seed(seed ^ 0x5317_c4ed));
+            plan.draw_way_back(&mut Rng::with_seed(seed ^ 0xbac4_17e5));
         }
         plan
     }
@@ -173,6 +174,20 @@ impl Plan {
         // What was primed is not made anew with a lost manifest.
         self.manifest_lost_at_ms = None;
         self.forgets_at_ms.clear();
+        self.standstill_days = None;
+    }
+
+    /// Has one other history of the log in six end with `items`.
+    fn draw_way_back(&mut self, rng: &mut Rng) {
+        if self.switch.is_some() || rng.u8(..) > 40 {
+            return;
+        }
+        self.switch = Some((rng.u64(0..self.calm_at_ms), BodiesKind::Items));
+        // A later deployment would go to the log once more, without `prime`.
+        let is_of_bodies = |one: &Redeploy| matches!(one.change, Change::Bodies(_));
+        self.redeploys.retain(|one| !is_of_bodies(one));
+        // The index must be there when the operator reads it.
+        self.manifest_lost_at_ms = None;
         self.standstill_days = None;
     }
 

@@ -16,6 +16,7 @@ use crate::act::Act;
 use crate::environment::{Environment, lock};
 use crate::operator::{Decision, OPERATOR};
 use crate::pauses::PlannedPause;
+use crate::redeploy::BodiesKind;
 use crate::schedule::Happening;
 use crate::sources::source;
 use crate::stack::service;
@@ -112,7 +113,8 @@ impl Run {
         self.operate(0, ATTEMPTS_MAX, vec![rebuild_command()]);
     }
 
-    /// An operator stops the input. Once every batch is complete, the index is primed from the lock table.
+    /// An operator stops the input. Once every batch is complete, the index is primed from the lock table, or the lock table gets
+    /// tombstones of what the index remembers.
     pub(super) fn switch(&mut self) {
         self.input_stopped = true;
         let runs = |task: &Task| matches!(task.work, Work::Input { .. });
@@ -126,10 +128,12 @@ impl Run {
             return;
         }
         let (_, to) = self.plan.switch.expect("the history has a switch");
-        let bodies = to.value();
-        let prime = with_reason(words(&["prime", "--lock-table", "--bodies", &bodies]));
+        let prepare = with_reason(match to {
+            BodiesKind::Items => words(&["tombstones"]),
+            log => words(&["prime", "--lock-table", "--bodies", &log.value()]),
+        });
         let world = self.world.clone();
-        self.operate_then(0, ATTEMPTS_MAX, vec![prime], move |done| {
+        self.operate_then(0, ATTEMPTS_MAX, vec![prepare], move |done| {
             let (after_ms, act) = match done {
                 true => (0, Act::Switched),
                 false => (SWITCH_EVERY_MS, Act::Switch),
