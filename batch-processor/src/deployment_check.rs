@@ -21,9 +21,9 @@ use tracing::{error, warn};
 const HANDLER: &str = "deployment-check";
 /// The property with the ARNs of the functions to invoke.
 const FUNCTIONS: &str = "Functions";
-/// How long a dry run may take: longer than the functions try a place.
+/// How long a dry run may take: longer than the functions try a place, and so short that three of them fit the timeout of the check.
 #[cfg(feature = "full")]
-const INVOCATION_TIME: Duration = Duration::from_secs(60);
+const INVOCATION_TIME: Duration = Duration::from_secs(50);
 /// How many characters a hash has in the id.
 const HASH_CHARACTERS: usize = 16;
 /// How long a failed dry run is tried again. The permissions of a new role take effect after some seconds: of a function that does not

@@ -369,7 +369,7 @@ fn decided_of(run: &Run) -> Decided {
 impl From<IndexError> for HandOverError {
     fn from(error: IndexError) -> HandOverError {
         match error {
-            IndexError::Damaged(_) | IndexError::Forbidden(_) => {
+            IndexError::Damaged(_) | IndexError::Unreadable(_) => {
                 HandOverError::Permanent(error.to_string())
             }
             IndexError::Port(error) => HandOverError::Service(error),

@@ -16,7 +16,9 @@ use protocol::retry::RetryPolicy;
 use protocol::time::Timestamp;
 use uuid::Uuid;
 
-use crate::index_run::{Entries, decode_list, decode_run, encode_list, encode_run};
+use crate::index_run::{
+    Entries, IndexFormatError, decode_list, decode_run, encode_list, encode_run,
+};
 use crate::named_items::Versioned;
 use crate::ports::{NamedItems, ObjectStore, PortError, StoredEvent};
 use crate::retry::{Budget, NotStored, ObjectRules, RequestPermits, read_object, store_object};
@@ -27,9 +29,10 @@ pub enum IndexError {
     /// A part of it is missing or damaged. A retry fails too, until an operator acts.
     #[error("index: {0}")]
     Damaged(String),
-    /// A part of it may not be read or stored. A retry fails too, until somebody gives the permission.
+    /// A part of it may not be read or stored, or a later version of the service wrote it. A retry fails too, until somebody gives the
+    /// permission or deploys that version. Nothing is lost.
     #[error("index: {0}")]
-    Forbidden(String),
+    Unreadable(String),
     #[error(transparent)]
     Port(#[from] PortError),
 }
@@ -201,7 +204,7 @@ impl IndexStore<'_> {
     pub async fn list(&self, bodies: &Bodies, name: Uuid) -> Result<RunList, IndexError> {
         let object = ObjectId::RunList(name);
         let bytes = self.object(bodies, object).await?;
-        decode_list(&bytes).map_err(|error| damaged(object, &error))
+        decode_list(&bytes).map_err(|error| of_format(object, &error))
     }
 
     /// Reads a run.
@@ -212,7 +215,7 @@ impl IndexStore<'_> {
         let object = ObjectId::Run(run.run);
         let bytes = self.object(&run.bodies, object).await?;
         let decoded = decode_run(&bytes, run.hash);
-        let (header, entries) = decoded.map_err(|error| damaged(object, &error))?;
+        let (header, entries) = decoded.map_err(|error| of_format(object, &error))?;
         Ok(Run { header, entries })
     }
 
@@ -349,7 +352,15 @@ pub fn damaged(object: ObjectId, problem: &dyn Display) -> IndexError {
 /// Returns why an object was not read or stored.
 fn of_object(object: ObjectId, error: PortError) -> IndexError {
     match error {
-        PortError::Refused { .. } => IndexError::Forbidden(format!("object `{object}`: {error}")),
+        PortError::Refused { .. } => IndexError::Unreadable(format!("object `{object}`: {error}")),
         _ => error.into(),
+    }
+}
+
+/// Returns why an object was not decoded.
+fn of_format(object: ObjectId, error: &IndexFormatError) -> IndexError {
+    match error {
+        IndexFormatError::Later(_) => IndexError::Unreadable(format!("object `{object}`: {error}")),
+        _ => damaged(object, error),
     }
 }

@@ -608,8 +608,7 @@ function visibilityTimeout(timeout: Duration, windowSecs: number): Duration {
 
 /** Returns what names the zip of a function. */
 function codeOf(of: lambda.Function): unknown {
-  const { code } = of.node.defaultChild as lambda.CfnFunction;
-  return Stack.of(of).resolve(code);
+  return (of.node.defaultChild as lambda.CfnFunction).code;
 }
 
 function grantOfLog(logGroup: logs.LogGroup): iam.PolicyStatement {

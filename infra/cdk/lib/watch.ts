@@ -259,7 +259,8 @@ export function alarms(scope: Watched, { alarmTopic, okTopic, requeues, batchPro
       'IF(FILL(received, 0) >= FILL(deleted, 0) + 3 AND (FILL(received, 0) >= 3 * FILL(deleted, 0) OR FILL(delivered, 0) == 0), 1, 0)',
     label: 'three receives a ticket',
     period: 3_600,
-    evaluationPeriods: 1,
+    // In one period, tickets may be on their way to the first delivery.
+    evaluationPeriods: 2,
     of: {
       received: ofBatch('NumberOfMessagesReceived'),
       deleted: ofBatch('NumberOfMessagesDeleted'),

@@ -180,6 +180,13 @@ describe('the stack', () => {
     const withProcessor = (name: string) => checked({ code: { aggregator: zip('present'), batchProcessor: zip(name) } });
     expect(withProcessor('present')).toEqual(withProcessor('present'));
     expect(withProcessor('other').Code).not.toEqual(withProcessor('present').Code);
+    const app = new App();
+    const bucket = new s3.Bucket(new Stack(app, 'Elsewhere'), 'Bucket');
+    const stack = new Stack(app, 'Stack');
+    const code = lambda.Code.fromBucket(bucket, 'bootstrap.zip');
+    service(stack, { code: { aggregator: code, batchProcessor: code } });
+    const [aggregator] = Object.values(Template.fromStack(stack).findResources('Custom::DeploymentCheck'))[0]!.Properties.Code;
+    expect(aggregator).toEqual({ s3Bucket: { 'Fn::ImportValue': expect.anything() }, s3Key: 'bootstrap.zip' });
     const access = (chosen: Chosen) => checked(chosen).Access;
     expect(access({ aggregatorTimeout: Duration.seconds(61) })).not.toEqual(access({}));
     expect(access({ batchProcessorTimeout: Duration.seconds(301) })).not.toEqual(access({}));

@@ -187,6 +187,9 @@ def calculated_alarms_tell_what_is_wrong(world):
         yield "InputQueueRetries: a period is shorter than a visibility timeout"
     if int(alarms["InputQueueRetries"]["EvaluationPeriods"]) != 3:
         yield "InputQueueRetries: not three receives"
+    # One period may end while tickets are on their way to the first delivery.
+    if int(alarms["BatchQueueRetries"]["EvaluationPeriods"]) != 2:
+        yield "BatchQueueRetries: not two periods"
     if min(periods["BatchQueueRetries"]) < 3 * (int(world.parameter("BatchProcessorTimeout")) + GIVEN_BACK_MAX_SECS):
         yield "BatchQueueRetries: a period is too short for three receives"
 

@@ -186,8 +186,9 @@ impl Plan {
         // A later deployment would go to the log once more, without `prime`.
         let is_of_bodies = |one: &Redeploy| matches!(one.change, Change::Bodies(_));
         self.redeploys.retain(|one| !is_of_bodies(one));
-        // The index must be there when the operator reads it.
+        // The index must be there when the operator reads it, and nobody else changes it meanwhile.
         self.manifest_lost_at_ms = None;
+        self.forgets_at_ms.clear();
         self.standstill_days = None;
     }
 

@@ -349,7 +349,7 @@ pub async fn place(service: &Service, given: Option<&Bodies>) -> Result<Bodies, 
 impl From<IndexError> for Failure {
     fn from(error: IndexError) -> Failure {
         match error {
-            IndexError::Damaged(_) | IndexError::Forbidden(_) => {
+            IndexError::Damaged(_) | IndexError::Unreadable(_) => {
                 Failure::Service(PortError::Refused {
                     service: "the index of the log",
                     message: error.to_string(),

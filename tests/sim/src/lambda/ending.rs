@@ -128,7 +128,8 @@ impl Run {
     fn is_in_log(&self, world: &World, id: &EventId) -> bool {
         let all = world.ledger.occurrences.get(id);
         let is_of_log = |one: &Occurrence| one.window.is_some();
-        self.plan.switch.is_some() && all.is_some_and(|all| all.iter().any(is_of_log))
+        let ends_in_log = self.plan.switch.is_some_and(|(_, to)| to.is_log());
+        ends_in_log && all.is_some_and(|all| all.iter().any(is_of_log))
     }
 }
 

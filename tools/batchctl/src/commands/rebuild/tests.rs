@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use protocol::batch::Listing;
+use protocol::bodies::ObjectSizes;
 use protocol::claim::LockItem;
 use protocol::ids::{BatchId, EventId, ObjectId, Seq};
 use shared::aws::{BatchCatalogue, Summaries};
+use shared::compression::compress_bytes;
 use shared::memory::Fakes;
 use shared::ports::{LockItems, Overdue, PortError};
-use shared::retry::RequestPermits;
+use shared::retry::{ObjectRules, RequestPermits, store_object};
 use stack::Settings;
 
 use super::*;
@@ -126,6 +128,27 @@ async fn a_list_that_may_not_be_read_is_not_taken_for_a_lost_one() {
     assert_eq!(manifest().await, before);
 
     fakes.object_store.deny(list, false);
+    fakes.object_store.remove(list);
+    let of_later_version = compress_bytes(br#"{"formatVersion":9,"runs":[]}"#).unwrap();
+    let rules = ObjectRules {
+        bodies: bodies.clone(),
+        sizes: ObjectSizes::default(),
+        retention: Duration::from_secs(60),
+    };
+    let objects = &*fakes.object_store;
+    let stored = store_object(
+        objects,
+        &rules,
+        list,
+        &of_later_version,
+        &service.permits,
+        &budget,
+    );
+    stored.await.unwrap();
+    let error = rebuild(&service).await.unwrap_err().to_string();
+    assert!(error.contains("written by a later version"), "{error}");
+    assert_eq!(manifest().await, before);
+
     fakes.object_store.remove(list);
     assert_eq!(rebuild(&service).await.unwrap(), Done::Yes);
     assert_ne!(manifest().await.value.list, before.value.list);
