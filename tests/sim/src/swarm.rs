@@ -133,8 +133,8 @@ impl Plan {
         if !plan.calm {
             plan.focus_on_log(&mut Rng::with_seed(seed ^ 0x0f0c_0105));
             plan.draw_faults_of_the_log(rng);
-            plan.draw_switch(&mut Rng::with_seed(seed ^ 0x5317_c4ed));
-            plan.draw_way_back(&mut Rng::with_seed(seed ^ 0xbac4_17e5));
+            let [there, back] = [0x5317_c4ed, 0xbac4_17e5].map(|salt| seed ^ salt);
+            plan.draw_switch(&mut Rng::with_seed(there), &mut Rng::with_seed(back));
         }
         plan
     }
@@ -162,31 +162,20 @@ impl Plan {
         self.forgets_at_ms = forgets.map(|_| rng.u64(0..self.calm_at_ms)).collect();
     }
 
-    /// Has one history of the log in six begin with `items`.
-    fn draw_switch(&mut self, rng: &mut Rng) {
-        if rng.u8(..) > 40 {
+    /// Has one history of the log in six begin with `items`, and one of the others in six end with them.
+    fn draw_switch(&mut self, there: &mut Rng, back: &mut Rng) {
+        let at_ms = 0..self.calm_at_ms;
+        self.switch = if there.u8(..) <= 40 {
+            let log = std::mem::replace(&mut self.bodies, BodiesKind::Items);
+            Some((there.u64(at_ms), log))
+        } else if back.u8(..) <= 40 {
+            Some((back.u64(at_ms), BodiesKind::Items))
+        } else {
             return;
-        }
-        self.switch = Some((rng.u64(0..self.calm_at_ms), self.bodies));
-        self.bodies = BodiesKind::Items;
+        };
         let is_of_bodies = |one: &Redeploy| matches!(one.change, Change::Bodies(_));
         self.redeploys.retain(|one| !is_of_bodies(one));
-        // What was primed is not made anew with a lost manifest.
-        self.manifest_lost_at_ms = None;
-        self.forgets_at_ms.clear();
-        self.standstill_days = None;
-    }
-
-    /// Has one other history of the log in six end with `items`.
-    fn draw_way_back(&mut self, rng: &mut Rng) {
-        if self.switch.is_some() || rng.u8(..) > 40 {
-            return;
-        }
-        self.switch = Some((rng.u64(0..self.calm_at_ms), BodiesKind::Items));
-        // A later deployment would go to the log once more, without `prime`.
-        let is_of_bodies = |one: &Redeploy| matches!(one.change, Change::Bodies(_));
-        self.redeploys.retain(|one| !is_of_bodies(one));
-        // The index must be there when the operator reads it, and nobody else changes it meanwhile.
+        // What was primed is not made anew with a lost manifest, and the way back needs an index that nobody else changes.
         self.manifest_lost_at_ms = None;
         self.forgets_at_ms.clear();
         self.standstill_days = None;
