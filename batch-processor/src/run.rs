@@ -126,7 +126,8 @@ async fn serve<S: Sink>(config: Config, sdk: &Sdk, sink: S) -> Result<(), lambda
             };
             let span = traces.invocation(|| described(&event));
             let handle = async {
-                let handled = handler.handle(event.payload, &invocation).await;
+                // Boxed, because the compiler limits how deep the futures around it may be.
+                let handled = Box::pin(handler.handle(event.payload, &invocation)).await;
                 handled.inspect_err(|_| traces::failed("invocation_failed"))
             };
             let handled = span.run(handle).await;
