@@ -207,20 +207,6 @@ impl World {
         is_as_expected
     }
 
-    /// Removes an item for an operator, who has a delivered event forgotten. Returns whether it was there.
-    pub fn forget(&mut self, id: &EventId, item: &LockItem) -> bool {
-        let is_there = self.locks.get(id).as_ref() == Some(item);
-        if is_there {
-            self.note("forgotten", || id.to_string());
-            self.locks.remove(id);
-            let now = self.now();
-            for one in self.ledger.occurrences.get_mut(id).into_iter().flatten() {
-                one.forgotten_at.get_or_insert(now);
-            }
-        }
-        is_there
-    }
-
     /// Records a release in the index and the ledger, and checks it.
     fn released(&mut self, id: &EventId, seat: SeatKey, release: Release) {
         let (now, window) = (self.now(), self.dedup_window());

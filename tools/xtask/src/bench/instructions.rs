@@ -1,8 +1,9 @@
 //! Counts instructions per message with callgrind. Unlike CPU time, the counts do not depend on how busy the machine is.
 //!
 //! Two bursts of different length run, with one environment per function; the difference of their counts leaves out the cold
-//! starts. On a busy machine, a function may need a second environment; then there is no count. Valgrind replaces instructions that it does not know, such as those for SHA, by several others, so the counts are
-//! higher than the processor's. Compare them only with earlier counts.
+//! starts. On a busy machine, a function may need a second environment; then there is no count. Valgrind replaces instructions that
+//! it does not know, such as those for SHA, by several others, so the counts are higher than the processor's. Compare them only with
+//! earlier counts.
 
 use std::collections::BTreeMap;
 use std::fs;
