@@ -146,6 +146,8 @@ mod tests {
             "file:",
             "file://host/x",
             "file:///",
+            "file:///mnt/../tmp",
+            "file:///mnt/batches/..",
             "s3",
             "arn:aws:s3:::bucket",
             "http:",

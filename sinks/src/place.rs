@@ -1,7 +1,7 @@
 //! Places for files: what the sinks `file:` and `s3:`, `SINK_REJECTS` and `SINK_PAYLOADS` name.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Component, Path, PathBuf};
 use std::str::FromStr;
 
 #[cfg(feature = "full")]
@@ -44,12 +44,13 @@ impl fmt::Display for FilePlace {
     }
 }
 
-/// Returns the directory that `file:///directory` names.
+/// Returns the directory that `file:///directory` names. With `..`, a path below `/mnt/` could lead out of the mounted file system.
 pub(crate) fn directory(uri: &str) -> Result<PathBuf, String> {
-    let path = uri.strip_prefix("file://");
-    let path = path.filter(|path| path.starts_with('/') && path.len() > 1);
-    path.map(PathBuf::from)
-        .ok_or_else(|| "expected `file:///directory`".to_owned())
+    let path = uri.strip_prefix("file://").map(Path::new);
+    let path = path.filter(|path| path.is_absolute() && path.file_name().is_some());
+    path.filter(|path| path.components().all(|part| part != Component::ParentDir))
+        .map(Path::to_owned)
+        .ok_or_else(|| "expected `file:///directory`, without `..`".to_owned())
 }
 
 #[cfg(feature = "full")]

@@ -70,7 +70,7 @@ export class Sink {
    * else ends with an environment.
    */
   public static file(path: string): Sink {
-    return Sink.elsewhere(`file://${path}`, /^file:\/\/\/mnt\/./, 'a path that begins with /mnt/');
+    return Sink.elsewhere(`file://${path}`, /^file:\/\/\/mnt\/(?!(.*\/)?\.\.(\/|$))./, 'a path that begins with /mnt/, without ..');
   }
 
   /** Batches are counted and go nowhere. For trying out. */

@@ -195,6 +195,7 @@ describe('the stack', () => {
   it('delivers files only where Lambda mounts file systems', () => {
     expect(Sink.file('/mnt/batches').uri).toBe('file:///mnt/batches');
     expect(() => Sink.file('/tmp/batches')).toThrow('sink is "file:///tmp/batches", expected a path that begins with /mnt/');
+    expect(() => Sink.file('/mnt/a/../../tmp')).toThrow('without ..');
   });
 });
 
