@@ -74,7 +74,7 @@ pub struct Config {
     pub index: String,
     /// `VERIFY_DELAY`: how long after an empty look a batch is looked at again, if it is not proven.
     pub verify_delay: Duration,
-    /// `MAX_PART_BYTES`: bytes of a part. Parts are larger if the batch would need more than `parts_max`.
+    /// Bytes of a part: `MAX_PART_BYTES`, or less if that is more than the sink takes. Parts are larger if the batch would need more than `parts_max`.
     pub part_bytes_max: u64,
     /// `INDEX_MEMORY`: bytes of the index that an environment keeps.
     pub index_bytes_kept: usize,
@@ -144,6 +144,7 @@ impl Config {
             shares_queue(completion.as_ref(), own_queues),
         );
         let sink = SinkConfig::read(reader);
+        let part_bytes_max = part_bytes_max.min(sink.part_bytes_max.unwrap_or(part_bytes_max));
         Some(Config {
             common: common?,
             index: index?,

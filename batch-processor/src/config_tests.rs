@@ -36,6 +36,26 @@ fn defaults_are_those_that_are_documented() {
 }
 
 #[test]
+fn parts_fit_the_calls_of_the_sink_unless_they_have_another_place() {
+    let function = ("SINK", "arn:aws:lambda:eu-west-1:123456789012:function:f");
+    let machine = (
+        "SINK",
+        "arn:aws:states:eu-west-1:123456789012:stateMachine:m",
+    );
+    let small = ("MAX_PART_BYTES", "4000000");
+    let place = ("SINK_PAYLOADS", "s3://bucket/parts");
+    for (extra, expected) in [
+        (vec![function], 4_718_589),
+        (vec![machine], 196_608),
+        (vec![function, small], 4_000_000),
+        (vec![function, place], 64 << 20),
+    ] {
+        let config = read(&extra).unwrap();
+        assert_eq!(config.part_bytes_max, expected, "{extra:?}");
+    }
+}
+
+#[test]
 fn every_wrong_variable_is_named_in_one_message() {
     let error = read(&[
         ("DDB_BATCH_TABLE", ""),

@@ -252,7 +252,7 @@ CAPACITIES = ("on-demand", "at-most:500", "warm:40000", "provisioned:5-1000")
 VPC = {"VpcSubnetIds": "subnet-0a1b2c3d,subnet-0d3c2b1a", "VpcSecurityGroupIds": "sg-0a1b2c3d"}
 SINKS = {
     "log": "log:",
-    "file": "file:///mnt/batches",
+    "file": "file:///mnt/batches/a..b",
     "s3": "s3://bucket/some/prefix",
     "https": "https://legacy.example:8443/batches",
     "postgres": "postgres://aggregator@db.example:5432/legacy",

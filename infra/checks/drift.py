@@ -84,7 +84,7 @@ def patterns():
 
     return {
         # Everybody who may read the stack would see a password in the URL.
-        "Sink": (sinks, ["", "ftp://x", "*", "file:///tmp/batches", "file:///", "postgres://user:word@host/database", "sftp://user:word@host/path", *widened(granted), *(uri + "/" for uri in granted)]),
+        "Sink": (sinks, ["", "ftp://x", "*", "file:///tmp/batches", "file:///mnt/../tmp", "file:///mnt/a/..", "file:///", "postgres://user:word@host/database", "sftp://user:word@host/path", *widened(granted), *(uri + "/" for uri in granted)]),
         "EventId": (["json:id", "json:[a, b]", "attribute:id", "body-hash", "message-id"], ["", "json:", "id"]),
         "Config": (["", *cfn.CONFIGS.values()], ["service.toml", "s3://configuration", "ssm:name", "https://x", *widened(configs)]),
         "SinkSecretArn": (["", *secrets], ["*", cfn.SINKS["lambda"], *widened(secrets)]),

@@ -225,6 +225,7 @@ def released():
     problems = run(TOOLS / "sam", "validate", "--lint", "--region", "eu-west-1", "--template", path)
     text = pathlib.Path(path).read_text()
     problems += [f"cfn-lint: {each}" for each in faults.lint_texts(json.dumps(cfn.transform(text)))]
+    problems += drift.interface(cfn.parse(text))
     for architecture in package.MACHINES:
         resources = cfn.resolve(text, {"CodeBucket": "bucket", "CodeKeyPrefix": "v1/", "Architecture": architecture})
         for name, function in (("Aggregator", "aggregator"), ("BatchProcessor", "batch-processor"), ("DeploymentCheck", "batch-processor")):

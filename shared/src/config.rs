@@ -142,7 +142,8 @@ pub const MAX_PART_BYTES: Variable<Number<u64>> = Variable {
     },
     meaning: "How much of a batch is held in memory at once and delivered as one part: bodies, message attributes, \
               256 bytes more for each event, and index data of the whole batch, which takes a quarter of this at most. A batch has at most 100 \
-              parts; they get larger than this if the batch needs more than 100.",
+              parts; they get larger than this if the batch needs more than 100. With `arn:` and no `SINK_PAYLOADS`, parts are smaller: three \
+              quarters of what a call takes.",
 };
 const WRITE_MODE: Variable<Word<WriteMode>> = Variable {
     name: "WRITE_MODE",

@@ -104,6 +104,9 @@ impl SinkConfig {
         };
         #[cfg(feature = "full")]
         let payloads = payloads(reader, kind, &rendering);
+        let call_bytes_max = kind.and_then(|kind| kind.call_bytes_max);
+        #[cfg(feature = "full")]
+        let call_bytes_max = call_bytes_max.filter(|_| payloads.is_none());
         check_unread(reader, kind);
         let fingerprint = fingerprint_of(
             &uri,
@@ -133,6 +136,8 @@ impl SinkConfig {
             rejects,
             #[cfg(feature = "full")]
             payloads,
+            // In JSON, an event takes more than a part counts for it: quotes and line breaks in its body are escaped.
+            part_bytes_max: call_bytes_max.map(|bytes| bytes as u64 / 4 * 3),
             secret,
             password,
             columns: of_rows,

@@ -26,6 +26,7 @@ pub(crate) const KIND: Kind = Kind {
     is_named: |uri| uri.starts_with("file:"),
     check: |uri| directory(uri).map(|_| uri.to_owned()),
     reads: &[&SINK_PATH],
+    call_bytes_max: None,
     writes_rows: false,
     reject_lists: RejectLists::BesideParts,
     read: |_, uri| {

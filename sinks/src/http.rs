@@ -31,6 +31,7 @@ pub(crate) const KIND: Kind = Kind {
     is_named: |uri| uri.starts_with("https:") || uri.starts_with("http://"),
     check: |uri| check_url(uri).map(|()| uri.to_owned()),
     reads: &[&SINK_SECRET, &SINK_SECRET_HEADER, &SINK_REJECTS],
+    call_bytes_max: None,
     writes_rows: false,
     reject_lists: RejectLists::Store,
     read: |_, uri| {

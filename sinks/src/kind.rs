@@ -25,6 +25,8 @@ pub(crate) struct Kind {
     pub(crate) check: fn(&str) -> Result<String, String>,
     /// The settings that it reads, and that some other kinds do not read.
     pub(crate) reads: &'static [&'static dyn Declared],
+    /// The longest payload of a call, if a part that is longer needs `SINK_PAYLOADS`.
+    pub(crate) call_bytes_max: Option<usize>,
     /// Whether it writes rows: `SINK_COLUMNS` says what is in them.
     pub(crate) writes_rows: bool,
     /// Where the reject lists of its parts are.
@@ -93,6 +95,8 @@ pub struct SinkConfig {
     /// Where parts go that are too large or compressed for a call.
     #[cfg(feature = "full")]
     pub payloads: Option<BucketPlace>,
+    /// How large parts may be so that most fit a call; [`None`] if any fits.
+    pub part_bytes_max: Option<u64>,
     /// Where the secret for an endpoint, a database or a server is kept.
     pub secret: Option<SecretConfig>,
     /// The password or private key of the user of a database or a server, if it is not kept as a secret.

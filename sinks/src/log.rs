@@ -10,6 +10,7 @@ pub(crate) const KIND: Kind = Kind {
     is_named: |uri| uri == "log:",
     check: |uri| Ok(uri.to_owned()),
     reads: &[],
+    call_bytes_max: None,
     writes_rows: false,
     reject_lists: RejectLists::Store,
     read: |_, uri| uri.map(|_| Make::new(|_, _| Ok(LogSink))),

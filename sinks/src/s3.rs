@@ -46,6 +46,7 @@ pub(crate) const KIND: Kind = Kind {
     is_named: |uri| uri.starts_with("s3:"),
     check: |uri| Ok(uri.parse::<BucketPlace>()?.to_string()),
     reads: &[&SINK_PATH],
+    call_bytes_max: None,
     writes_rows: false,
     reject_lists: RejectLists::BesideParts,
     read: |_, uri| {

@@ -26,6 +26,7 @@ pub(crate) const KIND: Kind = Kind {
     is_named: |uri| is_of_service(uri, "states"),
     check: |uri| state_machine(uri).map(|_| uri.to_owned()),
     reads: &[&SINK_REJECTS, &SINK_PAYLOADS],
+    call_bytes_max: Some(INPUT_BYTES_MAX),
     writes_rows: false,
     reject_lists: RejectLists::Store,
     read: |_, uri| {

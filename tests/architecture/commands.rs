@@ -88,7 +88,7 @@ const RUN_BY: [(&str, &str, &str); 20] = [
     (
         "cargo xtask release",
         ".github/workflows/release.yml",
-        "run: cargo xtask release\n",
+        "run: cargo xtask release --check\n",
     ),
     (
         "cargo xtask release --check",

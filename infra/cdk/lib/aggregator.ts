@@ -1,4 +1,4 @@
-import { Aws, CfnOutput, CustomResource, Duration, RemovalPolicy, type Size, Stack, Token } from 'aws-cdk-lib';
+import { Annotations, Aws, CfnOutput, CustomResource, Duration, RemovalPolicy, type Size, Stack, Token } from 'aws-cdk-lib';
 import * as autoscaling from 'aws-cdk-lib/aws-applicationautoscaling';
 import * as dynamodb from 'aws-cdk-lib/aws-dynamodb';
 import type * as ec2 from 'aws-cdk-lib/aws-ec2';
@@ -15,7 +15,7 @@ import * as sqs from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
 
 import { type Bodies, type Completion, LockTableCapacity, OnDuplicate } from './choices';
-import { grant, grantOfKey, grantsOfPlace, grantsToSend, isAlias, type Place, uriOf } from './grants';
+import { charactersOf, grant, grantOfKey, grantsOfPlace, grantsToSend, isAlias, type Place, uriOf } from './grants';
 import type { Sink } from './sink';
 import { alarms, dashboard } from './watch';
 
@@ -29,6 +29,11 @@ const BATCH_INDEX = 'batchId-index';
 const STATUS_INDEX = 'status-index';
 /** What the names in the service's bucket begin with, also those of chunks of former versions. */
 const CHUNKS = 'chunks';
+/**
+ * Characters of the inline policies of a role.
+ * Source: <https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html> (2026-11).
+ */
+const INLINE_CHARACTERS_MAX = 10_240;
 
 /** The zips of both functions. */
 export interface FunctionCode {
@@ -360,9 +365,15 @@ export class UniqueEventBatchAggregator extends Construct {
 
   /** A role. Its own grants are one policy; what a user adds is another. */
   private role(id: string, policy: string, statements: iam.PolicyStatement[]): iam.Role {
+    const document = new iam.PolicyDocument({ statements });
+    const characters = charactersOf(Stack.of(this).resolve(document));
+    if (characters > INLINE_CHARACTERS_MAX) {
+      const problem = `the grants of ${policy} take about ${characters} characters, and IAM takes ${INLINE_CHARACTERS_MAX}`;
+      Annotations.of(this).addWarningV2('unique-event-batch-aggregator:policySize', `${problem}: use one bucket for several purposes, or shorter prefixes`);
+    }
     return new iam.Role(this, id, {
       assumedBy: new iam.ServicePrincipal('lambda.amazonaws.com'),
-      inlinePolicies: { [policy]: new iam.PolicyDocument({ statements }) },
+      inlinePolicies: { [policy]: document },
       permissionsBoundary: this.props.permissionsBoundary,
     });
   }

@@ -3,7 +3,7 @@ import * as os from 'node:os';
 import * as path from 'node:path';
 
 import { App, Duration, Size, Stack, Validations } from 'aws-cdk-lib';
-import { Match, Template } from 'aws-cdk-lib/assertions';
+import { Annotations, Match, Template } from 'aws-cdk-lib/assertions';
 import * as ec2 from 'aws-cdk-lib/aws-ec2';
 import * as events from 'aws-cdk-lib/aws-events';
 import * as iam from 'aws-cdk-lib/aws-iam';
@@ -275,6 +275,28 @@ describe('resources of the same app', () => {
     expect(processor.ReadLoadsInPlace).toMatchObject({ Action: 's3:GetObject', Resource: below });
     expect(processor.StoreRunsInPlace).toMatchObject({ Action: 's3:PutObject', Resource: below });
     expect(processor.StoreRunsInPlaceKey!.Action).toEqual('kms:GenerateDataKey');
+  });
+
+  it('are warned of if the grants may not fit the inline policies of a role', () => {
+    const warnings = (prefix: string) => {
+      const stack = new Stack(new App(), 'Stack');
+      const bucket = (id: string) => new s3.Bucket(stack, id, { encryption: s3.BucketEncryption.KMS });
+      const encryptionKey = new kms.Key(stack, 'Key');
+      const queue = (id: string) => new sqs.Queue(stack, id, { encryptionMasterKey: encryptionKey });
+      service(stack, {
+        bodies: Bodies.logBucket(bucket('Log'), { prefix }),
+        completion: Completion.queue(queue('Notices')),
+        duplicatesQueue: queue('Duplicates'),
+        encryptionKey,
+        overflowBucket: bucket('Overflow'),
+        payloads: { bucket: bucket('Payloads'), prefix },
+        rejects: { bucket: bucket('Rejects'), prefix },
+        sink: Sink.http('https://legacy.example', { secret: new secretsmanager.Secret(stack, 'Secret', { encryptionKey }) }),
+      });
+      return Annotations.fromStack(stack).findWarning('/Stack/Service', Match.stringLikeRegexp('the grants of batch-processor take about'));
+    };
+    expect(warnings('p')).toHaveLength(0);
+    expect(warnings('p'.repeat(200))).toHaveLength(1);
   });
 
   it('can be a network, in which other resources let the batch processor in', () => {

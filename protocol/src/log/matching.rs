@@ -108,17 +108,10 @@ impl Matches {
     }
 }
 
-/// Entries that [`before`] looks at one by one. In a run of as many entries as there are lines, the next id is among them.
-const NEAR: usize = 4;
-
-/// Returns how many entries of a sorted block come before those with `id`. Beyond the nearest, it looks in steps that double.
+/// Returns how many entries of a sorted block come before those with `id`. Looks in steps that double, because the next id is near.
 fn before(block: &[[u8; ENTRY_BYTES]], id: IdHash) -> usize {
     let is_before = |bytes: &[u8; ENTRY_BYTES]| Entry::from_bytes(bytes).id < id;
-    let near = block.iter().take(NEAR);
-    if let Some(at) = near.clone().position(|bytes| !is_before(bytes)) {
-        return at;
-    }
-    let (mut low, mut high) = (near.len(), 2 * NEAR);
+    let (mut low, mut high) = (0, 1);
     while high <= block.len() && is_before(&block[high - 1]) {
         low = high;
         high *= 2;

@@ -41,6 +41,7 @@ pub(crate) const KIND: Kind = Kind {
     is_named: |uri| uri.starts_with("postgres:") || uri.starts_with("postgresql:"),
     check: |uri| check(uri).map(|()| uri.to_owned()),
     reads: &[&SINK_TABLE, &SINK_REJECTS_MAX, &SINK_SECRET, &SINK_PASSWORD],
+    call_bytes_max: None,
     writes_rows: true,
     reject_lists: RejectLists::Fetched(
         "in the table of rejects: write its column `record` to a file, for `--list FILE`",

@@ -37,6 +37,7 @@ pub(crate) const KIND: Kind = Kind {
     is_named: |uri| uri.starts_with("sftp:"),
     check: |uri| Ok(uri.parse::<Address>()?.to_string()),
     reads: &[&SINK_HOST_KEY, &SINK_SECRET, &SINK_PASSWORD, &SINK_PATH],
+    call_bytes_max: None,
     writes_rows: false,
     reject_lists: RejectLists::Fetched(
         "beside the part on the SFTP server: fetch it, for `--list FILE`",

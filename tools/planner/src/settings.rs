@@ -301,9 +301,9 @@ impl Default for Settings {
             timeout_secs: 60.0,
             micros_per_message: 0.0,
             cold_start_secs: 0.25,
-            concurrency: 50,
+            concurrency: 4,
             per_environment: 1,
-            arm64: false,
+            arm64: true,
         };
         let mut settings = Settings {
             seed: 1,
@@ -317,7 +317,7 @@ impl Default for Settings {
             input: Input {
                 batch_size: 10_000,
                 window_secs: 1.0,
-                scaling: Scaling::MaximumConcurrency(50),
+                scaling: Scaling::MaximumConcurrency(4),
                 receive_rate: STANDARD_RECEIVE_RATE,
                 record_bytes: 750,
                 visibility_secs: 361.0,

@@ -172,6 +172,7 @@ mod tests {
     fn the_limit_that_binds_is_the_one_whose_doubling_helps() {
         let mut settings = Settings::default();
         settings.burst.messages = 400_000;
+        settings.input.scaling = Scaling::MaximumConcurrency(50);
         settings.batches.seal_when_drained = true;
         let before = plan(&settings).claimed_secs;
         let changed = what_if(&settings);

@@ -21,6 +21,17 @@ Parameters:
       function only if its key changes.
 "#;
 
+/// Where the template shows its parameters, and what a release adds there.
+const SHOWN: [(&str, &str); 2] = [
+    (
+        "    ParameterGroups:\n",
+        "      - Label: { default: Code }\n        Parameters: [CodeBucket, CodeKeyPrefix]\n",
+    ),
+    (
+        "    ParameterLabels:\n",
+        "      CodeBucket: { default: Bucket of the zips }\n      CodeKeyPrefix: { default: Prefix of the zips }\n",
+    ),
+];
 /// How often the template names the zip of each function: the check of a deployment is the batch-processor's.
 const CODE_COUNTS: [usize; 2] = [1, 2];
 /// The list of what the check of a deployment is called again for.
@@ -32,6 +43,9 @@ const SETTINGS: &str = "      Settings:\n";
 /// The template does not name the zips as often as it should, or it has no parameters or no check of a deployment.
 pub fn derive(template: &str) -> anyhow::Result<String> {
     let mut derived = replaced(template, "\nParameters:\n", PARAMETERS, 1)?;
+    for (heading, added) in SHOWN {
+        derived = replaced(&derived, heading, &format!("{heading}{added}"), 1)?;
+    }
     for (function, count) in FUNCTIONS.into_iter().zip(CODE_COUNTS) {
         derived = replaced(
             &derived,
@@ -87,7 +101,8 @@ mod tests {
         let [one, other] = FUNCTIONS.map(code);
         let of = |functions: &[&str]| {
             derive(&format!(
-                "A: b\nParameters:\n{}{SETTINGS}",
+                "{}\nParameters:\n{}{SETTINGS}",
+                SHOWN.map(|(heading, _)| heading).concat(),
                 functions.concat()
             ))
         };
