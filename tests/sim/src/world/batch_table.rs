@@ -7,6 +7,7 @@ use protocol::claim::{LockItem, LockState};
 use protocol::ids::BatchId;
 use protocol::invariants::{Broken, step_is_sound};
 use protocol::limits::{NOTICE_TICKETS_MAX, SWEEP_TICKETS_MIN};
+use protocol::log::Owner;
 use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
 use shared::ports::{
@@ -274,18 +275,20 @@ impl World {
     }
 
     /// Notes that `seqs` are set aside or rejected. From now on their messages are remembered for the dedup window at least,
-    /// also if another message claims the event.
+    /// also if another message claims the event. The entries of a batch of the log do not last longer for it.
     fn note_set_aside(&mut self, after: &BatchRecord, seqs: &SeqSet) {
         if seqs.is_empty() {
             return;
         }
         let (now, window) = (self.now(), self.dedup_window());
+        let entry = Owner::batch(after.batch_id, after.created_at, after.dedup_window);
+        let entry_ends_at = after.log.as_ref().map(|_| entry.ends_at());
         self.ledger.change_claims_in(after.batch_id, |one, _| {
             if seqs.contains(one.seat.seq) && !one.set_aside {
                 let until = now + one.window.unwrap_or(window);
                 one.set_aside = true;
                 one.aside_at = Some(now);
-                one.aside_until = Some(until);
+                one.aside_until = entry_ends_at.map(|end| end.min(until)).or(Some(until));
             }
         });
     }
