@@ -159,6 +159,7 @@ SITUATIONS = {
         ("each comes twice", {"received": 18, "deleted": 9, "delivered": 9}, (0, 0)),
         ("one comes three times", {"received": 3}, (1, 1)),
         ("each comes three times", {"received": 27, "deleted": 9}, (1, 1)),
+        ("each comes three times while others are delivered", {"received": 27, "deleted": 9, "delivered": 5}, (1, 1)),
         ("others wait for one that comes again", {"received": 30, "deleted": 26}, (1, 1)),
         ("one comes again while others are delivered", {"received": 30, "deleted": 26, "delivered": 20}, (0, 0)),
         ("batches wait for their hour", {"received": 30, "deleted": 30}, (0, 0)),
