@@ -9,8 +9,8 @@ use protocol::bodies::Bodies;
 use protocol::ids::{BatchId, ObjectId, Seq};
 use protocol::limits::{DECIDED_WITHIN, LOG_CALLS_MAX, OWNERS_KEPT_MAX, RUN_ENTRIES_MAX, RUNS_MAX};
 use protocol::log::{
-    Begin, Decided, ENTRY_BYTES, Entry, IdHash, Input, Line, Manifest, Matches, Owner, RunHeader,
-    RunList, RunRef, begin, crowded, merge, mergeable, resolve,
+    Begin, Decided, ENTRY_BYTES, Entry, Input, Line, Manifest, Matches, Owner, RunHeader, RunList,
+    RunRef, begin, crowded, merge, mergeable, resolve,
 };
 use protocol::retry::RetryPolicy;
 use protocol::seqs::SeqSet;
@@ -158,15 +158,13 @@ impl LogIndex {
         first_stored_at: Timestamp,
         budget: &Budget<'_>,
     ) -> Result<Decided, HandOverError> {
-        let ids: BTreeSet<IdHash> = lines.iter().map(|line| line.id).collect();
-        let ids: Vec<IdHash> = ids.into_iter().collect();
-        let mut matches = Matches::default();
+        let mut matches = Matches::of_ids(lines.iter().map(|line| line.id));
         let needed: Vec<&RunRef> = list.runs_for(first_stored_at).collect();
         let mut left = &*needed;
         while !left.is_empty() {
             let (some, later) = left.split_at(read_at_once(left));
             for (run, read) in some.iter().zip(self.runs(some, budget).await?) {
-                let added = matches.add(&ids, &read.header.owners, &read.entries);
+                let added = matches.add(&read.header.owners, &read.entries);
                 added.map_err(|error| damaged(ObjectId::Run(run.run), &error))?;
             }
             left = later;

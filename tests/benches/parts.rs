@@ -124,13 +124,13 @@ fn render_part(bencher: Bencher<'_, '_>, format: &Format) {
 fn resolve_lines(bencher: Bencher<'_, '_>) {
     let runs: Vec<_> = (0..RUNS).map(entries_of_run).collect();
     let runs: Vec<Vec<_>> = runs.iter().map(|run| to_bytes(run)).collect();
-    let (lines, ids) = lines();
+    let lines = lines();
     let owners = [owner()];
     let record = record();
     bencher.counter(ItemsCount::new(LINES)).bench_local(|| {
-        let mut matches = Matches::default();
+        let mut matches = Matches::of_ids(lines.iter().map(|line| line.id));
         for run in &runs {
-            matches.add(&ids, &owners, run).expect("the owner is there");
+            matches.add(&owners, run).expect("the owner is there");
         }
         let record_of = |_| Some(&record);
         let decided = resolve(
@@ -155,13 +155,13 @@ fn read_run(bencher: Bencher<'_, '_>) {
     };
     let bytes = encode_run(&header, &entries_of_run(0));
     let hash = object_hash(&bytes);
-    let (_, ids) = lines();
+    let lines = lines();
     bencher
         .counter(ItemsCount::new(RUN_ENTRIES))
-        .bench_local(|| {
+        .with_inputs(|| Matches::of_ids(lines.iter().map(|line| line.id)))
+        .bench_local_values(|mut matches| {
             let (header, entries) = decode_run(&bytes, hash).expect("the run is whole");
-            let mut matches = Matches::default();
-            let added = matches.add(&ids, &header.owners, &entries);
+            let added = matches.add(&header.owners, &entries);
             added.expect("the owner is there");
             matches
         });
@@ -192,8 +192,8 @@ fn to_bytes(entries: &[Entry]) -> Vec<[u8; ENTRY_BYTES]> {
     entries.iter().copied().map(Entry::to_bytes).collect()
 }
 
-/// Returns the lines of a batch, and their ids sorted. One in twenty has the id of an event in the index.
-fn lines() -> (Vec<Line>, Vec<IdHash>) {
+/// Returns the lines of a batch. One in twenty has the id of an event in the index.
+fn lines() -> Vec<Line> {
     let line = |index: u64| Line {
         id: match index % 20 {
             0 => id_hash(index * 150),
@@ -204,10 +204,7 @@ fn lines() -> (Vec<Line>, Vec<IdHash>) {
         seq: index as u32,
         stored_at: Timestamp::EPOCH,
     };
-    let lines: Vec<Line> = (0..LINES).map(line).collect();
-    let mut ids: Vec<IdHash> = lines.iter().map(|line| line.id).collect();
-    ids.sort_unstable();
-    (lines, ids)
+    (0..LINES).map(line).collect()
 }
 
 fn owner() -> Owner {

@@ -21,6 +21,11 @@ impl IdHash {
     pub const fn new(hash: u128) -> IdHash {
         IdHash(hash)
     }
+
+    /// Returns the first `count` bits.
+    pub const fn first_bits(self, count: u32) -> usize {
+        (self.0 >> (u128::BITS - count)) as usize
+    }
 }
 
 impl fmt::Debug for IdHash {

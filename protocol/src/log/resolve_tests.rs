@@ -35,7 +35,7 @@ fn line(seq: Seq, message: u64, body: u64) -> Line {
 
 /// Entries of the event 5: whose they are, the seq, the message and the body.
 fn entries(entries: &[(Owner, Seq, u64, u64)]) -> Matches {
-    let mut matches = Matches::default();
+    let mut matches = Matches::of_ids([IdHash::new(5)]);
     for (owner, seq, message, body) in entries {
         let entry = Entry {
             id: IdHash::new(5),
@@ -44,8 +44,7 @@ fn entries(entries: &[(Owner, Seq, u64, u64)]) -> Matches {
             message: *message,
             body: *body,
         };
-        let ids = [entry.id];
-        matches.add(&ids, &[*owner], &[entry.to_bytes()]).unwrap();
+        matches.add(&[*owner], &[entry.to_bytes()]).unwrap();
     }
     matches
 }
@@ -119,7 +118,7 @@ fn without_an_entry_the_first_line_wins_and_the_others_follow_from_it() {
         line(3, 3, 9),
         line(4, 3, 9),
     ];
-    let decided = resolved(&lines, &Matches::default(), &[]).unwrap();
+    let decided = resolved(&lines, &Matches::of_ids([]), &[]).unwrap();
     // A conflict leaves no entry: the message of seq 3 is not remembered.
     let expected = [Wins, Redelivered, Duplicate, Conflict, Conflict];
     assert_eq!(decisions(&decided, 5), expected);
@@ -249,7 +248,7 @@ fn a_batch_with_a_line_from_before_what_was_left_out_stops() {
     ];
     let at = |ms| {
         let until = Timestamp::from_ms(ms);
-        resolve(&lines, &Matches::default(), until, |_| None, STORED)
+        resolve(&lines, &Matches::of_ids([]), until, |_| None, STORED)
     };
     assert!(at(900).is_ok());
     let error = at(901).unwrap_err();

@@ -129,10 +129,10 @@ pub async fn find(
     };
     let list = index.list_for(&open.manifest.value, service.now()).await?;
     let hash = open.secret.id(id);
-    let mut matches = Matches::default();
+    let mut matches = Matches::of_ids([hash]);
     for run in list.runs.iter().filter(|run| run.entries > 0) {
         let read = runs.get(service, run).await?;
-        let added = matches.add(&[hash], &read.header.owners, &read.entries);
+        let added = matches.add(&read.header.owners, &read.entries);
         added.map_err(|error| damaged(ObjectId::Run(run.run), &error))?;
     }
     let (now, mut primed_until) = (service.now(), None);
