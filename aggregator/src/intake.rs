@@ -102,7 +102,7 @@ impl Intake {
         if records.is_empty() {
             return acknowledged;
         }
-        let all = lines_by_scope(records);
+        let all = self.admitted(lines_by_scope(records), &budgets.claims);
         let store = span("store").count(ITEMS_COUNT, records.len());
         let frames = match store.run(self.store(&all, records, &budgets.claims)).await {
             Ok(frames) => frames,
@@ -143,6 +143,27 @@ impl Intake {
         acknowledged
     }
 
+    /// Returns the lines of the scopes that may have a batch. The messages of the others fail, and come back.
+    fn admitted<'a>(&self, all: Vec<Lines<'a>>, budget: &Budget<'_>) -> Vec<Lines<'a>> {
+        let scopes: Vec<&BatchScope> = all.iter().map(|lines| lines.scope).collect();
+        let admitted = self.scopes.admitted(&scopes, budget.clock.now());
+        let lines = all.into_iter().zip(admitted);
+        let lines = lines.filter_map(|(lines, is_admitted)| {
+            if is_admitted {
+                return Some(lines);
+            }
+            let key = lines.scope.key.as_ref().map(|key| key.as_str());
+            warn!(
+                keys_max = self.scopes.keys_max,
+                batch_key = key.unwrap_or_default(),
+                failed_count = lines.positions.len(),
+                "too many batch keys open"
+            );
+            None
+        });
+        lines.collect()
+    }
+
     /// Stores the messages as a load. Returns the frame of each scope, with all its lines.
     async fn store(
         &self,
@@ -150,6 +171,9 @@ impl Intake {
         records: &[&Record],
         budget: &Budget<'_>,
     ) -> Result<Vec<Frame>, NotStored> {
+        if all.is_empty() {
+            return Ok(Vec::new());
+        }
         let mut bytes = Vec::new();
         let mut frames = Vec::with_capacity(all.len());
         let load = self.entropy.object_name();
@@ -290,6 +314,7 @@ impl Intake {
             {
                 Written::Applied(record) => {
                     counts.seats_reserved(room as u64);
+                    self.scopes.reserved(&current, budget.clock.now());
                     return Ok(Some((current, record, room)));
                 }
                 Written::Refused(Some(record)) => {
@@ -342,16 +367,16 @@ impl Intake {
         drained
     }
 
-    /// Returns the remembered batches, each to be sealed if it is idle, if there is such a limit.
+    /// Returns the batches that seem to be idle, each to be sealed if it is, if there is such a limit.
     fn idle(&self, budget: &Budget<'_>) -> Vec<(CurrentBatch, FlushReason, Option<Timestamp>)> {
         let Some(idle) = self.close_after_idle else {
             return Vec::new();
         };
         let now = budget.clock.now();
-        let since = Some(now.saturating_sub(idle));
-        let open = self.scopes.remembered().into_iter();
-        open.filter(|current| now < current.closes_at && current.created_at + idle <= now)
-            .map(|current| (current, FlushReason::Idle, since))
+        let since = now.saturating_sub(idle);
+        let open = self.scopes.idle(since).into_iter();
+        open.filter(|current| current.is_open_at(now))
+            .map(|current| (current, FlushReason::Idle, Some(since)))
             .collect()
     }
 }

@@ -3,12 +3,12 @@
 //! An environment remembers the scope items that it has read. That saves reads; no promise depends on it, because a batch that takes no
 //! reservations refuses them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use protocol::allocator::{BatchScope, FlushReason};
-use protocol::batch::{BatchWrite, Closing};
+use protocol::batch::{BatchWrite, Closing, Status};
 use protocol::bodies::Bodies;
 use protocol::ids::BatchId;
 use protocol::limits::REMINDED_FOR;
@@ -26,8 +26,12 @@ use tracing::{info, warn};
 use crate::config::Config;
 use crate::invocation::InvocationCounts;
 
-/// Scopes that an environment remembers. The items of others are read each time.
-const SCOPES_MAX: usize = 10_000;
+/// A batch that an environment remembers.
+struct Known {
+    current: CurrentBatch,
+    /// The last reservation in it, as far as the environment knows.
+    last_at: Timestamp,
+}
 
 /// Finds, opens and seals the current batches of scopes.
 pub(crate) struct Scopes {
@@ -38,7 +42,9 @@ pub(crate) struct Scopes {
     window: Duration,
     dedup_window: Duration,
     bodies: Bodies,
-    known: Mutex<BTreeMap<BatchScope, Versioned<ScopeItem>>>,
+    /// `BATCH_KEYS_MAX`.
+    pub(crate) keys_max: usize,
+    known: Mutex<BTreeMap<BatchScope, Known>>,
 }
 
 impl Scopes {
@@ -51,35 +57,64 @@ impl Scopes {
             window: config.window,
             dedup_window: config.common.dedup_window,
             bodies: config.bodies.clone(),
+            keys_max: config.limits.keys_max,
             known: Mutex::default(),
         }
     }
 
-    fn known(&self) -> MutexGuard<'_, BTreeMap<BatchScope, Versioned<ScopeItem>>> {
+    fn known(&self) -> MutexGuard<'_, BTreeMap<BatchScope, Known>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn remember(&self, scope: &BatchScope, item: Versioned<ScopeItem>, now: Timestamp) {
+    fn remember(&self, current: &CurrentBatch, now: Timestamp) {
         let mut known = self.known();
-        if known.len() >= SCOPES_MAX {
-            known.retain(|_, item| item.value.open_at(now).is_some());
+        if known.len() >= self.keys_max {
+            known.retain(|_, known| known.current.is_open_at(now));
         }
-        if known.len() < SCOPES_MAX {
-            known.insert(scope.clone(), item);
+        let (scope, current) = (current.scope.clone(), current.clone());
+        let last_at = now;
+        known.insert(scope, Known { current, last_at });
+    }
+
+    /// Remembers that a batch got a reservation.
+    pub(crate) fn reserved(&self, current: &CurrentBatch, at: Timestamp) {
+        if let Some(known) = self.known().get_mut(&current.scope) {
+            known.last_at = known.last_at.max(at);
         }
     }
 
+    /// Returns which of `scopes` may have a batch: no more with a key or a period than `keys_max` at once.
+    pub(crate) fn admitted(&self, scopes: &[&BatchScope], now: Timestamp) -> Vec<bool> {
+        let known = self.known();
+        let open = known.iter();
+        let open = open.filter(|(_, known)| known.current.is_open_at(now));
+        let open: BTreeSet<&BatchScope> = open.map(|(scope, _)| scope).collect();
+        let of_many = open.iter().filter(|scope| scope.is_one_of_many()).count();
+        let mut room = self.keys_max.saturating_sub(of_many);
+        let admit = |scope: &&BatchScope| {
+            let is_new = scope.is_one_of_many() && !open.contains(*scope);
+            let is_admitted = !is_new || room > 0;
+            room -= usize::from(is_new && is_admitted);
+            is_admitted
+        };
+        scopes.iter().map(admit).collect()
+    }
+
     fn forget(&self, batch: BatchId) {
-        let is_it = |current: &CurrentBatch| current.batch == batch;
-        self.known()
-            .retain(|_, item| !item.value.current.as_ref().is_some_and(is_it));
+        self.known().retain(|_, known| known.current.batch != batch);
     }
 
     /// Returns the batches that the environment remembers, those whose window has ended among them.
     pub(crate) fn remembered(&self) -> Vec<CurrentBatch> {
         let known = self.known();
-        let current = known.values().filter_map(|item| item.value.current.clone());
-        current.collect()
+        known.values().map(|known| known.current.clone()).collect()
+    }
+
+    /// Returns the remembered batches of which the environment knows no reservation after `since`.
+    pub(crate) fn idle(&self, since: Timestamp) -> Vec<CurrentBatch> {
+        let known = self.known();
+        let idle = known.values().filter(|known| known.last_at <= since);
+        idle.map(|known| known.current.clone()).collect()
     }
 
     /// Returns the batch that takes the events of a scope; opens one if there is none. `refused` is a batch that takes no more.
@@ -93,24 +128,19 @@ impl Scopes {
         budget: &Budget<'_>,
         counts: &InvocationCounts,
     ) -> Result<CurrentBatch, PortError> {
-        let is_usable = |item: &ScopeItem| {
-            let open = item.open_at(budget.clock.now());
-            open.filter(|current| Some(current.batch) != refused)
-                .cloned()
+        let is_usable = |current: &&CurrentBatch| {
+            current.is_open_at(budget.clock.now()) && Some(current.batch) != refused
         };
-        let remembered = self
-            .known()
-            .get(scope)
-            .and_then(|item| is_usable(&item.value));
-        if let Some(current) = remembered {
-            return Ok(current);
+        let known = self.known().get(scope).map(|known| known.current.clone());
+        if let Some(current) = known.as_ref().filter(is_usable) {
+            return Ok(current.clone());
         }
         let mut attempt = 0;
         loop {
             let read = self.read(scope, budget).await?;
-            if let Some(current) = is_usable(&read.value) {
-                self.remember(scope, read, budget.clock.now());
-                return Ok(current);
+            if let Some(current) = read.value.current.as_ref().filter(is_usable) {
+                self.remember(current, budget.clock.now());
+                return Ok(current.clone());
             }
             if let Some(current) = self.open(scope, &read, budget).await? {
                 counts.batch_opened();
@@ -153,12 +183,7 @@ impl Scopes {
         if !budget.call(RetryPolicy::CONTROL, replace).await? {
             return Ok(None);
         }
-        let version = read.version + 1;
-        let value = Versioned {
-            value: item,
-            version,
-        };
-        self.remember(scope, value, now);
+        self.remember(&current, now);
         self.announce(&current, budget).await?;
         info!(batch_id = %current.batch, source = %scope.source, closes_at = %current.closes_at, "batch opened");
         Ok(Some(current))
@@ -177,7 +202,7 @@ impl Scopes {
         if let Some(open) = open.filter(|open| open.batch == current.batch) {
             return self.announce(open, budget).await;
         }
-        self.remember(scope, read, budget.clock.now());
+        self.forget(current.batch);
         Ok(())
     }
 
@@ -238,9 +263,15 @@ impl Scopes {
                     warn!(batch_id = %batch, %error, "no immediate ticket for a sealed batch");
                 }
             }
-            // Another invocation has sealed it, its window has ended, or it is not idle.
-            Ok(Written::Refused(_)) if idle_since.is_none() => self.forget(batch),
-            Ok(Written::Refused(_)) => {}
+            Ok(Written::Refused(record)) => {
+                let open = record.filter(|record| record.status == Some(Status::Open));
+                match open.and_then(|record| record.log) {
+                    // It is not idle, because another environment reserved seats.
+                    Some(log) if idle_since.is_some() => self.reserved(current, log.last_at),
+                    // Another invocation has sealed it, or its window has ended.
+                    _ => self.forget(batch),
+                }
+            }
             Err(error) => warn!(batch_id = %batch, %error, "batch not sealed"),
         }
     }

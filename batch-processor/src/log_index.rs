@@ -9,8 +9,8 @@ use protocol::bodies::Bodies;
 use protocol::ids::{BatchId, ObjectId, Seq};
 use protocol::limits::{DECIDED_WITHIN, LOG_CALLS_MAX, OWNERS_KEPT_MAX, RUN_ENTRIES_MAX, RUNS_MAX};
 use protocol::log::{
-    Begin, Decided, ENTRY_BYTES, Entry, Input, Line, Manifest, Matches, Owner, RunHeader, RunList,
-    RunRef, begin, crowded, merge, mergeable, resolve,
+    Begin, Decided, Entry, Input, Line, Manifest, Matches, Owner, RunHeader, RunList, RunRef,
+    begin, crowded, merge, mergeable, resolve,
 };
 use protocol::retry::RetryPolicy;
 use protocol::seqs::SeqSet;
@@ -29,6 +29,28 @@ struct Kept {
     runs: BTreeMap<Uuid, Arc<Run>>,
     /// Records of complete batches, which do not change any more.
     owners: BTreeMap<BatchId, Arc<BatchRecord>>,
+}
+
+/// The lines of a batch, and the entries of their ids in the runs that were read. A commit that is refused is decided again, with the
+/// runs that are new.
+pub(crate) struct Undecided {
+    lines: Vec<Line>,
+    matches: Matches,
+    runs: BTreeSet<Uuid>,
+}
+
+impl Undecided {
+    pub(crate) fn new(lines: Vec<Line>) -> Undecided {
+        Undecided {
+            matches: Matches::of_ids(lines.iter().map(|line| line.id)),
+            lines,
+            runs: BTreeSet::new(),
+        }
+    }
+
+    pub(crate) fn lines_count(&self) -> usize {
+        self.lines.len()
+    }
 }
 
 /// Reads the index and commits to it.
@@ -111,10 +133,11 @@ impl LogIndex {
         &self,
         index: &OpenIndex,
         record: &BatchRecord,
-        lines: &[Line],
+        undecided: &mut Undecided,
         budget: &Budget<'_>,
     ) -> Result<Attempt, HandOverError> {
-        let first_stored_at = lines.iter().map(|line| line.stored_at).min();
+        let lines = undecided.lines.iter();
+        let first_stored_at = lines.map(|line| line.stored_at).min();
         let first_stored_at = first_stored_at.unwrap_or(record.created_at);
         let manifest = &index.manifest.value;
         let list = self.list(manifest, first_stored_at, budget).await?;
@@ -132,9 +155,10 @@ impl LogIndex {
             Begin::Resolve => {}
         }
         let decided = self
-            .decide(&list, lines, first_stored_at, budget)
+            .decide(&list, undecided, first_stored_at, budget)
             .await
             .inspect_err(|_| warn!(batch_id = %record.batch_id, "lines cannot be decided"))?;
+        let lines = &undecided.lines;
         let run = self.store_winners(record, lines, &decided, budget).await?;
         let past = budget.clock.now().saturating_sub(DECIDED_WITHIN);
         let next = list.with(run, past);
@@ -154,25 +178,31 @@ impl LogIndex {
     async fn decide(
         &self,
         list: &RunList,
-        lines: &[Line],
+        undecided: &mut Undecided,
         first_stored_at: Timestamp,
         budget: &Budget<'_>,
     ) -> Result<Decided, HandOverError> {
-        let mut matches = Matches::of_ids(lines.iter().map(|line| line.id));
-        let needed: Vec<&RunRef> = list.runs_for(first_stored_at).collect();
+        let Undecided {
+            lines,
+            matches,
+            runs,
+        } = undecided;
+        let needed = list.runs_for(first_stored_at);
+        let needed: Vec<&RunRef> = needed.filter(|run| !runs.contains(&run.run)).collect();
         let mut left = &*needed;
         while !left.is_empty() {
             let (some, later) = left.split_at(read_at_once(left));
             for (run, read) in some.iter().zip(self.runs(some, budget).await?) {
                 let added = matches.add(&read.header.owners, &read.entries);
                 added.map_err(|error| damaged(ObjectId::Run(run.run), &error))?;
+                runs.insert(run.run);
             }
             left = later;
         }
         let owners = self.owners(matches.batches(), budget).await?;
         let record_of = |batch| owners.get(&batch).map(|owner| &**owner);
         let now = budget.clock.now();
-        resolve(lines, &matches, list.left_out_until, record_of, now)
+        resolve(lines, matches, list.left_out_until, record_of, now)
             .map_err(|error| HandOverError::Permanent(error.to_string()))
     }
 
@@ -239,8 +269,8 @@ impl LogIndex {
         }
         let read = Arc::new(self.store(budget).run(run).await?);
         let mut kept = self.kept();
-        let entries: usize = kept.runs.values().map(|run| run.entries.len()).sum();
-        if (entries + read.entries.len()) * ENTRY_BYTES <= self.bytes_kept {
+        let bytes: usize = kept.runs.values().map(|run| run.bytes()).sum();
+        if bytes + read.bytes() <= self.bytes_kept {
             kept.runs.insert(run.run, read.clone());
         }
         Ok(read)
@@ -321,9 +351,8 @@ impl LogIndex {
         let entries = runs.iter().map(|run| (&*run.header.owners, &*run.entries));
         let entries: Vec<Input<'_>> = entries.collect();
         let past = budget.clock.now().saturating_sub(DECIDED_WITHIN);
-        let merged = merge(&entries, record_of, past).map_err(|owner| {
-            HandOverError::Permanent(format!("index: merge: a run has no owner {owner}"))
-        })?;
+        let merged = merge(&entries, record_of, past)
+            .map_err(|(position, error)| damaged(ObjectId::Run(inputs[position].run), &error))?;
         let (left_out_until, entries_count) = (merged.left_out_until, merged.entries.len());
         // A large run takes a while to store, and another commit in between has been in vain.
         if self.open(bodies, budget).await?.manifest.version != index.manifest.version {

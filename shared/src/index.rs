@@ -51,6 +51,13 @@ pub struct Run {
     pub entries: Entries,
 }
 
+impl Run {
+    /// Returns how many bytes of memory it takes.
+    pub fn bytes(&self) -> usize {
+        size_of_val(&*self.entries) + size_of_val(&*self.header.owners)
+    }
+}
+
 /// What a list says of a run that is to be stored.
 pub struct NewRun<'a> {
     pub bodies: &'a Bodies,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use protocol::batch::LogResolution;
-use protocol::limits::{COMMIT_ATTEMPTS_MAX, ENTRY_RETENTION};
+use protocol::limits::{COMMIT_ATTEMPTS_MAX, ENTRY_RETENTION, MERGED_WITHIN};
 use protocol::log::{Decided, IndexSecret, Line};
 use protocol::retry::RetryPolicy;
 use protocol::seqs::SeqSet;
@@ -15,7 +15,7 @@ use shared::traces::names::ITEMS_COUNT;
 use tracing::{error, info, warn};
 
 use super::BatchRun;
-use crate::log_index::Attempt;
+use crate::log_index::{Attempt, Undecided};
 use crate::object_reader::{Closed, UnreadObjects};
 use crate::reading::{HandOverError, Lost, ReadEvents};
 use crate::ticket_end::TicketEnd;
@@ -107,13 +107,11 @@ impl BatchRun<'_> {
         }
     }
 
-    /// Merges runs of the index, if there are many.
+    /// Merges runs of the index, if there are many. A part of the time only: nothing of the batch is delivered before.
     async fn merge(&self) {
         let record = self.batch.record();
-        let merge = self
-            .components
-            .log_index
-            .merge(&record.bodies, &self.budgets.work);
+        let budget = self.budgets.work.within(MERGED_WITHIN);
+        let merge = self.components.log_index.merge(&record.bodies, &budget);
         // The next batch tries again. Until then, batches read more runs.
         match merge.await {
             Ok(()) => {}
@@ -139,7 +137,7 @@ impl BatchRun<'_> {
         }
         let log_index = &self.components.log_index;
         let (work, batch) = (self.budgets.work, self.id());
-        let mut lines: Option<(IndexSecret, Vec<Line>)> = None;
+        let mut undecided: Option<(IndexSecret, Undecided)> = None;
         // Commits that were refused, and looks that found the turn of another batch.
         let mut attempts = 0;
         loop {
@@ -147,9 +145,12 @@ impl BatchRun<'_> {
             let index = log_index.open(bodies, &work).await?;
             let (manifest, secret) = (&index.manifest.value, index.secret);
             // Before its turn: others wait for all that it does then.
-            let lines = match lines.take().filter(|(of, _)| *of == secret) {
-                Some(known) => lines.insert(known),
-                None => lines.insert((secret, self.read_lines(secret, closed).await?)),
+            let (_, undecided) = match undecided.take().filter(|(of, _)| *of == secret) {
+                Some(known) => undecided.insert(known),
+                None => {
+                    let lines = self.read_lines(secret, closed).await?;
+                    undecided.insert((secret, Undecided::new(lines)))
+                }
             };
             // A turn ends with the commit, long before its time. Each look costs read units.
             if manifest.is_turn_of_another(batch, work.clock.now()) {
@@ -170,8 +171,9 @@ impl BatchRun<'_> {
                 return Err(HandOverError::Lease(end));
             }
             let record = self.batch.record();
-            let attempt = log_index.commit(&index, record, &lines.1, &work);
-            let span = self.span("resolve").count(ITEMS_COUNT, lines.1.len());
+            let span = self.span("resolve");
+            let span = span.count(ITEMS_COUNT, undecided.lines_count());
+            let attempt = log_index.commit(&index, record, undecided, &work);
             match span.run(attempt).await? {
                 Attempt::Committed(decided, size) => {
                     self.metrics.index_entries = Some(Level(size.entries));

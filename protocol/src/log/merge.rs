@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::entry::{ENTRY_BYTES, Entry, IdHash, Owner};
+use super::matching::NoOwner;
 use crate::batch::BatchRecord;
 use crate::ids::{BatchId, Seq};
 use crate::limits::RUN_ENTRIES_MAX;
@@ -28,15 +29,15 @@ pub struct Merged {
 /// that has no entry.
 ///
 /// # Errors
-/// The position of an owner that the header of its run does not list: the run is damaged.
+/// The position of a run that is damaged, and [`NoOwner`].
 pub fn merge<'r>(
     inputs: &[Input<'_>],
     record_of: impl Fn(BatchId) -> Option<&'r BatchRecord>,
     past: Timestamp,
-) -> Result<Merged, u32> {
+) -> Result<Merged, (usize, NoOwner)> {
     let mut merged = Merged::default();
     let mut positions: BTreeMap<Owner, u32> = BTreeMap::new();
-    for (owners, entries) in inputs {
+    for (position, (owners, entries)) in inputs.iter().enumerate() {
         let kept = owners.iter().map(|owner| {
             let owner = owner.with_events_end(&record_of);
             if owner.events_end_at() <= past {
@@ -46,9 +47,14 @@ pub fn merge<'r>(
             Some(merged.position(&mut positions, owner))
         });
         let kept: Vec<Option<u32>> = kept.collect();
-        for bytes in *entries {
+        for (index, bytes) in entries.iter().enumerate() {
             let entry = Entry::from_bytes(bytes);
-            let owner = kept.get(entry.owner as usize).ok_or(entry.owner)?;
+            let no_owner = NoOwner {
+                index,
+                owner: entry.owner,
+                count: owners.len(),
+            };
+            let owner = kept.get(entry.owner as usize).ok_or((position, no_owner))?;
             let entry = owner.map(|owner| Entry { owner, ..entry });
             merged.entries.extend(entry);
         }

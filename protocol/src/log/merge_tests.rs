@@ -200,7 +200,12 @@ fn the_ends_of_what_was_left_out_and_of_what_is_kept_are_noted() {
 fn an_entry_without_its_owner_stops_the_merge() {
     let (owners, entries) = run(&[of_batch(1)], &[entry(5, 1, 0)]);
     let result = merge(&[(&owners, &entries)], |_| None, Timestamp::EPOCH);
-    assert_eq!(result, Err(1));
+    let no_owner = NoOwner {
+        index: 0,
+        owner: 1,
+        count: 1,
+    };
+    assert_eq!(result, Err((0, no_owner)));
 }
 
 #[test]

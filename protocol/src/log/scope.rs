@@ -38,7 +38,7 @@ pub struct CurrentBatch {
 impl ScopeItem {
     /// Returns the batch that takes events at `now`; `None` if another one must be opened.
     pub fn open_at(&self, now: Timestamp) -> Option<&CurrentBatch> {
-        self.current.as_ref().filter(|one| now < one.closes_at)
+        self.current.as_ref().filter(|one| one.is_open_at(now))
     }
 
     /// Returns when the item may be removed: long after every line of its batch is decided.
@@ -70,6 +70,11 @@ impl CurrentBatch {
             bodies,
             window_secs: dedup_window.as_secs(),
         }
+    }
+
+    /// Returns whether it takes events at `now`, unless it is sealed.
+    pub fn is_open_at(&self, now: Timestamp) -> bool {
+        now < self.closes_at
     }
 
     /// Returns the record of the batch as it is put. It is the same in every environment.

@@ -9,7 +9,7 @@ use shared::wire::TicketReason;
 
 use super::*;
 
-/// An aggregator of the log. The configuration does not take the value yet.
+/// An aggregator of the log.
 fn aggregator(variables: &[(&str, &str)]) -> Aggregator {
     over(variables, Fakes::at(START))
 }
@@ -179,4 +179,44 @@ async fn an_urgent_event_seals_its_batch_and_no_other() {
         .collect();
     assert!(sealed.contains(&("a".to_owned(), true)), "{sealed:?}");
     assert!(sealed.contains(&("b".to_owned(), false)), "{sealed:?}");
+}
+
+#[tokio::test]
+async fn as_many_keys_have_an_open_batch_as_the_cap_allows_and_records_of_others_fail() {
+    let variables = [("BATCH_KEY", "id"), ("BATCH_KEYS_MAX", "2")];
+    let aggregator = aggregator(&variables);
+    let messages = [
+        ("m1", "a", ""),
+        ("m2", "b", ""),
+        ("m3", "c", ""),
+        ("m4", "a", ""),
+    ];
+    assert_eq!(invoke(&aggregator, &messages).await, ["m3"]);
+    assert_eq!(aggregator.fakes.batch_store.records().len(), 2);
+    // Their windows have ended.
+    aggregator.fakes.clock.advance(Duration::from_secs(3_600));
+    assert!(invoke(&aggregator, &[("m5", "c", "")]).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_batch_is_idle_once_no_environment_has_reserved_seats_in_it_for_a_while() {
+    let variables = [("BATCH_KEY", "id"), ("CLOSE_AFTER_IDLE", "60")];
+    let first = aggregator(&variables);
+    let second = over(&variables, first.fakes.clone());
+    let is_sealed = || {
+        let records = first.fakes.batch_store.records().into_iter();
+        let mut of_key =
+            records.filter(|record| record.batch_key.as_ref().unwrap().as_str() == "a");
+        of_key.next().unwrap().sealed_at.is_some()
+    };
+    for (environment, id, message, sealed) in [
+        (&first, "a", "m1", false),
+        (&second, "a", "m2", false),
+        (&first, "b", "m3", false),
+        (&first, "b", "m4", true),
+    ] {
+        assert!(invoke(environment, &[(message, id, "")]).await.is_empty());
+        assert_eq!(is_sealed(), sealed);
+        first.fakes.clock.advance(Duration::from_secs(40));
+    }
 }
