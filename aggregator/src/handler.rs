@@ -145,8 +145,7 @@ impl Handler {
         let has_time = budgets.claims.check_time(invocation.deadline, margin);
         has_time.inspect_err(|error| error!(%error, "no time to claim"))?;
         if records.is_empty() {
-            let bucket = self.config.overflow_bucket.as_ref();
-            dry_run(&self.ports, bucket, budgets.claims).await?;
+            dry_run(&self.ports, &self.config, budgets.claims).await?;
             return Ok(SqsBatchResponse::default());
         }
         let counts = InvocationCounts::default();

@@ -6,7 +6,7 @@ use std::fmt;
 use std::time::Duration;
 
 use futures::future::{BoxFuture, join_all};
-use protocol::ids::{BatchId, EventId};
+use protocol::ids::{BatchId, EventId, ObjectId};
 use protocol::retry::RetryPolicy;
 use uuid::Uuid;
 
@@ -17,6 +17,8 @@ use crate::retry::Budget;
 pub const TIME: Duration = Duration::from_secs(20);
 /// A batch that does not exist.
 pub const NO_BATCH: BatchId = BatchId::new(Uuid::nil());
+/// A load that no slot names.
+pub const NO_LOAD: ObjectId = ObjectId::Load(Uuid::nil());
 
 /// What a dry run found, one text for each place that failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -3,6 +3,7 @@
 use protocol::bodies::{Bodies, ObjectPlace};
 use protocol::ids::{ObjectId, PieceId, SlotId};
 use protocol::log::{Frame, Slot};
+use shared::dry_run::NO_LOAD;
 use shared::load::decode_frame;
 use shared::ports::{ObjectStore, Piece, StoredEvent, in_range};
 use shared::wire::TicketReason;
@@ -219,4 +220,17 @@ async fn a_batch_is_idle_once_no_environment_has_reserved_seats_in_it_for_a_whil
         assert_eq!(is_sealed(), sealed);
         first.fakes.clock.advance(Duration::from_secs(40));
     }
+}
+
+#[tokio::test]
+async fn an_event_without_messages_stores_a_load_that_no_batch_has() {
+    let aggregator = aggregator(&[]);
+    // The second one finds it.
+    for _ in 0..2 {
+        assert!(invoke(&aggregator, &[]).await.is_empty());
+    }
+    let bodies = Bodies::Log(ObjectPlace::Table);
+    let stored = aggregator.fakes.object_store.bytes(&bodies, NO_LOAD);
+    assert_eq!(stored.unwrap(), b"dry run");
+    assert!(aggregator.fakes.batch_store.records().is_empty());
 }
