@@ -16,7 +16,7 @@ use protocol::retry::RetryPolicy;
 use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
 use shared::index::{IndexError, IndexStore, NewRun, OpenIndex, Run, damaged};
-use shared::ports::{BatchStore, NamedItems, ObjectStore, PortError, Ports};
+use shared::ports::{BatchStore, LockStore, NamedItems, ObjectStore, PortError, Ports};
 use shared::retry::{Budget, RequestPermits, bounded};
 use tracing::{info, warn};
 use uuid::Uuid;
@@ -55,6 +55,7 @@ impl Undecided {
 
 /// Reads the index and commits to it.
 pub(crate) struct LogIndex {
+    lock_store: Arc<dyn LockStore>,
     batch_store: Arc<dyn BatchStore>,
     object_store: Arc<dyn ObjectStore>,
     named_items: Arc<dyn NamedItems>,
@@ -83,6 +84,7 @@ pub(crate) enum Attempt {
 impl LogIndex {
     pub(crate) fn new(ports: &Ports, permits: Arc<RequestPermits>, bytes_kept: usize) -> LogIndex {
         LogIndex {
+            lock_store: ports.lock_store.clone(),
             batch_store: ports.batch_store.clone(),
             object_store: ports.object_store.clone(),
             named_items: ports.named_items.clone(),
@@ -96,13 +98,24 @@ impl LogIndex {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads the manifest with strong consistency. Makes the first one if there is none.
+    /// Reads the manifest with strong consistency. Makes the first one if there is none, unless the lock table has events, which that
+    /// index would not know.
     pub(crate) async fn open(
         &self,
         bodies: &Bodies,
         budget: &Budget<'_>,
     ) -> Result<OpenIndex, HandOverError> {
-        Ok(self.store(budget).open(bodies).await?)
+        let store = self.store(budget);
+        if let Some(open) = store.read().await? {
+            return Ok(open);
+        }
+        let has_items = || self.lock_store.has_items();
+        if budget.call(RetryPolicy::CONTROL, has_items).await? {
+            return Err(HandOverError::Permanent(
+                "index: none, and the lock table has items: expected an index that knows their events; see `batchctl prime`".to_owned(),
+            ));
+        }
+        Ok(store.open(bodies).await?)
     }
 
     fn store<'a>(&'a self, budget: &'a Budget<'a>) -> IndexStore<'a> {

@@ -182,6 +182,9 @@ pub trait LockStore: Send + Sync {
         shard: BatchShard,
         after: Option<&IndexEntry>,
     ) -> Result<IndexPage, PortError>;
+
+    /// Returns whether the table has items. DynamoDB counts them about every six hours.
+    async fn has_items(&self) -> Result<bool, PortError>;
 }
 
 /// The result of a conditional write to the batch table.

@@ -54,6 +54,13 @@ lock_store_contract! {
     every_release_has_a_reply_and_may_be_repeated
     a_tombstone_never_ends_too_early
     a_tombstone_of_a_set_aside_event_is_marked_and_keeps_past_deliveries_until_it_is_replaced
+    a_table_has_items_from_the_first_claim_on
+}
+
+async fn a_table_has_items_from_the_first_claim_on<S: LockStore>(store: &S) {
+    assert!(!store.has_items().await.unwrap());
+    claim_free(store, &[claim("e", "body", 0)]).await;
+    assert!(store.has_items().await.unwrap());
 }
 
 pub fn assert_exists(reply: &ClaimReply, there: &LockItem) {

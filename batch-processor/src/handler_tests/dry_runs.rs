@@ -79,6 +79,10 @@ impl LockStore for WithoutDeletes {
     ) -> Result<IndexPage, PortError> {
         self.0.index(shard, after).await
     }
+
+    async fn has_items(&self) -> Result<bool, PortError> {
+        self.0.has_items().await
+    }
 }
 
 #[tokio::test]

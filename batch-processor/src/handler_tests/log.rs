@@ -4,11 +4,15 @@ use protocol::batch::{LogLimits, Reservation};
 use protocol::bodies::ObjectPlace;
 use protocol::ids::{ObjectId, PieceId, SlotId};
 use protocol::limits::{BATCH_LIFE_MAX, HOLES_UNTIL, RUNS_INCOMPLETE_MAX, SLOT_WAIT_MAX};
-use protocol::log::{ENTRY_BYTES, Frame, IndexEpoch, Manifest, RunRef, Slot, object_hash};
+use protocol::log::{
+    ENTRY_BYTES, Frame, IndexEpoch, Manifest, Owner, RunRef, Slot, object_hash,
+};
+use shared::index::IndexStore;
 use shared::index_run::decode_list;
 use shared::load::encode_frame;
 use shared::named_items::Versioned;
 use shared::ports::{NamedItems, ObjectStore, Piece};
+use shared::retry::{Budget, RequestPermits};
 
 use super::*;
 
@@ -376,7 +380,8 @@ async fn repro_a_turn_that_had_run_out_was_taken_over_and_its_slow_batch_refused
 
 #[tokio::test]
 async fn runs_are_kept_as_far_as_they_fit() {
-    for (index_bytes_kept, delivered) in [(ENTRY_BYTES, "a b c"), (ENTRY_BYTES - 1, "a b")] {
+    let of_a_run = ENTRY_BYTES + size_of::<Owner>();
+    for (index_bytes_kept, delivered) in [(of_a_run, "a b c"), (of_a_run - 1, "a b")] {
         let config = Config {
             index_bytes_kept,
             ..config()
@@ -394,6 +399,32 @@ async fn runs_are_kept_as_far_as_they_fit() {
         ticket_of(&processor, 2).await;
         assert_eq!(given(&processor).join(" "), delivered);
     }
+}
+
+#[tokio::test]
+async fn no_index_begins_while_the_lock_table_has_events() {
+    let processor = a_processor();
+    claim(&processor, 1).await;
+    brought(&processor, 0, &[&[("m1", "a", "1")]]).await;
+    assert!(!ticket_of(&processor, 0).await);
+    let error = record(&processor).error.unwrap();
+    let words = "unresolved: index: none, and the lock table has items: expected";
+    assert!(error.starts_with(words), "{error}");
+    assert!(given(&processor).is_empty());
+    // One of another batch, as an operator primes it.
+    let ports = processor.fakes.ports();
+    let budget = Budget::new(&ports, START + WINDOW);
+    let permits = RequestPermits::new(1);
+    let index = IndexStore {
+        objects: &*ports.object_store,
+        named_items: &*ports.named_items,
+        permits: &permits,
+        budget: &budget,
+    };
+    index.open(&"log:table".parse().unwrap()).await.unwrap();
+    let retry = Ticket::new(batch_of(0), TicketReason::Operator);
+    assert!(!given_back(&processor, &retry.to_body()).await);
+    assert_eq!(given(&processor), ["a"]);
 }
 
 #[tokio::test]

@@ -571,7 +571,12 @@ export class UniqueEventBatchAggregator extends Construct {
       // Lambda sends a failed sweep to this queue with the function's role.
       grant('ReportFailedSweeps', ['sqs:SendMessage'], this.sweepDeadLetterQueue.queueArn),
       // A release writes a tombstone. It would delete the item only with DEDUP_WINDOW=0, which these grants exclude.
-      grant('CollectAndRelease', ['dynamodb:BatchGetItem', 'dynamodb:PartiQLUpdate', 'dynamodb:UpdateItem'], this.lockTable.tableArn),
+      // DescribeTable is for the first batch of the log: it needs an index that knows the events in the table.
+      grant(
+        'CollectAndRelease',
+        ['dynamodb:BatchGetItem', 'dynamodb:DescribeTable', 'dynamodb:PartiQLUpdate', 'dynamodb:UpdateItem'],
+        this.lockTable.tableArn,
+      ),
       grant('FindClaims', ['dynamodb:Query'], `${this.lockTable.tableArn}/index/${BATCH_INDEX}`),
       // PutItem is for slots of the log, and for small runs.
       grant('KeepBatches', ['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:UpdateItem'], this.batchTable.tableArn),

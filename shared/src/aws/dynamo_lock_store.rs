@@ -358,4 +358,12 @@ impl LockStore for DynamoLockStore {
             next: output.last_evaluated_key.map(entry).transpose()?,
         })
     }
+
+    async fn has_items(&self) -> Result<bool, PortError> {
+        let sent = self.client.describe_table().table_name(&self.table);
+        let output = sent.send().await;
+        let output = output.map_err(|error| port_error(DYNAMODB, &self.table, &error))?;
+        let count = output.table.and_then(|table| table.item_count);
+        Ok(count.unwrap_or_default() > 0)
+    }
 }

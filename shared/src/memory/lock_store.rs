@@ -254,4 +254,8 @@ impl LockStore for MemoryLockStore {
         entries.truncate(PAGE_ENTRIES);
         Ok(IndexPage { entries, next })
     }
+
+    async fn has_items(&self) -> Result<bool, PortError> {
+        Ok(!locked(&self.0).is_empty())
+    }
 }

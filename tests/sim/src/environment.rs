@@ -273,6 +273,10 @@ impl LockStore for Environment {
         })
         .await
     }
+
+    async fn has_items(&self) -> Result<bool, PortError> {
+        self.request(|world| !world.locks.items().is_empty()).await
+    }
 }
 
 /// Returns how many of `count` keys a read returns: mostly all, at least one.
