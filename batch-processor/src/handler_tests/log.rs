@@ -4,9 +4,7 @@ use protocol::batch::{LogLimits, Reservation};
 use protocol::bodies::ObjectPlace;
 use protocol::ids::{ObjectId, PieceId, SlotId};
 use protocol::limits::{BATCH_LIFE_MAX, HOLES_UNTIL, RUNS_INCOMPLETE_MAX, SLOT_WAIT_MAX};
-use protocol::log::{
-    ENTRY_BYTES, Frame, IndexEpoch, Manifest, Owner, RunRef, Slot, object_hash,
-};
+use protocol::log::{ENTRY_BYTES, Frame, IndexEpoch, Manifest, Owner, RunRef, Slot, object_hash};
 use shared::index::IndexStore;
 use shared::index_run::decode_list;
 use shared::load::encode_frame;

@@ -36,6 +36,20 @@ pub async fn objects(
     Ok(BodyObject::of_frames(frames_of(&slots), seqs))
 }
 
+/// Returns why some of `seqs` are in none of the objects; `None` if each is in one.
+pub fn lost_slots(seqs: &SeqSet, objects: &[(BodyObject, SeqSet)]) -> Option<String> {
+    let mut lost = seqs.clone();
+    for (_, in_object) in objects {
+        lost.remove_from(in_object);
+    }
+    let first = lost.iter().next()?;
+    Some(format!(
+        "slots: lost: got none for {} of {} events, the first of seq {first}",
+        lost.len(),
+        seqs.len()
+    ))
+}
+
 /// Returns the seats of all lines of a batch of the log that was not resolved.
 pub fn unresolved(record: &BatchRecord) -> SeqSet {
     let log = record.log.as_ref().filter(|_| !record.is_resolved());
@@ -81,8 +95,12 @@ pub async fn events_of(
     record: &BatchRecord,
     seqs: &SeqSet,
 ) -> Result<Vec<StoredEvent>, Failure> {
+    let objects = objects(service, record, seqs).await?;
+    if let Some(problem) = lost_slots(seqs, &objects) {
+        return Err(Failure::Refused(problem));
+    }
     let mut events = Vec::with_capacity(seqs.len() as usize);
-    for (object, wanted) in objects(service, record, seqs).await? {
+    for (object, wanted) in objects {
         let (read, problem) = read(service, record, &object, &wanted).await?;
         if let Some(problem) = problem {
             return Err(Failure::Refused(format!(
@@ -93,4 +111,35 @@ pub async fn events_of(
     }
     events.sort_unstable_by_key(|event| event.seq);
     Ok(events)
+}
+
+#[cfg(test)]
+mod tests {
+    use protocol::bodies::{Bodies, ObjectPlace};
+    use protocol::log::Frame;
+    use protocol::time::Timestamp;
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn events_whose_slot_is_lost_are_counted() {
+        let frame = Frame {
+            load: Uuid::nil(),
+            bodies: Bodies::Log(ObjectPlace::Table),
+            bytes: 0..9,
+            lines: 0..2,
+            first_seq: 0,
+            stored_at: Timestamp::EPOCH,
+            hash: [0; 16],
+        };
+        let seqs: SeqSet = (0..4).collect();
+        let objects = BodyObject::of_frames([&frame], &seqs);
+        let problem = lost_slots(&seqs, &objects).unwrap();
+        assert_eq!(
+            problem,
+            "slots: lost: got none for 2 of 4 events, the first of seq 2"
+        );
+        assert_eq!(lost_slots(&(0..2).collect(), &objects), None);
+    }
 }

@@ -23,7 +23,7 @@ use crate::change::ChangeArgs;
 use crate::failure::{Done, Failure};
 use crate::lock_table::{self, Ended};
 use crate::log_index::{Contents, contents, no_index};
-use crate::object_events::{objects, read};
+use crate::object_events::{lost_slots, objects, read};
 use crate::outcome::Output;
 use crate::progress::Progress;
 use crate::service::{REQUESTS_MAX, Service};
@@ -196,10 +196,11 @@ impl OfLog {
         let record = &remembered.record;
         let batch = record.batch_id;
         self.batches += 1;
-        for (object, seqs) in objects(service, record, &remembered.seqs).await? {
+        let objects = objects(service, record, &remembered.seqs).await?;
+        let mut problems = Vec::from_iter(lost_slots(&remembered.seqs, &objects));
+        for (object, seqs) in objects {
             let (events, problem) = read(service, record, &object, &seqs).await?;
-            let problem = problem.map(|problem| format!("batch `{batch}`: {problem}"));
-            self.unread.extend(problem);
+            problems.extend(problem);
             for event in events {
                 let id = index.secret.id(&event.event_id);
                 if !index.winners.contains(&(id, batch, event.seq)) {
@@ -209,6 +210,9 @@ impl OfLog {
                 self.insert(event.event_id, tombstone);
             }
         }
+        let problems = problems.into_iter();
+        self.unread
+            .extend(problems.map(|problem| format!("batch `{batch}`: {problem}")));
         Ok(())
     }
 
