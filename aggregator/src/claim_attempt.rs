@@ -74,7 +74,7 @@ pub struct Replacement {
 /// A candidate whose outcome is known.
 #[derive(Debug)]
 pub struct ClaimResult {
-    /// The position of the candidate among those that are the first with their event id in the invocation.
+    /// The position of the candidate among the first messages of each event id in the invocation.
     pub first: usize,
     pub outcome: Outcome,
     /// The item that holds the event, if it is not this candidate's.

@@ -46,16 +46,16 @@ pub struct ClaimRounds {
     concurrency: usize,
 }
 
-/// The candidates of one invocation: those that wait for a seat, and the results of the others.
+/// The candidates of one invocation: the waiting ones, and the results of the others.
 struct Candidates<'a> {
     /// The first message of each event id. The outcome of each later message follows from that of the first.
     firsts: &'a [&'a Record],
-    /// The positions of those first messages that wait for a seat, by slot, in the order of the event.
+    /// The positions of those first messages that wait for a seat, by scope, in the order of the event.
     waiting: BTreeMap<&'a BatchScope, VecDeque<usize>>,
     results: Vec<ClaimResult>,
 }
 
-/// The result of one request for seats in all slots.
+/// The result of one request for seats in all scopes.
 #[derive(Default)]
 struct SeatingPass<'a> {
     seated: Vec<Seated<'a>>,
@@ -107,14 +107,14 @@ impl ClaimRounds {
             if seated.is_empty() && waiting_count > 0 {
                 // Attempts of other invocations of this environment are in flight, and may give their seats back.
                 if !wait_for_change(change, &budgets.claims, SEAT_WAIT_MAX).await {
-                    candidates.retire_slots(allocator);
+                    candidates.retire_scopes(allocator);
                 }
                 continue;
             }
             if short_rounds > SHORT_ROUNDS_MAX {
                 // Round after round seats only a few candidates, which are duplicates and give their seats back. A new
                 // batch is faster.
-                candidates.retire_slots(allocator);
+                candidates.retire_scopes(allocator);
                 short_rounds = 0;
             }
             let batches = seated.iter().map(|one| one.seat.batch);
@@ -150,8 +150,8 @@ impl ClaimRounds {
         results
     }
 
-    /// Retires the batches of which no event came for a while, if there is such a limit. Returns whether any batch was retired: the caller
-    /// then seals it.
+    /// Retires the batches that got no event for a while, if there is such a limit. Returns whether any batch was retired: the
+    /// caller then seals it.
     fn retire_unused(&self, candidates: &Candidates<'_>, budgets: &Budgets<'_>) -> bool {
         let Some(idle) = self.close_after_idle else {
             return false;
@@ -164,8 +164,8 @@ impl ClaimRounds {
         allocator.retire_unused(now.saturating_sub(idle))
     }
 
-    /// Gives seats to as many candidates as the open batches have room for. Opens a batch for each slot that has none; if
-    /// that fails, the candidates of the slot fail.
+    /// Gives seats to as many candidates as the open batches have room for. Opens a batch for each scope that has none; if
+    /// that fails, the candidates of the scope fail.
     async fn seat_all<'a>(
         &'a self,
         candidates: &mut Candidates<'a>,
@@ -180,7 +180,7 @@ impl ClaimRounds {
                 return seated;
             }
             let opened = pass.openings.into_iter().map(|opening| async {
-                let slot = opening.slot.clone();
+                let scope = opening.scope.clone();
                 let (deadline, budget) = (budgets.deadline, &budgets.claims);
                 let opened = self.open_batches.open(opening, deadline, budget, counts);
                 let opened = span("open").run(async {
@@ -190,16 +190,16 @@ impl ClaimRounds {
                     })
                 });
                 let failed = opened.await;
-                failed.is_err().then_some(slot)
+                failed.is_err().then_some(scope)
             });
             let failed = bounded(opened.collect(), self.concurrency).await;
-            for slot in failed.into_iter().flatten() {
-                candidates.fail_slot(&slot);
+            for scope in failed.into_iter().flatten() {
+                candidates.fail_scope(&scope);
             }
         }
     }
 
-    /// Claims the events of seated candidates, and finishes those that found an item.
+    /// Claims the events of seated candidates, and finishes each candidate that found an item.
     async fn claim_round<'a>(
         &'a self,
         seated: Vec<Seated<'a>>,
@@ -345,10 +345,14 @@ impl<'a> Candidates<'a> {
         let mut allocator = allocator.lock();
         allocator.retire_past(deadline);
         for (index, first) in firsts.iter().enumerate() {
-            let (candidate, slot) = (&first.candidate, &first.slot);
-            match allocator.known(slot, candidate, deadline) {
+            let (candidate, scope) = (&first.candidate, &first.scope);
+            match allocator.known(scope, candidate, deadline) {
                 Some(existing) => candidates.results.push(ClaimResult::known(index, existing)),
-                None => candidates.waiting.entry(slot).or_default().push_back(index),
+                None => candidates
+                    .waiting
+                    .entry(scope)
+                    .or_default()
+                    .push_back(index),
             }
         }
         candidates
@@ -358,12 +362,12 @@ impl<'a> Candidates<'a> {
         self.waiting.values().map(VecDeque::len).sum()
     }
 
-    /// Retires the current batch of every slot that has waiting candidates, so that they get a new batch instead of its
+    /// Retires the current batch of every scope that has waiting candidates, so that they get a new batch instead of its
     /// last seats.
-    fn retire_slots(&self, allocator: &SharedAllocator) {
+    fn retire_scopes(&self, allocator: &SharedAllocator) {
         let mut allocator = allocator.lock();
-        for slot in self.waiting.keys() {
-            allocator.retire(slot, FlushReason::Full);
+        for scope in self.waiting.keys() {
+            allocator.retire(scope, FlushReason::Full);
         }
     }
 
@@ -385,19 +389,19 @@ impl<'a> Candidates<'a> {
                     item.state.claimed_seat().map(|seat| seat.batch)
                 }
                 // The environment remembers the claim, so it is in the current batch.
-                (None, None) if is_redelivered => allocator.current(&first.slot),
+                (None, None) if is_redelivered => allocator.current(&first.scope),
                 (None, _) => None,
             };
             if let Some(batch) = claimed_in {
-                retired |= allocator.retire_batch(&first.slot, batch, FlushReason::Urgent);
+                retired |= allocator.retire_batch(&first.scope, batch, FlushReason::Urgent);
             }
         }
         retired
     }
 
-    /// Fails all candidates that wait for a seat of `slot`.
-    fn fail_slot(&mut self, slot: &BatchScope) {
-        let failed = self.waiting.remove(slot).into_iter().flatten();
+    /// Fails all candidates that wait for a seat of `scope`.
+    fn fail_scope(&mut self, scope: &BatchScope) {
+        let failed = self.waiting.remove(scope).into_iter().flatten();
         self.results.extend(failed.map(ClaimResult::failed));
     }
 
@@ -406,12 +410,12 @@ impl<'a> Candidates<'a> {
         let mut pass = SeatingPass::default();
         let mut allocator = shared.lock();
         let (firsts, results) = (self.firsts, &mut self.results);
-        self.waiting.retain(|slot, queue| {
+        self.waiting.retain(|scope, queue| {
             let sizes: Vec<u64> = queue
                 .iter()
                 .map(|index| firsts[*index].candidate.content_bytes() as u64)
                 .collect();
-            match allocator.seat(slot, &sizes, deadline) {
+            match allocator.seat(scope, &sizes, deadline) {
                 Seating::Seats(seats) => {
                     pass.seated.reserve(seats.len());
                     for (index, seat) in queue.drain(..seats.len()).zip(seats) {
@@ -423,7 +427,7 @@ impl<'a> Candidates<'a> {
                 Seating::Open(opening) => pass.openings.push(opening),
                 Seating::Wait => {}
                 Seating::TooManyKeys { keys_max } => {
-                    let key = slot.key.as_ref().map(|key| key.as_str());
+                    let key = scope.key.as_ref().map(|key| key.as_str());
                     warn!(
                         keys_max,
                         batch_key = key.unwrap_or_default(),

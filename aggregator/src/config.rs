@@ -51,7 +51,7 @@ pub(crate) const EVENT_ID: Variable<Text> = Variable {
     key: Some("events.id"),
     value: Text {
         unset: Unset::Refused,
-        allowed: "`json:EXPRESSION`, `attribute:NAME`, `body-hash`, or `message-id`, which misses what a producer sends again",
+        allowed: "`json:EXPRESSION`, `attribute:NAME`, `body-hash`, or `message-id`, which misses messages that a producer sends again",
     },
     meaning: "What makes two messages the same event: the SQS message id, the hash of the body, a message attribute, or what \
               a JMESPath finds in the body: a string, a boolean, a whole number of 64 bits, or a list of these, which joins to one id. A \

@@ -118,7 +118,7 @@ fn every_wrong_variable_is_named_in_one_message() {
 #[test]
 fn the_event_id_has_no_default_and_the_error_says_what_to_choose() {
     let error = read(&[("EVENT_ID", "")]).unwrap_err();
-    let expected = "`EVENT_ID`: not set: expected `json:EXPRESSION`, `attribute:NAME`, `body-hash`, or `message-id`, which misses what a producer \
+    let expected = "`EVENT_ID`: not set: expected `json:EXPRESSION`, `attribute:NAME`, `body-hash`, or `message-id`, which misses messages that a producer \
                     sends again";
     assert_eq!(error.problems, [expected]);
 }

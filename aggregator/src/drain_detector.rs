@@ -47,8 +47,8 @@ impl DrainDetector {
             let has_idle = !open_batches.allocator().lock().idle(source, now).is_empty();
             if has_idle && budget.has_time() && self.is_drained(source, *own, budget).await {
                 let mut allocator = open_batches.allocator().lock();
-                for slot in allocator.idle(source, now) {
-                    allocator.retire(&slot, FlushReason::Drained);
+                for scope in allocator.idle(source, now) {
+                    allocator.retire(&scope, FlushReason::Drained);
                     retired = true;
                 }
             }

@@ -16,7 +16,7 @@ use shared::retry::{Budget, send_to_quarantine};
 use crate::claim_attempt::ClaimResult;
 use crate::config::Config;
 
-/// What claimed the event of a duplicate before.
+/// The message and the batch that claimed the event of a duplicate before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
     sqs_message_id: SqsMessageId,

@@ -21,9 +21,9 @@ pub struct SqsEvent {
 pub struct SqsMessage {
     pub message_id: Option<String>,
     pub body: Option<String>,
-    /// What SQS says of the message.
+    /// Attributes that SQS sets.
     pub attributes: Option<SystemAttributes>,
-    /// What the producer says of the message.
+    /// Attributes that the producer sets.
     pub message_attributes: Option<HashMap<String, SqsMessageAttribute>>,
     #[serde(rename = "eventSourceARN")]
     pub event_source_arn: Option<String>,

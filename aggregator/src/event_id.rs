@@ -121,7 +121,7 @@ pub enum EventIdRule {
     BodyHash,
     /// The string value of the message attribute with this name.
     Attribute(String),
-    /// What this expression finds in the JSON body.
+    /// The value that this expression finds in the JSON body.
     Json(Expression),
 }
 

@@ -87,7 +87,7 @@ pub struct Handler {
     duplicates: Duplicates,
 }
 
-/// What became of a record.
+/// The outcome of a record.
 struct Classified {
     outcome: Outcome,
     /// Of a duplicate, if duplicates are reported and it is known.

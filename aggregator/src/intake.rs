@@ -53,7 +53,7 @@ struct Lines<'a> {
     sizes: Vec<u64>,
 }
 
-/// What became of the lines of a scope.
+/// The outcome of the lines of a scope.
 #[derive(Default)]
 struct Taken {
     /// The positions of the messages that may be acknowledged.
@@ -384,7 +384,7 @@ impl Intake {
 fn lines_by_scope<'a>(records: &[&'a Record]) -> Vec<Lines<'a>> {
     let mut positions: BTreeMap<&BatchScope, Vec<usize>> = BTreeMap::new();
     for (index, record) in records.iter().enumerate() {
-        positions.entry(&record.slot).or_default().push(index);
+        positions.entry(&record.scope).or_default().push(index);
     }
     let size = |index: &usize| records[*index].candidate.content_bytes() as u64;
     let lines = positions.into_iter().map(|(scope, positions)| Lines {

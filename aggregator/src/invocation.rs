@@ -10,7 +10,7 @@ use shared::retry::Budget;
 
 use crate::metrics::AggregatorMetrics;
 
-/// What the handler must know about an invocation.
+/// The facts about an invocation that the handler needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invocation {
     /// The name of the function, which is a dimension of its metrics.

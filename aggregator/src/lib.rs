@@ -9,8 +9,8 @@
 //!    full batches on the way.
 //! 3. `drain_detector` retires the open batches of a source whose queue is empty, so that they are sealed.
 //! 4. `open_batches` writes the counts of the claims to the batch records.
-//! 5. [`handler`] returns the messages that failed; `quarantine` sends those that cannot be processed, `duplicates` reports of
-//!    those that are dropped.
+//! 5. [`handler`] returns the messages that failed; `quarantine` sends unprocessable messages, `duplicates` reports
+//!    dropped ones.
 //!
 //! [`protocol`] makes the decisions; this crate sends the requests that follow from them.
 //!

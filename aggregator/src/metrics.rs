@@ -4,7 +4,7 @@ use metrique_writer::Entry;
 use protocol::claim::Outcome;
 use shared::metrics::{Bytes, Count};
 
-/// What one invocation measures about the messages of one source.
+/// Metrics of one invocation about the messages of one source.
 #[derive(Clone, Debug, Default, PartialEq, Entry)]
 #[entry(rename_all = "PascalCase")]
 pub struct AggregatorMetrics {

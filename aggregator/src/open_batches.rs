@@ -9,7 +9,7 @@ use protocol::batch::{BatchCounts, BatchRecord, BatchWrite, Closing, NoWindow};
 use protocol::bodies::Bodies;
 use protocol::claim::ClaimedSeat;
 use protocol::ids::{BatchId, Seq};
-use protocol::limits::REMINDED_FOR;
+use protocol::limits::TICKET_RESEND_AFTER;
 use protocol::retry::RetryPolicy;
 use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
@@ -150,7 +150,7 @@ impl OpenBatches {
     /// were acknowledged.
     ///
     /// # Errors
-    /// [`OpenError`]. The slot is free again then. A batch that got a record but no ticket stays empty until the sweep sends it a
+    /// [`OpenError`]. The scope is free again then. A batch that got a record but no ticket stays empty until the sweep sends a
     /// ticket.
     pub async fn open(
         &self,
@@ -159,17 +159,23 @@ impl OpenBatches {
         budget: &Budget<'_>,
         counts: &InvocationCounts,
     ) -> Result<(), OpenError> {
-        let guard = OpeningGuard::new(opening.slot.clone(), &self.allocator);
+        let guard = OpeningGuard::new(opening.scope.clone(), &self.allocator);
         let now = budget.clock.now();
-        let closing = Closing::plan(now, deadline, self.window, opening.slot.period)?;
+        let closing = Closing::plan(now, deadline, self.window, opening.scope.period)?;
         let batch = self.entropy.batch_id(now);
         traces::text(BATCH_ID, batch);
-        let slot = opening.slot.clone();
+        let scope = opening.scope.clone();
         let shards = self.shards;
-        let record =
-            BatchRecord::open(batch, slot.source, slot.key, shards, now, closing.closes_at)
-                .with_period(slot.period)
-                .with_bodies(self.bodies.clone(), self.dedup_window);
+        let record = BatchRecord::open(
+            batch,
+            scope.source,
+            scope.key,
+            shards,
+            now,
+            closing.closes_at,
+        )
+        .with_period(scope.period)
+        .with_bodies(self.bodies.clone(), self.dedup_window);
         budget
             .call(RetryPolicy::CONTROL, || self.batch_store.create(&record))
             .await
@@ -223,7 +229,7 @@ impl OpenBatches {
         let Sealable {
             id,
             ref counts,
-            ref slot,
+            ref scope,
             closes_at,
             reason,
         } = sealable;
@@ -233,14 +239,14 @@ impl OpenBatches {
         let seal = BatchWrite::Seal {
             counts: counts.clone(),
             at,
-            due_at: has_no_ticket.then_some(at + REMINDED_FOR),
+            due_at: has_no_ticket.then_some(at + TICKET_RESEND_AFTER),
         };
         let counted = match budget.write(&*self.batch_store, id, &seal).await {
             Ok(Written::Applied(_)) => {
                 invocation_counts.batch_sealed(reason);
                 info!(batch_id = %id, items_count = counts.confirmed, uncertain_count = counts.uncertain, ?reason, "batch sealed");
                 let ticket = Ticket {
-                    source: Some(slot.source.clone()),
+                    source: Some(scope.source.clone()),
                     ..Ticket::new(id, TicketReason::Sealed)
                 };
                 if let Err(error) = self.send_ticket(ticket, || Duration::ZERO, budget).await {
@@ -267,7 +273,7 @@ impl OpenBatches {
         (id, counted)
     }
 
-    /// Sends a ticket, which names the span that sends it and those that claimed events of its batch.
+    /// Sends a ticket, which names the span that sends it and the spans that claimed events of its batch.
     async fn send_ticket(
         &self,
         ticket: Ticket,

@@ -99,7 +99,7 @@ impl QuotaRule {
         reader.rule(
             "`QUOTA` needs `QUARANTINE_SQS_URL`.",
             (key.is_some() && !has_quarantine).then(|| {
-                format!("`{QUARANTINE_SQS_URL}`: not set: expected the URL of a queue, because what is beyond a `{QUOTA}` goes there")
+                format!("`{QUARANTINE_SQS_URL}`: not set: expected the URL of a queue, because events beyond a `{QUOTA}` go there")
             }),
         );
         Some(QuotaRule {

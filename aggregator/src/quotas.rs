@@ -31,11 +31,11 @@ pub struct Quotas {
     named_items: Arc<dyn NamedItems>,
     batch_store: Arc<dyn BatchStore>,
     concurrency: usize,
-    /// What is not in the accounts yet.
+    /// Results that are not in the accounts yet.
     unwritten: Mutex<BTreeMap<QuotaScope, ResolvedPlaces>>,
 }
 
-/// What became of the seats of some batches.
+/// The resolved seats of some batches.
 type ResolvedPlaces = BTreeMap<BatchId, ResolvedSeats>;
 
 #[derive(Clone, Debug, Default)]
@@ -164,7 +164,7 @@ impl Quotas {
         }
     }
 
-    /// Finishes the seats that had places: those with claims, which are counted, and those that are free.
+    /// Finishes the seats that had places: seats with claims, which are counted, and free seats.
     pub async fn finish(&self, results: &[ClaimResult], firsts: &[&Record], budget: &Budget<'_>) {
         let seats = results.iter().filter_map(|one| {
             let scope = firsts[one.first].candidate.quota.as_ref()?;

@@ -34,7 +34,7 @@ use crate::quota::{QUOTA, QUOTA_TIME};
 pub struct Record {
     pub candidate: Candidate,
     /// The source and batch key of the batches that may take the message.
-    pub slot: BatchScope,
+    pub scope: BatchScope,
     /// Whether its batch should start at once.
     pub is_urgent: bool,
     /// The trace that the producer sent the message in, if it was traced.
@@ -114,7 +114,7 @@ enum BadRecord {
 /// Levels of lists and objects within each other that the parser takes; it must not overflow its stack.
 /// Source: <https://docs.rs/serde_json/1/serde_json/struct.Deserializer.html#method.disable_recursion_limit> (2026-11).
 const JSON_LEVELS_MAX: usize = 127;
-/// What the error of the parser begins with if a body has more levels. Its type does not say so.
+/// The start of the parser's error for a body with more levels. The error's type does not show this.
 const TOO_DEEP: &str = "recursion limit exceeded";
 
 /// A body as JSON, or the error of the parser.
@@ -199,21 +199,21 @@ fn read_message(
         .map(|expression| batch_key(expression, &json))
         .transpose();
     let is_urgent = |bypass| is_urgent(bypass, &json);
-    let slot = key.and_then(|key| {
+    let scope = key.and_then(|key| {
         Ok(BatchScope {
             source: source.clone(),
             key,
             period: period(config, &json, candidate.sent_at)?,
         })
     });
-    let claimable = slot.and_then(|slot| {
+    let claimable = scope.and_then(|scope| {
         fits(&candidate, config)?;
-        Ok((slot, quota(config, &json, candidate.sent_at, now)?))
+        Ok((scope, quota(config, &json, candidate.sent_at, now)?))
     });
     match claimable {
-        Ok((slot, quota)) => Ok(Record {
+        Ok((scope, quota)) => Ok(Record {
             candidate: Candidate { quota, ..candidate },
-            slot,
+            scope,
             is_urgent: config.bypass.as_ref().is_some_and(is_urgent),
             trace_id: trace_header.and_then(TraceId::of_header),
         }),

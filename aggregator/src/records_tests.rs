@@ -38,7 +38,7 @@ fn a_bad_message_is_named_and_leaves_its_neighbours_alone() {
     );
     let good = |index: usize| records[index].as_ref().unwrap();
     assert_eq!(good(0).candidate.event_id.as_str(), "e0");
-    assert_eq!(good(0).slot.source.as_str(), "arn:q");
+    assert_eq!(good(0).scope.source.as_str(), "arn:q");
     assert_eq!(good(0).candidate.sent_at, Timestamp::from_ms(5));
     assert_eq!(good(6).candidate.sent_at, Timestamp::from_ms(77));
     assert!(reason(&records[1]).starts_with("body: not JSON, which `EVENT_ID` needs"));
@@ -137,7 +137,7 @@ fn ids_are_of_all_sources_unless_the_prefix_names_the_source() {
 }
 
 #[test]
-fn a_batch_key_makes_a_slot_of_its_own() {
+fn a_batch_key_makes_a_scope_of_its_own() {
     let config = config(&[("BATCH_KEY", "customer")]);
     let records = read_bodies(
         &config,
@@ -146,7 +146,7 @@ fn a_batch_key_makes_a_slot_of_its_own() {
             { "messageId": "m1", "body": "{}" },
         ]),
     );
-    assert_eq!(records[0].as_ref().unwrap().slot.key, "a".parse().ok());
+    assert_eq!(records[0].as_ref().unwrap().scope.key, "a".parse().ok());
     assert_eq!(
         reason(&records[1]),
         "`BATCH_KEY`: `customer`: found nothing, expected a string, a whole number, a boolean, or a list of these"

@@ -11,7 +11,7 @@ use protocol::allocator::{BatchScope, FlushReason};
 use protocol::batch::{BatchWrite, Closing, Status};
 use protocol::bodies::Bodies;
 use protocol::ids::BatchId;
-use protocol::limits::REMINDED_FOR;
+use protocol::limits::TICKET_RESEND_AFTER;
 use protocol::log::{CurrentBatch, ScopeItem};
 use protocol::retry::RetryPolicy;
 use protocol::time::Timestamp;
@@ -189,8 +189,8 @@ impl Scopes {
         Ok(Some(current))
     }
 
-    /// Announces a batch that has no record, unless its window has ended or it is not the current one of its scope any more. Whoever
-    /// opened it may have died before.
+    /// Announces a batch that has no record, unless its window has ended or it is not the current one of its scope any more. The
+    /// invocation that opened it may have died before.
     pub(crate) async fn announce_again(
         &self,
         current: &CurrentBatch,
@@ -245,7 +245,7 @@ impl Scopes {
         let has_no_ticket = closing.is_beyond_delays(current.created_at);
         let seal = BatchWrite::SealLog {
             at,
-            due_at: has_no_ticket.then_some(at + REMINDED_FOR),
+            due_at: has_no_ticket.then_some(at + TICKET_RESEND_AFTER),
             idle_since,
         };
         match budget.write(&*self.batch_store, batch, &seal).await {

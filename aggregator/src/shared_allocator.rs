@@ -61,7 +61,7 @@ pub async fn wait_for_change(change: Notified<'_>, budget: &Budget<'_>, longest:
 /// A candidate with a seat. If it is dropped before it is finished, for example by a panic, its seat counts as uncertain.
 #[derive(Debug)]
 pub struct Seated<'a> {
-    /// The position of the candidate among those that are the first with their event id in the invocation.
+    /// The position of the candidate among the first messages of each event id in the invocation.
     pub first: usize,
     pub candidate: &'a Candidate,
     pub seat: Seat,
@@ -111,19 +111,19 @@ impl Drop for Seated<'_> {
     }
 }
 
-/// Frees the slot of an opening that does not succeed, also if the opening is cancelled or panics.
+/// Frees the scope of an opening that does not succeed, also if the opening is cancelled or panics.
 #[derive(Debug)]
 pub struct OpeningGuard<'a> {
-    slot: BatchScope,
+    scope: BatchScope,
     allocator: &'a SharedAllocator,
     done: bool,
 }
 
 impl<'a> OpeningGuard<'a> {
-    /// Guards the opening of a batch for `slot`.
-    pub fn new(slot: BatchScope, allocator: &'a SharedAllocator) -> OpeningGuard<'a> {
+    /// Guards the opening of a batch for `scope`.
+    pub fn new(scope: BatchScope, allocator: &'a SharedAllocator) -> OpeningGuard<'a> {
         OpeningGuard {
-            slot,
+            scope,
             allocator,
             done: false,
         }
@@ -142,7 +142,7 @@ impl OpeningGuard<'_> {
 impl Drop for OpeningGuard<'_> {
     fn drop(&mut self) {
         if !self.done {
-            self.allocator.lock().opening_failed(&self.slot);
+            self.allocator.lock().opening_failed(&self.scope);
             self.allocator.notify();
         }
     }

@@ -94,7 +94,7 @@ impl Collector {
         }
     }
 
-    /// Reads the next `entries` from the table; returns those that are live claims of `batch`, in seq order. Leaves out
+    /// Reads the next `entries` from the table; returns the live claims of `batch`, in seq order. Leaves out
     /// a claim that has another seat in the table than in the index; the index will show the other seat.
     pub(crate) async fn read(
         &self,

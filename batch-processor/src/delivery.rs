@@ -47,7 +47,7 @@ impl Delivery {
     ) -> Result<(), HandOverError> {
         self.bodies.fetch_all(&mut part.items, budget).await?;
         if frozen != Some(content_hash(&part.items)) {
-            let error = format!("content of part {} is not what was frozen", part.part_index);
+            let error = format!("part {}: content differs from the freeze", part.part_index);
             return Err(HandOverError::Permanent(error));
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! One invocation: processes tickets and returns those that must come back, or runs the sweep.
+//! One invocation: processes tickets and returns the tickets to retry, or runs the sweep.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -172,7 +172,7 @@ impl Handler {
         match &end {
             TicketEnd::Done(outcome) => info!(sqs_message_id = id, outcome, "ticket done"),
             TicketEnd::Retry { why, .. } => {
-                warn!(sqs_message_id = id, reason = why, "ticket given back");
+                warn!(sqs_message_id = id, reason = why, "ticket will be retried");
             }
         }
         let away_for = end.away_for(budgets.backoff);
@@ -202,7 +202,7 @@ impl Handler {
                 sqs_message_id = id,
                 away_secs = away_for.as_secs(),
                 %error,
-                "ticket stays away for the visibility timeout"
+                "visibility not changed; ticket returns after the queue's timeout"
             );
         }
     }

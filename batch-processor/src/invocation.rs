@@ -53,7 +53,7 @@ impl<'a> Budgets<'a> {
     }
 }
 
-/// What the tickets of one invocation came to.
+/// The results of the tickets of one invocation.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     pub(crate) tickets_count: usize,

@@ -362,8 +362,8 @@ impl LeasedBatch<'_> {
         self.write(&write, self.budgets.work).await
     }
 
-    /// Gives the lease up until `due_at`, because the batch must wait. A turn is not kept in a pause or outside the hours: afterwards, all
-    /// those that passed would come at once.
+    /// Releases the lease until `due_at`, because the batch must wait. A turn is not kept in a pause or outside the hours:
+    /// afterwards, all turns that passed would come at once.
     pub(crate) async fn put_back(&mut self, due_at: Timestamp, why: Why) -> Result<(), TicketEnd> {
         let keeps_turn = matches!(why, Why::Number(_) | Why::Turn);
         let turn_at = self.record.turn_at.filter(|_| keeps_turn);

@@ -23,7 +23,7 @@ use uuid::Uuid;
 
 use crate::reading::HandOverError;
 
-/// What an environment keeps of the index. It decides how fast lines are decided, and nothing else.
+/// The part of the index that an environment keeps in memory. It only makes decisions faster.
 #[derive(Default)]
 struct Kept {
     runs: BTreeMap<Uuid, Arc<Run>>,
@@ -71,7 +71,7 @@ pub(crate) struct ListSize {
     pub(crate) entries: u64,
 }
 
-/// What one attempt at a commit came to.
+/// The result of one attempt at a commit.
 pub(crate) enum Attempt {
     /// The decisions are committed, by this invocation or an earlier one. The list was that long before.
     Committed(Decided, ListSize),

@@ -3,7 +3,7 @@
 use metrique_writer::Entry;
 use shared::metrics::{Bytes, Count, Level, LongestTime, LowestPercent, OldestAge};
 
-/// What one invocation measures about the batches of one source.
+/// Metrics of one invocation about the batches of one source.
 #[derive(Clone, Debug, Default, PartialEq, Entry)]
 #[entry(rename_all = "PascalCase")]
 pub struct BatchProcessorMetrics {
@@ -59,7 +59,7 @@ pub struct BatchProcessorMetrics {
     pub fill_ratio: LowestPercent,
 }
 
-/// What the sweep finds in the batch table.
+/// Metrics of the batches that the sweep finds in the batch table.
 #[derive(Clone, Debug, Default, PartialEq, Entry)]
 #[entry(rename_all = "PascalCase")]
 pub struct SweepMetrics {

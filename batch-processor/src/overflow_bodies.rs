@@ -30,7 +30,7 @@ pub(crate) enum BodyProblem {
         source: PortError,
     },
     #[error(
-        "body of event ‹{event_id}›: `{object}` is not what was claimed; restore the object, or set the batch aside"
+        "body of event ‹{event_id}›: `{object}` differs from the claimed body; restore the object, or set the batch aside"
     )]
     Replaced { event_id: EventId, object: String },
     /// A retry may succeed.

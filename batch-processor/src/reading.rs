@@ -1,4 +1,4 @@
-//! What the readers of events have in common: how much one call reads, what it returns, and why it fails.
+//! Types that the readers of events share: the limits, the result and the errors of one call.
 
 use std::fmt;
 

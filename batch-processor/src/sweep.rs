@@ -17,8 +17,8 @@ use std::sync::Arc;
 use protocol::batch::{BatchWrite, Listing, Status};
 use protocol::ids::BatchId;
 use protocol::limits::{
-    CLOCK_SKEW_MAX, NOTICE_TICKETS_MAX, REMINDED_FOR, SQS_BATCH_ENTRIES_MAX, SQS_DELAY_MAX,
-    STATUS_SHARDS, SWEEP_TICKETS_MIN,
+    CLOCK_SKEW_MAX, NOTICE_TICKETS_MAX, SQS_BATCH_ENTRIES_MAX, SQS_DELAY_MAX, STATUS_SHARDS,
+    SWEEP_TICKETS_MIN, TICKET_RESEND_AFTER,
 };
 use protocol::pause::Pauses;
 use protocol::retry::RetryPolicy;
@@ -82,8 +82,8 @@ pub(crate) struct Sweep {
     concurrency: usize,
 }
 
-/// A batch that gets a ticket.
-struct Reminder {
+/// A ticket that the sweep sends, and its batch.
+struct Resend {
     batch: Overdue,
     wake: Wake,
     /// When the ticket should arrive.
@@ -116,10 +116,10 @@ impl Sweep {
     ) -> Result<Swept, PortError> {
         let budget = &budgets.work;
         let rules = self.rules(budget).await;
-        let (mut swept, mut reminders, unread) = self.find(&rules, budget).await;
-        swept.tickets_left = reminders.len();
-        self.leave_out_waiting(&mut reminders, budget).await;
-        self.remind(&reminders, budgets, &mut swept).await;
+        let (mut swept, mut resends, unread) = self.find(&rules, budget).await;
+        swept.tickets_left = resends.len();
+        self.leave_out_waiting(&mut resends, budget).await;
+        self.resend(&resends, budgets, &mut swept).await;
         info!(
             overdue_count = swept.overdue,
             tickets_count = swept.tickets_sent,
@@ -161,15 +161,15 @@ impl Sweep {
         (now.until(opens + CLOCK_SKEW_MAX) < SQS_DELAY_MAX).then_some(opens)
     }
 
-    /// Counts the batches, and returns those that get a ticket, the oldest first, with the error of a list that was not read.
+    /// Counts the batches, and returns the tickets to send, the oldest first, with the error of a list that was not read.
     async fn find(
         &self,
         rules: &SweepRules,
         budget: &Budget<'_>,
-    ) -> (Swept, Vec<Reminder>, Option<PortError>) {
+    ) -> (Swept, Vec<Resend>, Option<PortError>) {
         let mut swept = Swept::default();
         let mut unread = None;
-        let (mut reminders, mut notices) = (Vec::new(), Vec::new());
+        let (mut resends, mut notices) = (Vec::new(), Vec::new());
         // At most half of the time, so that there is time for tickets.
         let budget = &budget.half();
         let concurrency = self.concurrency.max(STATUS_SHARDS.into());
@@ -194,45 +194,45 @@ impl Sweep {
                     continue;
                 };
                 let at = rules.ticket_at(wake, batch.due_at);
-                let reminder = Reminder { batch, wake, at };
+                let resend = Resend { batch, wake, at };
                 match wake == Wake::Notice {
-                    true => notices.push(reminder),
-                    false => reminders.push(reminder),
+                    true => notices.push(resend),
+                    false => resends.push(resend),
                 }
             }
         }
         if rules.has_notices {
-            let batches = notices.iter().map(|reminder| &reminder.batch);
+            let batches = notices.iter().map(|resend| &resend.batch);
             swept.oldest_notice_age_ms = Some(age_ms(batches, rules.now));
             swept.notices_waiting = Some(notices.len());
-            notices.sort_unstable_by_key(Reminder::age);
+            notices.sort_unstable_by_key(Resend::age);
             notices.truncate(NOTICE_TICKETS_MAX);
         }
-        reminders.append(&mut notices);
-        reminders.sort_unstable_by_key(Reminder::age);
-        (swept, reminders, unread)
+        resends.append(&mut notices);
+        resends.sort_unstable_by_key(Resend::age);
+        (swept, resends, unread)
     }
 
     /// Leaves out the newest, as many as there are tickets in the queue. Batches that have their ticket there need no other, and the queue
     /// would grow faster than it is worked off. The oldest always get one, in case theirs was lost.
-    async fn leave_out_waiting(&self, reminders: &mut Vec<Reminder>, budget: &Budget<'_>) {
-        if reminders.len() <= SWEEP_TICKETS_MIN {
+    async fn leave_out_waiting(&self, resends: &mut Vec<Resend>, budget: &Budget<'_>) {
+        if resends.len() <= SWEEP_TICKETS_MIN {
             return;
         }
         let depth = budget.call(RetryPolicy::CONTROL, || self.batch_queue.depth());
         match depth.await {
             Ok(depth) => {
-                let without = reminders.len().saturating_sub(depth.visible as usize);
-                reminders.truncate(without.max(SWEEP_TICKETS_MIN));
+                let without = resends.len().saturating_sub(depth.visible as usize);
+                resends.truncate(without.max(SWEEP_TICKETS_MIN));
             }
             Err(error) => warn!(%error, "depth of the batch queue not read"),
         }
     }
 
     /// Sends the tickets, and moves the due times of the batches that got one.
-    async fn remind(&self, reminders: &[Reminder], budgets: &Budgets<'_>, swept: &mut Swept) {
+    async fn resend(&self, resends: &[Resend], budgets: &Budgets<'_>, swept: &mut Swept) {
         let mut problem = None;
-        for wave in reminders.chunks(SQS_BATCH_ENTRIES_MAX * self.concurrency) {
+        for wave in resends.chunks(SQS_BATCH_ENTRIES_MAX * self.concurrency) {
             if !budgets.work.has_time() {
                 swept.cut_short = true;
                 break;
@@ -240,20 +240,20 @@ impl Sweep {
             let all = wave.len();
             let wave = self.without_ticket(wave, &budgets.work).await;
             swept.tickets_left -= all - wave.len();
-            let tickets = Vec::from_iter(wave.iter().map(|reminder| reminder.ticket()));
+            let tickets = Vec::from_iter(wave.iter().map(|resend| resend.ticket()));
             let queue = &*self.batch_queue;
             let sent = send_tickets(queue, &tickets, self.concurrency, &budgets.work);
-            let mut reminded = Vec::new();
-            for (reminder, sent) in wave.into_iter().zip(sent.await) {
+            let mut resent = Vec::new();
+            for (resend, sent) in wave.into_iter().zip(sent.await) {
                 match sent {
-                    Ok(()) => reminded.push(self.move_due_time(reminder, &budgets.wrap_up)),
+                    Ok(()) => resent.push(self.move_due_time(resend, &budgets.wrap_up)),
                     Err(Unsent::OutOfTime) => swept.cut_short = true,
                     Err(Unsent::Refused(error)) => problem = Some(error),
                 }
             }
-            swept.tickets_sent += reminded.len();
-            swept.tickets_left -= reminded.len();
-            let written = bounded(reminded, self.concurrency).await;
+            swept.tickets_sent += resent.len();
+            swept.tickets_left -= resent.len();
+            let written = bounded(resent, self.concurrency).await;
             problem = written.into_iter().find_map(Result::err).or(problem);
         }
         if let Some(error) = problem {
@@ -262,39 +262,31 @@ impl Sweep {
     }
 
     /// Leaves out the batches whose window ends and that have a ticket, as their records say.
-    async fn without_ticket<'r>(
-        &self,
-        wave: &'r [Reminder],
-        budget: &Budget<'_>,
-    ) -> Vec<&'r Reminder> {
-        let looks = wave.iter().map(|reminder| async move {
-            if reminder.wake != Wake::Window {
-                return Some(reminder);
+    async fn without_ticket<'r>(&self, wave: &'r [Resend], budget: &Budget<'_>) -> Vec<&'r Resend> {
+        let looks = wave.iter().map(|resend| async move {
+            if resend.wake != Wake::Window {
+                return Some(resend);
             }
-            let read = || self.batch_store.read(reminder.batch.batch_id);
+            let read = || self.batch_store.read(resend.batch.batch_id);
             match budget.call(RetryPolicy::CONTROL, read).await {
-                Ok(record) => record?.awaits_first_ticket().then_some(reminder),
-                Err(_) => Some(reminder),
+                Ok(record) => record?.awaits_first_ticket().then_some(resend),
+                Err(_) => Some(resend),
             }
         });
         let looks = bounded(looks.collect(), self.concurrency).await;
-        let mut without: Vec<&Reminder> = looks.into_iter().flatten().collect();
-        without.sort_unstable_by_key(|reminder| reminder.age());
+        let mut without: Vec<&Resend> = looks.into_iter().flatten().collect();
+        without.sort_unstable_by_key(|resend| resend.age());
         without
     }
 
     /// Moves the due time of a batch that got a ticket, so that the next sweep sends no second one while the first may wait in the
     /// queue.
-    async fn move_due_time(
-        &self,
-        reminder: &Reminder,
-        budget: &Budget<'_>,
-    ) -> Result<(), PortError> {
+    async fn move_due_time(&self, resend: &Resend, budget: &Budget<'_>) -> Result<(), PortError> {
         let write = BatchWrite::TicketResent {
-            was_due_at: reminder.batch.due_at,
-            due_at: budget.clock.now().max(reminder.at) + REMINDED_FOR,
+            was_due_at: resend.batch.due_at,
+            due_at: budget.clock.now().max(resend.at) + TICKET_RESEND_AFTER,
         };
-        let batch = reminder.batch.batch_id;
+        let batch = resend.batch.batch_id;
         budget.write(&*self.batch_store, batch, &write).await?;
         Ok(())
     }
@@ -338,8 +330,8 @@ impl Swept {
     }
 }
 
-impl Reminder {
-    /// Returns what the reminders are sorted by, the oldest first.
+impl Resend {
+    /// Returns the sort key of resends, the oldest first.
     fn age(&self) -> (Timestamp, BatchId) {
         (self.batch.due_at, self.batch.batch_id)
     }

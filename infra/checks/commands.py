@@ -1,6 +1,6 @@
 """Checks the commands of AWS in the documents against the programs themselves: the AWS CLI, the SAM CLI and the CDK.
 
-Each shell block, and each command that a text names, is run in a shell that knows no program but records what it is told. The real
+Each shell block, and each command that a text names, is run in a shell that runs no program but records each command. The real
 programs then parse that, the AWS CLI up to the request, which is not sent. `tests/architecture/commands.rs` knows who runs the others.
 """
 

@@ -453,7 +453,7 @@ impl<'a> Auditor<'a> {
                 .extend(self.event_ids.examples.into_iter().take(room));
         }
         report.batches.summarise();
-        report.judge();
+        report.decide();
         self.report
     }
 }

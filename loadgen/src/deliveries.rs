@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_is_told_from_what_stands_beside_it() {
+    fn a_part_is_distinguished_from_the_objects_beside_it() {
         for part in ["b/0", "b/12.jsonl", "out/k/b/3.csv.gz", "2026/ORDERS.txt"] {
             assert!(is_part(part), "{part}");
         }

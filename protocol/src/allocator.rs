@@ -59,7 +59,7 @@ pub enum Seating {
     },
 }
 
-/// The current batch of a slot.
+/// The current batch of a scope.
 #[derive(Debug)]
 enum Current {
     Opening,
@@ -84,14 +84,14 @@ impl Allocator {
         }
     }
 
-    /// Returns seats for the first bodies of `sizes` (in bytes) that fit the current batch of `slot`.
+    /// Returns seats for the first bodies of `sizes` (in bytes) that fit the current batch of `scope`.
     ///
     /// An invocation gets seats only of a batch whose window ends after `deadline`, so that it makes all its writes
     /// before a processor may take the batch.
-    pub fn seat(&mut self, slot: &BatchScope, sizes: &[u64], deadline: Timestamp) -> Seating {
-        match self.current.get(slot) {
+    pub fn seat(&mut self, scope: &BatchScope, sizes: &[u64], deadline: Timestamp) -> Seating {
+        match self.current.get(scope) {
             Some(Current::Opening) => Seating::Wait,
-            None => self.start_opening(slot),
+            None => self.start_opening(scope),
             Some(Current::Batch(id)) => {
                 let id = *id;
                 let batch = self
@@ -115,41 +115,43 @@ impl Allocator {
                     reason = FlushReason::Bytes;
                 }
                 batch.retired = Some(reason);
-                self.current.remove(slot);
-                self.start_opening(slot)
+                self.current.remove(scope);
+                self.start_opening(scope)
             }
         }
     }
 
-    fn start_opening(&mut self, slot: &BatchScope) -> Seating {
-        if slot.is_one_of_many() && self.keyed() >= self.limits.keys_max {
+    fn start_opening(&mut self, scope: &BatchScope) -> Seating {
+        if scope.is_one_of_many() && self.keyed() >= self.limits.keys_max {
             return Seating::TooManyKeys {
                 keys_max: self.limits.keys_max,
             };
         }
-        self.current.insert(slot.clone(), Current::Opening);
-        Seating::Open(Opening { slot: slot.clone() })
+        self.current.insert(scope.clone(), Current::Opening);
+        Seating::Open(Opening {
+            scope: scope.clone(),
+        })
     }
 
     fn keyed(&self) -> usize {
         self.current
             .keys()
-            .filter(|slot| slot.is_one_of_many())
+            .filter(|scope| scope.is_one_of_many())
             .count()
     }
 
     /// Adds a batch, which gives out seats from now on.
     pub fn opened(&mut self, opened: Opened) {
         self.current
-            .insert(opened.slot.clone(), Current::Batch(opened.id));
+            .insert(opened.scope.clone(), Current::Batch(opened.id));
         self.batches
             .insert(opened.id, OpenBatch::new(opened, self.limits));
     }
 
     /// Ends an opening that failed; the next caller of [`seat`](Self::seat) may try again.
-    pub fn opening_failed(&mut self, slot: &BatchScope) {
-        if matches!(self.current.get(slot), Some(Current::Opening)) {
-            self.current.remove(slot);
+    pub fn opening_failed(&mut self, scope: &BatchScope) {
+        if matches!(self.current.get(scope), Some(Current::Opening)) {
+            self.current.remove(scope);
         }
     }
 
@@ -196,18 +198,18 @@ impl Allocator {
         }
     }
 
-    /// Returns how `candidate` relates to a remembered claim of the slot's batch, if an invocation with this deadline
+    /// Returns how `candidate` relates to a remembered claim of the scope's batch, if an invocation with this deadline
     /// may rely on that claim; `None` if only the lock table can tell.
     ///
     /// The claim is in the table and counted in its batch's record, and both stay so until the window ends. A batch
     /// cannot complete without its counted claims, so the caller need not read the record or write a witness.
     pub fn known(
         &self,
-        slot: &BatchScope,
+        scope: &BatchScope,
         candidate: &Candidate,
         deadline: Timestamp,
     ) -> Option<ExistingClaim> {
-        let Some(Current::Batch(id)) = self.current.get(slot) else {
+        let Some(Current::Batch(id)) = self.current.get(scope) else {
             return None;
         };
         let batch = self.batches.get(id)?;
@@ -275,36 +277,41 @@ impl Allocator {
         self.current.len() < before
     }
 
-    /// Retires the current batch of a slot, although it has places.
-    pub fn retire(&mut self, slot: &BatchScope, reason: FlushReason) {
-        if let Some(Current::Batch(id)) = self.current.get(slot) {
+    /// Retires the current batch of a scope, although it has places.
+    pub fn retire(&mut self, scope: &BatchScope, reason: FlushReason) {
+        if let Some(Current::Batch(id)) = self.current.get(scope) {
             if let Some(batch) = self.batches.get_mut(id) {
                 batch.retired = Some(reason);
             }
-            self.current.remove(slot);
+            self.current.remove(scope);
         }
     }
 
-    /// Returns the current batch of a slot.
-    pub fn current(&self, slot: &BatchScope) -> Option<BatchId> {
-        match self.current.get(slot)? {
+    /// Returns the current batch of a scope.
+    pub fn current(&self, scope: &BatchScope) -> Option<BatchId> {
+        match self.current.get(scope)? {
             Current::Batch(id) => Some(*id),
             Current::Opening => None,
         }
     }
 
-    /// Retires a batch if it is the current one of its slot. Returns whether it was.
-    pub fn retire_batch(&mut self, slot: &BatchScope, batch: BatchId, reason: FlushReason) -> bool {
-        let is_current = self.current(slot) == Some(batch);
+    /// Retires a batch if it is the current one of its scope. Returns whether it was.
+    pub fn retire_batch(
+        &mut self,
+        scope: &BatchScope,
+        batch: BatchId,
+        reason: FlushReason,
+    ) -> bool {
+        let is_current = self.current(scope) == Some(batch);
         if is_current {
-            self.retire(slot, reason);
+            self.retire(scope, reason);
         }
         is_current
     }
 
-    /// Returns the slots of a source whose batch has claims and no attempt in flight, and whose period, if there is one, is over.
+    /// Returns the scopes of a source whose batch has claims and no attempt in flight, and whose period, if any, is over.
     pub fn idle(&self, source: &SourceArn, now: Timestamp) -> Vec<BatchScope> {
-        let is_over = |slot: &BatchScope| slot.period.is_none_or(|period| period.ends <= now);
+        let is_over = |scope: &BatchScope| scope.period.is_none_or(|period| period.ends <= now);
         let is_idle = |current: &Current| match current {
             Current::Opening => false,
             Current::Batch(id) => self
@@ -314,8 +321,10 @@ impl Allocator {
         };
         self.current
             .iter()
-            .filter(|(slot, current)| slot.source == *source && is_over(slot) && is_idle(current))
-            .map(|(slot, _)| slot.clone())
+            .filter(|(scope, current)| {
+                scope.source == *source && is_over(scope) && is_idle(current)
+            })
+            .map(|(scope, _)| scope.clone())
             .collect()
     }
 
@@ -337,15 +346,15 @@ impl Allocator {
             .filter_map(|id| self.batches.remove(&id))
             .map(|mut batch| {
                 self.known_count -= batch.known.len();
-                if matches!(self.current.get(&batch.slot), Some(Current::Batch(id)) if *id == batch.id) {
-                    self.current.remove(&batch.slot);
+                if matches!(self.current.get(&batch.scope), Some(Current::Batch(id)) if *id == batch.id) {
+                    self.current.remove(&batch.scope);
                 }
                 Sealable {
                     reason: batch.flush_reason(),
                     counts: batch.counts(),
                     id: batch.id,
                     closes_at: batch.closes_at,
-                    slot: batch.slot,
+                    scope: batch.scope,
                 }
             })
             .collect()
@@ -362,7 +371,7 @@ impl Allocator {
 #[derive(Debug, PartialEq)]
 pub struct Sealable {
     pub id: BatchId,
-    pub slot: BatchScope,
+    pub scope: BatchScope,
     pub closes_at: Timestamp,
     pub counts: BatchCounts,
     pub reason: FlushReason,

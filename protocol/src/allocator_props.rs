@@ -15,7 +15,7 @@ const LIMITS: BatchLimits = BatchLimits {
     known_claims_max: 3,
 };
 
-/// A call of the allocator. A number selects one of the slots, batches, attempts or claims that exist.
+/// A call of the allocator. A number selects one of the scopes, batches, attempts or claims that exist.
 #[derive(Clone, Debug)]
 enum Step {
     Seat(usize, Vec<u64>, Timestamp),
@@ -34,7 +34,7 @@ enum Step {
 /// A batch of the model: each seat with its bytes, and how its attempt ended, if it has.
 #[derive(Clone, Debug)]
 struct ModelBatch {
-    slot: BatchScope,
+    scope: BatchScope,
     closes_at: Timestamp,
     seats: Vec<(u64, Option<SeatEnd>)>,
     known: Vec<(Candidate, u64)>,
@@ -81,7 +81,7 @@ impl ModelBatch {
     }
 }
 
-/// The current batch of each slot, `None` while it is being opened, and all batches.
+/// The current batch of each scope, `None` while it is being opened, and all batches.
 #[derive(Debug, Default)]
 struct Model {
     current: BTreeMap<BatchScope, Option<BatchId>>,
@@ -101,7 +101,7 @@ impl From<Seating> for Reply {
     fn from(seating: Seating) -> Reply {
         match seating {
             Seating::Seats(seats) => Reply::Seats(seats),
-            Seating::Open(opening) => Reply::Open(opening.slot),
+            Seating::Open(opening) => Reply::Open(opening.scope),
             Seating::Wait => Reply::Wait,
             Seating::TooManyKeys { keys_max } => Reply::TooManyKeys(keys_max),
         }
@@ -109,8 +109,8 @@ impl From<Seating> for Reply {
 }
 
 impl Model {
-    fn seat(&mut self, slot: &BatchScope, sizes: &[u64], deadline: Timestamp) -> Reply {
-        match self.current.get(slot) {
+    fn seat(&mut self, scope: &BatchScope, sizes: &[u64], deadline: Timestamp) -> Reply {
+        match self.current.get(scope) {
             Some(None) => return Reply::Wait,
             Some(Some(id)) => {
                 let batch = self.batches.get_mut(id).unwrap();
@@ -142,29 +142,29 @@ impl Model {
                     reason = FlushReason::Bytes;
                 }
                 batch.retired = Some(reason);
-                self.current.remove(slot);
+                self.current.remove(scope);
             }
             None => {}
         }
         let keyed = self
             .current
             .keys()
-            .filter(|slot| slot.key.is_some())
+            .filter(|scope| scope.key.is_some())
             .count();
-        if slot.key.is_some() && keyed >= LIMITS.keys_max {
+        if scope.key.is_some() && keyed >= LIMITS.keys_max {
             return Reply::TooManyKeys(LIMITS.keys_max);
         }
-        self.current.insert(slot.clone(), None);
-        Reply::Open(slot.clone())
+        self.current.insert(scope.clone(), None);
+        Reply::Open(scope.clone())
     }
 
     fn known(
         &self,
-        slot: &BatchScope,
+        scope: &BatchScope,
         candidate: &Candidate,
         deadline: Timestamp,
     ) -> Option<ExistingClaim> {
-        let batch = &self.batches[&(*self.current.get(slot)?)?];
+        let batch = &self.batches[&(*self.current.get(scope)?)?];
         let mut known = batch.known.iter();
         let (claimed, counts) = known.find(|(known, _)| known.event_id == candidate.event_id)?;
         if deadline >= batch.closes_at || *counts > batch.counted {
@@ -178,9 +178,9 @@ impl Model {
 
     fn retire(&mut self, reason: FlushReason, retires: impl Fn(&BatchScope, &ModelBatch) -> bool) {
         let batches = &mut self.batches;
-        self.current.retain(|slot, current| {
+        self.current.retain(|scope, current| {
             let batch = current.and_then(|id| batches.get_mut(&id));
-            let Some(batch) = batch.filter(|batch| retires(slot, batch)) else {
+            let Some(batch) = batch.filter(|batch| retires(scope, batch)) else {
                 return true;
             };
             batch.retired = Some(reason);
@@ -193,10 +193,10 @@ impl Model {
             let batch = &self.batches[id];
             batch.count(None) == 0 && batch.taken().0 > 0
         };
-        let slots = self.current.iter();
-        slots
-            .filter(|(slot, id)| slot.source == *source && id.as_ref().is_some_and(is_idle))
-            .map(|(slot, _)| slot.clone())
+        let scopes = self.current.iter();
+        scopes
+            .filter(|(scope, id)| scope.source == *source && id.as_ref().is_some_and(is_idle))
+            .map(|(scope, _)| scope.clone())
             .collect()
     }
 
@@ -206,10 +206,10 @@ impl Model {
             let done = (batch.retired.is_some() || batch.is_full()) && batch.count(None) == 0;
             if done {
                 let retired = batch.retired.filter(|_| !batch.is_full());
-                let (slot, counts) = (batch.slot.clone(), batch.counts());
+                let (scope, counts) = (batch.scope.clone(), batch.counts());
                 taken.push(Sealable {
                     id: *id,
-                    slot,
+                    scope,
                     closes_at: batch.closes_at,
                     counts,
                     reason: retired.unwrap_or(FlushReason::Full),
@@ -249,31 +249,31 @@ impl Both {
     }
 
     fn step(&mut self, step: Step) -> Result<(), TestCaseError> {
-        let slots = slots();
+        let scopes = scopes();
         let batches: Vec<BatchId> = self.model.batches.keys().copied().collect();
         let batch = |number: usize| batches.get(number % batches.len().max(1)).copied();
         match step {
-            Step::Seat(slot, sizes, deadline) => {
-                let reply = self.allocator.seat(&slots[slot], &sizes, deadline).into();
+            Step::Seat(scope, sizes, deadline) => {
+                let reply = self.allocator.seat(&scopes[scope], &sizes, deadline).into();
                 if let Reply::Seats(seats) = &reply {
                     self.attempts
                         .extend(seats.iter().copied().zip(sizes.iter().copied()));
                 }
-                prop_assert_eq!(reply, self.model.seat(&slots[slot], &sizes, deadline));
+                prop_assert_eq!(reply, self.model.seat(&scopes[scope], &sizes, deadline));
             }
-            Step::Opened(slot, closes_at) => self.opened(&slots[slot], closes_at),
-            Step::OpeningFailed(slot) => {
-                let slot = &slots[slot];
-                self.allocator.opening_failed(slot);
+            Step::Opened(scope, closes_at) => self.opened(&scopes[scope], closes_at),
+            Step::OpeningFailed(scope) => {
+                let scope = &scopes[scope];
+                self.allocator.opening_failed(scope);
                 self.model
                     .current
-                    .retain(|other, id| other != slot || id.is_some());
+                    .retain(|other, id| other != scope || id.is_some());
             }
             Step::Finish(number, end) => self.finish(number, end),
             Step::Remember(number, candidate) => self.remember(number, candidate),
-            Step::Known(slot, candidate, deadline) => prop_assert_eq!(
-                self.allocator.known(&slots[slot], &candidate, deadline),
-                self.model.known(&slots[slot], &candidate, deadline)
+            Step::Known(scope, candidate, deadline) => prop_assert_eq!(
+                self.allocator.known(&scopes[scope], &candidate, deadline),
+                self.model.known(&scopes[scope], &candidate, deadline)
             ),
             Step::Count(number) => {
                 if let Some(id) = batch(number) {
@@ -289,10 +289,11 @@ impl Both {
                     self.allocator.counted(id, version);
                 }
             }
-            Step::Retire(slot) => {
+            Step::Retire(scope) => {
                 let reason = FlushReason::Drained;
-                self.allocator.retire(&slots[slot], reason);
-                self.model.retire(reason, |other, _| *other == slots[slot]);
+                self.allocator.retire(&scopes[scope], reason);
+                self.model
+                    .retire(reason, |other, _| *other == scopes[scope]);
             }
             Step::RetirePast(deadline) => {
                 self.allocator.retire_past(deadline);
@@ -306,18 +307,20 @@ impl Both {
         self.compare()
     }
 
-    fn opened(&mut self, slot: &BatchScope, closes_at: Timestamp) {
-        if self.model.current.get(slot) == Some(&None) {
+    fn opened(&mut self, scope: &BatchScope, closes_at: Timestamp) {
+        if self.model.current.get(scope) == Some(&None) {
             self.ids += 1;
             let id = BatchId::new(uuid::Uuid::from_u128(self.ids));
-            let opening = Opening { slot: slot.clone() };
-            let (source, key) = (slot.source.clone(), slot.key.clone());
+            let opening = Opening {
+                scope: scope.clone(),
+            };
+            let (source, key) = (scope.source.clone(), scope.key.clone());
             let record = BatchRecord::open(id, source, key, 1, Timestamp::EPOCH, closes_at);
             let recorded = opening.record_acknowledged(&record);
             self.allocator.opened(recorded.ticket_acknowledged());
-            self.model.current.insert(slot.clone(), Some(id));
+            self.model.current.insert(scope.clone(), Some(id));
             let batch = ModelBatch {
-                slot: slot.clone(),
+                scope: scope.clone(),
                 closes_at,
                 seats: Vec::new(),
                 known: Vec::new(),
@@ -358,10 +361,10 @@ impl Both {
 
     /// Compares everything that can be read without a change.
     fn compare(&self) -> Result<(), TestCaseError> {
-        for slot in slots() {
+        for scope in scopes() {
             prop_assert_eq!(
-                self.allocator.idle(&slot.source, Timestamp::EPOCH),
-                self.model.idle(&slot.source)
+                self.allocator.idle(&scope.source, Timestamp::EPOCH),
+                self.model.idle(&scope.source)
             );
         }
         prop_assert_eq!(self.allocator.batches.len(), self.model.batches.len());
@@ -390,7 +393,7 @@ impl Both {
     }
 }
 
-fn slots() -> [BatchScope; 4] {
+fn scopes() -> [BatchScope; 4] {
     [("q", None), ("q", Some("a")), ("q", Some("b")), ("r", None)].map(|(source, key)| BatchScope {
         period: None,
         source: source.parse().unwrap(),
@@ -416,7 +419,7 @@ fn candidate(event: u8, message: u8, body: u8) -> Candidate {
 fn steps() -> impl Strategy<Value = Step> {
     // Only four times, so that a deadline often equals the end of a batch's window.
     let time = || (0..4_u64).prop_map(Timestamp::from_ms);
-    let slot = || 0..slots().len();
+    let scope = || 0..scopes().len();
     let candidates = || (0..2_u8, 0..2_u8, 0..2_u8).prop_map(|(e, m, b)| candidate(e, m, b));
     let ends = prop_oneof![
         4 => Just(SeatEnd::Claimed),
@@ -425,15 +428,15 @@ fn steps() -> impl Strategy<Value = Step> {
     ];
     let sizes = prop::collection::vec(prop_oneof![Just(0_u64), 20..60_u64, Just(100)], 1..4);
     prop_oneof![
-        8 => (slot(), sizes, time()).prop_map(|(slot, sizes, by)| Step::Seat(slot, sizes, by)),
-        6 => (slot(), time()).prop_map(|(slot, closes_at)| Step::Opened(slot, closes_at)),
-        1 => slot().prop_map(Step::OpeningFailed),
+        8 => (scope(), sizes, time()).prop_map(|(scope, sizes, by)| Step::Seat(scope, sizes, by)),
+        6 => (scope(), time()).prop_map(|(scope, closes_at)| Step::Opened(scope, closes_at)),
+        1 => scope().prop_map(Step::OpeningFailed),
         12 => (any::<usize>(), ends).prop_map(|(number, end)| Step::Finish(number, end)),
         4 => (any::<usize>(), candidates()).prop_map(|(number, c)| Step::Remember(number, c)),
-        4 => (slot(), candidates(), time()).prop_map(|(slot, c, by)| Step::Known(slot, c, by)),
+        4 => (scope(), candidates(), time()).prop_map(|(scope, c, by)| Step::Known(scope, c, by)),
         3 => any::<usize>().prop_map(Step::Count),
         3 => (any::<usize>(), 0..5_u64).prop_map(|(number, v)| Step::Counted(number, v)),
-        1 => slot().prop_map(Step::Retire),
+        1 => scope().prop_map(Step::Retire),
         1 => time().prop_map(Step::RetirePast),
         2 => Just(Step::TakeSealable),
     ]

@@ -16,7 +16,7 @@ fn limits(items_max: u64, bytes_max: u64) -> BatchLimits {
     }
 }
 
-fn slot(source: &str, key: Option<&str>) -> BatchScope {
+fn scope(source: &str, key: Option<&str>) -> BatchScope {
     BatchScope {
         period: None,
         source: source.parse().unwrap(),
@@ -24,11 +24,11 @@ fn slot(source: &str, key: Option<&str>) -> BatchScope {
     }
 }
 
-fn open(allocator: &mut Allocator, slot: &BatchScope, n: u128) -> BatchId {
+fn open(allocator: &mut Allocator, scope: &BatchScope, n: u128) -> BatchId {
     let id = BatchId::new(uuid::Uuid::from_u128(n));
-    let (source, key) = (slot.source.clone(), slot.key.clone());
+    let (source, key) = (scope.source.clone(), scope.key.clone());
     let record = BatchRecord::open(id, source, key, 10, Timestamp::EPOCH, CLOSES);
-    match allocator.seat(slot, &[1], DEADLINE) {
+    match allocator.seat(scope, &[1], DEADLINE) {
         Seating::Open(opening) => {
             allocator.opened(opening.record_acknowledged(&record).ticket_acknowledged())
         }
@@ -47,17 +47,17 @@ fn seats(seating: Seating) -> Vec<Seat> {
 #[test]
 fn other_invocations_wait_while_one_opens_a_batch() {
     let mut allocator = Allocator::new(limits(10, 1_000));
-    let slot = slot("q", None);
-    let Seating::Open(opening) = allocator.seat(&slot, &[1], DEADLINE) else {
+    let scope = scope("q", None);
+    let Seating::Open(opening) = allocator.seat(&scope, &[1], DEADLINE) else {
         panic!("nothing is open")
     };
     assert!(matches!(
-        allocator.seat(&slot, &[1], DEADLINE),
+        allocator.seat(&scope, &[1], DEADLINE),
         Seating::Wait
     ));
-    allocator.opening_failed(&opening.slot);
+    allocator.opening_failed(&opening.scope);
     assert!(matches!(
-        allocator.seat(&slot, &[1], DEADLINE),
+        allocator.seat(&scope, &[1], DEADLINE),
         Seating::Open(_)
     ));
 }
@@ -69,16 +69,16 @@ fn a_batch_gives_out_exactly_as_many_seats_as_it_has() {
         ..limits(10, 1_000)
     };
     let mut allocator = Allocator::new(few_seats);
-    let slot = slot("q", None);
-    open(&mut allocator, &slot, 1);
-    let seats = seats(allocator.seat(&slot, &[1; 6], DEADLINE));
+    let scope = scope("q", None);
+    open(&mut allocator, &scope, 1);
+    let seats = seats(allocator.seat(&scope, &[1; 6], DEADLINE));
     assert_eq!(seats.len(), 3);
     for seat in seats {
         allocator.finish(seat, 1, SeatEnd::Free);
     }
     // All places are free again, and no seq is given out a second time.
     assert!(!matches!(
-        allocator.seat(&slot, &[1], DEADLINE),
+        allocator.seat(&scope, &[1], DEADLINE),
         Seating::Seats(_)
     ));
 }
@@ -86,12 +86,12 @@ fn a_batch_gives_out_exactly_as_many_seats_as_it_has() {
 #[test]
 fn a_full_batch_holds_exactly_as_many_claims_as_it_may() {
     let mut allocator = Allocator::new(limits(4, 1_000));
-    let slot = slot("q", None);
-    let id = open(&mut allocator, &slot, 1);
-    let first = seats(allocator.seat(&slot, &[1; 6], DEADLINE));
+    let scope = scope("q", None);
+    let id = open(&mut allocator, &scope, 1);
+    let first = seats(allocator.seat(&scope, &[1; 6], DEADLINE));
     assert_eq!(first.len(), 4);
     assert!(matches!(
-        allocator.seat(&slot, &[1; 2], DEADLINE),
+        allocator.seat(&scope, &[1; 2], DEADLINE),
         Seating::Wait
     ));
     allocator.finish(first[0], 1, SeatEnd::Free);
@@ -99,7 +99,7 @@ fn a_full_batch_holds_exactly_as_many_claims_as_it_may() {
         allocator.finish(*seat, 1, SeatEnd::Claimed);
     }
     assert!(allocator.take_sealable().is_empty());
-    let second = seats(allocator.seat(&slot, &[1; 2], DEADLINE));
+    let second = seats(allocator.seat(&scope, &[1; 2], DEADLINE));
     assert_eq!(
         second,
         [Seat {
@@ -118,7 +118,7 @@ fn a_full_batch_holds_exactly_as_many_claims_as_it_may() {
         (4, 0, 5)
     );
     assert!(matches!(
-        allocator.seat(&slot, &[1], DEADLINE),
+        allocator.seat(&scope, &[1], DEADLINE),
         Seating::Open(_)
     ));
 }
@@ -126,17 +126,17 @@ fn a_full_batch_holds_exactly_as_many_claims_as_it_may() {
 #[test]
 fn bytes_fill_a_batch_and_one_body_always_fits() {
     let mut allocator = Allocator::new(limits(10, 100));
-    let slot = slot("q", None);
-    open(&mut allocator, &slot, 1);
-    let large = seats(allocator.seat(&slot, &[150, 10], DEADLINE));
+    let scope = scope("q", None);
+    open(&mut allocator, &scope, 1);
+    let large = seats(allocator.seat(&scope, &[150, 10], DEADLINE));
     assert_eq!(large.len(), 1);
     assert!(matches!(
-        allocator.seat(&slot, &[10], DEADLINE),
+        allocator.seat(&scope, &[10], DEADLINE),
         Seating::Wait
     ));
     allocator.finish(large[0], 150, SeatEnd::Claimed);
     assert!(matches!(
-        allocator.seat(&slot, &[10], DEADLINE),
+        allocator.seat(&scope, &[10], DEADLINE),
         Seating::Open(_)
     ));
     assert_eq!(
@@ -149,16 +149,16 @@ fn bytes_fill_a_batch_and_one_body_always_fits() {
 #[test]
 fn an_invocation_that_outlives_the_window_opens_its_own_batch() {
     let mut allocator = Allocator::new(limits(10, 1_000));
-    let slot = slot("q", None);
-    let id = open(&mut allocator, &slot, 1);
-    let seat = seats(allocator.seat(&slot, &[1], Timestamp::from_ms(29_999)))[0];
+    let scope = scope("q", None);
+    let id = open(&mut allocator, &scope, 1);
+    let seat = seats(allocator.seat(&scope, &[1], Timestamp::from_ms(29_999)))[0];
     allocator.retire_past(CLOSES);
     assert!(
         allocator.take_sealable().is_empty(),
         "an attempt is still in flight"
     );
     assert!(matches!(
-        allocator.seat(&slot, &[1], CLOSES),
+        allocator.seat(&scope, &[1], CLOSES),
         Seating::Open(_)
     ));
     allocator.finish(seat, 1, SeatEnd::Claimed);
@@ -175,9 +175,9 @@ fn an_invocation_that_outlives_the_window_opens_its_own_batch() {
 #[test]
 fn an_uncertain_seat_keeps_its_place_and_is_not_settled() {
     let mut allocator = Allocator::new(limits(2, 1_000));
-    let slot = slot("q", None);
-    let id = open(&mut allocator, &slot, 1);
-    let both = seats(allocator.seat(&slot, &[1, 1], DEADLINE));
+    let scope = scope("q", None);
+    let id = open(&mut allocator, &scope, 1);
+    let both = seats(allocator.seat(&scope, &[1, 1], DEADLINE));
     allocator.finish(both[0], 1, SeatEnd::Uncertain);
     let counts = allocator.counts(id).unwrap();
     assert_eq!(
@@ -200,15 +200,15 @@ fn an_uncertain_seat_keeps_its_place_and_is_not_settled() {
 #[test]
 fn a_retired_batch_is_sealed_and_another_batch_is_opened() {
     let mut allocator = Allocator::new(limits(10, 1_000));
-    let slot = slot("q", None);
-    open(&mut allocator, &slot, 1);
-    let seat = seats(allocator.seat(&slot, &[1], DEADLINE))[0];
+    let scope = scope("q", None);
+    open(&mut allocator, &scope, 1);
+    let seat = seats(allocator.seat(&scope, &[1], DEADLINE))[0];
     allocator.finish(seat, 1, SeatEnd::Claimed);
     assert!(allocator.take_sealable().is_empty());
-    allocator.retire(&slot, FlushReason::Full);
+    allocator.retire(&scope, FlushReason::Full);
     assert_eq!(allocator.take_sealable()[0].counts.confirmed, 1);
     assert!(matches!(
-        allocator.seat(&slot, &[1], DEADLINE),
+        allocator.seat(&scope, &[1], DEADLINE),
         Seating::Open(_)
     ));
 }
@@ -216,14 +216,14 @@ fn a_retired_batch_is_sealed_and_another_batch_is_opened() {
 #[test]
 fn only_keyed_batches_are_limited_in_number() {
     let mut allocator = Allocator::new(limits(10, 1_000));
-    open(&mut allocator, &slot("q", Some("a")), 1);
-    open(&mut allocator, &slot("q", Some("b")), 2);
-    let third = allocator.seat(&slot("q", Some("c")), &[1], DEADLINE);
+    open(&mut allocator, &scope("q", Some("a")), 1);
+    open(&mut allocator, &scope("q", Some("b")), 2);
+    let third = allocator.seat(&scope("q", Some("c")), &[1], DEADLINE);
     assert!(matches!(third, Seating::TooManyKeys { keys_max: 2 }));
-    open(&mut allocator, &slot("q", None), 3);
+    open(&mut allocator, &scope("q", None), 3);
     allocator.retire_past(CLOSES);
     assert!(matches!(
-        allocator.seat(&slot("q", Some("c")), &[1], CLOSES),
+        allocator.seat(&scope("q", Some("c")), &[1], CLOSES),
         Seating::Open(_)
     ));
 }
@@ -231,65 +231,71 @@ fn only_keyed_batches_are_limited_in_number() {
 #[test]
 fn a_claim_is_known_once_it_is_counted_and_until_its_batch_closes() {
     let mut allocator = Allocator::new(limits(2, 1_000));
-    let slot = slot("q", None);
-    let batch = open(&mut allocator, &slot, 1);
+    let scope = scope("q", None);
+    let batch = open(&mut allocator, &scope, 1);
     let candidate = |message: &str, body: &str| Candidate {
         event_id: "e".parse().unwrap(),
         sqs_message_id: message.parse().unwrap(),
         body_hash: BodyHash::of(body.as_bytes()),
         body: body.into(),
         compressed: None,
-        source: slot.source.clone(),
+        source: scope.source.clone(),
         sent_at: Timestamp::EPOCH,
         attributes: None,
         quota: None,
     };
     let first = candidate("m1", "b");
-    let seat = seats(allocator.seat(&slot, &[1], DEADLINE))[0];
+    let seat = seats(allocator.seat(&scope, &[1], DEADLINE))[0];
     let early = allocator.counts(batch).unwrap();
     allocator.finish(seat, 1, SeatEnd::Claimed);
     allocator.remember(seat, &first);
     allocator.counted(batch, early.version);
     assert_eq!(
-        allocator.known(&slot, &first, DEADLINE),
+        allocator.known(&scope, &first, DEADLINE),
         None,
         "the counts are older than the claim"
     );
     let counts = allocator.counts(batch).unwrap();
     assert_eq!(
-        allocator.known(&slot, &first, DEADLINE),
+        allocator.known(&scope, &first, DEADLINE),
         None,
         "the counts are not in the record yet"
     );
     allocator.counted(batch, counts.version);
-    let known = |candidate: Candidate| allocator.known(&slot, &candidate, DEADLINE);
+    let known = |candidate: Candidate| allocator.known(&scope, &candidate, DEADLINE);
     assert_eq!(known(first.clone()), Some(ExistingClaim::Redelivered));
     assert_eq!(known(candidate("m2", "b")), Some(ExistingClaim::Duplicate));
     assert_eq!(known(candidate("m2", "c")), None);
-    assert_eq!(allocator.known(&slot, &first, CLOSES), None);
-    allocator.retire(&slot, FlushReason::Full);
-    assert_eq!(allocator.known(&slot, &first, DEADLINE), None);
+    assert_eq!(allocator.known(&scope, &first, CLOSES), None);
+    allocator.retire(&scope, FlushReason::Full);
+    assert_eq!(allocator.known(&scope, &first, DEADLINE), None);
 }
 
 #[test]
 fn a_batch_with_claims_and_no_attempt_in_flight_is_idle() {
     let mut allocator = Allocator::new(limits(10, 1_000));
-    let slots = [slot("q", None), slot("q", Some("a")), slot("r", None)];
-    for (n, slot) in (1..).zip(&slots) {
-        open(&mut allocator, slot, n);
+    let scopes = [scope("q", None), scope("q", Some("a")), scope("r", None)];
+    for (n, scope) in (1..).zip(&scopes) {
+        open(&mut allocator, scope, n);
     }
-    let source = &slots[0].source;
+    let source = &scopes[0].source;
     assert_eq!(allocator.idle(source, Timestamp::EPOCH), []);
-    let seated: Vec<Seat> = slots
+    let seated: Vec<Seat> = scopes
         .iter()
-        .flat_map(|slot| seats(allocator.seat(slot, &[1], DEADLINE)))
+        .flat_map(|scope| seats(allocator.seat(scope, &[1], DEADLINE)))
         .collect();
     allocator.finish(seated[1], 1, SeatEnd::Claimed);
     allocator.finish(seated[2], 1, SeatEnd::Claimed);
-    assert_eq!(allocator.idle(source, Timestamp::EPOCH), [slots[1].clone()]);
+    assert_eq!(
+        allocator.idle(source, Timestamp::EPOCH),
+        [scopes[1].clone()]
+    );
     allocator.finish(seated[0], 1, SeatEnd::Free);
-    assert_eq!(allocator.idle(source, Timestamp::EPOCH), [slots[1].clone()]);
-    allocator.retire(&slots[1], FlushReason::Drained);
+    assert_eq!(
+        allocator.idle(source, Timestamp::EPOCH),
+        [scopes[1].clone()]
+    );
+    allocator.retire(&scopes[1], FlushReason::Drained);
     assert_eq!(allocator.idle(source, Timestamp::EPOCH), []);
     let sealable = allocator.take_sealable();
     assert_eq!((sealable.len(), sealable[0].counts.confirmed), (1, 1));
@@ -297,37 +303,37 @@ fn a_batch_with_claims_and_no_attempt_in_flight_is_idle() {
 
 #[test]
 fn a_batch_is_flushed_for_the_reason_that_ended_it() {
-    let slot = slot("q", None);
+    let scope = scope("q", None);
     let flushed = |end: &dyn Fn(&mut Allocator)| {
         let mut allocator = Allocator::new(limits(2, 10));
-        open(&mut allocator, &slot, 1);
-        let seat = seats(allocator.seat(&slot, &[6], DEADLINE))[0];
+        open(&mut allocator, &scope, 1);
+        let seat = seats(allocator.seat(&scope, &[6], DEADLINE))[0];
         allocator.finish(seat, 6, SeatEnd::Claimed);
         end(&mut allocator);
         allocator.take_sealable()[0].reason
     };
     let one_more = |allocator: &mut Allocator, bytes| {
-        for seat in seats(allocator.seat(&slot, &[bytes], DEADLINE)) {
+        for seat in seats(allocator.seat(&scope, &[bytes], DEADLINE)) {
             allocator.finish(seat, bytes, SeatEnd::Claimed);
         }
     };
     let too_large = |allocator: &mut Allocator| {
-        let seating = allocator.seat(&slot, &[5], DEADLINE);
+        let seating = allocator.seat(&scope, &[5], DEADLINE);
         assert!(matches!(seating, Seating::Open(_)));
     };
     assert_eq!(flushed(&too_large), FlushReason::Bytes);
     assert_eq!(flushed(&|a| one_more(a, 4)), FlushReason::Full);
     assert_eq!(flushed(&|a| a.retire_past(CLOSES)), FlushReason::Window);
     let too_late = |allocator: &mut Allocator| {
-        let seating = allocator.seat(&slot, &[1], CLOSES);
+        let seating = allocator.seat(&scope, &[1], CLOSES);
         assert!(matches!(seating, Seating::Open(_)));
     };
     assert_eq!(flushed(&too_late), FlushReason::Window);
-    let drained = |allocator: &mut Allocator| allocator.retire(&slot, FlushReason::Drained);
+    let drained = |allocator: &mut Allocator| allocator.retire(&scope, FlushReason::Drained);
     assert_eq!(flushed(&drained), FlushReason::Drained);
     let full_and_drained = |allocator: &mut Allocator| {
-        let seat = seats(allocator.seat(&slot, &[1], DEADLINE))[0];
-        allocator.retire(&slot, FlushReason::Drained);
+        let seat = seats(allocator.seat(&scope, &[1], DEADLINE))[0];
+        allocator.retire(&scope, FlushReason::Drained);
         allocator.finish(seat, 1, SeatEnd::Claimed);
     };
     assert_eq!(flushed(&full_and_drained), FlushReason::Full);

@@ -26,7 +26,7 @@ pub use candidate::{Candidate, Claim, Overflow, PastDeliveries};
 pub use lock_item::{ClaimedSeat, LockItem, LockState};
 pub use resolution::{SeatResolution, listed_seat_resolution, seat_resolution};
 
-/// What to do with a message whose event id is claimed already, or was delivered within the dedup window.
+/// The treatment of a message whose event id is claimed already, or was delivered within the dedup window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DuplicateRule {
     /// Acknowledge the message without delivering it.
@@ -101,7 +101,7 @@ pub enum Outcome {
     Failed,
 }
 
-/// What the aggregator returns for a message.
+/// The aggregator's response to SQS for a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Response {
     /// SQS deletes the message.
@@ -319,21 +319,21 @@ fn still_remembered(past: &PastDeliveries, now: Timestamp) -> PastDeliveries {
 pub fn classify_repeat(
     repeat: &Candidate,
     first: &Candidate,
-    leader_outcome: Outcome,
+    first_outcome: Outcome,
     winner: Option<&LockItem>,
 ) -> Outcome {
-    if leader_outcome == Outcome::Failed {
+    if first_outcome == Outcome::Failed {
         // The first may or may not claim the event later, so acknowledging the repeat would not be safe.
         return Outcome::Failed;
     }
     if repeat.sqs_message_id == first.sqs_message_id {
-        return leader_outcome;
+        return first_outcome;
     }
-    if leader_outcome == Outcome::RedeliveredLate {
+    if first_outcome == Outcome::RedeliveredLate {
         // The event of the first message is past its window: the repeat may claim the event at its next delivery.
         return Outcome::Failed;
     }
-    let (message, hash) = match (leader_outcome, winner) {
+    let (message, hash) = match (first_outcome, winner) {
         // The repeat itself holds the event. Its next delivery finds its own item and is classified by that.
         (_, Some(item)) if item.sqs_message_id == repeat.sqs_message_id => {
             return Outcome::Failed;
@@ -344,7 +344,7 @@ pub fn classify_repeat(
         (_, Some(item)) => (&item.sqs_message_id, item.body_hash),
     };
     debug_assert_ne!(*message, repeat.sqs_message_id);
-    if matches!(leader_outcome, Outcome::Unstorable | Outcome::BeyondQuota) {
+    if matches!(first_outcome, Outcome::Unstorable | Outcome::BeyondQuota) {
         // The first does not hold the event; a smaller repeat, or one in another period, may claim it at its next delivery.
         return Outcome::Failed;
     }

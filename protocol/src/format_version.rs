@@ -1,7 +1,7 @@
 //! The version of what the service stores: lock items, batch records, tickets, loads, slots and manifests.
 //!
-//! What has no version has version 1. Only what older code must refuse has an attribute with its version: the records of batches of the
-//! log. An attribute in every lock item would be stored and paid for without saying anything.
+//! An item without a version has version 1. Only items that older code must refuse have an attribute with their version: the
+//! records of batches of the log. An attribute in every lock item would be stored and paid for without any use.
 
 use serde::Deserialize;
 

@@ -8,7 +8,7 @@ use crate::sequence::PartId;
 use crate::time::Timestamp;
 use crate::turns::{Turn, Turns, kept_turn};
 
-/// What decides whether batches may go on, besides their records.
+/// The conditions, besides their records, on which batches may go on.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Conditions<'a> {
     pub pauses: &'a [Pause],
@@ -28,7 +28,7 @@ pub enum Gate {
     Wait(Wait),
 }
 
-/// What a batch waits for.
+/// The end and the reason of a batch's wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wait {
     pub until: Timestamp,
@@ -49,7 +49,7 @@ pub enum Why {
     Turn,
 }
 
-/// Returns whether a batch may go on. One of which nothing goes to the sink is kept from its end by nothing but its window.
+/// Returns whether a batch may go on. A batch without deliveries waits only for its window.
 pub fn gate(record: &BatchRecord, conditions: &Conditions<'_>, now: Timestamp) -> Gate {
     let wait = |why, until| Wait { until, why };
     if record.status == Some(Status::Open) && now < record.closes_at {

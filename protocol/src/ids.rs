@@ -114,7 +114,7 @@ text_id!(
     BatchKey, "batch key", 1_024
 );
 text_id!(
-    /// What a quota is for, for example a customer: events with one quota key have their places in common.
+    /// The holder of a quota, for example a customer: events with one quota key share its places.
     QuotaKey, "quota key", QUOTA_KEY_BYTES_MAX
 );
 text_id!(
@@ -273,7 +273,7 @@ pub enum ObjectId {
     Chunk(ChunkId),
     /// A slot is in the batch table, wherever the loads are.
     Slot(SlotId),
-    /// What an invocation of an aggregator brought.
+    /// The messages that one invocation of an aggregator stored.
     Load(Uuid),
     /// A run of the index.
     Run(Uuid),

@@ -32,7 +32,7 @@ pub fn parts_are_disjoint(record: &BatchRecord) -> Check {
     hold(
         "INV-1 parts_are_disjoint",
         record.rejected().len() <= rejected.sum(),
-        || format!("batch {} set aside what it had delivered", record.batch_id),
+        || format!("batch {} set aside delivered events", record.batch_id),
     )?;
     let mut seen = record.delivered.clone();
     seen.extend_from(&record.quarantined());

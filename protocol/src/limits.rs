@@ -132,7 +132,7 @@ pub const DEDUP_WINDOW_MAX: Duration = Duration::from_secs(13 * 24 * 3_600);
 /// How long the lock item of an event that was set aside or rejected is kept at least: as long as SQS keeps its message in the quarantine.
 /// Source: <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html> (2026-08).
 pub const SET_ASIDE_RETENTION: Duration = Duration::from_secs(14 * 24 * 3_600);
-/// Batches with reserved places in the account of a quota; with more of them, those that are complete are settled. So the account
+/// Batches with reserved places in the account of a quota; with more of them, complete ones are resolved. So the account
 /// stays small.
 pub const QUOTA_BATCHES_MAX: usize = 16;
 /// How long an invocation that has classified its messages waits for accounts of quotas. What is not written then is written later.
@@ -153,8 +153,8 @@ pub const TICKET_AWAY_MAX: Duration = Duration::from_secs(3_600);
 /// comes to the same function some 16 times. Source:
 /// <https://docs.aws.amazon.com/lambda/latest/dg/invocation-recursion.html>, read on 2026-11-26.
 pub const TICKETS_IN_CHAIN_MAX: u64 = 12;
-/// How long the sweep leaves a batch alone after it sent a ticket, because the ticket may wait behind others.
-pub const REMINDED_FOR: Duration = Duration::from_secs(600);
+/// Shortest time until the sweep sends another ticket of a batch, because the first may wait behind others.
+pub const TICKET_RESEND_AFTER: Duration = Duration::from_secs(600);
 /// Keys of `status-index` that the batches of one status are spread over. One key takes 1,000 write units a second.
 pub const STATUS_SHARDS: u8 = 4;
 /// Pages of one key of `status-index` that one sweep reads, of 1 MB each: some 300,000 batches, oldest first. A ticket moves the due
@@ -263,12 +263,12 @@ pub const NOTICE_ERROR_BYTES_MAX: usize = 512;
 pub const NOTICE_OVERHEAD_BYTES: usize = 128;
 /// How long an invocation tries to send the notices of a batch. The sweep tries again; until then the time is for deliveries.
 pub const NOTICE_TIME_MAX: Duration = Duration::from_secs(3);
-/// How long an environment sends no notices after one could not be sent, except for an operator. The time is for deliveries.
+/// Pause of an environment after a failed notice. Operator requests ignore it.
 pub const NOTICE_PAUSE: Duration = Duration::from_secs(30);
 /// Tickets for notices that one sweep sends. While notices cannot be sent, few of them take
 /// [`NOTICE_TIME_MAX`]: see [`NOTICE_PAUSE`].
 pub const NOTICE_TICKETS_MAX: usize = 100;
-/// Bytes of the manifest in a notice. The smallest limit of those that notices are sent to: an SQS message may have 1 MiB, an
+/// Bytes of the manifest in a notice. The smallest limit of the targets of notices: an SQS message may have 1 MiB, an
 /// entry of EventBridge 256 KB in regions that do not take 1 MB yet.
 /// Source: <https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-putevents.html> (2026-11).
 pub const NOTICE_BYTES_MAX: usize = 240_000;

@@ -56,13 +56,13 @@ pub struct Pauses {
 }
 
 impl Pauses {
-    /// Adds a pause, in place of one of the same scope. Drops those that have ended.
+    /// Adds a pause, in place of one of the same scope. Drops ended pauses.
     pub fn pause(&mut self, pause: Pause, now: Timestamp) {
         self.lift(&pause.source, &pause.batch_key, now);
         self.pauses.push(pause);
     }
 
-    /// Ends the pause of this scope, and drops those that have ended. Returns whether there was one of this scope.
+    /// Ends the pause of this scope, and drops ended pauses. Returns whether there was one of this scope.
     pub fn resume(
         &mut self,
         source: &Option<SourceArn>,
@@ -74,13 +74,13 @@ impl Pauses {
         is_there
     }
 
-    /// Moves the pause of this scope to the former ones, and drops those that have ended.
+    /// Moves the pause of this scope to the former ones, and drops ended pauses.
     fn lift(&mut self, source: &Option<SourceArn>, batch_key: &Option<BatchKey>, now: Timestamp) {
         let is_lifted = |pause: &mut Pause| pause.is_of(source, batch_key);
         self.former.extend(self.pauses.extract_if(.., is_lifted));
         self.former.retain(|pause| now < pause.until);
         self.pauses.retain(|pause| now < pause.until);
-        // Of too many, those that end first are dropped: batches wait for them the shortest time.
+        // Of too many, the ones with the earliest ends are dropped: batches wait for them the shortest time.
         self.former.sort_by_key(|pause| pause.until);
         let over = self.former.len().saturating_sub(FORMER_PAUSES_MAX);
         self.former.drain(..over);

@@ -3,7 +3,7 @@
 //! [`SWITCHES`] names those of this crate. Every other planted bug is a patch in `tests/sim/bugs`, which puts in a switch with its name:
 //! `cargo xtask sim --planted` applies the patches to a copy of the sources.
 //!
-//! What is deployed is built without debug assertions. There [`planted`] is `false` at compile time, and every bug is compiled
+//! Deployed functions are built without debug assertions. There [`planted`] is `false` at compile time, and every bug is compiled
 //! away. With debug assertions, a thread switches on at most one bug.
 
 use std::cell::Cell;

@@ -75,7 +75,7 @@ impl TryFrom<&[u8]> for Place {
         let hash = <[u8; 16]>::try_from(hash).map_err(|_| IdError::Malformed {
             what: "place in a quota",
             value: format!("{} bytes", bytes.len()),
-            form: "16 bytes, or 17 of which the last is 1",
+            form: "16 bytes, or 17 bytes with a last byte of 1",
         })?;
         Ok(Place {
             account: AccountHash(hash),
@@ -107,7 +107,7 @@ impl QuotaAccount {
     }
 
     /// Reserves a place for each seat of `batch`, the first seats first, until `max` places are taken or reserved. Returns the
-    /// seats that have a place, those that had one before included. A seat that was finished must not be reserved again: it would
+    /// seats that have a place, also earlier ones. A seat that was finished must not be reserved again: it would
     /// get a second place.
     pub fn reserve(
         &mut self,

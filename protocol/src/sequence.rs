@@ -83,7 +83,7 @@ pub struct Sequence {
     pub holder: Option<PartId>,
 }
 
-/// What became of the holder of the last number.
+/// The resolution of the holder of the last number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HolderResolution {
     /// Its delivery has still to end.

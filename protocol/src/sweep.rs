@@ -6,7 +6,7 @@ use crate::limits::{BATCH_LIFE_MAX, CLOCK_SKEW_MAX, DUE_GRACE, SQS_DELAY_MAX};
 use crate::pause::Pauses;
 use crate::time::Timestamp;
 
-/// What decides about all batches of one sweep.
+/// The rules for all batches of one sweep.
 #[derive(Clone, Debug)]
 pub struct SweepRules {
     pub now: Timestamp,

@@ -40,8 +40,8 @@ pub enum Turn {
 }
 
 impl Turns {
-    /// Returns the turns that count at `rate`, of those that were read. Those that were taken at a lower rate do not, and the part that went last
-    /// needs less time: otherwise a rate that was raised would have no effect for hours.
+    /// Returns the turns that count at `rate`, of the stored ones. Turns that were taken at a lower rate do not, and the part
+    /// that went last needs less time: otherwise a rate that was raised would have no effect for hours.
     pub fn at_rate(read: Turns, rate: u64, now: Timestamp) -> Turns {
         if read.rate >= rate {
             return Turns { rate, ..read };

@@ -11,7 +11,7 @@ use crate::load::decode_frame;
 use crate::ports::{ObjectStore, PortError, StoredEvent};
 use crate::retry::{Budget, RequestPermits, read_object, read_range};
 
-/// What has the events of several seats of a batch.
+/// An object with the events of several seats of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BodyObject {
     Chunk(ChunkId),
@@ -89,7 +89,7 @@ impl BodyObject {
         }
     }
 
-    /// Returns the events in the wanted seats, in seq order, and why some are missing. `bytes` are those that were read.
+    /// Returns the events in the wanted seats, in seq order, and why some are missing. `bytes` are the bytes that were read.
     pub fn decode(
         &self,
         record: &BatchRecord,

@@ -106,7 +106,7 @@ pub fn encode<'a>(
     crate::compression::compress_bytes(&lines).expect("there is memory for a chunk")
 }
 
-/// What could be read of a chunk.
+/// The readable events of a chunk.
 #[derive(Debug, Default)]
 pub struct Decoded {
     /// The events of the wanted seats, in the order of their seqs.

@@ -216,11 +216,11 @@ pub fn bucket_name(name: &str) -> Option<Arc<str>> {
     ((3..=63).contains(&name.len()) && name.chars().all(fits)).then(|| name.into())
 }
 
-/// What [`bucket_name`] allows.
+/// The values that [`bucket_name`] allows.
 pub const BUCKET_NAME: &str = "the name of a bucket, 3 to 63 of `a-z 0-9 - .`";
-/// What [`table_name`] allows.
+/// The values that [`table_name`] allows.
 pub const TABLE_NAME: &str = "a name of 3 or more of `A-Z a-z 0-9 _ - .`, or an ARN";
-/// What [`queue_url`] allows.
+/// The values that [`queue_url`] allows.
 pub const QUEUE_URL: &str = "the URL of an SQS queue";
 
 /// How claims and releases are written.

@@ -14,7 +14,7 @@ const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 const DAYS_BACK: i64 = 2;
 /// How far ahead the next opening is looked for: every span opens once a week.
 const DAYS_AHEAD: i64 = 7;
-/// How many spans that meet are joined: no invocation lasts longer than one of them.
+/// Maximum adjacent spans merged; one already outlasts any invocation.
 const SPANS_JOINED_MAX: usize = 7;
 /// The resolution of the times.
 const MOMENT: Duration = Duration::from_millis(1);
@@ -40,8 +40,8 @@ impl DeliveryHours {
     /// Returns when the hours next begin; `None` if `now` is in them.
     ///
     /// A time that the clock of the zone skips counts as the same time after the gap, and one that it shows twice as the first of
-    /// them: 02:30 is 03:30 on the day on which summer begins. A span of which nothing would be left lasts as long as on any other
-    /// day: 02:00-03:00 is 03:00-04:00 then.
+    /// them: 02:30 is 03:30 on the day on which summer begins. A span that would vanish lasts as long as on any other day:
+    /// 02:00-03:00 is 03:00-04:00 then.
     pub fn closed_until(&self, now: Timestamp) -> Option<Timestamp> {
         let today = self.zone.date(now)?;
         let mut next: Option<Timestamp> = None;
@@ -280,7 +280,7 @@ mod tests {
                 "2027-03-28T01:30:00Z",
                 "2027-03-28T02:30:00Z",
             ),
-            // What is not skipped is as it is written.
+            // Times that are not skipped are as written.
             (
                 "Sun 01:00-03:00 Europe/Berlin",
                 "2027-03-27T02:00:00Z",

@@ -20,7 +20,7 @@ pub const NO_BATCH: BatchId = BatchId::new(Uuid::nil());
 /// A load that no slot names.
 pub const NO_LOAD: ObjectId = ObjectId::Load(Uuid::nil());
 
-/// What a dry run found, one text for each place that failed.
+/// The problems that a dry run found, one text for each place that failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct DryRunFailed {
     /// Each names its place.
@@ -69,7 +69,7 @@ where
 /// Makes all trials at the same time.
 ///
 /// # Errors
-/// What failed.
+/// [`DryRunFailed`] with the problem of each failed trial.
 pub async fn all(trials: Vec<Trial<'_>>) -> Result<(), DryRunFailed> {
     let tried = join_all(trials).await;
     let problems: Vec<String> = tried.into_iter().filter_map(Result::err).collect();

@@ -17,7 +17,7 @@ pub struct Expression {
 }
 
 impl Expression {
-    /// What the expression finds in a JSON body.
+    /// Returns the value that the expression finds in a JSON body.
     ///
     /// # Errors
     /// Why it cannot be evaluated on this body; the same body fails every time.

@@ -1,8 +1,8 @@
 //! The index of the log, as the batch-processor and operators read and write it: the manifest, its list, and the runs.
 //!
-//! The item `dedup#epoch` has the name of the present manifest, `dedup#<epoch>`, and is there for good, so a manifest that is lost is not taken
-//! for one that never was. The name of a manifest is a UUID: one that is lost cannot be made once more, by whatever late write, and whoever read
-//! it cannot commit to the one that took its place.
+//! The item `dedup#epoch` has the name of the present manifest, `dedup#<epoch>`, and is never removed, so a lost manifest is not
+//! taken for one that never existed. The name of a manifest is a UUID: no late write makes a lost one again, and a reader of
+//! the lost one cannot commit to its replacement.
 
 use std::fmt::Display;
 
@@ -58,7 +58,7 @@ impl Run {
     }
 }
 
-/// What a list says of a run that is to be stored.
+/// The facts about a new run that its list keeps.
 pub struct NewRun<'a> {
     pub bodies: &'a Bodies,
     pub ends_at: Timestamp,
@@ -188,8 +188,8 @@ impl IndexStore<'_> {
         self.budget.call(RetryPolicy::CONTROL, replace).await
     }
 
-    /// Reads the list that decides about lines of which the first was stored at `stored_at`. Long after its last entry has ended, it may be
-    /// gone, and counts as empty.
+    /// Reads the list that decides about lines whose first was stored at `stored_at`. Long after its last entry has ended, it may
+    /// be gone, and counts as empty.
     ///
     /// # Errors
     /// [`IndexError`].

@@ -1,4 +1,4 @@
-//! What both Lambda functions share around the [`protocol`], in three floors; imports go down only.
+//! The code that both Lambda functions share around the [`protocol`], in three layers; imports go down only.
 //!
 //! 1. [`wire`], [`compression`], [`message_attributes`], [`traces`], and `expression` (feature `expressions`): the data.
 //! 2. [`ports`]: what the protocol needs of the world, as traits; [`retry`] drives them with a budget of time.

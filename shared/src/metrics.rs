@@ -145,7 +145,7 @@ impl Value for OldestAge {
     }
 }
 
-/// What the metrics of a line are about.
+/// The subject of the metrics of a line.
 #[derive(Clone, Copy, Debug)]
 pub struct About<'a> {
     /// The name of the function.

@@ -27,7 +27,7 @@ const EXPIRES_AT: &str = "expiresAt";
 
 /// A value that the batch table has under a name. Its default is the value of an item that was never written.
 pub trait NamedItem: Default + Serialize + DeserializeOwned {
-    /// What has an item of its own.
+    /// The subject of an item: each has its own item.
     type Scope: Sync + ?Sized;
 
     /// Returns the partition key of the item.

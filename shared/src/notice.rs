@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::ports::NoticeMessage;
 
-/// What became of a batch.
+/// The result of a batch.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Manifest<'a> {
@@ -37,7 +37,7 @@ struct Manifest<'a> {
     cut: bool,
 }
 
-/// Numbers of events. Delivered are those that the sink has, without the rejected ones.
+/// Numbers of events. Delivered events are at the sink, and not rejected.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Counts {

@@ -39,7 +39,7 @@ pub enum ClaimReply {
     Unstorable(String),
 }
 
-/// What a release turns a claim into.
+/// The state of a claim after its release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Release {
     /// The item is deleted, because there is no dedup window.
@@ -164,7 +164,7 @@ pub trait LockStore: Send + Sync {
     /// return fewer items than `ids`; then the last of `ids` were not read.
     async fn read(&self, ids: &[EventId]) -> Result<Vec<Option<LockItem>>, PortError>;
 
-    /// Reads at most 100 items with strong consistency. Returns those that are live claims, of any batch, and the ids
+    /// Reads at most 100 items with strong consistency. Returns the live claims, of any batch, and the ids
     /// that were not read.
     async fn read_events(
         &self,
@@ -299,7 +299,7 @@ pub struct NoticeMessage {
     pub source: SourceArn,
     /// The id of the notice, the same whenever it is sent.
     pub id: String,
-    /// What it is about: `complete` or `error`.
+    /// The subject: `complete` or `error`.
     pub kind: &'static str,
     /// When that happened.
     pub at: Timestamp,

@@ -1,8 +1,8 @@
-//! The message attributes of a message in the quarantine: those that its producer set, beside those of the service.
+//! The message attributes of a message in the quarantine: its producer's, beside those of the service.
 //!
 //! A message of SQS has ten attributes at most, and two of one name are impossible. So up to seven of the producer's are attributes of
-//! the message in the quarantine, as they were. If there are more, or if one has a name of the service's, those that have no place go
-//! into one attribute together, `moreAttributes`, as JSON. [`of_producer`] undoes that. The message group is none of the ten.
+//! the message in the quarantine, as they were. If there are more, or if one has a name of the service's, the ones without room
+//! go into one attribute together, `moreAttributes`, as JSON. [`of_producer`] undoes that. The message group is none of the ten.
 
 use protocol::limits::{SQS_ATTRIBUTES_MAX, SQS_MESSAGE_BYTES_MAX};
 

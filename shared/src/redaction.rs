@@ -17,7 +17,7 @@ const CONTENT_MARKS: (char, char) = ('«', '»');
 /// Stands for what was left out.
 const LEFT_OUT: char = '…';
 
-/// What log lines may contain.
+/// Data that log lines may contain.
 #[derive(Clone, Copy, Debug)]
 pub struct Redaction {
     /// Whether event ids and batch keys may be in a line.

@@ -26,7 +26,7 @@ pub enum TicketReason {
     Quarantine,
 }
 
-/// What an operator accepts when a batch in error is tried again.
+/// A risk that an operator accepts when a batch in error is retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Accepted {

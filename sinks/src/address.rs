@@ -3,7 +3,7 @@ use std::str::FromStr;
 
 /// The port of SSH, which an address does not show.
 const SSH_PORT: u16 = 22;
-/// The longest path. A path on Linux has at most 4,096 bytes, of which the sink appends fewer than 340.
+/// The longest path. A path on Linux has at most 4,096 bytes; the sink appends fewer than 340 of them.
 const PATH_BYTES_MAX: usize = 3_700;
 const EXPECTED: &str = "expected `sftp://user@host/path` or `sftp://user@host:port/path`";
 

@@ -12,7 +12,7 @@ use crate::config::form::SINK_COLUMNS;
 
 /// The longest list of columns: some thousands.
 const COLUMNS_BYTES_MAX: u64 = 256 * 1_024;
-/// What columns may be that are elsewhere.
+/// The allowed forms of the columns.
 const EXPECTED: &str = "expected a JSON list of columns, or `file:///path` or `s3://bucket/key` with one of at most 262144 bytes";
 /// Takes the place of columns that cannot be read, so that their absence is not a problem as well: any format has it.
 const IN_THEIR_PLACE: &str = r#"[{"name":"seq","field":"seq","width":1}]"#;
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn columns_that_cannot_be_read_are_told_with_every_other_problem() {
+    async fn unreadable_columns_are_reported_with_every_other_problem() {
         let error = read(&lookup("file:///nonexistent/columns.json", "0")).await;
         let error = error.unwrap_err();
         assert_eq!(error.problems.len(), 2, "{error}");
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_no_object_is_told_before_anything_is_asked() {
+    async fn an_invalid_object_is_reported_before_any_request() {
         for uri in [
             "s3:",
             "s3://bucket",
@@ -249,7 +249,7 @@ mod tests {
 
         #[cfg(feature = "full")]
         #[tokio::test]
-        async fn an_object_that_is_not_there_or_too_large_is_told_at_once() {
+        async fn an_object_that_is_missing_or_too_large_is_reported_without_a_retry() {
             let s3 = StandIn::start().await;
             let words = fetched(&s3, OBJECT).await.unwrap_err();
             assert_eq!(words, "there is no such object (attempt 1)");

@@ -157,10 +157,10 @@ fn rows(
     let kind = kind.filter(|kind| kind.writes_rows);
     let is_envelope = format == FormatName::Envelope;
     reader.rule(
-        "With `SINK` `postgres:`, `SINK_FORMAT` is `envelope`: `SINK_COLUMNS` says what is in the rows.",
+        "With `SINK` `postgres:`, `SINK_FORMAT` is `envelope`: `SINK_COLUMNS` names the columns of the rows.",
         kind.filter(|_| !is_envelope).map(|kind| {
             format!(
-                "`{SINK_FORMAT}` must be `envelope` with `{SINK}` `{}`: `{SINK_COLUMNS}` says what is in the rows",
+                "`{SINK_FORMAT}` must be `envelope` with `{SINK}` `{}`: `{SINK_COLUMNS}` names the columns of the rows",
                 kind.name
             )
         }),
@@ -206,7 +206,7 @@ fn format(
         .then(|| no_columns.err())
         .flatten();
     reader.rule(
-        "With `SINK_FORMAT` `parquet`, `SINK_COMPRESSION` is `none` or `zstd`, which is that of the pages in the file.",
+        "With `SINK_FORMAT` `parquet`, `SINK_COMPRESSION` is `none` or `zstd`, the compression of the pages in the file.",
         problem.map(|words| format!("`{SINK_FORMAT}`: wrong value: got `parquet`: {words}")),
     );
     let (format, problem) = match (name, columns) {

@@ -7,8 +7,7 @@ use jiff::fmt::strtime;
 use jiff::tz::TimeZone;
 use protocol::time::Timestamp;
 
-/// A time zone, one of those that are built in. The zones of the machine are not read, so that each build writes the same dates
-/// everywhere.
+/// A built-in time zone. The zones of the machine are not read, so that each build writes the same dates everywhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Zone(TimeZone);
 
@@ -34,7 +33,7 @@ impl FromStr for Zone {
     }
 }
 
-/// What each letter after a percent sign means, and how many characters it writes.
+/// The letters allowed after a percent sign, and the number of characters that each writes.
 const LETTERS: [(char, usize); 11] = [
     ('Y', 4),
     ('y', 2),

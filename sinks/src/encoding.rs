@@ -178,7 +178,7 @@ const CP500: [u8; 256] = {
     bytes
 };
 
-/// What ends a record: `SINK_LINE_END`.
+/// The end of a record: `SINK_LINE_END`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LineEnd {
     /// A line feed.

@@ -136,7 +136,7 @@ impl Format {
         Ok(rejects)
     }
 
-    /// Writes the records, and adds them to the totals; returns those that are rejected.
+    /// Writes the records, and adds them to the totals; returns the rejected ones.
     fn write_records(
         &self,
         layout: &Layout,

@@ -1,4 +1,4 @@
-//! What the module of a sink declares, and what it is given to make the sink.
+//! The declarations of a sink's module, and the input from which it makes the sink.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::sink::Sink;
 
 /// A kind of destination that `SINK` can name.
 pub(crate) struct Kind {
-    /// What errors call it: `https:`.
+    /// The name in errors: `https:`.
     pub(crate) name: &'static str,
     /// Returns whether a URI is of this kind, right or wrong.
     pub(crate) is_named: fn(&str) -> bool,

@@ -14,7 +14,7 @@ use crate::totals::Totals;
 pub struct Layout {
     /// The character encoding.
     pub encoding: Encoding,
-    /// What ends a record.
+    /// The end of a record.
     pub line_end: LineEnd,
     /// The record before all others.
     pub header: Option<Template>,

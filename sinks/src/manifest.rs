@@ -247,7 +247,7 @@ mod tests {
         let sha256 = former.as_object_mut().unwrap().remove("sha256");
         assert!(sha256.is_some(), "{now}");
         compared(&former.to_string(), &part).unwrap();
-        // What the former version reads of a manifest of this one: `Identity` is as it was.
+        // The former version reads the same of a manifest of this one: `Identity` is as it was.
         let identity: Identity = serde_json::from_str(&now).unwrap();
         assert_eq!(identity, serde_json::from_value(former).unwrap());
     }

@@ -23,7 +23,7 @@ use shared::ports::StoredEvent;
 
 /// How many bytes of values are collected before they are written as a row group. It bounds the memory.
 const ROW_GROUP_BYTES: usize = 16 << 20;
-/// What a value takes in memory beside its text, in bytes, roughly.
+/// Approximate memory of a value beside its text, in bytes.
 const VALUE_BYTES: usize = 48;
 /// The name of the program that wrote the file. Without a version, because the bytes must not change with it.
 const CREATED_BY: &str = "unique-event-batch-aggregator";
@@ -58,7 +58,7 @@ impl ParquetFormat {
         &self.columns
     }
 
-    /// Writes a file with the records of a part; returns those that cannot be read as the columns need it.
+    /// Writes a file with the records of a part; returns the records that do not fit the columns.
     ///
     /// # Errors
     /// The writer failed.
@@ -145,7 +145,7 @@ impl ParquetFormat {
         };
         let properties = WriterProperties::builder()
             .set_created_by(CREATED_BY.to_owned())
-            // What every reader understands.
+            // Every reader understands this version.
             .set_writer_version(WriterVersion::PARQUET_1_0)
             .set_statistics_enabled(EnabledStatistics::Chunk)
             // A row group ends where this file says, so the crate must not split it.

@@ -22,7 +22,7 @@ pub(crate) const SINK_REJECTS: Variable<Text> = Variable {
         unset: Unset::Nothing,
         allowed: "`file:///directory` or `s3://bucket/prefix`",
     },
-    meaning: "With `https:` and `arn:`, where rejected records go, for example those that the format cannot carry.",
+    meaning: "With `https:` and `arn:`, where rejected records go, for example records that the format cannot carry.",
 };
 
 /// Stores the reject lists of sinks that have no files or objects of their own: `SINK_REJECTS`. There is no manifest beside

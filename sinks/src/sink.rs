@@ -9,7 +9,7 @@ use crate::layout::LayoutFailed;
 use crate::part::Part;
 use crate::reject::Reject;
 
-/// What a sink returns for a part that it has stored.
+/// A sink's confirmation of a stored part.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Receipt {
     /// A text of the sink about the part, for example a hash. The batch record keeps it.
@@ -46,13 +46,13 @@ pub enum SinkError {
     /// The delivery failed, or its result is unknown. The batch processor delivers the same part again, with the same key.
     #[error("sink failed, a retry follows: {reason}")]
     Retryable {
-        /// What went wrong, for the log and the batch record.
+        /// The problem, for the log and the batch record.
         reason: String,
     },
     /// As [`Retryable`](Self::Retryable), and the sink said how long to wait before the next attempt.
     #[error("sink is busy, a retry follows in `{}` s: {reason}", retry_after.as_secs())]
     Busy {
-        /// What went wrong, for the log and the batch record.
+        /// The problem, for the log and the batch record.
         reason: String,
         /// The shortest wait before the next attempt.
         retry_after: Duration,
@@ -60,7 +60,7 @@ pub enum SinkError {
     /// No retry can succeed. The batch goes into `error` and waits for an operator.
     #[error("sink refused the part, no retry follows: {reason}")]
     Permanent {
-        /// What went wrong, for the log and the batch record.
+        /// The problem, for the log and the batch record.
         reason: String,
     },
 }

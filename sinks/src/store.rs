@@ -24,7 +24,7 @@ pub(crate) struct NewFile<'f> {
     pub(crate) kind: FileKind,
 }
 
-/// What a file of a part is.
+/// The kind of a part's file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum FileKind {
     Records,

@@ -11,7 +11,7 @@ const DIGITS_MAX: usize = 38;
 /// Digits of a hash total: with another digit, it still fits 128 bits.
 pub(crate) const HASH_DIGITS_MAX: usize = 30;
 
-/// What is added up.
+/// The kind of a total.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TotalKind {
     /// The numbers of a column.
@@ -163,7 +163,7 @@ mod tests {
 
     const SUM: TotalKind = TotalKind::Sum { decimals: None };
 
-    /// Returns the total of the values, and the reasons of those that are rejected.
+    /// Returns the total of the values, and the reasons of rejected ones.
     fn added(kind: TotalKind, values: &[&str]) -> (u64, String, Vec<String>) {
         let total = total(kind);
         let mut totals = Totals::of([&total].into_iter());

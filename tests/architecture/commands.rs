@@ -8,10 +8,10 @@ use tests::{code_spans, commands, documents};
 use crate::files::read;
 use crate::runbook::NO_INCIDENTS;
 
-/// The pages of which every command is run, or needs an account.
+/// The pages whose commands are all run, or need an account.
 const PAGES: [&str; 3] = ["README.md", "docs/deploying.md", "docs/runbook.md"];
 
-/// Programs that the pages name in their text, but those of AWS, which need an account whatever they are told.
+/// Programs that the pages name in their text, except those of AWS, which need an account with any arguments.
 const PROGRAMS: [&str; 7] = [
     "cargo",
     "gh",

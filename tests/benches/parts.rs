@@ -49,12 +49,12 @@ fn read_event(bencher: Bencher<'_, '_>, rule: &str) {
 /// Gives out seats for all messages, and settles them.
 #[divan::bench]
 fn seat_and_settle(bencher: Bencher<'_, '_>) {
-    let slot = slot();
+    let scope = scope();
     bencher
         .counter(ItemsCount::new(MESSAGES))
-        .with_inputs(|| open(&slot))
+        .with_inputs(|| open(&scope))
         .bench_local_refs(|allocator| {
-            for seat in seats(allocator, &slot) {
+            for seat in seats(allocator, &scope) {
                 allocator.finish(seat, BODY_BYTES as u64, SeatEnd::Claimed);
             }
         });
@@ -63,13 +63,13 @@ fn seat_and_settle(bencher: Bencher<'_, '_>) {
 /// Remembers claims.
 #[divan::bench]
 fn remember(bencher: Bencher<'_, '_>) {
-    let slot = slot();
+    let scope = scope();
     let candidates = candidates();
     bencher
         .counter(ItemsCount::new(MESSAGES))
         .with_inputs(|| {
-            let mut allocator = open(&slot);
-            let seats = seats(&mut allocator, &slot);
+            let mut allocator = open(&scope);
+            let seats = seats(&mut allocator, &scope);
             (allocator, seats)
         })
         .bench_local_refs(|(allocator, seats)| {
@@ -82,17 +82,17 @@ fn remember(bencher: Bencher<'_, '_>) {
 /// Looks up remembered claims, all of which exist.
 #[divan::bench]
 fn known(bencher: Bencher<'_, '_>) {
-    let slot = slot();
+    let scope = scope();
     let candidates = candidates();
-    let mut allocator = open(&slot);
-    for (seat, candidate) in seats(&mut allocator, &slot).into_iter().zip(&candidates) {
+    let mut allocator = open(&scope);
+    for (seat, candidate) in seats(&mut allocator, &scope).into_iter().zip(&candidates) {
         allocator.finish(seat, BODY_BYTES as u64, SeatEnd::Claimed);
         allocator.remember(seat, candidate);
     }
     let counts = allocator.counts(batch()).expect("the batch is open");
     allocator.counted(batch(), counts.version);
     bencher.counter(ItemsCount::new(MESSAGES)).bench_local(|| {
-        let known = |one: &&Candidate| allocator.known(&slot, one, DEADLINE).is_some();
+        let known = |one: &&Candidate| allocator.known(&scope, one, DEADLINE).is_some();
         assert_eq!(candidates.iter().filter(known).count(), MESSAGES);
     });
 }
@@ -216,7 +216,7 @@ fn owner() -> Owner {
 fn record() -> BatchRecord {
     BatchRecord::open(
         batch(),
-        slot().source,
+        scope().source,
         None,
         10,
         Timestamp::EPOCH,
@@ -228,7 +228,7 @@ fn batch() -> BatchId {
     BatchId::new(uuid::Uuid::from_u128(1))
 }
 
-fn slot() -> BatchScope {
+fn scope() -> BatchScope {
     BatchScope {
         period: None,
         source: SOURCE.parse().expect("the value is an ARN"),
@@ -236,7 +236,7 @@ fn slot() -> BatchScope {
     }
 }
 
-fn open(slot: &BatchScope) -> Allocator {
+fn open(scope: &BatchScope) -> Allocator {
     let mut allocator = Allocator::new(BatchLimits {
         items_max: 50_000,
         bytes_max: 128 << 20,
@@ -245,18 +245,18 @@ fn open(slot: &BatchScope) -> Allocator {
         seats_max: 1_000_000,
         known_claims_max: 1_000_000,
     });
-    let Seating::Open(opening) = allocator.seat(slot, &[1], DEADLINE) else {
+    let Seating::Open(opening) = allocator.seat(scope, &[1], DEADLINE) else {
         panic!("nothing is open");
     };
-    let source = slot.source.clone();
+    let source = scope.source.clone();
     let record = BatchRecord::open(batch(), source, None, 10, Timestamp::EPOCH, CLOSES_AT);
     let recorded = opening.record_acknowledged(&record);
     allocator.opened(recorded.ticket_acknowledged());
     allocator
 }
 
-fn seats(allocator: &mut Allocator, slot: &BatchScope) -> Vec<Seat> {
-    match allocator.seat(slot, &[BODY_BYTES as u64; MESSAGES], DEADLINE) {
+fn seats(allocator: &mut Allocator, scope: &BatchScope) -> Vec<Seat> {
+    match allocator.seat(scope, &[BODY_BYTES as u64; MESSAGES], DEADLINE) {
         Seating::Seats(seats) => seats,
         other => panic!("expected seats, got {other:?}"),
     }
@@ -272,7 +272,7 @@ fn candidates() -> Vec<Candidate> {
                 body_hash: BodyHash::of(body.as_bytes()),
                 body: body.into(),
                 compressed: None,
-                source: slot().source,
+                source: scope().source,
                 sent_at: Timestamp::EPOCH,
                 attributes: None,
                 quota: None,
@@ -304,7 +304,7 @@ fn part() -> Part {
     Part {
         batch_id: batch(),
         part_index: 0,
-        source: slot().source,
+        source: scope().source,
         batch_key: None,
         closed_at: Timestamp::EPOCH,
         period: None,

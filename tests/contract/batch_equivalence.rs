@@ -382,7 +382,7 @@ fn kind(write: &BatchWrite) -> &'static str {
         BatchWrite::Number { .. } => "number",
         BatchWrite::Delivered { .. } => "delivered",
         BatchWrite::SetAside { .. } => "set aside",
-        BatchWrite::TicketResent { .. } => "reminded",
+        BatchWrite::TicketResent { .. } => "ticket resent",
         BatchWrite::GiveUp { .. } => "give up",
         BatchWrite::Fail { .. } => "fail",
         BatchWrite::Complete { .. } => "complete",

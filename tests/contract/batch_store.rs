@@ -94,7 +94,7 @@ async fn a_record_of_either_layout_reads_back_as_it_was_opened<S: BatchStore>(st
     }
 }
 
-/// Writes of an aggregator, and the reminder.
+/// Writes of an aggregator, and a resent ticket.
 fn counts() -> Vec<BatchWrite> {
     let counts = BatchCounts {
         confirmed: 1,

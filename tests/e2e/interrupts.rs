@@ -131,8 +131,7 @@ async fn a_burst_that_is_interrupted_says_what_was_done_and_removes_what_it_made
                 "{so_far}"
             );
         } else {
-            let decision =
-                format!("INTERRUPTED by {name}: what was delivered is not audited\nsent ");
+            let decision = format!("INTERRUPTED by {name}: deliveries are not audited\nsent ");
             assert!(out.starts_with(&decision), "{out}");
             assert!(out.contains(" of 9000 messages\n"), "{out}");
             assert!(out.contains("\nsink        file, parts removed"), "{out}");
@@ -187,7 +186,7 @@ async fn other_clients_reach_a_stack_by_its_file_of_variables_until_a_signal_end
     }
     let (code, _, errors) = ended_by("-TERM", child).await;
     assert_eq!(code, Some(143), "{errors}");
-    let words = "INTERRUPTED by SIGTERM: what was delivered is not audited\n\
+    let words = "INTERRUPTED by SIGTERM: deliveries are not audited\n\
                  taken       100 messages off the input queue\n\
                  delivered   95 events in ";
     assert!(errors.contains(words), "{errors}");

@@ -71,7 +71,7 @@ impl BatchRun<'_> {
             Ok(sent) => sent,
             Err(error) => return Err(self.hand_over_failed(error).await),
         };
-        // A part is recorded only when all its events were sent. Of events in no part, those that were sent are
+        // A part is recorded only when all its events were sent. Of events in no part, the sent ones are
         // recorded, so that they are not sent again.
         if sent.unsent_count == 0 || part.is_none() && !sent.seqs.is_empty() {
             warn!(batch_id = %batch, items_count = sent.seqs.len(), "events set aside");

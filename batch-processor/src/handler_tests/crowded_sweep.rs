@@ -45,12 +45,12 @@ struct Slow {
     passed: Mutex<Passed>,
 }
 
-/// What has passed so far.
+/// Time and requests so far.
 #[derive(Default)]
 struct Passed {
     time: Duration,
     requests: u64,
-    /// Those that sleep, and until when.
+    /// The sleeping tasks, and until when they sleep.
     sleepers: Vec<(Duration, Waker)>,
 }
 
@@ -205,8 +205,8 @@ fn overdue_batches(fakes: &Fakes, count: u64) {
     }
 }
 
-/// In simulated time: each request takes 50 ms, of which the function has as many in flight as `WRITE_CONCURRENCY` says. The function has
-/// the shortest timeout of the template.
+/// In simulated time: each request takes 50 ms, and `WRITE_CONCURRENCY` requests are in flight. The function has the shortest
+/// timeout of the template.
 #[test]
 fn sixty_thousand_waiting_batches_are_woken_within_a_quarter_of_an_hour() {
     const BATCHES: u64 = 60_000;
@@ -279,7 +279,7 @@ async fn a_long_queue_gets_only_tickets_for_the_oldest() {
     overdue_batches(&processor.fakes, count);
     assert_eq!(sweep(&processor).await.tickets_sent, count as usize);
     // Nobody takes the tickets.
-    processor.fakes.clock.advance(REMINDED_FOR * 2);
+    processor.fakes.clock.advance(TICKET_RESEND_AFTER * 2);
     let swept = sweep(&processor).await;
     let left = count as usize - SWEEP_TICKETS_MIN;
     assert_eq!(

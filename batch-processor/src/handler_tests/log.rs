@@ -18,7 +18,7 @@ mod merges;
 
 const WINDOW: Duration = Duration::from_secs(600);
 
-/// Number of a batch, of which the first is [`batch`].
+/// The batches by number; the first is [`batch`].
 fn batch_of(number: u128) -> BatchId {
     let first: u128 = 0x0190163d8694739baea5966c26f8ad91;
     BatchId::new(uuid::Uuid::from_u128(first + number))

@@ -1,4 +1,4 @@
-//! What the tickets of an invocation measure.
+//! The metrics of an invocation with tickets.
 
 use serde_json::Value;
 

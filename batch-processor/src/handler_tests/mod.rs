@@ -5,7 +5,7 @@ use protocol::batch::{BatchCounts, BatchRecord, BatchWrite, Lease, PartRecord, P
 use protocol::claim::{Candidate, Claim, LockState, Overflow, PastDeliveries};
 use protocol::claim::{ClaimRules, Decision, DuplicateRule, LockItem, Outcome, classify};
 use protocol::ids::{BatchId, BodyHash, EventId, Seat};
-use protocol::limits::{DUE_GRACE, PARTS_FOR_STRAGGLERS, REMINDED_FOR, TICKET_BACKOFF_MAX};
+use protocol::limits::{DUE_GRACE, PARTS_FOR_STRAGGLERS, TICKET_BACKOFF_MAX, TICKET_RESEND_AFTER};
 use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
 use serde_json::json;
@@ -152,7 +152,7 @@ fn processor_of(config: Config, batch_store: MemoryBatchStore) -> Processor {
     }
 }
 
-/// Opens a batch that is past its window, with live claims of `seqs`, of which `confirmed` are counted.
+/// Opens a batch that is past its window, with live claims of `seqs`; `confirmed` of them are counted.
 async fn opened(processor: &Processor, seqs: &[u32], confirmed: u64) {
     let at = START.saturating_sub(Duration::from_secs(60));
     let world = &processor.fakes;
@@ -232,7 +232,7 @@ async fn seal(processor: &Processor, seqs: u32) {
     write(processor, seal).await;
 }
 
-/// Invokes the function with messages of the batch queue; returns the ids of those that were given back.
+/// Invokes the function with messages of the batch queue; returns the ids of the messages to retry.
 async fn invoke(
     processor: &Processor,
     event: serde_json::Value,
@@ -249,12 +249,12 @@ async fn invoke(
     }
 }
 
-/// Invokes the function with one message; returns whether it was given back.
+/// Invokes the function with one message; returns whether it will be retried.
 async fn given_back(processor: &Processor, body: &str) -> bool {
     received(processor, body, 1).await
 }
 
-/// Invokes the function with one message that was received `receives` times; returns whether it was given back.
+/// Invokes the function with one message that was received `receives` times; returns whether it will be retried.
 async fn received(processor: &Processor, body: &str, receives: u32) -> bool {
     static REQUESTS: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
     let request = REQUESTS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);

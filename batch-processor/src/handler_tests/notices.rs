@@ -58,7 +58,7 @@ async fn a_complete_batch_has_one_notice_and_leaves_the_index() {
     assert_eq!((complete.status, complete.listing()), (None, None));
     let line = processor.fakes.metric_log.take().pop().unwrap();
     assert!(line.contains(r#""NoticesSent":1"#), "{line}");
-    processor.fakes.clock.advance(REMINDED_FOR);
+    processor.fakes.clock.advance(TICKET_RESEND_AFTER);
     assert_eq!(sweep(&processor).await.notices_waiting, Some(0));
     assert!(!ticket(&processor).await);
     assert_eq!(target.take(), [], "the notice was sent");

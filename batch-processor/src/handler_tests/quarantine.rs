@@ -134,7 +134,7 @@ async fn the_next_processor_continues_setting_aside_and_delivers_nothing() {
 }
 
 #[tokio::test]
-async fn repro_one_event_that_cannot_be_set_aside_had_the_others_sent_again_and_again() {
+async fn repro_unquarantinable_event_resent_the_others() {
     let processor = a_processor();
     opened(&processor, &[0], 1).await;
     refused(&processor).await;

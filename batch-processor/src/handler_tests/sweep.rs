@@ -103,9 +103,9 @@ async fn the_sweep_sends_no_second_ticket_while_the_first_may_still_wait() {
     opened(&processor, &[0], 1).await;
     processor.fakes.clock.advance(DUE_GRACE * 2);
     assert_eq!(sweep(&processor).await.tickets_sent, 1);
-    processor.fakes.clock.advance(REMINDED_FOR / 2);
+    processor.fakes.clock.advance(TICKET_RESEND_AFTER / 2);
     assert_eq!(sweep(&processor).await.tickets_sent, 0);
-    processor.fakes.clock.advance(REMINDED_FOR);
+    processor.fakes.clock.advance(TICKET_RESEND_AFTER);
     assert_eq!(
         sweep(&processor).await.tickets_sent,
         1,

@@ -49,7 +49,7 @@ def watched(alarm):
 
 @rule
 def alarms_are_there(world):
-    """Every alarm that docs/runbook.md explains, on metrics and dimensions that exist, told to the topic."""
+    """Every alarm that docs/runbook.md explains, on metrics and dimensions that exist, sent to the topic."""
     alarms = world.kind("AWS::CloudWatch::Alarm")
     seen = {metric for alarm in alarms.values() for metric in watched(alarm)}
     wanted_metrics = ALARMS | (ALARMS_OF_REQUEUE if world.parameter("OnDuplicate") == "requeue" else set())
@@ -58,9 +58,9 @@ def alarms_are_there(world):
     for other in sorted(seen - wanted_metrics):
         yield f"alarm on {' '.join(other)}, which docs/runbook.md does not explain"
     topic = world.parameter("AlarmTopicArn")
-    told = [topic] if topic else []
+    actions = [topic] if topic else []
     for name, alarm in alarms.items():
-        if alarm.get("AlarmActions", []) != told or str(alarm.get("ActionsEnabled", "true")).lower() != "true":
+        if alarm.get("AlarmActions", []) != actions or str(alarm.get("ActionsEnabled", "true")).lower() != "true":
             yield f"{name}: tells nobody"
         # A new stack would send a message for each alarm.
         if "OKActions" in alarm:
@@ -106,8 +106,8 @@ def ages_are_above_what_is_normal(world):
 def what_stays_overdue_rings(world):
     """A batch that was sent a ticket is not overdue for a while: every period must see the sweep that finds it again."""
     (alarm,) = (each for each in world.kind("AWS::CloudWatch::Alarm").values() if each.get("MetricName") == "BatchesOverdue")
-    reminded, sweep = constant("REMINDED_FOR"), sweep_secs(world)
-    found_every = sweep * (reminded // sweep + 1)
+    resend_after, sweep = constant("TICKET_RESEND_AFTER"), sweep_secs(world)
+    found_every = sweep * (resend_after // sweep + 1)
     if alarm.get("Statistic") != "Maximum" or int(alarm["Period"]) < found_every:
         yield f"BatchesOverdue: the {alarm.get('Statistic')} of {alarm['Period']} s, a batch that stays overdue is found every {found_every} s"
 
@@ -115,14 +115,14 @@ def what_stays_overdue_rings(world):
 @rule
 def nothing_rings_at_creation(world):
     """An alarm without data rings only if it had some before; the one that can say that there is no sweep any more does so."""
-    told = [world.parameter("AlarmTopicArn")] if world.parameter("AlarmTopicArn") else []
+    actions = [world.parameter("AlarmTopicArn")] if world.parameter("AlarmTopicArn") else []
     for name, alarm in world.kind("AWS::CloudWatch::Alarm").items():
-        # INSUFFICIENT_DATA is what an alarm begins with, and only a change is told.
+        # INSUFFICIENT_DATA is what an alarm begins with, and only a change is notified.
         # Source: <https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html>.
         wanted = {"BatchesOverdue": "missing", "BatchesInError": "ignore"}.get(alarm.get("MetricName"), "notBreaching")
         if alarm.get("TreatMissingData") != wanted:
             yield f"{name}: missing data is {alarm.get('TreatMissingData')}"
-        if alarm.get("InsufficientDataActions", []) != (told if wanted == "missing" else []):
+        if alarm.get("InsufficientDataActions", []) != (actions if wanted == "missing" else []):
             yield f"{name}: without data it tells {alarm.get('InsufficientDataActions', [])}"
 
 

@@ -262,7 +262,7 @@ def failed_sweeps_are_kept(world):
             yield f"{name}: what cannot be called is lost"
     invoked = [each for each in world.kind("AWS::Lambda::EventInvokeConfig").values() if each["FunctionName"].startswith("<BatchProcessor")]
     if [each.get("DestinationConfig", {}).get("OnFailure", {}).get("Destination") for each in invoked] != [queue]:
-        yield "BatchProcessor: a sweep that fails is told nowhere"
+        yield "BatchProcessor: a sweep that fails is not reported"
     # Each sweep does what the one before it missed: two at once would only send twice the tickets.
     if any(str(each.get("MaximumRetryAttempts")) != "0" for each in invoked):
         yield "BatchProcessor: a sweep that failed is tried again"

@@ -30,11 +30,11 @@ class ChangeSets(Experiment):
         checks = []
         for name, each in seen.items():
             got, expected = each["resources"].items(), each["expected"].items()
-            told = f"infra/{name}: {each['status']}: {each['reason']}"
+            summary = f"infra/{name}: {each['status']}: {each['reason']}"
             checks += [
-                (each["status"] == "CREATE_COMPLETE", told),
-                (got >= expected, f"{told}: does not create {sorted(expected - got)}"),
-                (got <= expected, f"{told}: also creates {sorted(got - expected)}"),
+                (each["status"] == "CREATE_COMPLETE", summary),
+                (got >= expected, f"{summary}: does not create {sorted(expected - got)}"),
+                (got <= expected, f"{summary}: also creates {sorted(got - expected)}"),
             ]
         return of_checks(checks, "; ".join(f"infra/{name}: {len(each['resources'])} resources" for name, each in seen.items()))
 

@@ -57,15 +57,15 @@ class Updates(Experiment):
 
     def judge(self, seen):
         steps = seen["steps"]
-        told = lambda name: f"{name}: {steps[name]['status']} {' '.join(steps[name]['failures'])} {steps[name]['capacity']}"  # noqa: E731
+        summary = lambda name: f"{name}: {steps[name]['status']} {' '.join(steps[name]['failures'])} {steps[name]['capacity']}"  # noqa: E731
         done = lambda name: steps[name]["status"] == "UPDATE_COMPLETE"  # noqa: E731
         both = lambda name, on: done(name) and set(steps[name]["encrypted"].values()) == {on}  # noqa: E731
         scaled = [UNITS[0] <= int(units) <= UNITS[1] for units in steps["to provisioned"]["capacity"]]
         checks = [
-            (done("to provisioned") and all(scaled), told("to provisioned")),
-            (done("back on demand") and not any(steps["back on demand"]["capacity"]), told("back on demand")),
-            (both("key on", True), f"{told('key on')} {steps['key on']['encrypted']}"),
-            (both("key off", False), f"{told('key off')} {steps['key off']['encrypted']}"),
+            (done("to provisioned") and all(scaled), summary("to provisioned")),
+            (done("back on demand") and not any(steps["back on demand"]["capacity"]), summary("back on demand")),
+            (both("key on", True), f"{summary('key on')} {steps['key on']['encrypted']}"),
+            (both("key off", False), f"{summary('key off')} {steps['key off']['encrypted']}"),
         ]
         return of_checks(checks, "; ".join(f"{name}: {step['status']}" for name, step in steps.items()))
 

@@ -24,7 +24,7 @@ from verify.tests.on_moto import ACCOUNT, BOUNDARY, REGION, OnMoto
 
 
 class Ends(Experiment):
-    """An experiment of the tests: creates things, and then does what it is told."""
+    """An experiment of the tests: creates things, and then calls `then`."""
 
     number = 1
     assumption = does = "something"
@@ -162,7 +162,7 @@ class Runs(OnMoto):
         self.assertEqual(main.main(["--clean", killed], emulator="moto"), main.USAGE)
         self.assertIn("wrong account", self.log.getvalue())
 
-    def test_what_cannot_be_deleted_is_told(self):
+    def test_a_thing_that_cannot_be_deleted_is_reported(self):
         with mock.patch.object(cleanup.Buckets, "delete", side_effect=RuntimeError("object lock")):
             code = self.run_with(Ends(("bucket", "claims")))
         self.assertEqual(code, main.NOT_DELETED)
@@ -170,7 +170,7 @@ class Runs(OnMoto):
         self.assertIn("--clean verify-aws-", self.log.getvalue())
         self.assertEqual(self.client("dynamodb").list_tables()["TableNames"], [])
 
-    def test_what_appears_again_and_again_is_told(self):
+    def test_a_thing_that_appears_again_and_again_is_reported(self):
         with mock.patch.object(cleanup, "PASSES_MAX", 3), mock.patch.object(cleanup.Buckets, "delete"):
             code = self.run_with(Ends(("bucket",)))
         self.assertEqual(code, main.NOT_DELETED)

@@ -60,11 +60,11 @@ impl AuditReport {
     #[must_use]
     pub fn allow_missing(mut self, deliveries: u64) -> Self {
         self.allowed_missing = deliveries;
-        self.judge();
+        self.decide();
         self
     }
 
-    pub(super) fn judge(&mut self) {
+    pub(super) fn decide(&mut self) {
         let lost = match self.allowed_missing {
             0 => "lost".to_owned(),
             allowed => format!("lost ({allowed} accepted)"),
@@ -192,7 +192,7 @@ mod tests {
             lost: 2,
             ..AuditReport::default()
         };
-        report.judge();
+        report.decide();
         assert!(!report.ok());
         assert_eq!(report.reasons(), ["2 lost"]);
         assert!(!report.clone().allow_missing(1).ok());

@@ -74,7 +74,7 @@ pub(super) async fn fetch_parts(
     } else {
         let scheme = sink.split(':').next().unwrap_or_default();
         return Ok(Parts::Unreadable(format!(
-            "a sink `{scheme}:` does not keep what it got where `loadgen` can read it"
+            "a sink `{scheme}:` does not keep its parts where `loadgen` can read them"
         )));
     }
     Ok(Parts::In(parts))

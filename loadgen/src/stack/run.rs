@@ -230,7 +230,7 @@ impl Run<'_> {
         if settings.any(|each| is_path(&each.name) && !each.value.is_empty()) {
             // The parts are beside those of other bursts, and only the manifests of this burst say which they are.
             let why =
-                "not read: `SINK_PATH` is set: copy what the sink has, and run `loadgen audit`";
+                "not read: `SINK_PATH` is set: copy the sink's objects, and run `loadgen audit`";
             return Ok((None, why.to_owned()));
         }
         match fetch_parts(self.connection, sink, table, &batch_ids).await? {

@@ -80,7 +80,7 @@ fn parameters_of_the_file_count_unless_a_flag_overrides_them() {
 }
 
 #[test]
-fn everything_that_is_wrong_is_told_at_once() {
+fn one_error_lists_all_invalid_options() {
     let output = loadgen(&[
         "plan",
         "--messages=0",

@@ -16,7 +16,7 @@ pub struct BatchLimits {
     pub bytes_max: u64,
     /// Index shards of one batch.
     pub shards: u16,
-    /// Open batches at once, of all slots that have a batch key or a period.
+    /// Open batches at once, of all scopes that have a batch key or a period.
     pub keys_max: usize,
     /// Seats that one batch gives out.
     pub seats_max: u32,
@@ -37,7 +37,7 @@ pub enum FlushReason {
     Drained,
     /// It has an urgent event.
     Urgent,
-    /// No event of its slot came for a while.
+    /// No event of its scope came for a while.
     Idle,
 }
 
@@ -45,7 +45,7 @@ pub enum FlushReason {
 #[derive(Debug)]
 pub struct OpenBatch {
     pub(super) id: BatchId,
-    pub(super) slot: BatchScope,
+    pub(super) scope: BatchScope,
     pub(super) closes_at: Timestamp,
     limits: BatchLimits,
     next_seq: Seq,
@@ -68,7 +68,7 @@ pub struct OpenBatch {
 /// A hash of 16 bytes, which takes less memory than the id.
 pub(super) type Digest = BodyHash;
 
-/// What the allocator remembers of a claim, to recognise redeliveries and duplicates.
+/// A claim as the allocator remembers it, to recognise redeliveries and duplicates.
 #[derive(Debug)]
 pub(super) struct Known {
     pub(super) message: Digest,
@@ -81,7 +81,7 @@ impl OpenBatch {
     pub(super) fn new(opened: Opened, limits: BatchLimits) -> OpenBatch {
         OpenBatch {
             id: opened.id,
-            slot: opened.slot,
+            scope: opened.scope,
             closes_at: opened.closes_at,
             limits,
             next_seq: 0,

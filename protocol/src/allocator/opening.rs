@@ -7,7 +7,7 @@ use crate::ids::{BatchId, BatchKey, SourceArn};
 use crate::period::Period;
 use crate::time::Timestamp;
 
-/// Each slot has a current batch of its own: an event source; if `BATCH_KEY` is set, a batch key; if `CLOSE_AT` is set, a period.
+/// Names the events of one current batch: those of a source, of a batch key with `BATCH_KEY`, and of a period with `CLOSE_AT`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BatchScope {
@@ -27,17 +27,17 @@ impl BatchScope {
 
 /// A batch that is being opened. It gives out no seats yet.
 #[derive(Debug)]
-#[must_use = "an opening that is neither finished nor failed blocks its slot"]
+#[must_use = "an opening that is neither finished nor failed blocks its scope"]
 #[non_exhaustive]
 pub struct Opening {
-    pub slot: BatchScope,
+    pub scope: BatchScope,
 }
 
 /// An opening whose record is acknowledged and whose ticket is not yet.
 #[derive(Debug)]
-#[must_use = "an opening that is neither finished nor failed blocks its slot"]
+#[must_use = "an opening that is neither finished nor failed blocks its scope"]
 pub struct Recorded {
-    slot: BatchScope,
+    scope: BatchScope,
     id: BatchId,
     closes_at: Timestamp,
 }
@@ -46,7 +46,7 @@ pub struct Recorded {
 #[derive(Debug)]
 #[must_use = "an opened batch must be handed to the allocator"]
 pub struct Opened {
-    pub(super) slot: BatchScope,
+    pub(super) scope: BatchScope,
     pub(super) id: BatchId,
     pub(super) closes_at: Timestamp,
 }
@@ -55,7 +55,7 @@ impl Opening {
     /// Notes that the batch record is in the table.
     pub fn record_acknowledged(self, record: &BatchRecord) -> Recorded {
         Recorded {
-            slot: self.slot,
+            scope: self.scope,
             id: record.batch_id,
             closes_at: record.closes_at,
         }
@@ -66,7 +66,7 @@ impl Recorded {
     /// Notes that the ticket is in the queue, or that the window ends so late that the sweep sends the ticket.
     pub fn ticket_acknowledged(self) -> Opened {
         Opened {
-            slot: self.slot,
+            scope: self.scope,
             id: self.id,
             closes_at: self.closes_at,
         }

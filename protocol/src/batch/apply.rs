@@ -84,7 +84,7 @@ pub fn apply(record: &BatchRecord, write: &BatchWrite) -> Option<BatchRecord> {
             next.put_aside(*part, set_aside, *set_asides)?;
         }
         BatchWrite::TicketResent { was_due_at, due_at } => {
-            next.remind(*was_due_at, *due_at)?;
+            next.ticket_resent(*was_due_at, *due_at)?;
         }
         BatchWrite::GiveUp {
             owner,
@@ -253,7 +253,7 @@ impl BatchRecord {
         Some(())
     }
 
-    fn remind(&mut self, was_due_at: Timestamp, due_at: Timestamp) -> Option<()> {
+    fn ticket_resent(&mut self, was_due_at: Timestamp, due_at: Timestamp) -> Option<()> {
         self.listing()?;
         (self.due_at == was_due_at).then_some(())?;
         self.due_at = due_at;
@@ -348,7 +348,7 @@ pub fn already_applied(record: &BatchRecord, write: &BatchWrite) -> bool {
         }
         // A slot that nobody fills does no harm, and only the reply says which slot it is.
         BatchWrite::Reserve(_) => false,
-        // Whoever sealed it sends the ticket.
+        // The writer that sealed the batch sends the ticket.
         BatchWrite::SealLog { at, .. } => record.sealed_at == Some(*at),
         BatchWrite::Resolve {
             owner,

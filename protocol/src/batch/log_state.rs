@@ -1,4 +1,4 @@
-//! What only the record of a batch of the log has: what was reserved in it, and what was decided about its lines.
+//! Fields that only the record of a batch of the log has: its reservations, and the decisions about its lines.
 
 use crate::ids::Seq;
 use crate::seqs::SeqSet;
@@ -19,7 +19,7 @@ pub struct LogState {
     pub resolution: Option<LogResolution>,
 }
 
-/// What was decided about the lines of a batch that did not win. The others were redelivered.
+/// The losing lines of a batch, by reason. All other losing lines were redelivered.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LogResolution {
     pub duplicates: SeqSet,
@@ -45,7 +45,7 @@ pub struct Reservation {
     pub limits: LogLimits,
 }
 
-/// What a reservation got.
+/// The slot and the seats of a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reserved {
     /// The number of the slot.

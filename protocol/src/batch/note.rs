@@ -7,13 +7,13 @@ use crate::limits::{
 };
 use crate::time::Timestamp;
 
-/// What an operator did to a batch. No decision depends on it.
+/// An action of an operator on a batch. No decision depends on it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct OperatorNote {
     pub at: Timestamp,
     /// Who did it.
     pub by: String,
-    /// What was done. A text, because a later version may have other actions.
+    /// The action. A text, because a later version may have other actions.
     pub action: String,
     /// Why, in the operator's words.
     pub why: String,

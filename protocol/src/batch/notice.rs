@@ -11,7 +11,7 @@ use crate::ids::BatchId;
 use crate::limits::{DUE_GRACE, NOTICE_OVERHEAD_BYTES};
 use crate::time::Timestamp;
 
-/// What a notice is about.
+/// The subject of a notice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoticeKind {
     /// The batch is complete.

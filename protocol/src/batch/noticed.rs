@@ -1,4 +1,4 @@
-//! What a batch record says in a notice: as it is when the notice is written, and later as it was then.
+//! A batch record as a notice shows it: in the state in which the notice was written.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a batch's record proves: whether claims are missing, and whether the batch is complete.
+//! Conclusions from a batch's record: whether claims are missing, and whether the batch is complete.
 
 use std::time::Duration;
 
@@ -82,7 +82,7 @@ pub fn role(record: &BatchRecord, seq: Seq) -> Role {
     }
 }
 
-/// What to do after a look at a leased batch that found nothing new and nothing missing.
+/// The next step after a look at a leased batch that found nothing new and nothing missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EmptyIndex {
     /// Complete the batch: it is proven, or this was the second look, late enough after the first.

@@ -122,7 +122,7 @@ pub struct BatchRecord {
     pub chunks: SeqSet,
     /// Version of `confirmed`, `uncertain` and `settled`. Only the aggregator that opened the batch writes them.
     pub counts_version: u64,
-    /// What only a batch of the log has.
+    /// Fields that only a batch of the log has.
     pub log: Option<LogState>,
     pub sealed_at: Option<Timestamp>,
     /// Seats whose claim an acknowledgement relies on.
@@ -157,7 +157,7 @@ pub struct BatchRecord {
     pub expires_at: Option<Timestamp>,
     /// The last things that operators did to the batch.
     pub notes: Vec<OperatorNote>,
-    /// Number of notes so far, those that are not kept included.
+    /// Number of notes so far, with the dropped ones.
     pub notes_count: u64,
     /// Notices that may not have been sent, the oldest first.
     pub notices: Vec<Notice>,

@@ -11,7 +11,7 @@ use crate::ids::LeaseOwner;
 use crate::seqs::SeqSet;
 use crate::time::Timestamp;
 
-/// What the aggregator says about its claim attempts in a batch. The values are absolute, so that writing them twice
+/// The aggregator's counts of its claim attempts in a batch. The values are absolute, so that writing them twice
 /// changes nothing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BatchCounts {
@@ -97,9 +97,9 @@ pub enum BatchWrite {
         index: usize,
         receipt: String,
         at: Timestamp,
-        /// What [`BatchRecord::rejects_with`] returned for this part.
+        /// The result of [`BatchRecord::rejects_with`] for this part.
         rejects: Option<Rejects>,
-        /// What [`BatchRecord::delivered_with`] returned for this part.
+        /// The result of [`BatchRecord::delivered_with`] for this part.
         delivered: Option<SeqSet>,
     },
     /// Notes that events are in the quarantine. Needs: the lease; nothing set aside since the record was read; the part
@@ -177,7 +177,7 @@ pub enum BatchWrite {
         attempts: u64,
         /// `notes_count` as read.
         notes_count: u64,
-        /// What [`with_note`](super::with_note) returned.
+        /// The result of [`with_note`](super::with_note).
         notes: Vec<OperatorNote>,
     },
 }

@@ -6,7 +6,7 @@
 pub struct Broken {
     /// The name of the invariant, as in ARCHITECTURE.md.
     pub name: &'static str,
-    /// What is wrong, in words.
+    /// The violation, in words.
     pub found: String,
 }
 

@@ -116,7 +116,7 @@ impl Entry {
     }
 }
 
-/// What stands behind entries of a run. The header of the run lists its owners.
+/// The reason why a run has entries, for example their batch. The header of the run lists its owners.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Owner {

@@ -123,7 +123,7 @@ impl Manifest {
         }
     }
 
-    /// Returns the name of the list that decides about lines of which the first was stored at `stored_at`; `None` if every entry had
+    /// Returns the name of the list that decides about lines whose first was stored at `stored_at`; `None` if every entry had
     /// ended long before. Not right after the last end: the batch that commits then would leave out what lines from before need.
     pub fn list_for(&self, stored_at: Timestamp) -> Option<Uuid> {
         self.list
@@ -209,14 +209,14 @@ impl RunList {
         Some(next)
     }
 
-    /// Returns the runs that lines of which the first was stored at `stored_at` must be compared with. The others have ended.
+    /// Returns the runs to compare with lines whose first was stored at `stored_at`. The others have ended.
     pub fn runs_for(&self, stored_at: Timestamp) -> impl Iterator<Item = &RunRef> {
         let needed = move |run: &&RunRef| run.entries > 0 && stored_at < run.ends_at;
         self.runs.iter().filter(needed)
     }
 }
 
-/// Returns the runs of which there are more than [`RUNS_OF_ONE_SIZE_MAX`] of one size, for each such size: the first
+/// Returns the runs of each size that has more than [`RUNS_OF_ONE_SIZE_MAX`] runs: the first
 /// [`RUNS_INCOMPLETE_MAX`], in the order in which they came.
 pub fn crowded(list: &RunList) -> Vec<Vec<&RunRef>> {
     let size = |run: &RunRef| run.entries.checked_ilog(8).map_or(0, |size| size + 1);
@@ -320,7 +320,7 @@ mod tests {
         let next = next.with(later.clone(), at(90));
         assert_eq!(next.runs, [later]);
         assert_eq!(next.left_out_until, at(90));
-        // What a merge left out before stays in force.
+        // The bound of an earlier merge stays in force.
         let next = list(vec![run(1, 9)]).with_merged(&[], None, at(150));
         let next = next.unwrap().with(run(2, 0), at(100));
         assert_eq!(next.left_out_until, at(150));

@@ -34,7 +34,7 @@ impl Line {
     }
 }
 
-/// What becomes of a line.
+/// The decision about a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LineDecision {
     /// The event is delivered with this line.
@@ -67,7 +67,7 @@ pub enum Unresolved {
     },
 }
 
-/// What becomes of the lines of a batch.
+/// The decisions about the lines of a batch.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Decided {
     pub winners: SeqSet,

@@ -46,7 +46,7 @@ pub enum Slot {
     Hole,
 }
 
-/// What the writer of a slot knows after it tried to fill it.
+/// The result of an attempt to fill a slot, as its writer knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Put {
     /// The slot has the writer's value: its messages may be acknowledged.

@@ -156,7 +156,7 @@ fn a_place_in_a_lock_item_names_key_and_period() {
     }
 }
 
-/// What became of a seat that had a place.
+/// The resolution of a seat that had a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Seated {
     Reserved,

@@ -29,7 +29,7 @@ const FREE: &str = "#status = :sealed \
      OR (#status = :open AND #closesAt <= :at) \
      OR (#status = :processing AND (attribute_not_exists(#lockedBy) OR #lockedUntil <= :free))";
 
-/// Permits a write to a record that this code can read. The lease is written before anything is read, and so is a reminder.
+/// Permits a write to a record that this code can read. The lease and a resent ticket are written before anything is read.
 const READABLE: &str = "attribute_not_exists(#formatVersion) OR #formatVersion <= :formatVersion";
 
 /// Returns the update for `write` to the record of `batch`. It is refused if a later version of the service wrote the record.
@@ -291,7 +291,7 @@ fn set_file_number(owner: &LeaseOwner, index: usize, number: u64) -> Update {
     )
 }
 
-/// What a record loses when its next part is delivered.
+/// Attributes that are removed when the next part is delivered.
 const ENDED_WITH_PART: &str = "#turnAt, #lastFailure, #lastFailureAt";
 
 /// Marks part `index` as delivered, by the holder of the lease, while it is frozen. With `delivered`, the members of

@@ -22,7 +22,7 @@ const ATTEMPT_TIME: Duration = Duration::from_secs(3);
 /// Returns the text at `file:///path`, `s3://bucket/key` or `ssm:<parameter name>`. It has at most `bytes_max` bytes.
 ///
 /// # Errors
-/// What is wrong, in words that name neither the URI nor what is allowed.
+/// The problem, in words that name neither the URI nor the allowed values.
 pub async fn read_document(uri: &str, bytes_max: u64) -> Result<String, String> {
     read_with(&Sdk::from_env(1), uri, bytes_max, ATTEMPT_TIME).await
 }

@@ -32,7 +32,7 @@ const ROUNDS_MAX: usize = 20;
 
 /// Selects the batches of one list and shard.
 const OF_SHARD: &str = "statusShard = :shard";
-/// Selects those that are past a due time too.
+/// Selects batches past a due time too.
 const DUE: &str = "statusShard = :shard AND dueAt < :before";
 /// Selects records of complete batches that were opened since; a piece of a chunk has neither attribute.
 const COMPLETE: &str = "attribute_exists(#completedAt) AND #createdAt >= :since";
@@ -87,7 +87,7 @@ fn projection() -> (String, HashMap<String, String>) {
     (placeholders.join(", "), names.collect())
 }
 
-/// What the record of a batch says, without its sets of seqs.
+/// The record of a batch without its sets of seqs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BatchSummary {

@@ -41,7 +41,7 @@ pub struct DynamoLockStore {
     statements: Statements,
 }
 
-/// What one BatchGetItem returned.
+/// The result of one BatchGetItem.
 struct Got {
     items: Vec<Item>,
     /// The requested keys that were not read.

@@ -14,7 +14,7 @@ pub(super) const S3: &str = "S3";
 #[cfg(feature = "full")]
 pub(super) const EVENTBRIDGE: &str = "EventBridge";
 
-/// What an error code of a service says about the request.
+/// The meaning of a service's error code for the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Meaning {
     /// Nothing was written, and a retry may succeed.

@@ -171,7 +171,7 @@ fn log_states() -> impl Strategy<Value = LogState> {
     )
 }
 
-/// Draws any record, also those that the protocol never writes.
+/// Draws any record, also one that the protocol never writes.
 fn records() -> impl Strategy<Value = BatchRecord> {
     let status = prop::option::of(prop::sample::select(Status::ALL.to_vec()));
     let lease = (id(), time()).prop_map(|(owner, until)| Lease { owner, until });

@@ -1,4 +1,4 @@
-//! What only the record of a batch of the log has, as attributes and back.
+//! The fields that only the record of a batch of the log has, as attributes and back.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use protocol::batch::{BatchRecord, LogResolution, LogState};

@@ -224,7 +224,7 @@ mod tests {
         assert!(words.contains("bodies: AccessDenied: words"), "{words}");
     }
 
-    fn told(rules: Result<Vec<ExpirationRule>, PortError>) -> String {
+    fn log_of(rules: Result<Vec<ExpirationRule>, PortError>) -> String {
         let settings = LogSettings {
             format: LogFormat::Text,
             ..LogSettings::of(Settings::new(&|_| None, None))
@@ -242,7 +242,7 @@ mod tests {
             larger_than_bytes: None,
             days,
         };
-        let log = told(Ok(vec![rule("weekly", 7), rule("yearly", 365)]));
+        let log = log_of(Ok(vec![rule("weekly", 7), rule("yearly", 365)]));
         assert_eq!(log.lines().count(), 1, "{log}");
         for words in ["ERROR", "bucket=bodies", "rule=weekly", "days=7"] {
             assert!(log.contains(words), "{words} in {log}");
@@ -255,7 +255,7 @@ mod tests {
             (Ok(vec![rule("yearly", 365)]), "keeps bodies long enough"),
             (Err(unread), "why"),
         ] {
-            let log = told(rules);
+            let log = log_of(rules);
             assert_eq!(log.lines().count(), 1, "{log}");
             for words in ["INFO", "bucket=bodies", words] {
                 assert!(log.contains(words), "{words} in {log}");

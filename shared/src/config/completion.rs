@@ -32,7 +32,7 @@ pub enum Completion {
 /// Parses the value of `COMPLETION`.
 ///
 /// # Errors
-/// What is wrong, in words.
+/// The problem, in words.
 pub fn completion(text: &str) -> Result<Completion, String> {
     let allowed = COMPLETION.value.allowed;
     if text.starts_with("https://") || text.starts_with("http://") {
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_queue_and_an_event_bus_are_told_apart() {
+    fn a_queue_and_an_event_bus_are_distinguished() {
         let url = "https://sqs.eu-west-1.amazonaws.com/123456789012/notices";
         let queue = |url: &str, region: Option<&str>| {
             Ok(Completion::Queue {

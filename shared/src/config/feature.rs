@@ -3,7 +3,7 @@
 /// Whether this executable was built with the cargo feature `full`.
 pub const FULL: bool = cfg!(feature = "full");
 
-/// What an error says of a value that needs the cargo feature `full`, in a build without it.
+/// The error for a value that needs the cargo feature `full`, in a build without it.
 pub const WITHOUT_FULL: &str = "the executable was built without the cargo feature `full`: run `local` with `cargo run --release \
                                 -p local --features full`; the functions have it unless they were built with \
                                 `--no-default-features`";

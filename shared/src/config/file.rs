@@ -20,7 +20,7 @@ const QUOTED_CHARACTERS_MAX: usize = 120;
 /// A configuration file whose syntax is right.
 #[derive(Clone, Debug)]
 pub struct ConfigFile {
-    /// What errors call it: its path or URI.
+    /// The path or URI of the file, as errors name it.
     name: String,
     text: String,
     values: BTreeMap<String, (FileValue, Range<usize>)>,

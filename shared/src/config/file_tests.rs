@@ -1,4 +1,4 @@
-//! Values of the file, and the places of its problems. The settings are those that both functions read.
+//! Values of the file, and the places of its problems. Both functions read these settings.
 
 use super::*;
 use crate::config::{Common, Reader, Settings};

@@ -12,7 +12,7 @@ pub enum FileValue {
     /// An array, as JSON.
     List(Value),
     Table,
-    /// What no setting has, in words.
+    /// A value that fits no setting, in words.
     Other(&'static str),
 }
 

@@ -49,7 +49,7 @@ pub enum LogFormat {
     Text,
 }
 
-/// What is logged, and how.
+/// The level, the format and the content of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogSettings {
     pub level: Level,

@@ -18,7 +18,7 @@ const DURATIONS: [(&str, u64); 5] = [
     ("s", 1_000),
     ("ms", 1),
 ];
-/// Units of sizes in bytes, the largest first. The first of those that fit is written.
+/// Units of sizes in bytes, the largest first. The first that fits is written.
 const SIZES: [(&str, u64); 7] = [
     ("GiB", 1 << 30),
     ("GB", 1_000_000_000),
@@ -91,7 +91,7 @@ impl Unit {
         (!text.is_empty() && sum.is_multiple_of(self.scale())).then_some(sum / self.scale())
     }
 
-    /// Returns a number of this unit as a text with the largest unit of which it is a whole number.
+    /// Returns a number of this unit as a text with the largest unit that gives a whole number.
     pub(super) fn text(self, number: u64) -> String {
         let smallest = number * self.scale();
         let mut units = self.units().iter();

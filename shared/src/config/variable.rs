@@ -22,7 +22,7 @@ pub struct Variable<K> {
     pub key: Option<&'static str>,
     /// The allowed values, and the default.
     pub value: K,
-    /// What the setting is for, in one or two sentences.
+    /// The use of the setting, in one or two sentences.
     pub meaning: &'static str,
 }
 
@@ -48,7 +48,7 @@ pub struct Word<T: 'static> {
 /// A text that its reader parses.
 #[derive(Clone, Copy, Debug)]
 pub struct Text {
-    /// What happens if the variable is not set.
+    /// The effect of an unset variable.
     pub unset: Unset,
     /// The allowed texts, in words. Errors say it after "expected".
     pub allowed: &'static str,
@@ -58,7 +58,7 @@ pub struct Text {
 #[derive(Clone, Copy, Debug)]
 pub struct List(pub Text);
 
-/// What happens if a variable is not set, or empty.
+/// The effect of a variable that is not set, or empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unset {
     /// The function does not start.

@@ -9,7 +9,7 @@ use protocol::time::Timestamp;
 
 use super::error::PortError;
 
-/// What became of a piece of an object that was to be stored.
+/// The result of storing a piece of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectReply {
     Stored,

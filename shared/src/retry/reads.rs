@@ -70,7 +70,7 @@ pub async fn read_events(
     Ok(events)
 }
 
-/// What was read of a list of batches.
+/// The batches of a list that could be read.
 #[derive(Debug, Default)]
 pub struct List {
     /// The batches by due time, the oldest first.
@@ -96,7 +96,7 @@ pub async fn read_lists(
     bounded(reads.collect(), concurrency).await
 }
 
-/// Reads the batches of one key of a list, page after page. Those that were read when an error ends the reading are returned, since they
+/// Reads the batches of one key of a list, page after page. Batches read before an error are returned, since they
 /// are the oldest.
 ///
 /// # Errors

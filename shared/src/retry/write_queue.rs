@@ -76,7 +76,7 @@ impl BulkWriter {
         }
     }
 
-    /// Writes `items`, and retries those that were throttled or had no reply, until all have a final result or the time
+    /// Writes `items`, and retries items that were throttled or had no reply, until all have a final result or the time
     /// is over. Returns the final results, and the items without one.
     pub async fn write_all<W: Writer>(
         &self,

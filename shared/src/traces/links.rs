@@ -79,7 +79,7 @@ impl BatchLinks {
         }
     }
 
-    /// Returns the links of a ticket that the present span sends: the span itself, and those that claimed events of the batch.
+    /// Returns the links of a ticket that the present span sends: the span itself, and the spans that claimed its events.
     pub fn of_ticket(&self, batch: BatchId) -> Links {
         let mut links = Links::of_present();
         let known = self.lock();

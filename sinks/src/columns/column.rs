@@ -22,9 +22,9 @@ pub struct Column {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Content {
-    /// What an expression finds in the body.
+    /// The value that an expression finds in the body.
     Json(Expression),
-    /// What the envelope says.
+    /// A field of the envelope.
     Field(Field),
     /// The value of the message attribute with this name.
     Attribute(String),
@@ -92,11 +92,11 @@ impl<'i> Body<'i> {
     }
 }
 
-/// What the values of a column are.
+/// The type of the values of a column.
 #[cfg(feature = "full")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ColumnKind {
-    /// Texts, of which some may be null.
+    /// Texts; some may be null.
     Text {
         /// Whether some may be null.
         optional: bool,

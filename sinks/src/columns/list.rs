@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::column::{Align, Column, Content, FIELDS, FixedColumn};
 
-/// What stands before the name of a message attribute, as in `EVENT_ID`.
+/// The prefix of the name of a message attribute, as in `EVENT_ID`.
 const ATTRIBUTE: &str = "attribute:";
 /// Characters of a column of fixed width.
 const WIDTH_MAX: usize = 10_000;

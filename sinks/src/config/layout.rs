@@ -38,7 +38,7 @@ const SINK_LINE_END: Variable<Word<LineEnd>> = Variable {
     },
     meaning: "What ends a record of `body`, `csv` and `fixed-width`. `nel` is the line end of EBCDIC, 0x15.",
 };
-/// What a template of a record may be.
+/// The allowed form of a record's template.
 const RECORD: &str = "one record with placeholders such as `{count}`: docs/sinks.md, \"Layouts\"";
 const SINK_HEADER_RECORD: Variable<Text> = Variable {
     name: "SINK_HEADER_RECORD",

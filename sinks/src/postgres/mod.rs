@@ -3,7 +3,7 @@
 //! Each part is written once and completely, or not at all: one transaction writes its rows, its row in the ledger and its
 //! rejects, and the primary key of the ledger allows each part once. Before that transaction, the sink sends the rows to a
 //! staging table in chunks and commits each chunk, so that the next attempt continues an interrupted one. The database moves
-//! the rows from the staging table to the table and marks those that it refuses. The sink creates no tables:
+//! the rows from the staging table to the table and marks the rows that it refuses. The sink creates no tables:
 //! `infra/postgres.sql` defines them.
 
 mod attempt;

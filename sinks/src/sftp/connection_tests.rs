@@ -1,4 +1,4 @@
-//! What a server is sent before it has shown an expected key, and how users log in.
+//! Data that a server gets before it has shown an expected key, and logins of users.
 
 use std::sync::Arc;
 

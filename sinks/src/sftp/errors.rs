@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_no_change_on_the_server_can_mend_is_permanent() {
+    fn only_an_error_that_no_change_on_the_server_ends_is_permanent() {
         for (code, permanent) in [
             (StatusCode::Failure, false),
             (StatusCode::NoSuchFile, false),

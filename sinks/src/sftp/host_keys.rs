@@ -7,7 +7,7 @@ use russh::keys::{Algorithm, HashAlg, PublicKey};
 /// The most keys that an operator may list: enough for the present and the next key of each type.
 const KEYS_MAX: usize = 8;
 
-/// The keys of which a server must have one: `SINK_HOST_KEY`.
+/// The accepted keys of a server: `SINK_HOST_KEY`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostKeys(Vec<HostKey>);
 

@@ -9,13 +9,13 @@ use crate::sink::SinkError;
 /// How every private key as OpenSSH or PEM begins.
 const KEY_START: &str = "-----BEGIN ";
 /// How every private key of PuTTY begins.
-/// What a text has that holds a private key in another form, such as a field of another name or base64.
+/// Signs of a private key in another form, such as a field of another name or base64.
 const KEY_SIGNS: [&str; 3] = ["PRIVATE KEY-----", "PuTTY-User-Key-File", "LS0tLS1CRUdJTi"];
 const PUTTY_START: &str = "PuTTY-User-Key-File";
 const LINE_ENDS: [char; 2] = ['\r', '\n'];
 const EXPECTED: &str =
     "expected a password of one line, or a private key as OpenSSH or PEM without a passphrase";
-/// What to do with a key of PuTTY. Without `-o`, puttygen refuses to write a private key.
+/// Advice for a key of PuTTY. Without `-o`, puttygen refuses to write a private key.
 const CONVERT: &str = "convert a key of PuTTY with `puttygen KEY -O private-openssh -o NEW_KEY`";
 
 /// Where the password or the private key of the user comes from.
@@ -56,7 +56,7 @@ impl LoginSource {
 /// Returns what is in a secret: the field `privateKey` or `password` of a JSON object, or the whole text.
 ///
 /// # Errors
-/// What is probably a key but in no known format, because a server must never get a key as a password. Errors do not
+/// The secret is probably a key in an unknown format. A server must never get a key as a password. Errors do not
 /// quote the secret, nor the error of the parser, which may.
 fn login(secret: &Secret) -> Result<Login, String> {
     let field = key_field(secret);

@@ -45,7 +45,7 @@ pub(crate) const KIND: Kind = Kind {
     read,
 };
 
-/// The keys of which a server must have one.
+/// The accepted keys of a server.
 const SINK_HOST_KEY: Variable<Text> = Variable {
     name: "SINK_HOST_KEY",
     key: Some("sink.host_key"),

@@ -201,7 +201,7 @@ impl PartFiles<'_> {
         }
     }
 
-    /// Reads a whole file, of which at most `bytes_max` bytes are kept.
+    /// Reads a whole file; returns at most `bytes_max` bytes of it.
     async fn content(&self, name: &str, bytes_max: u64) -> Result<Option<Vec<u8>>, SinkError> {
         let mut file = match self.sftp.open(self.absolute_path(name)).await {
             Ok(file) => file,

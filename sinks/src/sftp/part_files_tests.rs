@@ -1,5 +1,5 @@
-//! What OpenSSH does not do at a test's command: its disk is full, it replaces a file when it renames, and another attempt is
-//! there at the worst moment.
+//! Faults that a test cannot make OpenSSH show: a full disk, a rename that replaces a file, and another attempt at the
+//! worst moment.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -26,7 +26,7 @@ struct Disk {
     /// A directory that somebody else makes just before it is asked for.
     made_by_another: Option<String>,
     bytes_max: usize,
-    /// What another attempt writes under the final name just before a rename.
+    /// The file that another attempt writes under the final name just before a rename.
     before_rename: Option<Vec<u8>>,
 }
 

@@ -7,7 +7,7 @@ use crate::address::Address;
 pub struct SftpServer {
     /// Where the files go.
     pub address: Address,
-    /// The keys of which the server must have one.
+    /// The accepted keys of the server.
     pub host_keys: HostKeys,
     /// Where the password or the private key of the user comes from.
     pub login: LoginSource,

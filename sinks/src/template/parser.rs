@@ -8,13 +8,13 @@ use crate::totals::{HASH_DIGITS_MAX, Total, TotalKind};
 const WIDTH_MAX: usize = 10_000;
 /// Decimals of a sum.
 const DECIMALS_MAX: u8 = 9;
-/// What a width may be.
+/// The allowed forms of a width.
 const TEXT_WIDTH: &str =
     "a width such as `<9` (value, then spaces) or `>9` (spaces, then value), from 1 to 10000";
 const NUMBER_WIDTH: &str = "a width such as `09` (zeros, then value), `<9` (value, then spaces) or `>9` (spaces, then value), \
                             from 1 to 10000";
 
-/// What a template is for, which decides about the placeholders that it may have.
+/// The use of a template, which decides about its placeholders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TemplateUse {
     /// A header or a trailer record.
@@ -74,7 +74,7 @@ impl Template {
     /// Parses a template. Its totals are over columns of `columns`, by name.
     ///
     /// # Errors
-    /// What is wrong, with the placeholder and what is allowed.
+    /// The problem, with the placeholder and the allowed values.
     pub(crate) fn parse(
         text: &str,
         used_as: TemplateUse,
@@ -172,7 +172,7 @@ impl Template {
 
     /// Returns the first two placeholders whose texts may be split in several ways, and what would tell them apart.
     pub(crate) fn blurred(&self) -> Option<(&str, &str, &'static str)> {
-        // What stands before: a placeholder, and the characters since. Neither a key nor the name of a queue has a `/` or a `=`.
+        // The last placeholder, and the characters since. Neither a key nor the name of a queue has a `/` or a `=`.
         let mut last: Option<(&Placeholder, String)> = None;
         let mut last_name: Option<(&Placeholder, String)> = None;
         for piece in &self.pieces {

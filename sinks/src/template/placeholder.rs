@@ -17,7 +17,7 @@ pub(super) struct Placeholder {
     pub(super) width: Width,
 }
 
-/// What a placeholder stands for.
+/// The value of a placeholder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Value {
     Batch,
@@ -44,7 +44,7 @@ pub(super) enum Width {
     Zeros(usize),
 }
 
-/// What the values of placeholders are taken from.
+/// The sources of the values of placeholders.
 pub(crate) struct Facts<'p> {
     pub(crate) part: &'p Part,
     pub(crate) zone: &'p Zone,

@@ -1,4 +1,4 @@
-//! What templates write, and how wrong ones are reported.
+//! The texts that templates write, and the errors of invalid ones.
 
 use std::borrow::Cow;
 

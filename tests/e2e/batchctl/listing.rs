@@ -114,11 +114,7 @@ async fn exit_codes_tell_scripts_what_happened() {
         (2, &["find", ""], "event id: empty"),
         (2, &["show", ""], "batch id: empty"),
         (3, &["show", nobody], "not found"),
-        (
-            3,
-            &["show", "0190"],
-            "not found among those that are not complete",
-        ),
+        (3, &["show", "0190"], "not found among incomplete batches"),
         (3, &["forget", "nobody"], "event `nobody`: unknown"),
     ] {
         let ran = batchctl.text(arguments).await;

@@ -140,7 +140,7 @@ async fn a_rejected_event_may_be_corrected() {
 }
 
 #[tokio::test]
-async fn another_body_of_a_delivered_event_is_told_apart_and_one_of_a_rejected_event_redriven() {
+async fn another_body_of_a_delivered_event_is_kept_and_one_of_a_rejected_event_redriven() {
     let rig = in_latin_1(BodiesKind::Items).await;
     let batchctl = Batchctl::of(&rig);
     for body in [&body("g1"), WRONG, &body("g2"), NEVER] {

@@ -13,7 +13,7 @@ use crate::output::sorted;
 use crate::rig::{Setup, now_ms, workload};
 
 #[tokio::test]
-async fn a_batch_processor_that_is_killed_again_and_again_is_found_paused_and_mended() {
+async fn a_batch_processor_that_is_killed_again_and_again_is_found_paused_and_repaired() {
     let mut setup = Setup::new()
         .quick()
         .var("MAX_BATCH_SIZE", 50)

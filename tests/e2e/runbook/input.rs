@@ -30,7 +30,7 @@ async fn remove(rig: &Rig, count: usize) -> Vec<Message> {
 }
 
 #[tokio::test]
-async fn poison_messages_are_found_in_the_quarantine_mended_and_sent_again() {
+async fn poison_messages_are_found_in_the_quarantine_repaired_and_sent_again() {
     let rig = Setup::new().quick().start().await;
     let mut page = Rehearsal::of(&rig, "Poison messages");
     let good: Vec<String> = (0..20).map(|number| format!("e{number}")).collect();

@@ -77,7 +77,7 @@ async fn lost_tickets_are_found_when_the_sweep_has_stopped_and_are_sent_again() 
 }
 
 #[tokio::test]
-async fn an_index_that_lags_is_told_from_a_sink_that_is_down_and_waited_for() {
+async fn an_index_that_lags_is_distinguished_from_a_sink_that_is_down_and_waited_for() {
     let mut setup = Setup::new()
         .quick()
         .var("MAX_BATCH_SIZE", 25)

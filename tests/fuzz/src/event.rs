@@ -134,12 +134,12 @@ fn check_record(record: &Result<Record, Quarantined>, message: &SqsMessage) {
             assert_eq!(&*bad.body, body.unwrap_or_default());
         }
         Ok(Record {
-            candidate, slot, ..
+            candidate, scope, ..
         }) => {
             let body = body.expect("a good one has a body");
             assert_eq!(&*candidate.body, body);
             assert_eq!(candidate.body_hash, BodyHash::of(body.as_bytes()));
-            assert_eq!(slot.source, *source);
+            assert_eq!(scope.source, *source);
             assert!((1..=DYNAMODB_KEY_BYTES_MAX).contains(&candidate.event_id.as_str().len()));
             assert!(candidate.item_bytes() <= DYNAMODB_ITEM_BYTES_MAX);
             let attributes = candidate.attributes.as_deref();

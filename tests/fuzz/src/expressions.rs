@@ -85,9 +85,9 @@ pub fn batch_key(data: &[u8]) {
     assert_eq!(format!("{first:?}"), format!("{again:?}"));
     let key = match (first, same_body) {
         (Ok(first), Ok(other)) => {
-            assert_eq!(first.slot, other.slot);
-            assert_eq!(first.slot.key.is_none(), setting.trim().is_empty());
-            first.slot.key.map(|key| key.to_string())
+            assert_eq!(first.scope, other.scope);
+            assert_eq!(first.scope.key.is_none(), setting.trim().is_empty());
+            first.scope.key.map(|key| key.to_string())
         }
         (Err(first), Err(other)) => {
             assert_eq!(first.reason, other.reason);

@@ -21,7 +21,7 @@ use protocol::batch::{BatchRecord, BatchWrite, Closing};
 use protocol::claim::{LockItem, LockState};
 use protocol::ids::{BatchId, EventId, SqsMessageId};
 use protocol::invariants::{Check, hold};
-use protocol::limits::{BATCH_LIFE_MAX, CLOCK_SKEW_MAX, REMINDED_FOR};
+use protocol::limits::{BATCH_LIFE_MAX, CLOCK_SKEW_MAX, TICKET_RESEND_AFTER};
 use protocol::time::Timestamp;
 
 pub use calendar::*;
@@ -245,7 +245,7 @@ pub fn p6_a_sealed_batch_is_due_soon(record: &BatchRecord, sealed_at: Timestamp)
     let has_ticket = !Closing { closes_at }.is_beyond_delays(record.created_at);
     hold(
         "P6 a_sealed_batch_is_due_soon",
-        has_ticket || record.due_at <= sealed_at + REMINDED_FOR,
+        has_ticket || record.due_at <= sealed_at + TICKET_RESEND_AFTER,
         || format!("sealed at {sealed_at}, due at {}", record.due_at),
     )
 }

@@ -1,4 +1,4 @@
-//! The ports of a simulated environment. The world decides the fate of each request.
+//! The ports of a simulated environment. The world decides the outcome of each request.
 
 mod time;
 
@@ -22,9 +22,9 @@ use shared::ports::{
 use shared::wire::Ticket;
 use sinks::Rendering;
 
-use crate::fate::{Fate, refused, throttled, unanswered};
 use crate::index::REPLICAS;
 use crate::operator::OPERATOR;
+use crate::request_outcome::{RequestOutcome, refused, throttled, unanswered};
 use crate::world::World;
 
 /// The world, which environments share. There is one thread, so no lock ever blocks.
@@ -103,8 +103,8 @@ impl Environment {
     ) -> Result<T, PortError> {
         let dispatched = {
             let mut world = lock(&self.world);
-            let fate = world.fate();
-            dispatch(&mut world, fate, effect)
+            let outcome = world.draw_outcome();
+            dispatch(&mut world, outcome, effect)
         };
         self.reply(dispatched).await
     }
@@ -117,8 +117,8 @@ impl Environment {
     ) -> Result<T, PortError> {
         let dispatched = {
             let mut world = lock(&self.world);
-            let fate = world.fate_of_record(by_processor);
-            dispatch(&mut world, fate, effect)
+            let outcome = world.draw_record_outcome(by_processor);
+            dispatch(&mut world, outcome, effect)
         };
         self.reply(dispatched).await
     }
@@ -165,11 +165,11 @@ enum Dispatched<T> {
 
 fn dispatch<T: Send + 'static>(
     world: &mut World,
-    fate: Fate,
+    outcome: RequestOutcome,
     effect: impl FnOnce(&mut World) -> T + Send + 'static,
 ) -> Dispatched<T> {
-    match fate {
-        Fate::Answered { apply_ms, reply_ms } => {
+    match outcome {
+        RequestOutcome::Answered { apply_ms, reply_ms } => {
             let (sender, receiver) = oneshot::channel();
             let apply = move |world: &mut World| {
                 let reply = effect(world);
@@ -180,15 +180,15 @@ fn dispatch<T: Send + 'static>(
             world.effect_after(apply_ms, Box::new(apply));
             Dispatched::Answered(receiver)
         }
-        Fate::Refused { after_ms } => Dispatched::Failed {
+        RequestOutcome::Refused { after_ms } => Dispatched::Failed {
             after_ms,
             error: refused(),
         },
-        Fate::Throttled { after_ms } => Dispatched::Failed {
+        RequestOutcome::Throttled { after_ms } => Dispatched::Failed {
             after_ms,
             error: throttled(),
         },
-        Fate::Lost {
+        RequestOutcome::Lost {
             apply_ms,
             notice_ms,
         } => {

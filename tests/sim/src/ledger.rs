@@ -219,7 +219,7 @@ pub struct Ledger {
     /// The bodies that operators sent to an input queue.
     pub redriven: BTreeSet<Arc<str>>,
     /// The messages that were reported as dropped duplicates.
-    pub told: BTreeSet<SqsMessageId>,
+    pub reported_duplicates: BTreeSet<SqsMessageId>,
     /// The runs of batches that were committed.
     pub committed: BTreeSet<Uuid>,
     /// How many bodies of each batch were read.

@@ -59,8 +59,8 @@ impl World {
         let is_old = error.contains("days after it was opened");
         let is_tired = record.attempts > 40;
         let is_edited = [
-            "is not what was frozen",
-            "is not what was claimed",
+            "content differs from the freeze",
+            "differs from the claimed body",
             " lost (seqs ",
         ]
         .iter()

@@ -31,9 +31,9 @@ fn one_seed_is_one_history_bit_for_bit() {
 #[test]
 fn telling_what_happens_changes_nothing() {
     for seed in 0..40 {
-        let (silent, told) = (sim::run(seed, false), sim::run(seed, true));
-        assert_eq!(silent.counts, told.counts, "seed {seed}");
-        assert_eq!(silent.steps, told.steps, "seed {seed}");
+        let (silent, noted) = (sim::run(seed, false), sim::run(seed, true));
+        assert_eq!(silent.counts, noted.counts, "seed {seed}");
+        assert_eq!(silent.steps, noted.steps, "seed {seed}");
     }
 }
 

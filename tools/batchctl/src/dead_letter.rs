@@ -110,8 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn another_body_of_a_delivered_id_is_told_from_the_delivered_one_and_of_a_rejected_one_redriven()
-     {
+    fn another_body_of_a_delivered_id_is_kept_and_of_a_rejected_one_redriven() {
         let decision = |state, same_body| {
             [Origin::DeadLetter, Origin::Quarantine]
                 .map(|origin| decide(origin, state, same_body, None, WINDOW, false))

@@ -42,7 +42,7 @@ impl Interrupt {
                     _ = terminate.recv() => Signal::Terminate,
                 };
                 sender.send_modify(|signals| signals.push(signal));
-                eprintln!("stopping: waiting for what is under way; again to give it up");
+                eprintln!("stopping: waiting for the work in flight; signal again to abandon it");
             }
         });
         Ok(Interrupt(receiver))

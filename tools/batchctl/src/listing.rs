@@ -127,7 +127,7 @@ pub async fn resolve(service: &Service, text: &str) -> Result<BatchId, Failure> 
             "batch id: ambiguous: got `{text}`, with which {count} batches begin, expected more characters"
         ))),
         (None, _) => Err(Failure::NotFound(format!(
-            "batch `{text}…`: not found among those that are not complete; for a complete one, give the whole id"
+            "batch `{text}…`: not found among incomplete batches; for a complete one, give the whole id"
         ))),
     }
 }

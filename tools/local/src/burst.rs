@@ -146,7 +146,7 @@ fn set_defaults(options: &mut StackOptions, args: &BurstArgs) {
     options.default_variable(window, defaults::window_secs(args.messages));
 }
 
-/// Checks that the audit can read and judge what these options deliver.
+/// Checks that the audit can read the deliveries of these options, and decide about them.
 fn check_audited(options: &StackOptions) -> anyhow::Result<()> {
     let value = |name: &str| options.variables.get(name).map(String::as_str);
     if value("SINK").is_some() {

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 /// The message that the batch-processor logs when it gives a ticket back.
-pub(crate) const GIVEN_BACK: &str = "ticket given back";
+pub(crate) const GIVEN_BACK: &str = "ticket will be retried";
 /// The fields of the log line that may have the reason, in the order in which they are looked for.
 const REASON_FIELDS: [&str; 2] = ["reason", "error"];
 /// Maximum number of reasons that are counted separately. All further ones are counted as [`OTHER`].
@@ -115,19 +115,19 @@ mod tests {
         let mut tickets = GivenBack::default();
         for line in [
             format!(
-                " WARN ticket given back sqs_message_id=a reason=\"batch {BATCH} is leased until 17\" batch_id={BATCH}"
+                " WARN ticket will be retried sqs_message_id=a reason=\"batch {BATCH} is leased until 17\" batch_id={BATCH}"
             ),
-            " WARN ticket given back sqs_message_id=b reason=\"batch 0190163e is leased until 9\""
+            " WARN ticket will be retried sqs_message_id=b reason=\"batch 0190163e is leased until 9\""
                 .to_owned(),
             format!(
-                " WARN ticket given back sqs_message_id=c reason=\"`12` delivered claims of batch {BATCH} are not released\" requestId=r"
+                " WARN ticket will be retried sqs_message_id=c reason=\"`12` delivered claims of batch {BATCH} are not released\" requestId=r"
             ),
-            "ERROR ticket given back sqs_message_id=d error=\"no JSON\"".to_owned(),
+            "ERROR ticket will be retried sqs_message_id=d error=\"no JSON\"".to_owned(),
             format!(
-                r#"{{"level":"WARN","message":"ticket given back","reason":"batch {BATCH}: `/out`: Not a directory (os error 20)"}}"#
+                r#"{{"level":"WARN","message":"ticket will be retried","reason":"batch {BATCH}: `/out`: Not a directory (os error 20)"}}"#
             ),
             " INFO ticket done outcome=complete reason=none".to_owned(),
-            " WARN ticket given back".to_owned(),
+            " WARN ticket will be retried".to_owned(),
         ] {
             tickets.read_log_line(&line);
         }
@@ -152,7 +152,7 @@ mod tests {
     fn reasons_without_end_are_counted_together() {
         let mut tickets = GivenBack::default();
         for letter in 'a'..='z' {
-            tickets.read_log_line(&format!("ticket given back reason={letter}"));
+            tickets.read_log_line(&format!("ticket will be retried reason={letter}"));
         }
         assert_eq!(tickets.by_reason.len(), REASONS_MAX + 1);
         assert_eq!(tickets.by_reason[OTHER], 26 - REASONS_MAX as u64);

@@ -91,7 +91,7 @@ impl fmt::Display for SoFar {
         } = self;
         writeln!(
             f,
-            "INTERRUPTED by {interrupted}: what was delivered is not audited"
+            "INTERRUPTED by {interrupted}: deliveries are not audited"
         )?;
         if let Some(SentSoFar { sent, messages }) = self.burst {
             writeln!(f, "sent        {sent} of {messages} messages")?;

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn full_batches_and_the_others_are_told_apart() {
+    fn full_batches_and_the_others_are_measured_apart() {
         assert_eq!(Latencies::of(&[]), Latencies::default());
         let both = [batches([1, 2], true), batches([60], false)].concat();
         let Latencies { all, full, drained } = Latencies::of(&both);

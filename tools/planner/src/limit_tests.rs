@@ -412,13 +412,13 @@ fn the_same_seed_gives_the_same_plan_and_another_one_differs_a_little() {
         seed: 7,
         ..Settings::default()
     };
-    let told = |settings: &Settings| format!("{:?}", plan(settings));
-    assert_eq!(told(&settings), told(&settings));
+    let planned = |settings: &Settings| format!("{:?}", plan(settings));
+    assert_eq!(planned(&settings), planned(&settings));
     let other = Settings {
         seed: 8,
         ..settings.clone()
     };
-    assert_ne!(told(&settings), told(&other));
+    assert_ne!(planned(&settings), planned(&other));
     let (a, b) = (plan(&settings).drained_secs, plan(&other).drained_secs);
     assert!((a / b - 1.0).abs() < 0.05, "{a} and {b}");
 }

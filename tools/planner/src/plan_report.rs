@@ -16,7 +16,7 @@ use crate::record::{
     BatchSpan, Cost, Outcome, RECORD_VERSION, Record, RecordKind, Sample, Setting, Throttle,
 };
 
-/// A plan with everything that a reader needs to judge it.
+/// A plan with everything that a reader needs to assess it.
 #[derive(Debug)]
 pub struct PlanReport<'a> {
     pub settings: &'a Settings,
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_told_in_seconds_or_minutes() {
+    fn times_are_written_in_seconds_or_minutes() {
         assert_eq!(duration(12.34), "12.3 s");
         assert_eq!(duration(1_264.0), "21 min 04 s");
     }

@@ -113,7 +113,7 @@ pub fn record(bug: &RecordBug) -> anyhow::Result<()> {
     let path = root()?.join(BUGS).join(format!("{name}.patch"));
     let former = fs::read_to_string(&path).with_context(|| {
         format!(
-            "read {}; make it first, with the sentence that says what is wrong",
+            "read {}; make it first, with a sentence that describes the mistake",
             path.display()
         )
     })?;

@@ -108,7 +108,7 @@ async fn without_the_switch_a_drained_source_changes_nothing() {
 }
 
 #[tokio::test]
-async fn all_keys_of_a_drained_source_are_sealed_whoever_filled_them() {
+async fn all_keys_of_a_drained_source_are_sealed_by_one_invocation() {
     let aggregator = aggregator_with(&[SWITCH, ("BATCH_KEY", "content")]);
     source_is(&aggregator, FULL);
     invoke(&aggregator, &[("m1", "e1", "a"), ("m2", "e2", "b")]).await;

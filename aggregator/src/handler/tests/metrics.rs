@@ -1,4 +1,4 @@
-//! What an invocation measures.
+//! The metrics of an invocation.
 
 use super::*;
 

@@ -2,7 +2,7 @@
 
 use protocol::batch::{BatchWrite, Status};
 use protocol::ids::BatchId;
-use protocol::limits::REMINDED_FOR;
+use protocol::limits::TICKET_RESEND_AFTER;
 use protocol::period::Period;
 use shared::ports::{BatchReply, BatchStore, ListPage, ListPosition, ListShard, PortError};
 
@@ -104,7 +104,7 @@ async fn a_batch_of_a_period_that_is_sealed_early_is_due_soon_in_case_its_one_ti
     let sealed = only_batch(&aggregator);
     assert_eq!(sealed.status, Some(Status::Sealed));
     let now = aggregator.fakes.clock.now();
-    assert_eq!(sealed.due_at, now + REMINDED_FOR);
+    assert_eq!(sealed.due_at, now + TICKET_RESEND_AFTER);
     // One whose window has a ticket stays due when that ticket comes.
     let aggregator = aggregator_with(&[("MAX_BATCH_SIZE", "1")]);
     invoke(&aggregator, &[("m1", "e1", "")]).await;
@@ -112,7 +112,7 @@ async fn a_batch_of_a_period_that_is_sealed_early_is_due_soon_in_case_its_one_ti
     assert!(sealed.due_at > sealed.closes_at);
 }
 
-/// A store that refuses seals while it is told to.
+/// A store that refuses seals while `refuses` is set.
 struct NoSeals {
     store: Arc<dyn BatchStore>,
     refuses: Arc<std::sync::atomic::AtomicBool>,

@@ -82,7 +82,7 @@ async fn a_list_that_is_full_is_merged_when_a_batch_fails_and_takes_its_next_att
     assert_eq!(given(&processor), ["a"]);
 }
 
-/// Objects, of which the first run that is read takes so long that another commit comes first.
+/// Objects whose first read of a run takes so long that another commit comes first.
 struct Raced {
     fakes: Fakes,
     is_raced: Mutex<bool>,

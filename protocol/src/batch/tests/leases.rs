@@ -81,14 +81,14 @@ fn a_lease_makes_the_batch_due_after_its_end() {
 }
 
 #[test]
-fn a_reminder_moves_the_due_time_only_if_it_is_unchanged() {
+fn a_resent_ticket_moves_the_due_time_only_if_it_is_unchanged() {
     let record = opened();
-    let remind = |was_due_at| BatchWrite::TicketResent {
+    let resent = |was_due_at| BatchWrite::TicketResent {
         was_due_at,
         due_at: at(700),
     };
-    assert_eq!(must(&record, &remind(record.due_at)).due_at, at(700));
-    assert_eq!(apply(&record, &remind(record.due_at + SECOND)), None);
+    assert_eq!(must(&record, &resent(record.due_at)).due_at, at(700));
+    assert_eq!(apply(&record, &resent(record.due_at + SECOND)), None);
 }
 
 #[test]

@@ -49,7 +49,7 @@ fn rejected_seats_are_kept_and_are_not_delivered() {
 }
 
 #[test]
-fn seats_that_go_to_the_quarantine_later_are_told_apart_from_rejected_ones() {
+fn seats_that_go_to_the_quarantine_later_are_distinguished_from_rejected_ones() {
     let (mut record, _) = with_rejects(false);
     let mut set_aside = record.set_aside.clone();
     set_aside.extend(5..7);
@@ -98,7 +98,7 @@ fn a_delivered_seat_that_was_not_rejected_is_never_set_aside() {
     record.set_aside.insert(2);
     let broken = parts_are_disjoint(&record).unwrap_err();
     assert!(
-        broken.found.contains("set aside what it had delivered"),
+        broken.found.contains("set aside delivered events"),
         "{broken}"
     );
 }

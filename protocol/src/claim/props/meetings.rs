@@ -203,7 +203,7 @@ proptest! {
     }
 
     #[test]
-    fn a_follower_is_dropped_only_with_the_content_of_the_message_that_holds_the_event(
+    fn a_repeat_is_dropped_only_with_the_content_of_the_message_that_holds_the_event(
         case in cases(), repeat in candidates(), fails in prop::bool::weighted(0.1),
     ) {
         // The write of a first that replaces an item may succeed or fail.
@@ -213,11 +213,11 @@ proptest! {
             Decision::Done(outcome) => (outcome, Some(&case.item)),
             Decision::Replace { .. } | Decision::Live(_) => (Outcome::Claimed, None),
         };
-        let followed = classify_repeat(&repeat, first, outcome, winner);
+        let of_repeat = classify_repeat(&repeat, first, outcome, winner);
         if repeat.sqs_message_id == first.sqs_message_id {
-            prop_assert_eq!(followed, outcome);
-        } else if followed.response(case.rule) == Response::Success {
-            prop_assert_eq!(followed, Outcome::Duplicate);
+            prop_assert_eq!(of_repeat, outcome);
+        } else if of_repeat.response(case.rule) == Response::Success {
+            prop_assert_eq!(of_repeat, Outcome::Duplicate);
             let holder = match outcome {
                 Outcome::Claimed | Outcome::Redelivered => first.body_hash,
                 _ => case.item.body_hash,

@@ -1,4 +1,4 @@
-//! What an item that is in the way means for a message.
+//! Decisions about a message whose event has an item already.
 
 use std::collections::BTreeMap;
 

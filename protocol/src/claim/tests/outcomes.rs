@@ -47,7 +47,7 @@ fn a_message_relies_on_a_claim_if_it_is_acknowledged_for_it() {
 }
 
 #[test]
-fn a_follower_is_never_acknowledged_on_a_failed_leader() {
+fn a_repeat_is_never_acknowledged_if_the_first_failed() {
     let (m1, m2, m3) = (message("m1", "a"), message("m2", "a"), message("m3", "b"));
     assert_eq!(
         classify_repeat(&m2, &m1, Outcome::Failed, None),

@@ -17,7 +17,7 @@ const MESSAGE: &str = "message";
 pub(super) struct Fields(Vec<(&'static str, Value)>);
 
 impl Fields {
-    /// Adds fields, except those that are there already: those of an event count more than those of the spans around it.
+    /// Adds fields, except present ones: fields of an event come before fields of the spans around it.
     pub(super) fn add_all(&mut self, outer: &Fields) {
         for (name, value) in &outer.0 {
             if !self.0.iter().any(|(there, _)| there == name) {

@@ -1,4 +1,4 @@
-//! What the functions say of an invocation, for its span.
+//! The facts about an invocation that its span has.
 
 use crate::traces::Links;
 

@@ -1,4 +1,4 @@
-//! What the spans of a process have in common: the function.
+//! The resource that all spans of a process share: the function.
 
 use opentelemetry::{Key, KeyValue};
 use opentelemetry_sdk::Resource;
@@ -7,7 +7,7 @@ use opentelemetry_semantic_conventions::attribute::{
     FAAS_VERSION, SERVICE_NAME,
 };
 
-/// What the SDK calls a service whose name no variable has.
+/// The SDK's name for a service whose name is in no variable.
 const UNKNOWN_SERVICE: &str = "unknown_service";
 
 /// Returns the resource that the variables of Lambda describe, and `OTEL_RESOURCE_ATTRIBUTES` and `OTEL_SERVICE_NAME`. Without

@@ -10,14 +10,14 @@ use crate::ledger::{Occurrence, Sent};
 pub fn p8_a_dropped_duplicate_is_reported(
     message: &Sent,
     occurrences: &[Occurrence],
-    was_told: bool,
+    was_reported: bool,
 ) -> Check {
     let mut claims = occurrences.iter();
     let has_claimed = claims.any(|one| one.sqs_message_id == message.sqs_message_id);
     let is_dropped = message.acknowledged_at.is_some() && !message.reported && !has_claimed;
     hold(
         "P8 a_dropped_duplicate_is_reported",
-        !is_dropped || was_told,
+        !is_dropped || was_reported,
         || format!("{} was dropped without a report", message.sqs_message_id),
     )
 }

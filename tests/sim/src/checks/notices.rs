@@ -37,13 +37,17 @@ pub fn inv33_what_is_removed_was_sent(batch: BatchId, unsent: &[String]) -> Chec
 /// P8 honest limits: the notice of a complete batch has the numbers of events that the sink got and rejected.
 pub fn p8_a_notice_counts_what_the_sink_has(
     id: &str,
-    told: [Option<u64>; 2],
+    noticed: [Option<u64>; 2],
     counted: [u64; 2],
 ) -> Check {
     hold(
         "P8 a_notice_counts_what_the_sink_has",
-        told == counted.map(Some),
-        || format!("notice {id}: delivered and rejected are {told:?}, at the sink are {counted:?}"),
+        noticed == counted.map(Some),
+        || {
+            format!(
+                "notice {id}: delivered and rejected are {noticed:?}, at the sink are {counted:?}"
+            )
+        },
     )
 }
 

@@ -18,8 +18,8 @@ use super::fakes::now;
 use super::{REFUSAL, World};
 use crate::checks;
 use crate::clocks::SKEW_MAX_MS;
-use crate::fate::{DENIED, REFUSED};
 use crate::redeploy::{Change, Redeploy};
+use crate::request_outcome::{DENIED, REFUSED};
 
 impl World {
     /// Creates a record.
@@ -239,7 +239,10 @@ impl World {
             reasons.push("frozen for another sink");
         }
         if self.plan.faults.edit > 0.0 {
-            reasons.extend(["is not what was frozen", "is not what was claimed"]);
+            reasons.extend([
+                "content differs from the freeze",
+                "differs from the claimed body",
+            ]);
         }
         if self.plan.denial.is_some() {
             reasons.push(DENIED);

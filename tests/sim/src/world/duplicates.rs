@@ -8,8 +8,8 @@ use shared::ports::{PortError, Quarantined};
 
 use super::World;
 use crate::checks;
-use crate::fate::{throttled, unanswered};
 use crate::ledger::{Occurrence, Sent};
+use crate::request_outcome::{throttled, unanswered};
 
 impl World {
     /// Reports of duplicates arrive.
@@ -37,7 +37,7 @@ impl World {
             named.as_ref(),
             &claims.unwrap_or_default(),
         ));
-        self.ledger.told.insert(message.clone());
+        self.ledger.reported_duplicates.insert(message.clone());
         match self.strikes(faults.unknown_member) {
             true => Err(unanswered()),
             false => Ok(()),
@@ -56,7 +56,9 @@ impl World {
                 checks::p8_a_dropped_duplicate_is_reported(
                     message,
                     self.claims_of_event(message),
-                    self.ledger.told.contains(&message.sqs_message_id),
+                    self.ledger
+                        .reported_duplicates
+                        .contains(&message.sqs_message_id),
                 )
             })
             .collect()

@@ -12,10 +12,10 @@ use shared::ports::{ClaimReply, LockStore, Release, ReleaseReply, StoredEvent};
 use super::World;
 use super::fakes::now;
 use crate::checks;
-use crate::fate::{throttled, unanswered};
 use crate::index::REPLICAS;
 use crate::ledger::Occurrence;
 use crate::plan::Plan;
+use crate::request_outcome::{throttled, unanswered};
 
 /// Days after which the overflow bucket removes bodies.
 const OVERFLOW_DAYS: u64 = 30;

@@ -21,8 +21,8 @@ use crate::schedule::Happening;
 /// How long a loss waits for a manifest that is not there yet.
 const NOT_YET_MS: u64 = 10_000;
 
-/// How long it takes until a loss is mended that was noticed at once.
-const MENDED_MS: u64 = 15_000;
+/// Longest time until a loss that was noticed at once is repaired.
+const REPAIRED_MS: u64 = 15_000;
 
 impl World {
     /// Somebody removes the manifest by mistake. The batches that are decided from now on are in error until an operator makes it anew.
@@ -33,7 +33,7 @@ impl World {
             self.note("manifest lost", || name);
             // Some operators notice at once, while batches that have committed are still being decided.
             if self.rng.bool() {
-                let after_ms = self.rng.u64(0..MENDED_MS);
+                let after_ms = self.rng.u64(0..REPAIRED_MS);
                 self.after(after_ms, Happening::Act(Act::Rebuild));
             }
         } else if self.faulty {

@@ -89,7 +89,7 @@ impl World {
     /// Checks that the notices which a write removes were sent.
     pub fn check_removed(&mut self, before: &BatchRecord, write: &BatchWrite, after: &BatchRecord) {
         let batch = before.batch_id;
-        // Nobody is to be told where `COMPLETION` is not set.
+        // Without `COMPLETION` there are no notices.
         let drops = matches!(write, BatchWrite::Complete { notice: None, .. });
         if drops && !self.plan.always_notices() {
             return;

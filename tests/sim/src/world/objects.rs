@@ -9,7 +9,7 @@ use shared::ports::{ObjectReply, ObjectStore, Piece, PortError};
 
 use super::World;
 use super::fakes::now;
-use crate::fate::denied;
+use crate::request_outcome::denied;
 
 /// How long after the faults stopped somebody repairs the permission to read loads.
 const REPAIR_MS: u64 = 600_000;

@@ -10,8 +10,8 @@ use shared::wire::{Ticket, TicketReason};
 use super::World;
 use crate::checks;
 use crate::clocks::SKEW_MAX_MS;
-use crate::fate::{throttled, unanswered};
 use crate::ledger::Accepted;
+use crate::request_outcome::{throttled, unanswered};
 use crate::sources::source_index;
 
 /// How old a batch gets before the sweep has it set aside.

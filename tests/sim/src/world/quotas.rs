@@ -43,10 +43,10 @@ impl World {
         self.ledger.beyond.insert(quota.clone());
         let kept = self.locks.get(id).and_then(|item| self.aside(id, &item));
         // The message may have been classified before its event was set aside.
-        let judged_within = Duration::from_millis(self.plan.aggregator_timeout_ms);
-        let judged_from = self.now().saturating_sub(judged_within);
+        let classified_within = Duration::from_millis(self.plan.aggregator_timeout_ms);
+        let classified_from = self.now().saturating_sub(classified_within);
         let has_place = kept.is_some_and(|one| {
-            one.aside_at.is_some_and(|at| at < judged_from)
+            one.aside_at.is_some_and(|at| at < classified_from)
                 && self.quota_of(one).as_ref() == Some(&quota)
         });
         let what = format!("{id} of {}", message.sqs_message_id);

@@ -204,7 +204,7 @@ impl fmt::Display for Status {
         }
         if self.left_out_until > Timestamp::EPOCH {
             let until = with_distance(self.left_out_until, self.now);
-            writeln!(f, "left out  what ended by {until}")?;
+            writeln!(f, "left out  entries that ended by {until}")?;
         }
         match self.turn {
             Some(batch) => writeln!(f, "turn      of batch {batch}"),

@@ -57,7 +57,7 @@ pub async fn run(service: &Service, args: &ForgetArgs, output: Output) -> Result
     {
         let until = with_distance(until, service.now());
         return Err(Failure::Refused(format!(
-            "event `{id}`: it was primed, and what is primed cannot be forgotten before its end, {until}"
+            "event `{id}`: it was primed, and a primed event cannot be forgotten before its end, {until}"
         )));
     }
     if let Some(refusal) = refusal(found.classification.state, args.although_unclear) {

@@ -134,8 +134,8 @@ impl Left {
         }
     }
 
-    /// Puts the new index in the place of what is left. A manifest that is lost is not replaced: whoever has read it, and is still at
-    /// work, would take the new one for it.
+    /// Replaces the damaged index by the new one. A lost manifest is not replaced under its name: an invocation that has read it
+    /// and still runs would take the new one for it.
     async fn replace(
         &self,
         service: &Service,
@@ -242,7 +242,7 @@ impl fmt::Display for Rebuilt {
         match self.done {
             true => writeln!(
                 f,
-                "rebuilt: batches in error because of the index are tried again. Forget and prime again what was"
+                "rebuilt: batches in error because of the index are tried again. Repeat every earlier `forget` and `prime`"
             ),
             false => writeln!(f, "nothing is changed; to do it, add {}", self.hint),
         }

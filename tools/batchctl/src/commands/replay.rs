@@ -221,7 +221,7 @@ async fn replay(
     let name = format!("part `{}/{}`", record.batch_id, part.part_index);
     if content_hash(&events) != part.hash {
         return Err(Failure::Refused(format!(
-            "{name}: its content is not what was delivered; the record does not say which events the part had"
+            "{name}: its content differs from the delivered one; the record does not say which events the part had"
         )));
     }
     let part = Part {

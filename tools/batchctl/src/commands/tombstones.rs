@@ -296,7 +296,7 @@ impl Tombstone {
             *end = until.max(*end);
         }
         kept.item.past.remove(&kept.item.sqs_message_id);
-        // As many as a claim may have, and one less: whoever replaces the tombstone adds its message.
+        // One less than a claim may have: the claim that replaces the tombstone adds its message.
         while kept.item.past.len() >= PAST_DELIVERIES_MAX
             && let Some(first) = first_to_end(&kept.item.past)
         {

@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn units_are_told_apart_by_table_index_and_failure() {
+    fn units_are_split_by_table_index_and_failure() {
         // A field of that name within an item is not the report.
         let reply = r#"{ "Attributes" : {"ConsumedCapacity":{"S":"\"ConsumedCapacity\":1"}},
             "ConsumedCapacity" : {"TableName":"lock-table","CapacityUnits":9.5,"Table":{"CapacityUnits":3.0},
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn statements_of_a_batch_are_told_apart_by_what_they_cost() {
+    fn statements_of_a_batch_are_split_by_cost() {
         let reply = br#"{"Responses":[{"TableName":"t"},{"Error":{"Code":"DuplicateItem","Message":"m"}},
             {"Error":{"Code":"ConditionalCheckFailed","Item":{"a":{"S":"b"}}}},{"Error":{"Code":"ThrottlingError"}},
             {"Error":{"Message":"?"}}]}"#;

@@ -26,7 +26,7 @@ pub struct FunctionConfig {
     pub timeout: Duration,
     /// Configured memory in MB. The process gets the value, but no limit is enforced.
     pub memory_mb: u32,
-    /// Maximum number of invocations that run at once in one environment. If over 1, the process is told by
+    /// Maximum number of invocations that run at once in one environment. If over 1, the process gets it as
     /// `AWS_LAMBDA_MAX_CONCURRENCY`.
     pub concurrency_per_environment: u32,
 }

@@ -17,9 +17,7 @@ pub struct Outage {
 
 /// A text that cannot be parsed as an outage.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error(
-    "wrong form: got `{0}`, expected AT:FOR, two numbers of seconds of which the second is over 0"
-)]
+#[error("wrong form: got `{0}`, expected AT:FOR, two numbers of seconds, the second over 0")]
 pub struct MalformedOutage(String);
 
 impl Outage {

@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slots_counts_and_witnesses_are_told_from_other_writes_of_records() {
+    fn slots_counts_and_witnesses_are_distinguished_from_other_writes_of_records() {
         let of = |request: &Value| purpose(request.to_string().as_bytes());
         let update = |update: &str| {
             let key = json!({ "batchId": { "S": "b" } });

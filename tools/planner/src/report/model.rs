@@ -37,7 +37,7 @@ pub(super) struct Verdict {
 pub(super) enum Tone {
     Good,
     Bad,
-    /// Nothing was judged.
+    /// Nothing was audited.
     Neutral,
 }
 

@@ -1,4 +1,4 @@
-//! The fate of a request, and the errors that its caller gets.
+//! The outcome of a request, and the errors that its caller gets.
 
 use shared::ports::PortError;
 
@@ -8,8 +8,8 @@ pub const REFUSED: &str = "the simulated service refuses";
 /// The text of the refusal of a load that may not be read.
 pub const DENIED: &str = "the simulated bucket denies access";
 
-/// The fate of a request.
-pub enum Fate {
+/// The outcome of a request.
+pub enum RequestOutcome {
     /// The request is applied, and its reply arrives.
     Answered {
         /// Time until the request is applied.
