@@ -10,10 +10,11 @@ use crate::files::{read, root};
 /// The heading of the runbook that is no alarm.
 const NOT_AN_ALARM: &str = "Before an incident";
 /// Headings below alarms that are no incidents: they explain something, mostly an error of a batch.
-pub const NO_INCIDENTS: [&str; 3] = [
+pub const NO_INCIDENTS: [&str; 4] = [
     "A batch that is too old",
     "A lost load",
     "Commits to the index are refused",
+    "The index and the records differ",
 ];
 /// The number of incidents.
 const INCIDENTS: usize = 14;
