@@ -185,4 +185,4 @@ fn shares_queue<'a>(
 
 #[cfg(test)]
 #[path = "config_tests.rs"]
-mod tests;
+pub(crate) mod tests;

@@ -4,7 +4,7 @@ use sinks::{Compression, Format};
 
 use super::*;
 
-fn read(extra: &[(&str, &str)]) -> Result<Config, ConfigError> {
+pub(crate) fn read(extra: &[(&str, &str)]) -> Result<Config, ConfigError> {
     let base = [
         ("DDB_LOCK_TABLE", "lock-table"),
         ("DDB_BATCH_TABLE", "batch-table"),

@@ -7,14 +7,12 @@ fn key(shard: u16) -> BatchShard {
     BatchShard { batch, shard }
 }
 
-fn replied(paces: &mut Paces, shard: u16, (passed, throttled): (u32, u32), now: Timestamp) {
-    let key = key(shard);
-    let reply = KeyReply {
-        key,
+fn reply(shard: u16, passed: u32, throttled: u32) -> KeyReply {
+    KeyReply {
+        key: key(shard),
         passed,
         throttled,
-    };
-    paces.replied(&[reply], now);
+    }
 }
 
 /// A key that takes `limit` units a second and saves up at most one second of unused units.
@@ -44,7 +42,7 @@ fn run(limit: f64) -> (f64, f64) {
         left: 0.0,
         at_ms: 0,
     };
-    replied(&mut paces, 0, (0, 1), Timestamp::EPOCH);
+    paces.replied(&[reply(0, 0, 1)], Timestamp::EPOCH);
     let (mut written, mut refused) = (0, 0);
     for ms in 0..30_000 {
         let now = Timestamp::from_ms(ms);
@@ -53,7 +51,7 @@ fn run(limit: f64) -> (f64, f64) {
         }
         paces.take(key(0), 25, now);
         let passed = (0..25).filter(|_| at.write(ms)).count() as u32;
-        replied(&mut paces, 0, (passed, 25 - passed), now);
+        paces.replied(&[reply(0, passed, 25 - passed)], now);
         written += passed;
         refused += 25 - passed;
     }
@@ -74,31 +72,6 @@ fn the_rate_stays_near_what_the_key_takes() {
             "{limit} units a second: {refused} of all writes refused"
         );
     }
-}
-
-#[test]
-fn only_a_key_that_throttled_waits_until_its_rate_is_forgotten() {
-    let mut paces = Paces::default();
-    let now = Timestamp::from_ms(1_000);
-    replied(&mut paces, 1, (20, 5), now);
-    paces.take(key(1), 25, now);
-    assert_eq!(paces.free_at(key(1)), Some(Timestamp::from_ms(1_025)));
-    assert_eq!(paces.free_at(key(2)), None);
-    paces.forget_old(now);
-    assert!(paces.free_at(key(1)).is_some());
-    paces.forget_old(now + PACE_FORGOTTEN_AFTER * 2);
-    assert_eq!(paces.free_at(key(1)), None);
-}
-
-#[test]
-fn a_key_that_stops_throttling_loses_its_rate() {
-    let mut paces = Paces::default();
-    replied(&mut paces, 1, (20, 5), Timestamp::EPOCH);
-    assert!(paces.free_at(key(1)).is_some());
-    for _ in 0..300 {
-        replied(&mut paces, 1, (25, 0), Timestamp::EPOCH);
-    }
-    assert_eq!(paces.free_at(key(1)), None);
 }
 
 /// Lets several environments write to ten keys each of one table for 30 s, 25 writes a request; the table takes `limit`
@@ -123,13 +96,7 @@ fn share_a_table(limit: f64, environments: usize) -> (f64, f64) {
             }
             *next_at_ms = ms + 5;
             paces.take_of_table(25, now);
-            let mut replies: Vec<KeyReply> = (0..10)
-                .map(|shard| KeyReply {
-                    key: key(shard),
-                    passed: 0,
-                    throttled: 0,
-                })
-                .collect();
+            let mut replies: Vec<KeyReply> = (0..10).map(|shard| reply(shard, 0, 0)).collect();
             for write in 0..25 {
                 let reply = &mut replies[write % 10];
                 match table.write(ms) {
@@ -161,48 +128,10 @@ fn environments_that_share_a_table_use_it_and_few_writes_are_refused() {
     }
 }
 
-#[test]
-fn one_throttled_key_among_others_gives_the_table_no_rate() {
-    let mut paces = Paces::default();
-    let reply = |shard, throttled| KeyReply {
-        key: key(shard),
-        passed: 3,
-        throttled,
-    };
-    let now = Timestamp::EPOCH;
-    paces.replied(&[reply(0, 2), reply(1, 0), reply(2, 0)], now);
-    assert_eq!(paces.table_free_at(), None);
-    assert!(paces.free_at(key(0)).is_some());
-    let all: Vec<KeyReply> = (0..TABLE_KEYS_MIN as u16)
-        .map(|shard| reply(shard, 2))
-        .collect();
-    paces.replied(&all, now);
-    assert!(paces.table_free_at().is_some());
-    assert_eq!(
-        paces.free_at(key(0)),
-        None,
-        "the table's rate replaces the rates of keys"
-    );
-    // A key that throttles alone still gets a rate of its own.
-    paces.replied(&[reply(7, 2), reply(1, 0)], now);
-    assert!(paces.free_at(key(7)).is_some());
-    assert_eq!(paces.free_at(key(1)), None);
-    paces.forget_old(now + PACE_FORGOTTEN_AFTER * 2);
-    assert_eq!(paces.table_free_at(), None);
-}
-
 const START: Timestamp = Timestamp::from_ms(1_000_000);
 
 fn after(ms: u64) -> Timestamp {
     START + Duration::from_millis(ms)
-}
-
-fn reply(shard: u16, passed: u32, throttled: u32) -> KeyReply {
-    KeyReply {
-        key: key(shard),
-        passed,
-        throttled,
-    }
 }
 
 fn to_a_tenth(units_per_second: f64) -> f64 {

@@ -214,26 +214,11 @@ fn event_of(
 
 #[cfg(test)]
 mod tests {
-    use protocol::claim::Candidate;
-
     use super::*;
     use crate::compression::compress_bytes;
+    use crate::load::tests::candidate;
 
     const BATCH: &str = "0190163d-8694-739b-aea5-966c26f8ad91";
-
-    fn candidate(number: u32, body: &str) -> Candidate {
-        Candidate {
-            event_id: format!("e{number}").parse().unwrap(),
-            sqs_message_id: format!("m{number}").parse().unwrap(),
-            body_hash: BodyHash::of(body.as_bytes()),
-            body: body.into(),
-            compressed: None,
-            source: "arn:aws:sqs:eu-west-1:1:q".parse().unwrap(),
-            sent_at: Timestamp::from_ms(5),
-            attributes: None,
-            quota: None,
-        }
-    }
 
     fn chunk() -> ChunkId {
         ChunkId {

@@ -153,12 +153,12 @@ pub fn decode_frame(
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use protocol::bodies::{Bodies, ObjectPlace};
 
     use super::*;
 
-    fn candidate(number: u32, body: &str) -> Candidate {
+    pub(crate) fn candidate(number: u32, body: &str) -> Candidate {
         Candidate {
             event_id: format!("e{number}").parse().unwrap(),
             sqs_message_id: format!("m{number}").parse().unwrap(),

@@ -227,7 +227,7 @@ mod tests {
     use crate::payload::tests::payloads;
     use crate::rejects::RejectStore;
     use crate::stand_in::StandIn;
-    use crate::tests_support::part;
+    use crate::tests_support::{part, reason};
 
     const ARN: &str = "arn:aws:lambda:eu-west-1:123456789012:function:f:live";
     const BATCH: &str = "0190163d-8694-739b-aea5-966c26f8ad91";
@@ -253,14 +253,6 @@ mod tests {
 
     fn envelopes(lambda: &StandIn) -> LambdaSink {
         sink(lambda, Format::Envelope, None)
-    }
-
-    fn reason(error: SinkError, permanent: bool) -> String {
-        match error {
-            SinkError::Permanent { reason } if permanent => reason,
-            SinkError::Retryable { reason } if !permanent => reason,
-            other => panic!("{other}"),
-        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::compression::Compression;
 use crate::format::Format;
 use crate::layout::Layout;
 use crate::stand_in::StandIn;
-use crate::tests_support::part;
+use crate::tests_support::{part, reason};
 
 const BATCH: &str = "0190163d-8694-739b-aea5-966c26f8ad91";
 const NOT_THERE: &str = "<Error><Code>NoSuchKey</Code><Message>no key</Message></Error>";
@@ -30,14 +30,6 @@ fn sink(s3: &StandIn, prefix: &str, format: Format, compression: Compression) ->
 
 fn bodies(s3: &StandIn, prefix: &str) -> S3Sink {
     sink(s3, prefix, Format::Body, Compression::None)
-}
-
-fn reason(error: SinkError, permanent: bool) -> String {
-    match error {
-        SinkError::Permanent { reason } if permanent => reason,
-        SinkError::Retryable { reason } if !permanent => reason,
-        other => panic!("{other}"),
-    }
 }
 
 #[tokio::test]

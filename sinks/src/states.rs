@@ -147,7 +147,7 @@ mod tests {
     use crate::payload::tests::payloads;
     use crate::rejects::RejectStore;
     use crate::stand_in::StandIn;
-    use crate::tests_support::part;
+    use crate::tests_support::{part, reason};
 
     const ARN: &str = "arn:aws:states:eu-west-1:123456789012:stateMachine:m";
     const BATCH: &str = "0190163d-8694-739b-aea5-966c26f8ad91";
@@ -230,9 +230,7 @@ mod tests {
         let error = sink(&states, Format::Envelope)
             .deliver(&part(0, &[&body]))
             .await;
-        let Err(SinkError::Permanent { reason }) = error else {
-            panic!("too large");
-        };
+        let reason = reason(error.unwrap_err(), true);
         assert!(reason.contains("expected at most 262144;"), "{reason}");
         assert!(states.requests().is_empty());
         let payloads = payloads(Format::Envelope, Some(&s3));
@@ -251,8 +249,7 @@ mod tests {
         let states = StandIn::start().await;
         let directory = tempfile::tempdir().unwrap();
         let mut sink = sink(&states, Format::Body);
-        let error = sink.deliver(&part(0, &["a\n"])).await.unwrap_err();
-        assert!(matches!(error, SinkError::Permanent { .. }), "{error}");
+        reason(sink.deliver(&part(0, &["a\n"])).await.unwrap_err(), true);
         sink.payloads.rejects = Some(RejectStore::below(directory.path()));
         states.answer(200, STARTED);
         let receipt = sink.deliver(&part(0, &["a\n", "b"])).await.unwrap();
@@ -285,11 +282,7 @@ mod tests {
             let answer = sink(&states, Format::Envelope)
                 .deliver(&part(0, &["a"]))
                 .await;
-            let reason = match answer.unwrap_err() {
-                SinkError::Permanent { reason } if permanent => reason,
-                SinkError::Retryable { reason } if !permanent => reason,
-                other => panic!("{code}: {other}"),
-            };
+            let reason = reason(answer.unwrap_err(), permanent);
             let words = format!("`{ARN}`: HTTP status {status}: {code}: words");
             assert!(reason.contains(&words), "{reason}");
         }
@@ -300,7 +293,6 @@ mod tests {
         let states = StandIn::start().await;
         let sink = sink(&states, Format::Envelope);
         states.stop().await;
-        let error = sink.deliver(&part(0, &["a"])).await.unwrap_err();
-        assert!(matches!(error, SinkError::Retryable { .. }), "{error}");
+        reason(sink.deliver(&part(0, &["a"])).await.unwrap_err(), false);
     }
 }

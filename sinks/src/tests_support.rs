@@ -7,6 +7,16 @@ use protocol::time::Timestamp;
 use shared::ports::StoredEvent;
 
 use crate::part::Part;
+use crate::sink::SinkError;
+
+/// Returns the reason of an error, which is `permanent` or else retryable.
+pub(crate) fn reason(error: SinkError, permanent: bool) -> String {
+    match error {
+        SinkError::Permanent { reason } if permanent => reason,
+        SinkError::Retryable { reason } if !permanent => reason,
+        other => panic!("{other}"),
+    }
+}
 
 pub(crate) fn part(number: usize, bodies: &[&str]) -> Part {
     let batch_id: BatchId = "0190163d-8694-739b-aea5-966c26f8ad91".parse().unwrap();

@@ -1,7 +1,7 @@
 //! Checks that the update expressions of the batch table have the effect of `protocol::batch::apply`: random writes to
 //! the table in memory (which calls `apply`) and to DynamoDB get the same replies and leave the same records.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use protocol::batch::{
@@ -459,4 +459,27 @@ async fn every_write_has_the_same_effect_on_dynamodb_as_in_the_protocol() {
         .iter()
         .filter(|((layout, kind, _), _)| (*layout, *kind) != ("log", "seal"));
     assert!(often.into_iter().all(|(_, count)| *count >= 3), "{seen:?}");
+}
+
+#[tokio::test]
+async fn a_write_without_a_record_is_refused_and_creates_no_record() {
+    let (memory, dynamo) = (MemoryBatchStore::new(), dynamo::batch_store().await);
+    let id = batch(1);
+    let mut seen = BTreeSet::new();
+    for (seed, bodies) in (0..).zip(BODIES) {
+        let draw = Draw(SeededEntropy::new(seed));
+        let absent = record(id).with_bodies(bodies.parse().unwrap(), Duration::ZERO);
+        for _ in 0..200 {
+            let write = draw.sound_write(&absent);
+            for store in [&memory as &dyn BatchStore, &dynamo] {
+                let reply = store.write(id, &write).await.unwrap();
+                let is_refused = matches!(reply, BatchReply::Refused(None));
+                assert!(is_refused, "{write:?}: {reply:?}");
+            }
+            seen.insert(kind(&write));
+        }
+        assert_eq!(dynamo.read(id).await.unwrap(), None);
+        assert_eq!(memory.read(id).await.unwrap(), None);
+    }
+    assert_eq!(seen.len(), 19, "{seen:?}");
 }

@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
-use protocol::batch::{BatchWrite, Listing, Status};
+use protocol::batch::{Listing, Status};
 use protocol::claim::Claim;
 use protocol::ids::{BatchShard, SeatKey};
-use protocol::seqs::SeqSet;
 use shared::aws::{DynamoBatchStore, DynamoLockStore};
 use shared::config::WriteMode;
 use shared::ports::{
@@ -15,7 +14,7 @@ use shared::ports::{
 use tokio::net::{TcpListener, TcpSocket};
 
 use crate::dynamo::{BATCH_INDEX, dynamodb, dynamodb_of};
-use crate::events::{batch, claim, claim_all, event, item, ms, record};
+use crate::events::{batch, claim, claim_all, event, item, ms, record, witness};
 use crate::scripted;
 
 const SEAT: SeatKey = SeatKey {
@@ -415,12 +414,4 @@ async fn a_read_that_returns_nothing_is_throttled() {
         store.read_events(&ids).await,
         Err(PortError::Throttled { .. })
     ));
-}
-
-fn witness() -> BatchWrite {
-    BatchWrite::Witness {
-        witnessed: (0..1).collect(),
-        witnesses: 0,
-        chunks: SeqSet::new(),
-    }
 }

@@ -1,9 +1,10 @@
 //! Events, claims and records for all contracts.
 
-use protocol::batch::BatchRecord;
+use protocol::batch::{BatchRecord, BatchWrite};
 use protocol::claim::{Candidate, Claim, LockItem, LockState, PastDeliveries};
 use protocol::ids::{BatchId, BodyHash, EventId, Seat, Seq, SourceArn};
 use protocol::quota::{Place, QuotaScope};
+use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
 use shared::ports::{ClaimReply, LockStore};
 use uuid::Uuid;
@@ -157,4 +158,13 @@ pub async fn read_one<S: LockStore>(store: &S, id: &str) -> Option<LockItem> {
 /// Returns the record of a batch that was opened at 0 and whose window ends at 10 s.
 pub fn record(id: BatchId) -> BatchRecord {
     BatchRecord::open(id, source(), None, SHARDS, ms(0), ms(10_000))
+}
+
+/// Returns a write that an open batch takes.
+pub fn witness() -> BatchWrite {
+    BatchWrite::Witness {
+        witnessed: (0..1).collect(),
+        witnesses: 0,
+        chunks: SeqSet::new(),
+    }
 }

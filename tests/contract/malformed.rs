@@ -4,7 +4,6 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
 use protocol::batch::{BatchWrite, Listing, Status};
 use protocol::ids::BatchId;
-use protocol::seqs::SeqSet;
 use shared::aws::{DynamoBatchStore, DynamoLockStore};
 use shared::config::WriteMode;
 use shared::ports::{BatchStore, ClaimReply, LockStore, PortError};
@@ -12,7 +11,7 @@ use shared::ports::{BatchStore, ClaimReply, LockStore, PortError};
 use crate::chunk_claims::put_chunk_claim;
 use crate::dynamo::{self, BATCH_INDEX};
 use crate::events::{
-    batch, chunk_claim, claim, claim_free, claim_in, event, ms, record, tombstone,
+    batch, chunk_claim, claim, claim_free, claim_in, event, ms, record, tombstone, witness,
 };
 use crate::lists::listed;
 
@@ -45,92 +44,35 @@ fn assert_names(error: &PortError, words: &[&str]) {
     }
 }
 
+/// The unit tests of the items edit every attribute.
 #[tokio::test]
 async fn an_edited_lock_item_is_refused_with_its_id_and_attribute() {
     let dynamodb = dynamo::dynamodb();
-    let edits = [
-        ("sqsMessageId", Some(AttributeValue::S(String::new()))),
-        ("sqsMessageId", None),
-        ("bodyHash", Some(AttributeValue::S("text".to_owned()))),
-        ("batchId", Some(AttributeValue::S("no shard".to_owned()))),
-        ("seq", Some(AttributeValue::N("-1".to_owned()))),
-        ("seq", None),
-        ("pastDeliveries", Some(AttributeValue::S("none".to_owned()))),
-        ("message", Some(AttributeValue::N("1".to_owned()))),
-        ("message", None),
-        ("source", None),
-        ("sentAt", Some(AttributeValue::N("1.5".to_owned()))),
-    ];
-    for (attribute, value) in edits {
-        let table = dynamo::lock_table(&dynamodb).await;
-        let store = DynamoLockStore::new(dynamodb.clone(), &table, BATCH_INDEX, WriteMode::Put);
-        claim_free(&store, &[claim("the-event", "body", 0)]).await;
-        edit(
-            &dynamodb,
-            &table,
-            ("messageId", "the-event"),
-            attribute,
-            value,
-        )
-        .await;
-        let words = ["the-event", &format!("`{attribute}`"), &table];
-        if ["message", "source", "sentAt"].contains(&attribute) {
-            // Only the event needs this attribute; the lock item can still be read.
-            assert!(store.read(&[event("the-event")]).await.unwrap()[0].is_some());
-        } else {
-            assert_names(
-                &store.read(&[event("the-event")]).await.unwrap_err(),
-                &words,
-            );
-            let reply = store
-                .claim(&[claim_in(batch(2), "the-event", "body", 0)])
-                .await
-                .remove(0);
-            let ClaimReply::Error(error) = reply else {
-                panic!("{reply:?}")
-            };
-            assert_names(&error, &words);
-        }
-        if attribute != "pastDeliveries" {
-            assert_names(
-                &store.read_events(&[event("the-event")]).await.unwrap_err(),
-                &words,
-            );
-        }
-    }
-}
-
-#[tokio::test]
-async fn an_edited_chunk_claim_is_refused_with_its_id_and_attribute() {
-    let dynamodb = dynamo::dynamodb();
-    let edits = [
-        // Taken for a tombstone, it would pass for delivered.
-        ("batch", None),
-        ("chunk", Some(AttributeValue::S("1".to_owned()))),
-    ];
     let table = dynamo::lock_table(&dynamodb).await;
     let store = DynamoLockStore::new(dynamodb.clone(), &table, BATCH_INDEX, WriteMode::Put);
-    for ((attribute, value), number) in edits.into_iter().zip(0..) {
-        let id = format!("event-{number}");
-        put_chunk_claim(&dynamodb, &table, &id, &chunk_claim("body", 4)).await;
-        edit(&dynamodb, &table, ("messageId", &id), attribute, value).await;
-        let words = [&*id, &format!("`{attribute}`"), &table];
-        assert_names(&store.read(&[event(&id)]).await.unwrap_err(), &words);
+    claim_free(&store, &[claim("live", "body", 0)]).await;
+    put_chunk_claim(&dynamodb, &table, "in-chunk", &chunk_claim("body", 4)).await;
+    for (id, attribute) in [("live", "seq"), ("in-chunk", "batch")] {
+        edit(&dynamodb, &table, ("messageId", id), attribute, None).await;
+        let words = [id, &format!("`{attribute}`"), &table];
+        assert_names(&store.read(&[event(id)]).await.unwrap_err(), &words);
         // A refused write reads the item that it meets.
-        let other = claim_in(batch(2), &id, "other", 7);
+        let other = claim_in(batch(2), id, "other", 7);
         let refused = [
             store.claim(std::slice::from_ref(&other)).await.remove(0),
             store.replace(&other, &tombstone(&other, ms(0))).await,
         ];
         for reply in refused {
             let ClaimReply::Error(error) = reply else {
-                panic!("{attribute}: {reply:?}")
+                panic!("{id}: {reply:?}")
             };
             assert_names(&error, &words);
         }
-        let (events, _) = store.read_events(&[event(&id)]).await.unwrap();
-        assert_eq!(events, [], "{attribute}");
     }
+    let error = store.read_events(&[event("live")]).await.unwrap_err();
+    assert_names(&error, &["live", "`seq`", &table]);
+    let (events, _) = store.read_events(&[event("in-chunk")]).await.unwrap();
+    assert_eq!(events, []);
 }
 
 #[tokio::test]
@@ -201,12 +143,4 @@ async fn due(store: &DynamoBatchStore) -> Vec<BatchId> {
     let mut ids: Vec<BatchId> = due.iter().map(|one| one.batch_id).collect();
     ids.sort_unstable();
     ids
-}
-
-fn witness() -> BatchWrite {
-    BatchWrite::Witness {
-        witnessed: (0..1).collect(),
-        witnesses: 0,
-        chunks: SeqSet::new(),
-    }
 }

@@ -302,33 +302,6 @@ async fn a_message_of_the_largest_size_is_quarantined_with_the_attributes_that_f
 }
 
 #[tokio::test]
-async fn ten_attributes_of_the_producer_are_quarantined_whatever_their_names() {
-    let queue = queue().await;
-    let quarantine = SqsQuarantineQueue::new(queue.client.clone(), &queue.url);
-    let names = [
-        "a",
-        "b",
-        "c",
-        "d",
-        "e",
-        "f",
-        "g",
-        "reason",
-        "eventId",
-        "moreAttributes",
-    ];
-    let all = names.map(|name| (name.to_owned(), MessageAttribute::string("of the producer")));
-    let all = AttributeMap::from(all);
-    let mut message = quarantined(2, "body");
-    message.attributes = MessageAttributes::of(all.clone());
-    assert!(quarantine.send(&[message]).await.iter().all(Result::is_ok));
-    let taken = queue.take().await;
-    assert_eq!(seen_on_sqs(&taken[0]).0, "reason 2");
-    assert_eq!(taken[0].message_attributes.len(), 10);
-    assert_eq!(of_producer(&attributes_of(&taken[0])), all);
-}
-
-#[tokio::test]
 async fn characters_that_sqs_refuses_are_replaced_in_the_reason() {
     let queue = queue().await;
     let quarantine = SqsQuarantineQueue::new(queue.client.clone(), &queue.url);

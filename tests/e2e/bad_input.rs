@@ -159,27 +159,6 @@ async fn without_a_quarantine_bad_messages_end_as_dead_letters_and_their_neighbo
 }
 
 #[tokio::test]
-async fn without_a_quarantine_exactly_the_bad_messages_are_reported_as_failed() {
-    let rig = Setup::new().var("QUARANTINE_SQS_URL", "").start().await;
-    let (g1, g2) = (body("g1"), body("g2"));
-    let too_large = format!(r#"{{"id":"large","pad":"{}"}}"#, noise(600_000));
-    let messages = [
-        ("m1", g1.as_str()),
-        ("m2", r#"{"no":"id"}"#),
-        ("m3", "not json"),
-        ("m4", g2.as_str()),
-        ("m5", too_large.as_str()),
-        ("m6", r#"{"id":"g1","other":"content"}"#),
-    ];
-    let source = rig.stack.sqs.arn(INPUT_QUEUE);
-    let failed = failures(&rig, &rig.stack.aggregator, event(&source, &messages)).await;
-    assert_eq!(failed, ["m2", "m3", "m5", "m6"]);
-    rig.until_drained().await;
-    assert_eq!(rig.delivered_ids(), ["g1", "g2"]);
-    rig.end().await;
-}
-
-#[tokio::test]
 async fn a_quarantine_that_does_not_exist_gives_the_bad_messages_back() {
     // Only the queue's name in the URL matters, because `AWS_ENDPOINT_URL_SQS` sets the host.
     let rig = Setup::new()

@@ -1,12 +1,6 @@
 //! A wrong configuration is refused at the cold start, with all problems at once.
 
-use std::time::Duration;
-
-use tokio::process::Command;
-use tokio::time::timeout;
-
 use crate::events::init_failure;
-use crate::executables::executable;
 use crate::rig::Setup;
 
 /// A function and its wrong variables.
@@ -80,31 +74,5 @@ async fn a_function_with_wrong_variables_fails_its_init_and_the_log_says_why() {
         // Lambda starts one more process for the invocation, and the sweep may start others.
         assert!(function.stats().init_failures >= 2);
         rig.stack.stop().await;
-    }
-}
-
-#[tokio::test]
-async fn a_process_with_wrong_variables_exits_with_an_error_that_names_them_all() {
-    for (name, variables) in CASES {
-        let process = Command::new(executable(name))
-            .env_clear()
-            // Nobody listens there, so the process can only end by itself.
-            .env("AWS_LAMBDA_RUNTIME_API", "127.0.0.1:9")
-            .env("AWS_LAMBDA_FUNCTION_NAME", name)
-            .env("AWS_LAMBDA_FUNCTION_VERSION", "$LATEST")
-            .env("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "128")
-            .envs(variables.iter().map(|(name, value, _)| (name, value)))
-            .kill_on_drop(true)
-            .output();
-        let output = timeout(Duration::from_secs(60), process).await;
-        let output = output.expect("it ends").expect("it starts");
-        assert!(
-            output.status.code().is_some_and(|code| code != 0),
-            "{output:?}"
-        );
-        let text = [output.stdout, output.stderr].concat();
-        let text = String::from_utf8_lossy(&text);
-        let mut lines = text.lines();
-        assert!(lines.any(|line| names_all(variables, line)), "{text}");
     }
 }

@@ -5,10 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use emulators::sqs::QueueAttributes;
 use loadgen::DuplicateRule;
-use local::stack::INPUT_QUEUE;
 use serde_json::Value;
 
-use crate::events::{body, event, failures};
+use crate::events::{body, failures};
 use crate::faults::percent;
 use crate::output::sorted;
 use crate::rig::{Setup, workload};
@@ -42,40 +41,6 @@ async fn a_requeued_duplicate_is_delivered_in_a_later_batch() {
     let repeated = batches.values().filter(|batches| batches.len() > 1).count();
     assert!(repeated > 0, "the burst had duplicates");
     rig.end().await;
-}
-
-async fn in_one_event(rule: &str, given_back: &[&str]) {
-    let rig = Setup::new().var("ON_DUPLICATE", rule).start().await;
-    let (a, b) = (body("a"), body("b"));
-    let source = rig.stack.sqs.arn(INPUT_QUEUE);
-    let messages = [
-        ("m1", a.as_str()),
-        ("m2", a.as_str()),
-        ("m3", a.as_str()),
-        ("m4", b.as_str()),
-    ];
-    let function = &rig.stack.aggregator;
-    let failed = failures(&rig, function, event(&source, &messages)).await;
-    assert_eq!(failed, given_back, "{rule}");
-    // A redelivery of the same messages: an event that was claimed is not claimed again.
-    let failed = failures(&rig, function, event(&source, &messages)).await;
-    assert_eq!(failed, given_back, "{rule}, redelivered");
-    rig.until_drained().await;
-    let delivered = rig.delivered();
-    let messages: Vec<&str> = delivered
-        .iter()
-        .map(|line| line.sqs_message_id.as_str())
-        .collect();
-    assert_eq!(messages, ["m1", "m4"], "{rule}");
-    rig.end().await;
-}
-
-#[tokio::test]
-async fn duplicates_in_one_event_are_dropped_or_given_back_as_the_rule_says() {
-    tokio::join!(
-        in_one_event("drop", &[]),
-        in_one_event("requeue", &["m2", "m3"])
-    );
 }
 
 #[tokio::test]

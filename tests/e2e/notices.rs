@@ -1,11 +1,9 @@
 //! Notices of complete batches and of batches in error, from the real executables.
 
 use std::fs;
-use std::time::Duration;
 
-use emulators::sqs::QueueAttributes;
 use loadgen::DuplicateRule;
-use local::notices::{CompletionKind, NOTICE_QUEUE, NoticeHost, NoticeReport};
+use local::notices::{CompletionKind, NoticeReport};
 use local::stack::{BATCH_QUEUE, INPUT_QUEUE};
 use serde_json::{Value, json};
 
@@ -53,32 +51,6 @@ async fn every_complete_batch_has_a_notice_despite_lost_replies() {
     for kind in cases(&[CompletionKind::Queue, CompletionKind::EventBus]) {
         every_batch_has_a_notice(kind).await;
     }
-}
-
-/// The queue of notices does not exist at first. Batches are delivered all the same, and their notices follow.
-#[tokio::test]
-async fn a_missing_target_stops_no_delivery_and_its_notices_are_sent_later() {
-    let url = format!("http://127.0.0.1:9/000000000000/{NOTICE_QUEUE}");
-    let mut setup = Setup::new().var("MAX_BATCH_SIZE", 1).var("COMPLETION", url);
-    setup.options.sweep_every = Some(Duration::from_secs(2));
-    let rig = setup.start().await;
-    for name in ["a", "b"] {
-        rig.send(body(name));
-    }
-    rig.until_metric("BatchesCompleted", 2).await;
-    rig.until_metric("NoticesFailed", 2).await;
-    assert_eq!(waiting(&rig).await, 2);
-    let attributes = QueueAttributes::default();
-    let created = rig.stack.sqs.create_queue(NOTICE_QUEUE, attributes);
-    created.expect("there is none of this name");
-    // The sweep sends tickets one minute after the batches were completed.
-    rig.until("both notices are sent", async || waiting(&rig).await == 0)
-        .await;
-    let queue = NoticeHost::Queue(rig.stack.sqs.clone());
-    let manifests = queue.manifests().await.expect("notices are JSON");
-    let report = NoticeReport::of(&manifests);
-    assert_eq!((report.complete, report.delivered), (2, 2), "{report}");
-    rig.stack.stop().await;
 }
 
 /// A file is where the sink would have none, so the sink refuses the part. After an operator removed the file and tried again,

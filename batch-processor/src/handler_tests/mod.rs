@@ -123,20 +123,7 @@ fn processor_with_parts_of(part_bytes_max: u64) -> Processor {
 }
 
 fn config() -> Config {
-    let variables = [
-        ("DDB_LOCK_TABLE", "lock-table"),
-        ("DDB_BATCH_TABLE", "batch-table"),
-        (
-            "BATCH_QUEUE_URL",
-            "https://sqs.eu-west-1.amazonaws.com/1/batch-queue",
-        ),
-        ("SINK", "log:"),
-    ];
-    let lookup = |name: &str| {
-        let found = variables.iter().find(|(key, _)| *key == name);
-        found.map(|(_, value)| (*value).to_owned())
-    };
-    Config::read(&lookup).unwrap()
+    crate::config::tests::read(&[]).unwrap()
 }
 
 fn processor_of(config: Config, batch_store: MemoryBatchStore) -> Processor {

@@ -65,25 +65,65 @@ fn must(record: &BatchRecord, write: &BatchWrite) -> BatchRecord {
     next
 }
 
+fn seal(counts: BatchCounts) -> BatchWrite {
+    BatchWrite::Seal {
+        counts,
+        at: at(1),
+        due_at: None,
+    }
+}
+
+fn freeze(name: &str, index: usize, seqs: std::ops::Range<u32>) -> BatchWrite {
+    BatchWrite::Freeze {
+        owner: owner(name),
+        index,
+        part: part(seqs),
+    }
+}
+
+fn deliver(name: &str, index: usize, delivered: Option<SeqSet>) -> BatchWrite {
+    BatchWrite::Delivered {
+        owner: owner(name),
+        index,
+        receipt: "r".to_owned(),
+        delivered,
+        at: Timestamp::EPOCH,
+        rejects: None,
+    }
+}
+
+fn give_up(name: &str) -> BatchWrite {
+    BatchWrite::GiveUp {
+        owner: owner(name),
+        due_at: at(90),
+        verify_at: None,
+        turn_at: None,
+        failure: None,
+    }
+}
+
+fn fail(name: &str) -> BatchWrite {
+    BatchWrite::Fail {
+        owner: owner(name),
+        error: "no".to_owned(),
+        notice: None,
+    }
+}
+
+fn complete(name: &str, parts: usize) -> BatchWrite {
+    BatchWrite::Complete {
+        owner: owner(name),
+        counts_version: 0,
+        witnesses: 0,
+        parts,
+        at: at(40),
+        expires_at: Timestamp::EPOCH,
+        notice: None,
+    }
+}
+
 fn delivered(record: &BatchRecord, seqs: std::ops::Range<u32>) -> BatchRecord {
     let index = record.parts.len();
-    let frozen = must(
-        record,
-        &BatchWrite::Freeze {
-            owner: owner("p"),
-            index,
-            part: part(seqs),
-        },
-    );
-    must(
-        &frozen,
-        &BatchWrite::Delivered {
-            owner: owner("p"),
-            index,
-            receipt: "r".to_owned(),
-            delivered: frozen.delivered_with(index),
-            at: Timestamp::EPOCH,
-            rejects: None,
-        },
-    )
+    let frozen = must(record, &freeze("p", index, seqs));
+    must(&frozen, &deliver("p", index, frozen.delivered_with(index)))
 }

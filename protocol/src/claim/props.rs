@@ -12,29 +12,6 @@ use crate::limits::PAST_DELIVERIES_MAX;
 const NOW: u64 = 1_000_000;
 const WINDOW: Duration = Duration::from_millis(100);
 
-/// Calls [`super::classify`] with the rules of this file.
-fn classify(
-    candidate: &Candidate,
-    own: Option<Seat>,
-    item: &LockItem,
-    rule: DuplicateRule,
-    now: Timestamp,
-) -> Decision {
-    super::classify(candidate, own, item, &rules_of(rule), now)
-}
-
-/// Calls [`super::decide_live`] with the rules of this file.
-fn decide_live(
-    candidate: &Candidate,
-    item: &LockItem,
-    existing: ExistingClaim,
-    resolution: SeatResolution,
-    rule: DuplicateRule,
-    now: Timestamp,
-) -> Decision {
-    super::decide_live(candidate, item, existing, resolution, &rules_of(rule), now)
-}
-
 fn rules_of(on_duplicate: DuplicateRule) -> ClaimRules {
     ClaimRules {
         on_duplicate,

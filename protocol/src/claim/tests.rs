@@ -10,31 +10,10 @@ use crate::quota::{Place, QuotaScope};
 
 const NOW: Timestamp = Timestamp::from_ms(1_000_000);
 const WINDOW: Duration = Duration::from_secs(3_600);
+const DROP: ClaimRules = rules_of(DuplicateRule::Drop);
+const REQUEUE: ClaimRules = rules_of(DuplicateRule::Requeue);
 
-/// Calls [`super::classify`] with the rules of this file.
-fn classify(
-    candidate: &Candidate,
-    own: Option<Seat>,
-    item: &LockItem,
-    rule: DuplicateRule,
-    now: Timestamp,
-) -> Decision {
-    super::classify(candidate, own, item, &rules_of(rule), now)
-}
-
-/// Calls [`super::decide_live`] with the rules of this file.
-fn decide_live(
-    candidate: &Candidate,
-    item: &LockItem,
-    existing: ExistingClaim,
-    resolution: SeatResolution,
-    rule: DuplicateRule,
-    now: Timestamp,
-) -> Decision {
-    super::decide_live(candidate, item, existing, resolution, &rules_of(rule), now)
-}
-
-fn rules_of(on_duplicate: DuplicateRule) -> ClaimRules {
+const fn rules_of(on_duplicate: DuplicateRule) -> ClaimRules {
     ClaimRules {
         on_duplicate,
         dedup_window: WINDOW,

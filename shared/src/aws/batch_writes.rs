@@ -38,7 +38,9 @@ pub(super) fn update(batch: BatchId, write: &BatchWrite) -> Update {
     update.condition = format!("({READABLE}) AND ({})", update.condition);
     let name = format!("#{FORMAT_VERSION_FIELD}");
     update.names.insert(name, FORMAT_VERSION_FIELD.to_owned());
-    update.with(":formatVersion", n(FORMAT_VERSION))
+    let update = update.with(":formatVersion", n(FORMAT_VERSION));
+    debug_assert!(update.has_its_values(), "{update:?}");
+    update
 }
 
 fn update_of(batch: BatchId, write: &BatchWrite) -> Update {
@@ -477,6 +479,3 @@ fn note(status: Option<Status>, attempts: u64, count: u64, notes: &[OperatorNote
 
 mod ends;
 mod log;
-
-#[cfg(test)]
-mod tests;

@@ -2,7 +2,7 @@
 //!
 //! In every expression, `#name` is the attribute `name`, because several attribute names are reserved words.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use protocol::seqs::SeqSet;
@@ -45,16 +45,27 @@ impl Update {
         self.values.insert(name.to_owned(), value);
         self
     }
+
+    /// Returns whether the expressions have exactly the values that are passed with them. DynamoDB refuses any other update.
+    pub(super) fn has_its_values(&self) -> bool {
+        let named = [&self.condition, &self.expression].map(|text| placeholders(text, ':'));
+        let named: BTreeSet<_> = named.into_iter().flatten().collect();
+        let passed = self.values.keys().map(|name| name[1..].to_owned());
+        named == passed.collect::<BTreeSet<_>>()
+    }
 }
 
 /// Returns the `#name`s of an expression, each with its attribute.
 fn names(expression: &str) -> impl Iterator<Item = (String, String)> {
-    expression.split('#').skip(1).map(|rest| {
-        let name: String = rest
-            .chars()
+    placeholders(expression, '#').map(|name| (format!("#{name}"), name))
+}
+
+/// Returns the placeholders of an expression that begin with `sign`, without the sign.
+fn placeholders(expression: &str, sign: char) -> impl Iterator<Item = String> {
+    expression.split(sign).skip(1).map(|rest| {
+        rest.chars()
             .take_while(char::is_ascii_alphanumeric)
-            .collect();
-        (format!("#{name}"), name)
+            .collect()
     })
 }
 

@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use protocol::batch::{BatchRecord, BatchWrite, apply};
@@ -20,6 +21,7 @@ pub struct MemoryBatchStore {
     records: Mutex<BTreeMap<BatchId, BatchRecord>>,
     item_bytes_max: usize,
     page_entries_max: usize,
+    refuses_seals: AtomicBool,
 }
 
 impl Default for MemoryBatchStore {
@@ -39,6 +41,7 @@ impl MemoryBatchStore {
             records: Mutex::default(),
             item_bytes_max,
             page_entries_max: PAGE_ENTRIES,
+            refuses_seals: AtomicBool::new(false),
         }
     }
 
@@ -49,6 +52,11 @@ impl MemoryBatchStore {
             page_entries_max,
             ..self
         }
+    }
+
+    /// Refuses every seal from now on, or takes them again.
+    pub fn refuse_seals(&self, refuses: bool) {
+        self.refuses_seals.store(refuses, Ordering::Relaxed);
     }
 
     /// Returns every record, sorted by id.
@@ -80,6 +88,12 @@ impl BatchStore for MemoryBatchStore {
     }
 
     async fn write(&self, batch: BatchId, write: &BatchWrite) -> Result<BatchReply, PortError> {
+        if matches!(write, BatchWrite::Seal { .. }) && self.refuses_seals.load(Ordering::Relaxed) {
+            return Err(PortError::Refused {
+                service: "memory",
+                message: "no seals".to_owned(),
+            });
+        }
         let mut records = locked(&self.records);
         let Some(record) = records.get_mut(&batch) else {
             return Ok(BatchReply::Refused(None));

@@ -1,10 +1,8 @@
 //! `CLOSE_AT` and `CLOSE_TIME`.
 
-use protocol::batch::{BatchWrite, Status};
-use protocol::ids::BatchId;
+use protocol::batch::Status;
 use protocol::limits::TICKET_RESEND_AFTER;
 use protocol::period::Period;
-use shared::ports::{BatchReply, BatchStore, ListPage, ListPosition, ListShard, PortError};
 
 use super::*;
 
@@ -112,61 +110,13 @@ async fn a_batch_of_a_period_that_is_sealed_early_is_due_soon_in_case_its_one_ti
     assert!(sealed.due_at > sealed.closes_at);
 }
 
-/// A store that refuses seals while `refuses` is set.
-struct NoSeals {
-    store: Arc<dyn BatchStore>,
-    refuses: Arc<std::sync::atomic::AtomicBool>,
-}
-
-#[async_trait::async_trait]
-impl BatchStore for NoSeals {
-    async fn create(&self, record: &BatchRecord) -> Result<(), PortError> {
-        self.store.create(record).await
-    }
-
-    async fn read(&self, batch: BatchId) -> Result<Option<BatchRecord>, PortError> {
-        self.store.read(batch).await
-    }
-
-    async fn write(&self, batch: BatchId, write: &BatchWrite) -> Result<BatchReply, PortError> {
-        let refuses = self.refuses.load(std::sync::atomic::Ordering::Relaxed);
-        if refuses && matches!(write, BatchWrite::Seal { .. }) {
-            return Err(PortError::Refused {
-                service: "test",
-                message: "no seals".to_owned(),
-            });
-        }
-        self.store.write(batch, write).await
-    }
-
-    async fn overdue(
-        &self,
-        list: ListShard,
-        due_before: Timestamp,
-        after: Option<&ListPosition>,
-    ) -> Result<ListPage, PortError> {
-        self.store.overdue(list, due_before, after).await
-    }
-}
-
 #[tokio::test]
 async fn a_batch_whose_seal_failed_is_sealed_by_the_next_invocation() {
-    let refuses = Arc::new(std::sync::atomic::AtomicBool::new(true));
-    let variables = [CLOSE_AT, ("MAX_BATCH_SIZE", "1")];
-    let aggregator = aggregator_over(&variables, |fakes| {
-        let ports = fakes.ports();
-        let store = NoSeals {
-            store: ports.batch_store.clone(),
-            refuses: refuses.clone(),
-        };
-        Ports {
-            batch_store: Arc::new(store),
-            ..ports
-        }
-    });
+    let aggregator = aggregator_with(&[CLOSE_AT, ("MAX_BATCH_SIZE", "1")]);
+    aggregator.fakes.batch_store.refuse_seals(true);
     assert_eq!(invoke(&aggregator, &[("m1", "e1", "")]).await, ["m1"]);
     assert_eq!(only_batch(&aggregator).status, Some(Status::Open));
-    refuses.store(false, std::sync::atomic::Ordering::Relaxed);
+    aggregator.fakes.batch_store.refuse_seals(false);
     assert!(invoke(&aggregator, &[("m1", "e1", "")]).await.is_empty());
     // The message met its own claim, so the batch that was opened for it stays empty.
     let mut records = aggregator.fakes.batch_store.records();

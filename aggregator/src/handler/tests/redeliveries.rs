@@ -1,8 +1,8 @@
 //! Messages whose event was claimed before.
 
-use protocol::batch::{BatchWrite, Lease, PartRecord};
+use protocol::batch::{PartRecord, PartState};
 use protocol::claim::{Claim, LockState, PastDeliveries};
-use protocol::ids::{BatchId, BodyHash, LeaseOwner, Seat};
+use protocol::ids::{BatchId, BodyHash, Seat};
 use shared::ports::{BatchStore, LockStore};
 
 use super::*;
@@ -42,55 +42,19 @@ async fn live_claim(aggregator: &Aggregator, message: &str, event: &str, seq: u3
 
 /// Gives `batch` a record that is complete and has delivered `members`.
 async fn complete_batch(aggregator: &Aggregator, batch: BatchId, members: &[u32]) {
-    let store = &aggregator.fakes.batch_store;
-    let owner: LeaseOwner = "p".parse().unwrap();
     let at = START.saturating_sub(Duration::from_secs(100));
-    store
-        .create(&BatchRecord::open(
-            batch,
-            "arn:q".parse().unwrap(),
-            None,
-            10,
-            at,
-            at,
-        ))
-        .await
-        .unwrap();
-    let part = PartRecord::frozen(members.iter().copied().collect(), [0; 32], None);
-    for write in [
-        BatchWrite::Lease {
-            lease: Lease {
-                owner: owner.clone(),
-                until: START,
-            },
-            at,
-            operator: None,
-        },
-        BatchWrite::Freeze {
-            owner: owner.clone(),
-            index: 0,
-            part,
-        },
-        BatchWrite::Delivered {
-            owner: owner.clone(),
-            index: 0,
+    let mut record = BatchRecord::open(batch, "arn:q".parse().unwrap(), None, 10, at, at);
+    record.status = None;
+    record.completed_at = Some(at);
+    record.expires_at = Some(Timestamp::EPOCH);
+    record.parts = vec![PartRecord {
+        state: PartState::Delivered {
             receipt: String::new(),
-            delivered: None,
-            at: Timestamp::EPOCH,
-            rejects: None,
+            at: Some(Timestamp::EPOCH),
         },
-        BatchWrite::Complete {
-            owner,
-            counts_version: 0,
-            witnesses: 0,
-            parts: 1,
-            at,
-            expires_at: Timestamp::EPOCH,
-            notice: None,
-        },
-    ] {
-        store.write(batch, &write).await.unwrap();
-    }
+        ..PartRecord::frozen(members.iter().copied().collect(), [0; 32], None)
+    }];
+    aggregator.fakes.batch_store.create(&record).await.unwrap();
 }
 
 #[tokio::test]

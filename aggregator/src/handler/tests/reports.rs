@@ -1,26 +1,8 @@
 //! Reports of dropped duplicates.
 
-use async_trait::async_trait;
 use serde_json::Value;
-use shared::ports::{PortError, QuarantineQueue};
 
 use super::*;
-
-/// A queue that refuses every report.
-struct Refusing;
-
-#[async_trait]
-impl QuarantineQueue for Refusing {
-    async fn send(&self, messages: &[Quarantined]) -> Vec<Result<(), PortError>> {
-        let refuse = |_| {
-            Err(PortError::Refused {
-                service: "SQS",
-                message: "AccessDenied".to_owned(),
-            })
-        };
-        messages.iter().map(refuse).collect()
-    }
-}
 
 /// Returns an aggregator that reports dropped duplicates.
 fn reporting() -> Aggregator {
@@ -84,11 +66,8 @@ async fn a_report_is_in_the_message_group_of_the_duplicate() {
 
 #[tokio::test]
 async fn a_duplicate_that_cannot_be_reported_comes_back() {
-    let ports = |fakes: &Fakes| Ports {
-        duplicates_queue: Some(Arc::new(Refusing)),
-        ..fakes.ports()
-    };
-    let aggregator = aggregator_over(&[], ports);
+    let aggregator = reporting();
+    aggregator.fakes.duplicates_queue.refuse(true);
     let failed = invoke(&aggregator, &[("m1", "e1", ""), ("m2", "e1", "")]).await;
     assert_eq!(failed, ["m2"]);
 }

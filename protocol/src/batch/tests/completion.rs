@@ -28,15 +28,7 @@ fn a_witnessed_claim_must_be_found_before_anything_is_delivered() {
 #[test]
 fn completion_is_refused_after_new_counts_or_witnesses() {
     let leased = must(&opened(), &lease("p", 30, 60));
-    let complete = BatchWrite::Complete {
-        owner: owner("p"),
-        counts_version: 0,
-        witnesses: 0,
-        parts: 0,
-        at: at(40),
-        expires_at: Timestamp::EPOCH,
-        notice: None,
-    };
+    let complete = complete("p", 0);
     let witnessed = must(&leased, &witness(&[3], 0));
     assert_eq!(apply(&witnessed, &complete), None);
     let counted = must(&leased, &BatchWrite::Count(counts(1, 1, 0, 1)));
@@ -49,16 +41,7 @@ fn completion_is_refused_after_new_counts_or_witnesses() {
 
 #[test]
 fn a_batch_is_proven_only_when_sealed_certain_delivered_and_released() {
-    let sealed = |uncertain| {
-        must(
-            &opened(),
-            &BatchWrite::Seal {
-                counts: counts(1, 5, uncertain, 5),
-                at: at(1),
-                due_at: None,
-            },
-        )
-    };
+    let sealed = |uncertain| must(&opened(), &seal(counts(1, 5, uncertain, 5)));
     let whole = delivered(&must(&sealed(0), &lease("p", 1, 30)), 0..5);
     let all: SeqSet = (0..5).collect();
     assert!(proven(&whole, &all));
@@ -79,11 +62,7 @@ fn a_batch_is_proven_only_when_sealed_certain_delivered_and_released() {
 
 #[test]
 fn a_proven_batch_completes_without_verification() {
-    let seal = BatchWrite::Seal {
-        counts: counts(1, 5, 0, 5),
-        at: at(1),
-        due_at: None,
-    };
+    let seal = seal(counts(1, 5, 0, 5));
     let whole = delivered(&must(&must(&opened(), &seal), &lease("p", 1, 30)), 0..5);
     let look = |released: &SeqSet| empty_index(&whole, released, at(2), 60 * SECOND);
     assert_eq!(look(&(0..5).collect()), EmptyIndex::Complete);
@@ -110,14 +89,7 @@ fn an_unproven_batch_is_verified_before_it_completes() {
         "an early ticket does not move the verification"
     );
     assert_eq!(look(&again, 91), EmptyIndex::Complete);
-    let found = must(
-        &again,
-        &BatchWrite::Freeze {
-            owner: owner("q"),
-            index: 0,
-            part: part(0..1),
-        },
-    );
+    let found = must(&again, &freeze("q", 0, 0..1));
     assert_eq!(found.verify_at, None, "a late claim restarts the wait");
 }
 
@@ -125,44 +97,12 @@ fn an_unproven_batch_is_verified_before_it_completes() {
 fn repro_a_late_lease_and_a_late_completion_ended_a_batch_with_a_frozen_part() {
     // p finds nothing and completes; the write is in flight for long, and p gives up.
     let leased = must(&opened(), &lease("p", 30, 60));
-    let complete = BatchWrite::Complete {
-        owner: owner("p"),
-        counts_version: 0,
-        witnesses: 0,
-        parts: 0,
-        at: at(40),
-        expires_at: Timestamp::EPOCH,
-        notice: None,
-    };
-    let given_up = must(
-        &leased,
-        &BatchWrite::GiveUp {
-            owner: owner("p"),
-            due_at: at(50),
-            verify_at: None,
-            turn_at: None,
-            failure: None,
-        },
-    );
+    let complete = complete("p", 0);
+    let given_up = must(&leased, &give_up("p"));
     // q finds a claim, freezes it, and gives up before the sink has it.
-    let frozen = must(
-        &must(&given_up, &lease("q", 41, 60)),
-        &BatchWrite::Freeze {
-            owner: owner("q"),
-            index: 0,
-            part: PartRecord::frozen([3].into_iter().collect(), [7; 32], None),
-        },
-    );
-    let given_up = must(
-        &frozen,
-        &BatchWrite::GiveUp {
-            owner: owner("q"),
-            due_at: at(50),
-            verify_at: None,
-            turn_at: None,
-            failure: None,
-        },
-    );
+    let leased = must(&given_up, &lease("q", 41, 60));
+    let frozen = must(&leased, &freeze("q", 0, 3..4));
+    let given_up = must(&frozen, &give_up("q"));
     // Now p's retry of its lease arrives, and then its completion.
     let leased_again = must(&given_up, &lease("p", 30, 60));
     assert_eq!(apply(&leased_again, &complete), None);

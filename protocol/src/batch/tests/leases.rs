@@ -5,11 +5,7 @@ use crate::limits::{CLOCK_SKEW_MAX, DUE_GRACE};
 
 #[test]
 fn only_an_open_batch_is_sealed() {
-    let seal = BatchWrite::Seal {
-        counts: counts(1, 5, 0, 5),
-        at: at(10),
-        due_at: None,
-    };
+    let seal = seal(counts(1, 5, 0, 5));
     let sealed = must(&opened(), &seal);
     assert_eq!(sealed.status, Some(Status::Sealed));
     assert!(already_applied(&sealed, &seal));
@@ -26,14 +22,7 @@ fn a_processor_waits_for_the_window_the_seal_or_the_end_of_the_lease() {
         LeaseDecision::TooEarly { closes_at: at(30) }
     );
     assert_eq!(may_lease(&open, at(30), None), LeaseDecision::Free);
-    let sealed = must(
-        &open,
-        &BatchWrite::Seal {
-            counts: counts(1, 0, 0, 0),
-            at: at(1),
-            due_at: None,
-        },
-    );
+    let sealed = must(&open, &seal(counts(1, 0, 0, 0)));
     assert_eq!(may_lease(&sealed, at(1), None), LeaseDecision::Free);
     let leased = must(&sealed, &lease("p", 1, 20));
     assert_eq!(
@@ -47,25 +36,11 @@ fn a_processor_waits_for_the_window_the_seal_or_the_end_of_the_lease() {
     );
     assert!(already_applied(&leased, &lease("p", 1, 20)));
     assert!(!already_applied(&leased, &lease("q", 1, 20)));
-    let given = BatchWrite::GiveUp {
-        owner: owner("p"),
-        due_at: at(90),
-        verify_at: None,
-        turn_at: None,
-        failure: None,
-    };
     assert_eq!(
-        may_lease(&must(&leased, &given), at(2), None),
+        may_lease(&must(&leased, &give_up("p")), at(2), None),
         LeaseDecision::Free
     );
-    let failed = must(
-        &leased,
-        &BatchWrite::Fail {
-            owner: owner("p"),
-            error: "no".to_owned(),
-            notice: None,
-        },
-    );
+    let failed = must(&leased, &fail("p"));
     assert_eq!(may_lease(&failed, at(99), None), LeaseDecision::InError);
     assert_eq!(
         may_lease(&failed, at(99), Some(OperatorDecision::Retry)),
@@ -94,42 +69,12 @@ fn a_resent_ticket_moves_the_due_time_only_if_it_is_unchanged() {
 #[test]
 fn a_processor_that_lost_its_lease_can_change_nothing() {
     let taken_over = must(&must(&opened(), &lease("p", 30, 60)), &lease("q", 62, 90));
-    let p = owner("p");
     for write in [
-        BatchWrite::Freeze {
-            owner: p.clone(),
-            index: 0,
-            part: part(0..3),
-        },
-        BatchWrite::Delivered {
-            owner: p.clone(),
-            index: 0,
-            receipt: String::new(),
-            delivered: None,
-            at: Timestamp::EPOCH,
-            rejects: None,
-        },
-        BatchWrite::GiveUp {
-            owner: p.clone(),
-            due_at: at(0),
-            verify_at: None,
-            turn_at: None,
-            failure: None,
-        },
-        BatchWrite::Fail {
-            owner: p.clone(),
-            error: String::new(),
-            notice: None,
-        },
-        BatchWrite::Complete {
-            owner: p,
-            counts_version: 0,
-            witnesses: 0,
-            parts: 0,
-            at: at(70),
-            expires_at: Timestamp::EPOCH,
-            notice: None,
-        },
+        freeze("p", 0, 0..3),
+        deliver("p", 0, None),
+        give_up("p"),
+        fail("p"),
+        complete("p", 0),
     ] {
         assert_eq!(apply(&taken_over, &write), None, "{write:?}");
     }
@@ -139,14 +84,7 @@ fn a_processor_that_lost_its_lease_can_change_nothing() {
 #[test]
 fn an_operators_decision_counts_only_for_a_batch_in_error() {
     let leased = must(&opened(), &lease("p", 30, 60));
-    let failed = must(
-        &leased,
-        &BatchWrite::Fail {
-            owner: owner("p"),
-            error: "no".to_owned(),
-            notice: None,
-        },
-    );
+    let failed = must(&leased, &fail("p"));
     let word = |operator| BatchWrite::Lease {
         lease: Lease {
             owner: owner("q"),

@@ -4,12 +4,7 @@ use crate::invariants::parts_are_disjoint;
 /// Returns a record with the seats 0 to 2 in a frozen part.
 fn frozen() -> BatchRecord {
     let leased = must(&opened(), &lease("p", 30, 60));
-    let freeze = BatchWrite::Freeze {
-        owner: owner("p"),
-        index: 0,
-        part: part(0..3),
-    };
-    must(&leased, &freeze)
+    must(&leased, &freeze("p", 0, 0..3))
 }
 
 /// Returns a record with the seats 0 to 2 in a delivered part whose seat 1 was rejected, and the write that marked it. With

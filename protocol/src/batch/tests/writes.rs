@@ -40,55 +40,22 @@ fn a_note_is_written_only_to_the_batch_as_the_operator_saw_it() {
 /// Returns writes of `p`, each with the record after it: `p` has the lease, and part 0 is frozen where the write needs
 /// it.
 fn applied() -> Vec<(BatchRecord, BatchWrite)> {
-    let p = || owner("p");
-    let seal = BatchWrite::Seal {
-        counts: counts(1, 5, 0, 5),
-        at: at(10),
-        due_at: None,
-    };
-    let leased = must(&must(&opened(), &seal), &lease("p", 30, 60));
-    let freeze = BatchWrite::Freeze {
-        owner: p(),
-        index: 0,
-        part: part(0..3),
-    };
+    let sealed = must(&opened(), &seal(counts(1, 5, 0, 5)));
+    let leased = must(&sealed, &lease("p", 30, 60));
+    let freeze = freeze("p", 0, 0..3);
     let frozen = must(&leased, &freeze);
-    let accept = BatchWrite::AcceptSink {
-        owner: p(),
-        index: 0,
-        sink: "another".to_owned(),
-    };
     let number = BatchWrite::Number {
-        owner: p(),
+        owner: owner("p"),
         index: 0,
         number: 7,
     };
-    let deliver = BatchWrite::Delivered {
-        owner: p(),
-        index: 0,
-        receipt: "r".to_owned(),
-        delivered: None,
-        at: Timestamp::EPOCH,
-        rejects: None,
-    };
-    let set_aside = BatchWrite::SetAside {
-        owner: p(),
-        part: Some(0),
-        set_aside: (0..3).collect(),
-        set_asides: 0,
-    };
-    let fail = BatchWrite::Fail {
-        owner: p(),
-        error: "no".to_owned(),
-        notice: None,
-    };
     [
         (&leased, freeze),
-        (&frozen, accept),
+        (&frozen, accept()),
         (&frozen, number),
-        (&frozen, deliver),
-        (&frozen, set_aside),
-        (&leased, fail),
+        (&frozen, deliver("p", 0, None)),
+        (&frozen, set_aside(Some(0), 0)),
+        (&leased, fail("p")),
     ]
     .map(|(record, write)| (must(record, &write), write))
     .into()
@@ -148,11 +115,7 @@ fn a_write_is_recognised_where_it_applied_and_nowhere_else() {
 
 #[test]
 fn a_seal_is_recognised_by_its_counts_and_its_seal() {
-    let seal = |version| BatchWrite::Seal {
-        counts: counts(version, 5, 0, 5),
-        at: at(10),
-        due_at: None,
-    };
+    let seal = |version| seal(counts(version, 5, 0, 5));
     let counted = must(&opened(), &BatchWrite::Count(counts(2, 5, 0, 5)));
     assert!(
         !already_applied(&counted, &seal(1)),
@@ -184,13 +147,6 @@ fn a_witness_is_recognised_by_the_seqs_it_witnesses() {
 #[test]
 fn giving_up_is_recognised_by_the_owner_of_the_lease() {
     let leased = must(&opened(), &lease("p", 30, 60));
-    let give_up = |name| BatchWrite::GiveUp {
-        owner: owner(name),
-        due_at: at(90),
-        verify_at: None,
-        turn_at: None,
-        failure: None,
-    };
     assert!(!already_applied(&leased, &give_up("p")));
     assert!(already_applied(&leased, &give_up("q")));
     let given_up = must(&leased, &give_up("p"));
@@ -218,20 +174,9 @@ fn the_last_failure_stays_until_a_part_is_delivered() {
     let paused = must(&again, &give_up("q", None));
     assert_eq!(text(&paused).as_deref(), Some("HTTP 503"));
     let again = must(&paused, &lease("r", 50, 70));
-    let frozen = BatchWrite::Freeze {
-        owner: owner("r"),
-        index: 0,
-        part: PartRecord::frozen((0..1).collect(), [7; 32], None),
-    };
-    let delivered = BatchWrite::Delivered {
-        owner: owner("r"),
-        index: 0,
-        receipt: "r".to_owned(),
-        at: at(55),
-        rejects: None,
-        delivered: None,
-    };
-    assert_eq!(text(&must(&must(&again, &frozen), &delivered)), None);
+    let frozen = must(&again, &freeze("r", 0, 0..1));
+    let delivered = must(&frozen, &deliver("r", 0, None));
+    assert_eq!(text(&delivered), None);
 }
 
 #[test]
@@ -252,18 +197,6 @@ fn a_completion_is_recognised_by_the_completed_record() {
     assert_eq!(done.expires_at, Some(at(40) + BATCH_RECORD_RETENTION));
 }
 
-/// Returns the write by which `p` marks part 0 as delivered. The writes below are by `p` too.
-fn deliver() -> BatchWrite {
-    BatchWrite::Delivered {
-        owner: owner("p"),
-        index: 0,
-        receipt: String::new(),
-        delivered: None,
-        at: Timestamp::EPOCH,
-        rejects: None,
-    }
-}
-
 fn accept() -> BatchWrite {
     BatchWrite::AcceptSink {
         owner: owner("p"),
@@ -281,36 +214,16 @@ fn set_aside(part: Option<usize>, set_asides: u64) -> BatchWrite {
     }
 }
 
-fn freeze_at(index: usize, seqs: std::ops::Range<u32>) -> BatchWrite {
-    BatchWrite::Freeze {
-        owner: owner("p"),
-        index,
-        part: part(seqs),
-    }
-}
-
-fn complete(parts: usize) -> BatchWrite {
-    BatchWrite::Complete {
-        owner: owner("p"),
-        counts_version: 0,
-        witnesses: 0,
-        parts,
-        at: at(40),
-        expires_at: Timestamp::EPOCH,
-        notice: None,
-    }
-}
-
 #[test]
 fn a_write_that_misses_any_of_its_conditions_does_not_apply() {
     let leased = must(&opened(), &lease("p", 30, 60));
-    let frozen = must(&leased, &freeze_at(0, 0..3));
+    let frozen = must(&leased, &freeze("p", 0, 0..3));
     let ended = delivered(&leased, 0..3);
     let of_another = must(&frozen, &lease("q", 62, 90));
     for (record, write) in [
-        (&of_another, deliver()),
-        (&ended, deliver()),
-        (&leased, deliver()),
+        (&of_another, deliver("p", 0, None)),
+        (&ended, deliver("p", 0, None)),
+        (&leased, deliver("p", 0, None)),
         (&of_another, accept()),
         (&ended, accept()),
         (&leased, accept()),
@@ -319,15 +232,15 @@ fn a_write_that_misses_any_of_its_conditions_does_not_apply() {
         (&leased, set_aside(Some(0), 0)),
         (&frozen, set_aside(Some(0), 1)),
         (&of_another, set_aside(None, 0)),
-        (&of_another, freeze_at(1, 3..5)),
-        (&frozen, freeze_at(0, 3..5)),
-        (&frozen, freeze_at(2, 3..5)),
-        (&of_another, complete(1)),
-        (&ended, complete(0)),
+        (&of_another, freeze("p", 1, 3..5)),
+        (&frozen, freeze("p", 0, 3..5)),
+        (&frozen, freeze("p", 2, 3..5)),
+        (&of_another, complete("p", 1)),
+        (&ended, complete("p", 0)),
     ] {
         assert_eq!(apply(record, &write), None, "{write:?} to {record:?}");
     }
     assert!(apply(&frozen, &set_aside(Some(0), 0)).is_some());
     assert!(apply(&ended, &set_aside(None, 0)).is_some());
-    assert!(apply(&ended, &complete(1)).is_some());
+    assert!(apply(&ended, &complete("p", 1)).is_some());
 }

@@ -67,10 +67,17 @@ impl Life {
         let Some(item) = self.item.clone() else {
             return self.claim(candidate, PastDeliveries::new());
         };
-        let decision = match classify(candidate, None, &item, self.rule, self.now) {
+        let decision = match classify(candidate, None, &item, &rules_of(self.rule), self.now) {
             Decision::Live(existing) => {
                 let (resolution, rule) = (self.resolution, self.rule);
-                decide_live(candidate, &item, existing, resolution, rule, self.now)
+                decide_live(
+                    candidate,
+                    &item,
+                    existing,
+                    resolution,
+                    &rules_of(rule),
+                    self.now,
+                )
             }
             decision @ (Decision::Done(_) | Decision::Replace { .. }) => decision,
         };

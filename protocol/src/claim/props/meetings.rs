@@ -39,10 +39,15 @@ impl Case {
             rule,
             ..
         } = self;
-        match classify(candidate, self.own, item, *rule, self.now()) {
-            Decision::Live(existing) => {
-                decide_live(candidate, item, existing, *resolution, *rule, self.now())
-            }
+        match classify(candidate, self.own, item, &rules_of(*rule), self.now()) {
+            Decision::Live(existing) => decide_live(
+                candidate,
+                item,
+                existing,
+                *resolution,
+                &rules_of(*rule),
+                self.now(),
+            ),
             decision @ (Decision::Done(_) | Decision::Replace { .. }) => decision,
         }
     }

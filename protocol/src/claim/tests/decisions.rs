@@ -40,21 +40,9 @@ fn only_a_tombstone_expires() {
 #[test]
 fn a_live_claim_with_our_seat_is_an_earlier_attempt_of_ours() {
     let m1 = message("m1", "a");
-    let decision = classify(
-        &m1,
-        Some(seat(1, 3)),
-        &live(&m1, seat(1, 3)),
-        DuplicateRule::Drop,
-        NOW,
-    );
+    let decision = classify(&m1, Some(seat(1, 3)), &live(&m1, seat(1, 3)), &DROP, NOW);
     assert_eq!(decision, Decision::Done(Outcome::Claimed));
-    let decision = classify(
-        &m1,
-        Some(seat(1, 3)),
-        &live(&m1, seat(1, 4)),
-        DuplicateRule::Drop,
-        NOW,
-    );
+    let decision = classify(&m1, Some(seat(1, 3)), &live(&m1, seat(1, 4)), &DROP, NOW);
     assert_eq!(decision, Decision::Live(ExistingClaim::Redelivered));
 }
 
@@ -63,9 +51,8 @@ fn a_claim_is_ours_only_with_message_batch_and_seq() {
     let m1 = message("m1", "a");
     let own = seat(1, 3);
     let claimed = Decision::Done(Outcome::Claimed);
-    let meets = |candidate: &Candidate, item: &LockItem| {
-        classify(candidate, Some(own), item, DuplicateRule::Drop, NOW)
-    };
+    let meets =
+        |candidate: &Candidate, item: &LockItem| classify(candidate, Some(own), item, &DROP, NOW);
     assert_eq!(meets(&m1, &live(&m1, own)), claimed);
     // Seqs 3 and 13 of a batch share a shard; seq 3 of another batch does not.
     assert_ne!(meets(&m1, &live(&m1, seat(1, 13))), claimed);
@@ -80,7 +67,7 @@ fn what_a_claim_means_depends_on_the_resolution_of_its_seat() {
     let until = Timestamp::from_ms(900_000) + WINDOW;
     let delivered = SeatResolution::Delivered { until };
     let decide = |candidate: &Candidate, existing, resolution, rule| {
-        decide_live(candidate, &item, existing, resolution, rule, NOW)
+        decide_live(candidate, &item, existing, resolution, &rules_of(rule), NOW)
     };
     for rule in [DuplicateRule::Drop, DuplicateRule::Requeue] {
         let alive = |candidate, existing| decide(candidate, existing, SeatResolution::Alive, rule);
@@ -141,14 +128,14 @@ fn the_decision_on_a_tombstone_depends_on_message_hash_and_age() {
     let (m1, m2, m3) = (message("m1", "a"), message("m2", "a"), message("m3", "b"));
     let fresh = tombstone(&m1, 1_000_001);
     let stale = tombstone(&m1, 1_000_000);
-    let drop = |candidate, item| classify(candidate, None, item, DuplicateRule::Drop, NOW);
+    let drop = |candidate, item| classify(candidate, None, item, &DROP, NOW);
     assert_eq!(drop(&m1, &fresh), Decision::Done(Outcome::Redelivered));
     assert_eq!(drop(&m1, &stale), Decision::Done(Outcome::RedeliveredLate));
     assert_eq!(drop(&m2, &fresh), Decision::Done(Outcome::Duplicate));
     assert_eq!(drop(&m3, &fresh), Decision::Done(Outcome::Conflict));
     for candidate in [&m2, &m3] {
         assert_eq!(drop(candidate, &stale), replace(PastDeliveries::new()));
-        let decision = classify(candidate, None, &fresh, DuplicateRule::Requeue, NOW);
+        let decision = classify(candidate, None, &fresh, &REQUEUE, NOW);
         let past =
             PastDeliveries::from([(m1.sqs_message_id.clone(), Timestamp::from_ms(1_000_001))]);
         assert_eq!(decision, replace(past));
@@ -172,15 +159,9 @@ fn requeue_remembers_the_messages_it_delivered_before() {
             past: past.clone(),
             ..item_of(&m2, state)
         };
-        let again = classify(&m1, None, &item, DuplicateRule::Requeue, NOW);
+        let again = classify(&m1, None, &item, &REQUEUE, NOW);
         assert_eq!(again, Decision::Done(Outcome::RedeliveredLate));
-        let later = classify(
-            &m1,
-            None,
-            &item,
-            DuplicateRule::Requeue,
-            Timestamp::from_ms(1_000_500),
-        );
+        let later = classify(&m1, None, &item, &REQUEUE, Timestamp::from_ms(1_000_500));
         assert_ne!(
             later,
             Decision::Done(Outcome::RedeliveredLate),
@@ -196,7 +177,7 @@ fn repro_a_duplicate_was_dropped_beside_a_redelivery_of_a_message_that_was_set_a
     let mut item = live(&m2, seat(1, 3));
     let until = Timestamp::from_ms(2_000_000);
     item.past.insert(m1.sqs_message_id.clone(), until);
-    let Decision::Done(first) = classify(&m1, None, &item, DuplicateRule::Drop, NOW) else {
+    let Decision::Done(first) = classify(&m1, None, &item, &DROP, NOW) else {
         panic!("the message of a past delivery is done");
     };
     assert_eq!(first.response(DuplicateRule::Drop), Response::Success);
@@ -212,13 +193,13 @@ fn a_full_memory_makes_the_next_duplicate_wait() {
     item.past = (0..PAST_DELIVERIES_MAX)
         .map(|n| (format!("old{n}").parse().unwrap(), until))
         .collect();
-    let decision = classify(&m2, None, &item, DuplicateRule::Requeue, NOW);
+    let decision = classify(&m2, None, &item, &REQUEUE, NOW);
     assert_eq!(decision, Decision::Done(Outcome::Duplicate));
     assert_eq!(
         Outcome::Duplicate.response(DuplicateRule::Requeue),
         Response::Failure
     );
-    let decision = classify(&m2, None, &item, DuplicateRule::Requeue, until);
+    let decision = classify(&m2, None, &item, &REQUEUE, until);
     assert!(matches!(decision, Decision::Replace { .. }));
 }
 
@@ -229,7 +210,7 @@ fn a_delivery_is_remembered_until_its_window_ends() {
         let until = Timestamp::from_ms(until_ms);
         let mut item = live(&m2, seat(1, 3));
         item.past.insert(m1.sqs_message_id.clone(), until);
-        let decision = classify(&m1, None, &item, DuplicateRule::Requeue, NOW);
+        let decision = classify(&m1, None, &item, &REQUEUE, NOW);
         assert_eq!(
             decision == Decision::Done(Outcome::RedeliveredLate),
             remembered,
@@ -240,7 +221,7 @@ fn a_delivery_is_remembered_until_its_window_ends() {
             &item,
             ExistingClaim::Duplicate,
             SeatResolution::Orphan,
-            DuplicateRule::Requeue,
+            &REQUEUE,
             NOW,
         );
         let Decision::Replace { past, .. } = orphan else {
@@ -265,15 +246,10 @@ fn only_an_event_that_was_not_delivered_keeps_a_place_that_is_not_given_back() {
     let mut candidate = message("m2", "a");
     candidate.quota = Some(scope("k"));
     let takes_over = |candidate: &Candidate, item: LockItem, resolution| {
-        let decision = match classify(candidate, None, &item, DuplicateRule::Requeue, NOW) {
-            Decision::Live(existing) => decide_live(
-                candidate,
-                &item,
-                existing,
-                resolution,
-                DuplicateRule::Requeue,
-                NOW,
-            ),
+        let decision = match classify(candidate, None, &item, &REQUEUE, NOW) {
+            Decision::Live(existing) => {
+                decide_live(candidate, &item, existing, resolution, &REQUEUE, NOW)
+            }
             decision => decision,
         };
         match decision {
@@ -325,7 +301,7 @@ fn a_message_that_was_set_aside_is_remembered_for_the_dedup_window() {
     ] {
         let mut item = tombstone(&m1, expires_at.as_ms());
         item.set_aside = true;
-        let decision = classify(&m2, None, &item, DuplicateRule::Drop, NOW);
+        let decision = classify(&m2, None, &item, &DROP, NOW);
         let past = PastDeliveries::from([(m1.sqs_message_id.clone(), until)]);
         assert_eq!(decision, replace(past));
     }

@@ -85,7 +85,7 @@ fn a_repeat_is_never_acknowledged_if_the_first_failed() {
 fn repro_a_duplicate_beside_a_late_redelivery_of_a_forgotten_event_was_dropped() {
     let (first, second) = (message("m1", "body"), message("m2", "body"));
     let forgotten = tombstone(&first, NOW.as_ms());
-    let outcome = match classify(&first, None, &forgotten, DuplicateRule::Drop, NOW) {
+    let outcome = match classify(&first, None, &forgotten, &DROP, NOW) {
         Decision::Done(outcome) => outcome,
         other => panic!("{other:?}"),
     };

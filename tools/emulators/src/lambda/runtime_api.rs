@@ -255,7 +255,8 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::{TcpListener, TcpStream};
 
-    use super::super::runtime_state::{Invocation, ProcessOutcome};
+    use super::super::runtime_state::ProcessOutcome;
+    use super::super::runtime_state::tests::invocation;
     use super::*;
 
     const INVOCATION: &str = "/2018-06-01/runtime/invocation";
@@ -424,14 +425,6 @@ mod tests {
             let mut reply = String::new();
             stream.read_to_string(&mut reply).await.unwrap();
             reply
-        }
-    }
-
-    fn invocation(request_id: &str, payload: &'static [u8]) -> Invocation {
-        Invocation {
-            request_id: request_id.into(),
-            deadline_ms: 1_700_000_000_000,
-            payload: Bytes::from_static(payload),
         }
     }
 }

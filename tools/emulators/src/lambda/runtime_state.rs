@@ -253,7 +253,7 @@ impl RuntimeState {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     #[tokio::test]
@@ -306,7 +306,7 @@ mod tests {
         ));
     }
 
-    fn invocation(request_id: &str, payload: &'static [u8]) -> Invocation {
+    pub(in crate::lambda) fn invocation(request_id: &str, payload: &'static [u8]) -> Invocation {
         Invocation {
             request_id: request_id.into(),
             deadline_ms: 1_700_000_000_000,

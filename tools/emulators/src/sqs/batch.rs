@@ -76,14 +76,4 @@ mod tests {
         }
         assert_eq!(checked(&["aZ-_9", &long[1..]]), Ok(()));
     }
-
-    #[test]
-    fn a_batch_has_at_most_one_mebibyte() {
-        assert_eq!(check_bytes(1_048_576), Ok(()));
-        let error = SqsError::BatchRequestTooLong {
-            bytes: 1_048_577,
-            bytes_max: 1_048_576,
-        };
-        assert_eq!(check_bytes(1_048_577), Err(error));
-    }
 }

@@ -166,6 +166,9 @@ async fn a_redrive_policy_is_returned_with_a_number_and_needs_its_queue() {
     set(policy("no-queue"))
         .await
         .expect_err("the queue does not exist");
+    let create = served.client.create_queue().queue_name("other");
+    let create = create.attributes(QueueAttributeName::RedrivePolicy, policy("no-queue"));
+    create.send().await.expect_err("the queue does not exist");
     set(policy("dead")).await.unwrap();
     let get = served.client.get_queue_attributes().queue_url(&served.url);
     let get = get.attribute_names(QueueAttributeName::RedrivePolicy);

@@ -2,7 +2,6 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::super::attributes::Redrive;
 use super::*;
 
 const LONG: Duration = Duration::from_secs(20);
@@ -50,17 +49,6 @@ fn a_queue_is_created_once_and_again_only_with_equal_attributes() {
 }
 
 #[test]
-fn a_request_to_create_a_queue_again_compares_only_the_attributes_it_names() {
-    let sqs = Sqs::new();
-    let wire = |value: &str| BTreeMap::from([("DelaySeconds".to_owned(), value.to_owned())]);
-    sqs.create_queue_from_wire("queue", &wire("1")).unwrap();
-    sqs.create_queue_from_wire("queue", &BTreeMap::new())
-        .unwrap();
-    sqs.create_queue_from_wire("queue", &wire("1")).unwrap();
-    assert!(sqs.create_queue_from_wire("queue", &wire("2")).is_err());
-}
-
-#[test]
 fn queue_names_are_checked_and_fifo_is_refused() {
     let sqs = Sqs::new();
     for name in ["", "a.b", "é", &"n".repeat(81)] {
@@ -82,24 +70,6 @@ fn queue_names_are_checked_and_fifo_is_refused() {
 }
 
 #[tokio::test]
-async fn a_queue_that_does_not_exist_is_named() {
-    let sqs = Sqs::new();
-    let error = SqsError::QueueDoesNotExist {
-        queue: "none".to_owned(),
-    };
-    assert_eq!(sqs.depth("none"), Err(error.clone()));
-    assert_eq!(
-        sqs.receive("none", 1, Duration::ZERO, None).await,
-        Err(error.clone())
-    );
-    assert_eq!(
-        sqs.send("none", "body".to_owned(), None, BTreeMap::new()),
-        Err(error.clone())
-    );
-    assert_eq!(sqs.delete_batch("none", &[]), Err(error));
-}
-
-#[tokio::test]
 async fn the_oldest_message_counts_until_it_is_deleted() {
     let now = Arc::new(AtomicU64::new(1_000));
     let clock = Arc::clone(&now);
@@ -117,83 +87,6 @@ async fn the_oldest_message_counts_until_it_is_deleted() {
     assert_eq!(age(), Some(Duration::from_secs(3)), "it is in flight");
     sqs.delete("queue", &received[0].receipt_handle).unwrap();
     assert_eq!(age(), Some(Duration::from_secs(1)));
-}
-
-#[test]
-fn a_dead_letter_queue_must_exist() {
-    let sqs = with_queue();
-    let redrive = Some(Redrive {
-        dead_letter_queue: "none".to_owned(),
-        receives_max: 3,
-    });
-    let error = sqs
-        .create_queue(
-            "other",
-            QueueAttributes {
-                redrive,
-                ..QueueAttributes::default()
-            },
-        )
-        .unwrap_err();
-    assert!(
-        matches!(
-            error,
-            SqsError::InvalidAttributeValue {
-                name: "RedrivePolicy",
-                ..
-            }
-        ),
-        "{error}"
-    );
-}
-
-#[tokio::test]
-async fn messages_received_too_often_arrive_in_the_dead_letter_queue() {
-    let now_ms = Arc::new(AtomicU64::new(1));
-    let clock = now_ms.clone();
-    let sqs = Sqs::with_clock(move || clock.load(Ordering::Relaxed));
-    sqs.create_queue("dead", QueueAttributes::default())
-        .unwrap();
-    let redrive = Some(Redrive {
-        dead_letter_queue: "dead".to_owned(),
-        receives_max: 1,
-    });
-    sqs.create_queue(
-        "source",
-        QueueAttributes {
-            redrive,
-            ..QueueAttributes::default()
-        },
-    )
-    .unwrap();
-    let id = send(&sqs, "source", "poison");
-    assert_eq!(
-        sqs.receive("source", 10, Duration::ZERO, None)
-            .await
-            .unwrap()
-            .len(),
-        1
-    );
-    now_ms.store(30_001, Ordering::Relaxed);
-    assert_eq!(
-        sqs.receive("source", 10, Duration::ZERO, None)
-            .await
-            .unwrap(),
-        []
-    );
-    let moved = sqs.receive("dead", 10, Duration::ZERO, None).await.unwrap();
-    assert_eq!(
-        (moved[0].message_id.as_str(), moved[0].sent_ms),
-        (id.as_str(), 1)
-    );
-    assert_eq!(sqs.depth("source"), Ok(Depth::default()));
-    assert_eq!(
-        sqs.depth("dead"),
-        Ok(Depth {
-            in_flight: 1,
-            ..Depth::default()
-        })
-    );
 }
 
 #[tokio::test]
@@ -310,39 +203,4 @@ async fn a_long_poll_of_a_deleted_queue_ends_with_an_error() {
     let poll = waiting(&sqs).await;
     sqs.delete_queue("queue").unwrap();
     assert_eq!(soon(poll).await.unwrap(), Err(does_not_exist("queue")));
-}
-
-#[tokio::test]
-async fn a_wait_over_twenty_seconds_is_refused() {
-    let error = with_queue()
-        .receive("queue", 1, Duration::from_secs(21), None)
-        .await
-        .unwrap_err();
-    assert!(
-        matches!(
-            error,
-            SqsError::OutOfRange {
-                parameter: "WaitTimeSeconds",
-                min: 0,
-                max: 20,
-                ..
-            }
-        ),
-        "{error}"
-    );
-}
-
-#[tokio::test]
-async fn a_batch_of_deletes_returns_a_result_for_each_handle() {
-    let sqs = with_queue();
-    send(&sqs, "queue", "body");
-    let received = sqs.receive("queue", 1, Duration::ZERO, None).await.unwrap();
-    let results = sqs
-        .delete_batch("queue", &[&received[0].receipt_handle, "garbage"])
-        .unwrap();
-    let error = SqsError::ReceiptHandleIsInvalid {
-        handle: "garbage".to_owned(),
-    };
-    assert_eq!(results, [Ok(()), Err(error)]);
-    assert_eq!(sqs.depth("queue"), Ok(Depth::default()));
 }
