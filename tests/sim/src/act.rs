@@ -25,6 +25,8 @@ pub enum Act {
     Switch,
     /// What is deployed next knows what was delivered before: it is deployed, and the input starts again.
     Switched,
+    /// After a switch to the log, an operator primes its index once more.
+    PrimeAgain,
     /// The faults stop.
     Calm,
     /// An operator visits the batches in error.

@@ -25,6 +25,8 @@ use self::invocation::{Execution, Ready, Task, Work};
 const EXPIRE_EVERY_MS: u64 = 60_000;
 /// Time between two visits of the operator.
 const OPERATOR_EVERY_MS: u64 = 120_000;
+/// When an operator primes an index once more after a switch to the log.
+const PRIMED_AGAIN_MS: [u64; 3] = [5_000, 60_000, 300_000];
 /// A limit on steps that no history reaches, with [`STEPS_OF_MESSAGE_MAX`] more for each message.
 const STEPS_MAX: u64 = 4_000_000;
 const STEPS_OF_MESSAGE_MAX: u64 = 1_000;
@@ -204,6 +206,7 @@ impl Run {
             Act::Forget => self.forget(),
             Act::Switch => self.switch(),
             Act::Switched => self.switched(),
+            Act::PrimeAgain => self.prime_again(),
             Act::LoseManifest => lock(&self.world).lose_manifest(),
             Act::Calm => {
                 let mut world = lock(&self.world);
@@ -261,6 +264,11 @@ impl Run {
     fn switched(&mut self) {
         let (_, to) = self.plan.switch.expect("the history has a switch");
         self.deploy(Change::Bodies(to));
+        if to.is_log() {
+            for after_ms in PRIMED_AGAIN_MS {
+                lock(&self.world).after(after_ms, Happening::Act(Act::PrimeAgain));
+            }
+        }
         self.input_stopped = false;
         self.poll_all();
     }

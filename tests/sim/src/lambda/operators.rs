@@ -32,24 +32,16 @@ impl Run {
     /// An operator looks at the batches in error, and has each of them tried again or set aside.
     pub(super) fn look_at_errors(&mut self) {
         let mut decisions = lock(&self.world).decisions();
-        // `batchctl` cannot save the events of a log yet, so the ticket is sent without it.
-        if let Some(discards) = decisions.get_mut(&Decision::Discard) {
+        // `batchctl discard` cannot save events that may never be read again, so such batches get the ticket without it.
+        if self.plan.denial.is_some_and(|denial| !denial.ends)
+            && let Some(batches) = decisions.remove(&Decision::Discard)
+        {
             let mut world = lock(&self.world);
-            let of_log = |batch: &BatchId| {
-                world
-                    .batches
-                    .get(*batch)
-                    .is_some_and(|one| one.log.is_some())
-            };
-            let (of_log, others) = discards.iter().partition(|batch| of_log(batch));
-            *discards = others;
-            let of_log: Vec<BatchId> = of_log;
-            for batch in of_log {
+            for batch in batches {
                 let ticket = Ticket::new(batch, TicketReason::Quarantine);
                 world.ticket(&ticket, Duration::ZERO);
             }
         }
-        decisions.retain(|_, batches| !batches.is_empty());
         let lost = lock(&self.world).has_lost_manifest();
         let decisions = decisions.into_iter();
         let command = |(decision, batches): (Decision, Vec<BatchId>)| {
@@ -127,11 +119,7 @@ impl Run {
             lock(&self.world).after(SWITCH_EVERY_MS, Happening::Act(Act::Switch));
             return;
         }
-        let (_, to) = self.plan.switch.expect("the history has a switch");
-        let prepare = with_reason(match to {
-            BodiesKind::Items => words(&["tombstones"]),
-            log => words(&["prime", "--lock-table", "--bodies", &log.value()]),
-        });
+        let prepare = self.prepare_switch();
         let world = self.world.clone();
         self.operate_then(0, ATTEMPTS_MAX, vec![prepare], move |done| {
             let (after_ms, act) = match done {
@@ -140,6 +128,20 @@ impl Run {
             };
             lock(&world).after(after_ms, Happening::Act(act));
         });
+    }
+
+    /// An operator primes the index once more, while batches commit.
+    pub(super) fn prime_again(&mut self) {
+        let prime = self.prepare_switch();
+        self.operate(0, ATTEMPTS_MAX, vec![prime]);
+    }
+
+    fn prepare_switch(&self) -> Vec<String> {
+        let (_, to) = self.plan.switch.expect("the history has a switch");
+        with_reason(match to {
+            BodiesKind::Items => words(&["tombstones"]),
+            log => words(&["prime", "--lock-table", "--bodies", &log.value()]),
+        })
     }
 
     /// An operator has an event forgotten that was delivered.
