@@ -20,6 +20,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
+use crate::whole::whole;
 use crate::workload::MESSAGES_MAX;
 
 /// The longest record, in nanoseconds: 366 days.
@@ -171,7 +172,7 @@ impl Reading {
         };
         let nanos = nanos(time).ok_or_else(|| LineError::Time(time.to_owned()))?;
         let count = match count {
-            Some(text) => whole(text).ok_or_else(|| LineError::Count(text.to_owned()))?,
+            Some(text) => whole::<u64>(text).ok_or_else(|| LineError::Count(text.to_owned()))?,
             None => 1,
         };
         let since = nanos.checked_sub(*self.first.get_or_insert(nanos));
@@ -223,13 +224,8 @@ fn nanos(text: &str) -> Option<u128> {
     let fraction = fraction
         .get(..fraction.len().min(9))
         .filter(|text| digits(text))?;
-    let part = u128::from(whole(fraction)?) * unit / 10u128.pow(fraction.len() as u32);
-    Some(u128::from(whole(units)?) * unit + part)
-}
-
-fn whole(text: &str) -> Option<u64> {
-    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    digits.then(|| text.parse().ok())?
+    let part = u128::from(whole::<u64>(fraction)?) * unit / 10u128.pow(fraction.len() as u32);
+    Some(u128::from(whole::<u64>(units)?) * unit + part)
 }
 
 #[cfg(test)]

@@ -50,6 +50,7 @@ mod shape;
 pub mod stack;
 mod stop_signals;
 mod summary;
+mod whole;
 mod workload;
 
 pub use arrivals::{Arrivals, ArrivalsError, LineError};
@@ -71,7 +72,7 @@ pub use send::{
 pub use sent_times::SentTimes;
 pub use shape::{PERIOD_MAX, RATE_MAX, Shape, ShapeError};
 pub use stop_signals::{StopSignal, StopSignals};
-pub use summary::{AuditLines, BurstSummary, Verdict};
+pub use summary::{AuditLines, BurstSummary, Judged, Verdict};
 pub use workload::{
     BODY_BYTES_MAX, Duplicates, DuplicatesError, MESSAGES_MAX, NEAR_MESSAGES, NEXT_MESSAGES,
     SKEW_MAX, Sizes, SizesError, Workload, WorkloadConfig, WorkloadError, WorkloadMessage,

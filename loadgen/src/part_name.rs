@@ -1,5 +1,7 @@
 //! The names of parts, and of the files beside them.
 
+use crate::whole::whole;
+
 /// The extension of the manifest of a part.
 pub(crate) const MANIFEST: &str = "manifest.json";
 /// The extension of the reject list of a part.
@@ -9,8 +11,5 @@ pub(crate) const REJECTS: &str = "rejects";
 /// Returns `None` if the name does not begin with a number.
 pub(crate) fn split(name: &str) -> Option<(u64, &str)> {
     let (number, extension) = name.split_once('.').unwrap_or((name, ""));
-    // Parsing alone would accept a sign.
-    let digits = number.bytes().all(|byte| byte.is_ascii_digit());
-    let number = digits.then(|| number.parse().ok())??;
-    Some((number, extension))
+    Some((whole(number)?, extension))
 }

@@ -1,6 +1,6 @@
 //! When each message of a burst was sent.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::schedule::Schedule;
@@ -29,10 +29,7 @@ impl SentTimes {
     /// Records that this many messages are acknowledged.
     pub fn acknowledged(&self, total: u64) {
         let at = self.began.elapsed();
-        let mut acknowledged = self
-            .acknowledged
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut acknowledged = self.lock();
         match acknowledged.last_mut() {
             Some((last, known)) if at - *last < STEP => *known = total,
             Some(_) | None => acknowledged.push((at, total)),
@@ -41,20 +38,13 @@ impl SentTimes {
 
     /// Returns how many messages are acknowledged.
     pub fn total(&self) -> u64 {
-        let acknowledged = self
-            .acknowledged
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        acknowledged.last().map_or(0, |(_, total)| *total)
+        self.lock().last().map_or(0, |(_, total)| *total)
     }
 
     /// Returns when the first message of each event was sent, by the event's number. If messages have times, that is when it was due.
     /// Otherwise it is when as many messages were acknowledged as come up to it: the sender keeps about their order.
     pub fn of_events(&self, workload: &Workload, schedule: &Schedule) -> Vec<Duration> {
-        let acknowledged = self
-            .acknowledged
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let acknowledged = self.lock();
         let mut step = acknowledged.iter().peekable();
         let originals = (0..workload.len()).filter(|index| !workload.is_duplicate(*index));
         originals
@@ -70,6 +60,11 @@ impl SentTimes {
                 }
             })
             .collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<(Duration, u64)>> {
+        let acknowledged = self.acknowledged.lock();
+        acknowledged.unwrap_or_else(PoisonError::into_inner)
     }
 }
 

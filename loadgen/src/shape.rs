@@ -15,6 +15,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::whole::whole;
+
 /// The highest rate, in messages a second. With it, products of rates and times fit 128 bits.
 pub const RATE_MAX: u64 = 100_000;
 
@@ -135,14 +137,14 @@ impl Shape {
         let (kind, rest) = text.split_once(':')?;
         Some(match kind {
             "constant" => Self::Constant {
-                per_second: number(rest)?,
+                per_second: whole(rest)?,
             },
             "ramp" => {
                 let (rates, over) = rest.split_once('/')?;
                 let (from, to) = rates.split_once("..")?;
                 Self::Ramp {
-                    from: number(from)?,
-                    to: number(to)?,
+                    from: whole(from)?,
+                    to: whole(to)?,
                     over: time(over)?,
                 }
             }
@@ -152,8 +154,8 @@ impl Shape {
                     return None;
                 };
                 Self::Spikes {
-                    base: number(base)?,
-                    spike: number(spike)?,
+                    base: whole(base)?,
+                    spike: whole(spike)?,
                     every: time(every.strip_prefix("every=")?)?,
                     length: time(length.strip_prefix("for=")?)?,
                 }
@@ -209,12 +211,6 @@ impl fmt::Display for Shape {
     }
 }
 
-/// Reads a number of digits alone: parsing would accept a sign.
-fn number(text: &str) -> Option<u64> {
-    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
-    digits.then(|| text.parse().ok())?
-}
-
 /// Reads a whole number of milliseconds, seconds, minutes or hours.
 fn time(text: &str) -> Option<Duration> {
     let unit = text.find(|character: char| !character.is_ascii_digit())?;
@@ -226,7 +222,9 @@ fn time(text: &str) -> Option<Duration> {
         "h" => 3_600_000,
         _ => return None,
     };
-    Some(Duration::from_millis(number(count)?.checked_mul(millis)?))
+    Some(Duration::from_millis(
+        whole::<u64>(count)?.checked_mul(millis)?,
+    ))
 }
 
 /// Returns a time in the largest of the units `h`, `m`, `s` and `ms` in which it is a whole number.

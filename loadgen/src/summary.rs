@@ -3,8 +3,7 @@
 use std::fmt;
 
 use planner::{
-    BatchSpan, LatencySummary, Outcome, RECORD_VERSION, Record, RecordKind, SAMPLES_MAX, Sample,
-    Setting,
+    BatchSpan, LatencySummary, Outcome, Record, RecordKind, SAMPLES_MAX, Sample, Setting,
 };
 use protocol::text::counted;
 use serde::Serialize;
@@ -72,8 +71,27 @@ impl fmt::Display for Verdict<'_> {
     }
 }
 
-/// The line that says what was sent.
-struct SentLine<'a>(&'a SendReport);
+/// A summary as JSON, with its verdict.
+#[derive(Debug, Serialize)]
+pub struct Judged<'a, S> {
+    ok: bool,
+    reasons: Vec<String>,
+    #[serde(flatten)]
+    summary: &'a S,
+}
+
+impl<'a, S> Judged<'a, S> {
+    /// Returns a summary that is good if there are no `reasons` against it.
+    pub fn new(reasons: Vec<String>, summary: &'a S) -> Judged<'a, S> {
+        Judged {
+            ok: reasons.is_empty(),
+            reasons,
+            summary,
+        }
+    }
+}
+
+/// The line that says what was sent.<'a>(&'a SendReport);
 
 impl fmt::Display for SentLine<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -188,14 +206,9 @@ impl BurstSummary {
                 .then(|| format!("Not audited: {}.", self.sink)),
         );
         let audit = self.audit.as_ref();
+        let messages = counted(self.sent.messages, "message");
+        let title = format!("{messages} through {}", self.stack);
         Record {
-            version: RECORD_VERSION,
-            kind: RecordKind::Burst,
-            title: format!(
-                "{} through {}",
-                counted(self.sent.messages, "message"),
-                self.stack
-            ),
             began_at_ms: Some(began_at_ms),
             settings,
             outcome: Outcome {
@@ -216,9 +229,8 @@ impl BurstSummary {
             samples: thinned(samples),
             batches,
             latencies: self.latencies().cloned().collect(),
-            throttles: Vec::new(),
-            costs: Vec::new(),
             notes,
+            ..Record::bare(RecordKind::Burst, title)
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Checks the commands in the documents: `batchctl` understands its own, and each one of the pages with which somebody begins is run by a
 //! test, or needs an AWS account. `tests/e2e/documented.rs` and `infra/checks/commands.py` check the commands of other programs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tests::{code_spans, commands, documents};
 
@@ -22,106 +22,28 @@ const PROGRAMS: [&str; 7] = [
     "zip",
 ];
 
-/// What runs a command that needs no account: the file, and a text in it. `cargo xtask test --all` runs those of tools/xtask/src/main.rs.
-const RUN_BY: [(&str, &str, &str); 20] = [
-    (
-        "cargo run --release -p local",
-        "tools/xtask/src/main.rs",
-        "cargo run --release -p local",
-    ),
-    (
-        "cargo run --release -p batchctl -- config check FILE",
-        "tools/xtask/src/main.rs",
-        "cargo run --release -p batchctl -- config check docs/examples/service.toml",
-    ),
-    (
-        "cargo xtask test",
-        ".github/workflows/ci.yml",
-        "run: cargo xtask test\n",
-    ),
-    (
-        "cargo xtask test --all",
-        "CONTRIBUTING.md",
-        "cargo xtask test --all  # before a release",
-    ),
-    (
-        "cargo xtask infra",
-        "tools/xtask/src/main.rs",
-        "infra::run_quietly",
-    ),
-    (
-        "cargo xtask infra --packages",
-        "tools/xtask/src/main.rs",
-        "cargo xtask infra --packages",
-    ),
-    (
-        "cargo xtask package",
-        "tools/xtask/src/main.rs",
-        "cargo xtask package-burst\"",
-    ),
-    (
-        "cargo xtask package --arch arm64",
-        "tools/xtask/src/main.rs",
-        "cargo xtask package-burst --arch arm64",
-    ),
-    (
-        "cargo xtask package --arch x86_64",
-        "tools/xtask/src/main.rs",
-        "cargo xtask release",
-    ),
-    (
-        "cargo xtask package --minimal",
-        "tools/xtask/src/main.rs",
-        "cargo xtask package --minimal",
-    ),
-    (
-        "cargo xtask package-burst",
-        "tools/xtask/src/main.rs",
-        "cargo xtask package-burst\"",
-    ),
-    (ARM64_BURST, "tools/xtask/src/main.rs", ARM64_BURST),
-    (
-        "cargo xtask ministack",
-        "tools/xtask/src/main.rs",
-        "cargo xtask ministack",
-    ),
-    (
-        "cargo xtask release",
-        ".github/workflows/release.yml",
-        "run: cargo xtask release --check\n",
-    ),
-    (
-        "cargo xtask release --check",
-        "tools/xtask/src/main.rs",
-        "cargo xtask release --check",
-    ),
-    (
-        "cargo xtask verify-aws",
-        "infra/verify/on_ministack.py",
-        "verify.main",
-    ),
-    (
-        "rustup target add aarch64-unknown-linux-gnu",
-        ".github/workflows/release.yml",
-        "rustup target add\n",
-    ),
-    (
-        "zip -j target/lambda/aggregator/bootstrap.zip service.toml",
-        "infra/checks/commands.py",
-        "zip -j ",
-    ),
-    (
-        "npm install",
-        "infra/cdk/bin/packed.ts",
-        "run('npm', 'install'",
-    ),
-    (
-        "loadgen plan --messages 1200000 --set AggregatorConcurrency=4",
-        "tests/e2e/documented.rs",
-        "loadgen plan --messages 1200000 --set AggregatorConcurrency=",
-    ),
-];
-const ARM64_BURST: &str = "cargo xtask package-burst --arch arm64 --messages 1000 -- --aggregator-timeout=60 --batch-processor-timeout=300";
+/// What runs a command that needs no account: the command, the file, and a text in it if that is not the command, each in a line. `cargo
+/// xtask test --all` runs those of tools/xtask/src/main.rs.
+const RUN_BY: &str = r#"cargo run --release -p local | tools/xtask/src/main.rs
+cargo run --release -p batchctl -- config check FILE | tools/xtask/src/main.rs | cargo run --release -p batchctl -- config check docs/examples/service.toml
+cargo xtask test | .github/workflows/ci.yml | run: cargo xtask test\n
+cargo xtask test --all | CONTRIBUTING.md | cargo xtask test --all  # before a release
+cargo xtask infra | tools/xtask/src/main.rs | infra::run_quietly
+cargo xtask infra --packages | tools/xtask/src/main.rs
+cargo xtask package | tools/xtask/src/main.rs | cargo xtask package-burst"
+cargo xtask package --arch arm64 | tools/xtask/src/main.rs | cargo xtask package-burst --arch arm64
+cargo xtask package --arch x86_64 | tools/xtask/src/main.rs | cargo xtask release
+cargo xtask package --minimal | tools/xtask/src/main.rs
+cargo xtask package-burst | tools/xtask/src/main.rs | cargo xtask package-burst"
+cargo xtask package-burst --arch arm64 --messages 1000 -- --aggregator-timeout=60 --batch-processor-timeout=300 | tools/xtask/src/main.rs
+cargo xtask ministack | tools/xtask/src/main.rs
+cargo xtask release | .github/workflows/release.yml | run: cargo xtask release --check\n
+cargo xtask release --check | tools/xtask/src/main.rs
+cargo xtask verify-aws | infra/verify/on_ministack.py | verify.main
+rustup target add aarch64-unknown-linux-gnu | .github/workflows/release.yml | rustup target add\n
+zip -j target/lambda/aggregator/bootstrap.zip service.toml | infra/checks/commands.py | zip -j
+npm install | infra/cdk/bin/packed.ts | run('npm', 'install'
+loadgen plan --messages 1200000 --set AggregatorConcurrency=4 | tests/e2e/documented.rs | loadgen plan --messages 1200000 --set AggregatorConcurrency="#;
 
 /// Returns the commands of the runbook's incidents, which rehearsals run (`tests/e2e/runbook`).
 fn rehearsed() -> BTreeSet<String> {
@@ -155,13 +77,17 @@ fn every_command_is_run_by_a_test_or_needs_an_account() {
     let rehearsed = rehearsed();
     assert!(rehearsed.len() > 20, "{rehearsed:?}");
     let mut problems = Vec::new();
-    let mut unused: BTreeSet<&str> = RUN_BY.iter().map(|(command, ..)| *command).collect();
+    let rows = RUN_BY.lines().map(|row| {
+        let (command, by) = row.split_once(" | ").expect("a command and a file");
+        (command, by.split_once(" | ").unwrap_or((by, command)))
+    });
+    let run_by: BTreeMap<&str, (&str, &str)> = rows.collect();
+    let mut unused: BTreeSet<&str> = run_by.keys().copied().collect();
     for page in PAGES {
         for command in without_account(page) {
-            let row = RUN_BY.iter().find(|(known, ..)| *known == command);
-            if let Some((command, file, text)) = row {
-                unused.remove(command);
-                if !read(file).contains(text) {
+            if let Some((file, text)) = run_by.get(&*command) {
+                unused.remove(&*command);
+                if !read(file).contains(&text.replace("\\n", "\n")) {
                     problems.push(format!(
                         "{page}: `{command}`: {file} does not have `{text}`"
                     ));

@@ -42,7 +42,7 @@ async fn notices_arrive_as_they_were_sent<T: NoticeTarget>(
 
 #[tokio::test]
 async fn notices_arrive_as_they_were_sent_in_memory() {
-    let target = MemoryNoticeTarget::new();
+    let target = MemoryNoticeTarget::default();
     let received = async || {
         let taken = target.take().into_iter();
         taken.map(|notice| notice.manifest).collect()

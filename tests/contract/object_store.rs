@@ -1,7 +1,5 @@
 //! The contract of the store of chunks.
 
-use aws_sdk_s3::config::retry::RetryConfig;
-use aws_sdk_s3::config::{BehaviorVersion, Credentials, Region};
 use emulators::s3::S3;
 use protocol::bodies::{Bodies, ObjectPlace, ObjectSizes, S3Prefix};
 use protocol::ids::{ChunkId, PieceId};
@@ -12,6 +10,7 @@ use shared::memory::{MemoryObjectStore, noise};
 use shared::ports::{ObjectReply, ObjectStore, Piece, PortError};
 
 use crate::dynamo::{batch_table, dynamodb};
+use crate::overflow::s3_client;
 
 const EXPIRES_AT: Timestamp = Timestamp::from_ms(4_000_000_000_000);
 
@@ -139,16 +138,7 @@ async fn a_piece_is_written_once_and_read_back_on_s3() {
     let directory = tempfile::tempdir().unwrap();
     let s3 = S3::start(directory.path().to_owned()).await.unwrap();
     s3.create_bucket("chunks");
-    let config = aws_sdk_s3::Config::builder()
-        .behavior_version(BehaviorVersion::latest())
-        .region(Region::new("us-east-1"))
-        .credentials_provider(Credentials::new("local", "local", None, None, "tests"))
-        .endpoint_url(s3.endpoint())
-        .force_path_style(true)
-        .retry_config(RetryConfig::disabled())
-        .http_client(aws_smithy_http_client::Builder::new().build_http());
-    let client = aws_sdk_s3::Client::from_conf(config.build());
-    let store = S3ObjectStore::of(client, table().await);
+    let store = S3ObjectStore::of(s3_client(&s3), table().await);
     a_piece_is_written_once_and_read_back(&store, &bucket("s3://chunks/a")).await;
     let mut stored: Vec<String> = std::fs::read_dir(directory.path().join("chunks/a"))
         .unwrap()

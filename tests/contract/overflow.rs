@@ -12,6 +12,19 @@ use shared::ports::{OverflowStore, PortError};
 
 const BUCKET: &str = "bodies";
 
+/// Returns a client of an emulator of S3.
+pub fn s3_client(s3: &S3) -> aws_sdk_s3::Client {
+    let config = aws_sdk_s3::Config::builder()
+        .behavior_version(BehaviorVersion::latest())
+        .region(Region::new("us-east-1"))
+        .credentials_provider(Credentials::new("local", "local", None, None, "tests"))
+        .endpoint_url(s3.endpoint())
+        .force_path_style(true)
+        .retry_config(RetryConfig::disabled())
+        .http_client(aws_smithy_http_client::Builder::new().build_http());
+    aws_sdk_s3::Client::from_conf(config.build())
+}
+
 fn object(bucket: &str, key: &str) -> Overflow {
     Overflow {
         bucket: bucket.into(),
@@ -45,15 +58,7 @@ async fn a_body_can_be_read_until_it_is_removed_on_s3() {
     let directory = tempfile::tempdir().unwrap();
     let s3 = S3::start(directory.path().to_owned()).await.unwrap();
     s3.create_bucket(BUCKET);
-    let config = aws_sdk_s3::Config::builder()
-        .behavior_version(BehaviorVersion::latest())
-        .region(Region::new("us-east-1"))
-        .credentials_provider(Credentials::new("local", "local", None, None, "tests"))
-        .endpoint_url(s3.endpoint())
-        .force_path_style(true)
-        .retry_config(RetryConfig::disabled())
-        .http_client(aws_smithy_http_client::Builder::new().build_http());
-    let store = AwsOverflowStore::of(aws_sdk_s3::Client::from_conf(config.build()));
+    let store = AwsOverflowStore::of(s3_client(&s3));
     a_body_can_be_read_until_it_is_removed(&store).await;
     let body = "body".into();
     let error = store.put(&object("nowhere", "b/1"), &body).await;

@@ -261,7 +261,7 @@ async fn everything_is_quarantined<Q: QuarantineQueue>(
 
 #[tokio::test]
 async fn everything_is_quarantined_in_memory() {
-    let quarantine = MemoryQuarantineQueue::new();
+    let quarantine = MemoryQuarantineQueue::default();
     everything_is_quarantined(&quarantine, async || {
         quarantine.take().iter().map(seen).collect()
     })

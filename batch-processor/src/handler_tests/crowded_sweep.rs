@@ -295,7 +295,7 @@ async fn a_long_queue_gets_only_tickets_for_the_oldest() {
 #[tokio::test]
 async fn old_batches_in_error_and_notices_get_their_tickets_beside_many_others() {
     let processor = a_processor();
-    let target = Arc::new(MemoryNoticeTarget::new());
+    let target = Arc::new(MemoryNoticeTarget::default());
     let ports = Ports {
         notice_target: Some(target),
         ..processor.fakes.ports()

@@ -9,7 +9,7 @@ use super::*;
 
 /// Returns a processor that sends notices, and their target.
 fn with_notices() -> (Processor, Arc<MemoryNoticeTarget>) {
-    let (processor, target) = (a_processor(), Arc::new(MemoryNoticeTarget::new()));
+    let (processor, target) = (a_processor(), Arc::new(MemoryNoticeTarget::default()));
     (noticing(processor, &target), target)
 }
 
@@ -68,7 +68,7 @@ async fn a_complete_batch_has_one_notice_and_leaves_the_index() {
 async fn a_notice_that_was_not_sent_is_sent_by_the_next_ticket_with_the_same_content() {
     let (processor, target) = with_notices();
     sealed(&processor).await;
-    target.fail(true);
+    target.refuse(true);
     assert!(
         !ticket(&processor).await,
         "a target that fails stops no delivery"
@@ -87,7 +87,7 @@ async fn a_notice_that_was_not_sent_is_sent_by_the_next_ticket_with_the_same_con
         0,
         "the first ticket may still wait"
     );
-    target.fail(false);
+    target.refuse(false);
     assert!(!ticket(&processor).await);
     assert_eq!(ids_of(&target.take()), [COMPLETE]);
     assert_eq!(record(&processor).listing(), None);
@@ -116,7 +116,7 @@ async fn a_batch_in_error_has_a_notice_without_what_comes_from_messages() {
 async fn a_failing_target_hides_no_error_and_its_notice_outlasts_the_operators_retry() {
     let (processor, target) = with_notices();
     sealed(&processor).await;
-    target.fail(true);
+    target.refuse(true);
     refuse(&processor);
     assert!(!ticket(&processor).await);
     let failed = record(&processor);
@@ -130,7 +130,7 @@ async fn a_failing_target_hides_no_error_and_its_notice_outlasts_the_operators_r
     let operator = Ticket::new(batch(), TicketReason::Operator).to_body();
     assert!(!given_back(&processor, &operator).await);
     assert_eq!(record(&processor).notices.len(), 2);
-    target.fail(false);
+    target.refuse(false);
     assert!(!ticket(&processor).await);
     assert_eq!(target.take(), [], "its failure is too recent");
     processor.fakes.clock.advance(NOTICE_PAUSE);
@@ -148,7 +148,7 @@ async fn a_failing_target_hides_no_error_and_its_notice_outlasts_the_operators_r
 async fn notices_of_errors_are_dropped_only_while_earlier_ones_wait() {
     let (processor, target) = with_notices();
     sealed(&processor).await;
-    target.fail(true);
+    target.refuse(true);
     let operator = Ticket::new(batch(), TicketReason::Operator).to_body();
     for _ in 0..NOTICES_MAX + 2 {
         refuse(&processor);
@@ -161,7 +161,7 @@ async fn notices_of_errors_are_dropped_only_while_earlier_ones_wait() {
         .filter(|line| line.contains(r#""NoticesDropped":1"#));
     assert_eq!(dropped.count(), 2);
     assert!(!given_back(&processor, &operator).await);
-    target.fail(false);
+    target.refuse(false);
     // An operator's ticket tries at once.
     assert!(!given_back(&processor, &operator).await);
     assert_eq!(target.take().len(), NOTICES_MAX + 1);
@@ -171,13 +171,13 @@ async fn notices_of_errors_are_dropped_only_while_earlier_ones_wait() {
 async fn notices_that_wait_are_sent_before_another_try_so_that_its_error_has_a_notice() {
     let (processor, target) = with_notices();
     sealed(&processor).await;
-    target.fail(true);
+    target.refuse(true);
     let operator = Ticket::new(batch(), TicketReason::Operator).to_body();
     for _ in 0..NOTICES_MAX {
         refuse(&processor);
         assert!(!given_back(&processor, &operator).await);
     }
-    target.fail(false);
+    target.refuse(false);
     refuse(&processor);
     assert!(!given_back(&processor, &operator).await);
     assert_eq!(target.take().len(), NOTICES_MAX + 1);
@@ -199,7 +199,7 @@ async fn a_batch_that_was_in_error_before_notices_were_on_gets_one_ticket() {
     let processor = a_processor();
     sealed(&processor).await;
     refused(&processor).await;
-    let target = Arc::new(MemoryNoticeTarget::new());
+    let target = Arc::new(MemoryNoticeTarget::default());
     let processor = noticing(processor, &target);
     processor.fakes.clock.advance(Duration::from_secs(3_600));
     assert_eq!(sweep(&processor).await.notices_waiting, Some(1));

@@ -1,11 +1,12 @@
 //! How often a burst with duplicates must be delivered.
 
-/// What the service does with duplicates, and so how often it must deliver each event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+use clap::ValueEnum;
+
+/// What the service does with duplicates, as its `ON_DUPLICATE` says, and so how often it must deliver each event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum DuplicateRule {
-    /// `ON_DUPLICATE=drop`: every event must be delivered exactly once.
+    /// Every event must be delivered once
     Drop,
-    /// `ON_DUPLICATE=requeue`: every message must be delivered exactly once, so an event as often as
-    /// it was sent, but never twice in one batch.
+    /// Every event must be delivered as often as it was sent, never twice in a batch
     Requeue,
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use loadgen::{DuplicateRule, Manifests, Workload, WorkloadConfig};
 
 use super::workload::WorkloadArgs;
@@ -17,31 +17,14 @@ pub struct AuditArgs {
     #[command(flatten)]
     pub workload: WorkloadArgs,
     /// The service's `ON_DUPLICATE`, which says how often each event must be delivered
-    #[arg(long, value_enum, default_value_t = OnDuplicate::Drop)]
-    pub on_duplicate: OnDuplicate,
+    #[arg(long, value_enum, default_value_t = DuplicateRule::Drop)]
+    pub on_duplicate: DuplicateRule,
     /// Require a manifest beside every part, as the sinks `file:`, `s3:` and `sftp:` write it
     #[arg(long)]
     pub manifests: bool,
     /// Number of missing deliveries to accept
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub allow_missing: u64,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-pub enum OnDuplicate {
-    /// Every event must be delivered once
-    Drop,
-    /// Every event must be delivered as often as it was sent, never twice in a batch
-    Requeue,
-}
-
-impl From<OnDuplicate> for DuplicateRule {
-    fn from(choice: OnDuplicate) -> Self {
-        match choice {
-            OnDuplicate::Drop => Self::Drop,
-            OnDuplicate::Requeue => Self::Requeue,
-        }
-    }
 }
 
 /// Audits, prints the report, and returns whether it is clean.
@@ -51,7 +34,7 @@ pub fn run(args: &AuditArgs) -> anyhow::Result<ExitCode> {
         true => Manifests::Required,
         false => Manifests::Optional,
     };
-    let report = loadgen::audit(&args.dir, &workload, args.on_duplicate.into(), manifests)?
+    let report = loadgen::audit(&args.dir, &workload, args.on_duplicate, manifests)?
         .allow_missing(args.allow_missing);
     print(&report)?;
     Ok(ExitCode::from(if report.ok() { 0 } else { FAILED }))

@@ -7,9 +7,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::Context;
 use clap::Args;
 use loadgen::stack::{Ended, Run, RunError, RunProgress, Stack};
-use loadgen::{BurstSummary, Halt, Progress, ResumeFile, SendError, SendState, Workload};
+use loadgen::{Halt, Judged, Progress, ResumeFile, SendError, SendState, Workload};
 use planner::{ReportFiles, check_file};
-use serde::Serialize;
 use stack::StackArgs;
 
 use super::pace::{PaceArgs, messages_of};
@@ -50,15 +49,6 @@ pub struct BurstArgs {
     /// File to write if the burst is stopped or fails [default: loadgen-<seed>.resume.json, or the file of `--resume`]
     #[arg(long, value_name = "FILE")]
     resume_file: Option<PathBuf>,
-}
-
-/// The summary as JSON, with its verdict.
-#[derive(Serialize)]
-struct Printed<'a> {
-    ok: bool,
-    reasons: Vec<String>,
-    #[serde(flatten)]
-    summary: &'a BurstSummary,
 }
 
 /// Runs the burst, and prints its summary. The exit code is 0 only if everything was delivered once.
@@ -186,11 +176,7 @@ fn show(
 ) -> anyhow::Result<ExitCode> {
     files.write(&ended.record)?;
     match args.json {
-        true => print(&Printed {
-            ok: ended.summary.ok(),
-            reasons: ended.summary.reasons(),
-            summary: &ended.summary,
-        })?,
+        true => print(&Judged::new(ended.summary.reasons(), &ended.summary))?,
         false => println!("{}", ended.summary),
     }
     eprintln!("record      {}", files.record.display());

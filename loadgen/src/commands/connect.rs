@@ -5,7 +5,6 @@ use aws_config::Region;
 use aws_config::environment::EnvironmentVariableRegionProvider;
 use aws_config::meta::region::RegionProviderChain;
 use aws_sdk_sqs::config::ProvideCredentials;
-use aws_smithy_http_client::tls;
 use loadgen::QueueAddress;
 
 /// Makes a client. The endpoint is from the flag, else from the environment, else from the queue URL.
@@ -22,19 +21,8 @@ pub async fn connect(
         .or(from_environment)
         .or(address.endpoint_url);
 
-    // A client with TLS loads certificates, which a minimal machine may not have.
-    let http = aws_smithy_http_client::Builder::new();
-    let http = match endpoint
-        .as_deref()
-        .is_some_and(|url| url.starts_with("http://"))
-    {
-        true => http.build_http(),
-        false => http
-            .tls_provider(tls::Provider::Rustls(
-                tls::rustls_provider::CryptoMode::Ring,
-            ))
-            .build_https(),
-    };
+    let url = endpoint.as_deref().unwrap_or_default();
+    let http = stack::http_client(!url.starts_with("http://"));
     let mut loader = aws_config::from_env().http_client(http);
     // A queue in AWS is reachable only in its own region. For other queues the signature needs the
     // name of a region, but any name will do.

@@ -7,9 +7,8 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Args;
-use loadgen::{Workload, WorkloadConfig, WorkloadMessage};
+use loadgen::{DuplicateRule, Workload, WorkloadConfig, WorkloadMessage};
 
-use super::audit::OnDuplicate;
 use super::workload::WorkloadArgs;
 
 /// The number of events of a batch.
@@ -25,8 +24,8 @@ pub struct DeliverArgs {
     #[command(flatten)]
     workload: WorkloadArgs,
     /// The `ON_DUPLICATE` of the service
-    #[arg(long, value_enum, default_value_t = OnDuplicate::Drop)]
-    on_duplicate: OnDuplicate,
+    #[arg(long, value_enum, default_value_t = DuplicateRule::Drop)]
+    on_duplicate: DuplicateRule,
 }
 
 /// Batches one after the other, each with one part. No event is in two of them.
@@ -81,7 +80,7 @@ pub fn run(args: &DeliverArgs) -> anyhow::Result<ExitCode> {
     let mut delivered = vec![0u16; workload.unique() as usize];
     for index in 0..workload.len() {
         let round = &mut delivered[workload.event_number(index) as usize];
-        if *round > 0 && matches!(args.on_duplicate, OnDuplicate::Drop) {
+        if *round > 0 && args.on_duplicate == DuplicateRule::Drop {
             continue;
         }
         let (at, name) = (usize::from(*round), format!("round-{round}"));

@@ -76,28 +76,11 @@ pub async fn run(args: &SendArgs) -> anyhow::Result<ExitCode> {
     let sent = loadgen::send_until(&client, &workload, &options, &halt, &set).await;
     let signal = signals.code();
     progress.finish();
-    let sent = match sent {
-        Ok(sent) => sent,
-        Err(SendError::Unsent {
-            unsent,
-            messages,
-            event_id,
-            state,
-            cause,
-        }) => {
-            write((*state).clone())?;
-            eprintln!("to continue: loadgen send --resume {}", file.display());
-            return Err(SendError::Unsent {
-                unsent,
-                messages,
-                event_id,
-                state,
-                cause,
-            }
-            .into());
-        }
-        Err(error) => return Err(error.into()),
-    };
+    if let Err(SendError::Unsent { state, .. }) = &sent {
+        write((**state).clone())?;
+        eprintln!("to continue: loadgen send --resume {}", file.display());
+    }
+    let sent = sent?;
     // A burst that was continued and is complete leaves a file too, so that nothing is sent again by mistake.
     let whole = SendState {
         next: workload.len(),

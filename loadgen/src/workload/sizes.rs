@@ -6,6 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::mix::{below, mix};
+use crate::whole::whole;
 
 /// The lengths of bodies, in bytes. Each event has one length, which follows from the seed and its number.
 ///
@@ -83,16 +84,16 @@ impl Sizes {
     }
 
     fn read(text: &str) -> Option<Self> {
-        if let Some(size) = number(text) {
+        if let Some(size) = whole(text) {
             return Some(Self::Fixed(size));
         }
         if let Some((min, max)) = text.split_once("..") {
-            let (min, max) = (number(min)?, number(max)?);
+            let (min, max) = (whole::<usize>(min)?, whole::<usize>(max)?);
             return (min <= max).then_some(Self::Uniform { min, max });
         }
         let each = text.split(',').map(|field| {
             let (size, weight) = field.split_once(':')?;
-            Some((number(size)?, u32::try_from(number(weight)?).ok()?))
+            Some((whole::<usize>(size)?, whole::<u32>(weight)?))
         });
         let sizes: Vec<(usize, u32)> = each.collect::<Option<_>>()?;
         (total(&sizes) > 0).then_some(Self::Weighted(sizes))
@@ -101,12 +102,6 @@ impl Sizes {
 
 fn total(sizes: &[(usize, u32)]) -> u64 {
     sizes.iter().map(|(_, weight)| u64::from(*weight)).sum()
-}
-
-/// Reads a number of digits alone: parsing would accept a sign.
-fn number(text: &str) -> Option<usize> {
-    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
-    digits.then(|| text.parse().ok())?
 }
 
 impl FromStr for Sizes {

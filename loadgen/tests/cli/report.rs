@@ -2,25 +2,12 @@
 
 use std::fs;
 
-use planner::{Outcome, RECORD_VERSION, Record, RecordKind};
+use planner::{Record, RecordKind};
 
 use super::{json, loadgen, stderr};
 
 fn record(title: &str) -> Record {
-    Record {
-        version: RECORD_VERSION,
-        kind: RecordKind::Burst,
-        title: title.into(),
-        began_at_ms: None,
-        settings: Vec::new(),
-        outcome: Outcome::default(),
-        samples: Vec::new(),
-        batches: Vec::new(),
-        latencies: Vec::new(),
-        throttles: Vec::new(),
-        costs: Vec::new(),
-        notes: Vec::new(),
-    }
+    Record::bare(RecordKind::Burst, title)
 }
 
 #[test]

@@ -65,20 +65,28 @@ impl BatchQueue for MemoryBatchQueue {
     }
 }
 
-/// The quarantine queue in memory. It can be made to refuse everything.
-#[derive(Debug, Default)]
-pub struct MemoryQuarantineQueue {
-    sent: Mutex<Vec<Quarantined>>,
+/// What was sent to a queue or a target in memory. It can be made to refuse everything.
+#[derive(Debug)]
+pub struct MemoryOutbox<T> {
+    sent: Mutex<Vec<T>>,
     refuses: AtomicBool,
 }
 
-impl MemoryQuarantineQueue {
-    pub fn new() -> MemoryQuarantineQueue {
-        MemoryQuarantineQueue::default()
-    }
+pub type MemoryQuarantineQueue = MemoryOutbox<Quarantined>;
+pub type MemoryNoticeTarget = MemoryOutbox<NoticeMessage>;
 
+impl<T> Default for MemoryOutbox<T> {
+    fn default() -> MemoryOutbox<T> {
+        MemoryOutbox {
+            sent: Mutex::default(),
+            refuses: AtomicBool::default(),
+        }
+    }
+}
+
+impl<T: Clone> MemoryOutbox<T> {
     /// Removes and returns every message sent so far.
-    pub fn take(&self) -> Vec<Quarantined> {
+    pub fn take(&self) -> Vec<T> {
         std::mem::take(&mut *locked(&self.sent))
     }
 
@@ -86,60 +94,32 @@ impl MemoryQuarantineQueue {
     pub fn refuse(&self, refuses: bool) {
         self.refuses.store(refuses, Ordering::Relaxed);
     }
+
+    fn push(&self, message: &T, is_valid: bool) -> Result<(), PortError> {
+        if self.refuses.load(Ordering::Relaxed) || !is_valid {
+            return Err(PortError::Refused {
+                service: "memory",
+                message: "refused".to_owned(),
+            });
+        }
+        locked(&self.sent).push(message.clone());
+        Ok(())
+    }
 }
 
 #[async_trait]
 impl QuarantineQueue for MemoryQuarantineQueue {
     async fn send(&self, messages: &[Quarantined]) -> Vec<Result<(), PortError>> {
-        let send = |message: &Quarantined| {
-            let is_refused = self.refuses.load(Ordering::Relaxed);
-            if is_refused || sqs_text(&message.body) != *message.body {
-                return Err(PortError::Refused {
-                    service: "SQS",
-                    message: "InvalidMessageContents".to_owned(),
-                });
-            }
-            locked(&self.sent).push(message.clone());
-            Ok(())
-        };
+        let send =
+            |message: &Quarantined| self.push(message, sqs_text(&message.body) == *message.body);
         messages.iter().map(send).collect()
-    }
-}
-
-/// A target of notices in memory. It can be made to fail.
-#[derive(Debug, Default)]
-pub struct MemoryNoticeTarget {
-    sent: Mutex<Vec<NoticeMessage>>,
-    fails: AtomicBool,
-}
-
-impl MemoryNoticeTarget {
-    pub fn new() -> MemoryNoticeTarget {
-        MemoryNoticeTarget::default()
-    }
-
-    /// Removes and returns every notice sent so far.
-    pub fn take(&self) -> Vec<NoticeMessage> {
-        std::mem::take(&mut *locked(&self.sent))
-    }
-
-    /// Lets every request fail from now on, or succeed again.
-    pub fn fail(&self, fails: bool) {
-        self.fails.store(fails, Ordering::Relaxed);
     }
 }
 
 #[async_trait]
 impl NoticeTarget for MemoryNoticeTarget {
     async fn send(&self, notice: &NoticeMessage) -> Result<(), PortError> {
-        if self.fails.load(Ordering::Relaxed) {
-            return Err(PortError::Refused {
-                service: "memory",
-                message: "no such target".to_owned(),
-            });
-        }
-        locked(&self.sent).push(notice.clone());
-        Ok(())
+        self.push(notice, true)
     }
 }
 

@@ -109,8 +109,8 @@ fn plan_of(bug: &str, seed: u64) -> Plan {
     }
 }
 
-/// Runs `ranges` disjoint ranges of at most `seeds_max` seeds, each until the bug is caught.
-pub fn hunt(bug: &'static str, ranges: u64, seeds_max: u64) -> Caught {
+/// Runs `ranges` disjoint ranges of at most [`SEEDS_MAX`] seeds, each until the bug is caught.
+pub fn hunt(bug: &'static str, ranges: u64) -> Caught {
     let mut caught = Caught {
         bug,
         seeds: Vec::new(),
@@ -118,7 +118,7 @@ pub fn hunt(bug: &'static str, ranges: u64, seeds_max: u64) -> Caught {
     };
     let (ranges, seeds_max) = match backlog::of(bug) {
         Some(_) => (1, 1),
-        None => (ranges, seeds_max),
+        None => (ranges, SEEDS_MAX),
     };
     for range in 0..ranges {
         let first = range * seeds_max;

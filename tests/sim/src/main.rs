@@ -32,9 +32,6 @@ struct Args {
     /// Switch on only bugs whose name contains this text
     #[arg(long, default_value = "")]
     bug: String,
-    /// Largest number of seeds in one range
-    #[arg(long, default_value_t = sim::bugs::SEEDS_MAX)]
-    range_seeds: u64,
     /// Have delivery hours, a rate, periods, quotas, numbers and notices in every history
     #[arg(long)]
     everything: bool,
@@ -196,7 +193,7 @@ mod planted {
             args.bug
         );
         let missed = match args.ranges {
-            Some(ranges) => table(&bugs, ranges, args),
+            Some(ranges) => table(&bugs, ranges, args.threads),
             None => try_stored(&bugs, args.threads)?,
         };
         ensure!(missed.is_empty(), "not caught: {missed:?}");
@@ -204,10 +201,8 @@ mod planted {
         Ok(())
     }
 
-    fn table(bugs: &[&'static str], ranges: u64, args: &super::Args) -> Vec<&'static str> {
-        let mut caught = on_threads(bugs, args.threads, |bug| {
-            hunt(bug, ranges, args.range_seeds)
-        });
+    fn table(bugs: &[&'static str], ranges: u64, threads: usize) -> Vec<&'static str> {
+        let mut caught = on_threads(bugs, threads, |bug| hunt(bug, ranges));
         caught.sort_by_key(|one| one.bug);
         println!("| planted bug | caught by (times of {ranges}) | median seeds | most seeds |");
         println!("|---|---|---|---|");

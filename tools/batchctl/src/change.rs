@@ -1,20 +1,27 @@
 //! Changes of batches: which ones, by whom and why, and the note that says so in the batch record.
 
+use std::fmt::Display;
+
 use clap::Args;
 use protocol::batch::{BatchWrite, OperatorNote, with_note};
 use protocol::ids::BatchId;
 use protocol::text::counted;
+use serde::Serialize;
 use shared::aws::BatchSummary;
 use shared::retry::Written;
 
 use crate::commands::views::status_word;
-use crate::failure::Failure;
+use crate::failure::{Done, Failure};
 use crate::filter::{Filter, State};
 use crate::listing::{list, resolve};
+use crate::outcome::Output;
 use crate::service::Service;
 
 /// The most batches that one command changes.
 const BATCHES_MAX: usize = 10_000;
+
+/// What a command that changes something says before the options with which it does.
+pub const NOTHING_IS_CHANGED: &str = "nothing is changed; to do it";
 
 /// Attempts to write a note about a batch that changes meanwhile.
 pub const NOTE_ATTEMPTS_MAX: usize = 5;
@@ -51,6 +58,18 @@ impl ChangeArgs {
             hint += " --by NAME";
         }
         hint
+    }
+
+    /// Prints what a command would change, and with which options it does what `to_do` says.
+    pub fn only_shown(
+        &self,
+        output: Output,
+        report: &(impl Serialize + Display),
+        to_do: &str,
+    ) -> Result<Done, Failure> {
+        let hint = self.hint();
+        output.print(report, format_args!("{report}{to_do}, add {hint}\n"));
+        Ok(Done::OnlyShown)
     }
 
     /// Returns who changes something; `None` if neither `--by` nor `USER` says so.

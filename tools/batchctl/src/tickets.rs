@@ -95,7 +95,7 @@ pub async fn send<F>(
     service: &Service,
     batches: Vec<BatchSummary>,
     action: Action<'_, F>,
-    operator: Option<&Operator>,
+    operator: Option<Operator>,
     interrupt: &Interrupt,
     output: Output,
 ) -> Result<Done, Failure>
@@ -106,7 +106,7 @@ where
         Some(_) => Some(service.batch_queue()?),
         None => None,
     };
-    let action = &action;
+    let (action, operator) = (&action, operator.as_ref());
     let goes_on = |_: &&BatchSummary| future::ready(interrupt.signal().is_none());
     let lines = stream::iter(&batches).take_while(goes_on);
     let lines = lines.map(|batch| async move {

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use axum::Router;
 use axum::body::Bytes;
@@ -18,6 +18,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
+
+use crate::locked::locked;
 
 /// Maximum number of entries in a request.
 const ENTRIES_MAX: usize = 10;
@@ -106,10 +108,6 @@ impl Drop for EventBridge {
     fn drop(&mut self) {
         self.accepting.abort();
     }
-}
-
-fn locked(kept: &Mutex<Kept>) -> MutexGuard<'_, Kept> {
-    kept.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 async fn list(State(kept): State<Arc<Mutex<Kept>>>) -> String {

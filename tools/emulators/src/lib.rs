@@ -109,6 +109,7 @@ pub mod dynamodb;
 pub mod eventbridge;
 pub mod files;
 pub mod lambda;
+mod locked;
 pub mod loopback;
 pub mod proxy;
 mod random;

@@ -2,8 +2,10 @@
 //! choices of the others.
 
 use std::str::FromStr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
+
+use crate::locked::locked;
 
 /// A percentage from 0 to 100, fractions included. Parses from text such as `0.5`, without a percent sign.
 #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
@@ -54,12 +56,12 @@ impl RandomStream {
 
     /// Returns `true` with this probability.
     pub fn happens(&self, percent: Percent) -> bool {
-        self.rng().f64() * 100.0 < percent.0
+        locked(&self.0).f64() * 100.0 < percent.0
     }
 
     /// Returns a duration from zero to `most`, uniformly distributed.
     pub fn duration_up_to(&self, most: Duration) -> Duration {
-        most.mul_f64(self.rng().f64())
+        most.mul_f64(locked(&self.0).f64())
     }
 
     /// Returns a number from 0 to `end - 1`, uniformly distributed.
@@ -67,11 +69,7 @@ impl RandomStream {
     /// # Panics
     /// `end` is 0.
     pub fn below(&self, end: u32) -> u32 {
-        self.rng().u32(..end)
-    }
-
-    fn rng(&self) -> MutexGuard<'_, fastrand::Rng> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.0).u32(..end)
     }
 }
 

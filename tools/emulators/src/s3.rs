@@ -12,7 +12,7 @@ use std::fmt::Debug;
 use std::net::{SocketAddr, TcpListener};
 use std::ops::Bound;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
 use axum::body::{Body, Bytes, to_bytes};
@@ -29,6 +29,7 @@ use s3s::{S3Request, S3Response, S3Result, s3_error};
 use tokio::task::JoinHandle;
 
 use crate::files::Files;
+use crate::locked::locked;
 use crate::{OBJECT_BYTES_MAX, StoreOutcome};
 
 /// The secret key of every access key; the Lambda host gives it to its functions.
@@ -140,11 +141,11 @@ struct ObjectMetadata {
 
 impl Store {
     fn add(&self, name: &str, bucket: Bucket) {
-        self.lock().insert(name.to_owned(), bucket);
+        locked(&self.buckets).insert(name.to_owned(), bucket);
     }
 
     fn faults(&self, bucket: &str) -> S3Result<Option<Arc<dyn BucketFaults>>> {
-        Ok(self.lock().bucket(bucket)?.faults.clone())
+        Ok(locked(&self.buckets).bucket(bucket)?.faults.clone())
     }
 
     /// Stores an object. With `only_new`, the object must not exist yet; of several concurrent requests, one succeeds.
@@ -159,7 +160,7 @@ impl Store {
         let path = self.path(bucket, key)?;
         // Locked while the file is written, so that content and metadata change together. That is fast enough for few, large
         // objects.
-        let mut buckets = self.lock();
+        let mut buckets = locked(&self.buckets);
         let objects = &mut buckets.bucket(bucket)?.objects;
         let written = if only_new {
             self.files.create(&path, content)
@@ -180,14 +181,14 @@ impl Store {
     }
 
     fn head(&self, bucket: &str, key: &str) -> S3Result<ObjectMetadata> {
-        let mut buckets = self.lock();
+        let mut buckets = locked(&self.buckets);
         let stored = buckets.bucket(bucket)?.objects.get(key);
         stored.cloned().ok_or_else(|| s3_error!(NoSuchKey))
     }
 
     fn get(&self, bucket: &str, key: &str) -> S3Result<(ObjectMetadata, Bytes)> {
         let path = self.path(bucket, key)?;
-        let mut buckets = self.lock();
+        let mut buckets = locked(&self.buckets);
         let stored = buckets.bucket(bucket)?.objects.get(key);
         let stored = stored.ok_or_else(|| s3_error!(NoSuchKey))?;
         let content = std::fs::read(path).map_err(|error| s3_error!(error, InternalError))?;
@@ -196,7 +197,7 @@ impl Store {
 
     fn delete(&self, bucket: &str, key: &str) -> S3Result<()> {
         let path = self.path(bucket, key)?;
-        let mut buckets = self.lock();
+        let mut buckets = locked(&self.buckets);
         if buckets.bucket(bucket)?.objects.remove(key).is_some() {
             std::fs::remove_file(path).map_err(|error| s3_error!(error, InternalError))?;
         }
@@ -211,7 +212,7 @@ impl Store {
         after: Option<&str>,
         most: usize,
     ) -> S3Result<(Vec<Object>, bool)> {
-        let mut buckets = self.lock();
+        let mut buckets = locked(&self.buckets);
         let from = match after {
             Some(after) if after >= prefix => Bound::Excluded(after),
             Some(_) | None => Bound::Included(prefix),
@@ -244,10 +245,6 @@ impl Store {
     fn path(&self, bucket: &str, key: &str) -> S3Result<PathBuf> {
         let path = self.files.path(&format!("{bucket}/{key}"));
         path.map_err(|error| s3_error!(NotImplemented, "{error}"))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Bucket>> {
-        self.buckets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Context, bail};
 use clap::Args;
 use loadgen::{
-    AuditReport, DeliveryTimes, DuplicateRule, Duplicates, Manifests, Progress, Schedule,
+    AuditReport, DeliveryTimes, DuplicateRule, Duplicates, Judged, Manifests, Progress, Schedule,
     SendOptions, SendProgress, SendReport, SentTimes, Shape, Sizes, StopSignal, StopSignals,
     Workload, WorkloadConfig,
 };
@@ -28,7 +28,7 @@ use crate::settings::settings;
 use crate::stack::{
     BATCH_DEAD_LETTER_QUEUE, INPUT_DEAD_LETTER_QUEUE, INPUT_QUEUE, QUARANTINE_QUEUE, Stack,
 };
-use crate::summary::{SetAside, Summary, SummaryJson, SummaryText, TimeSplit, Usage};
+use crate::summary::{SetAside, Summary, SummaryText, TimeSplit, Usage};
 use crate::traces::Collector;
 
 /// The variables that the audit depends on. No redeploy may change them.
@@ -217,7 +217,8 @@ impl Run {
             Err(error) => eprintln!("no record was written: {error:#}"),
         }
         if self.args.json {
-            println!("{}", serde_json::to_string(&SummaryJson::of(&summary))?);
+            let judged = Judged::new(summary.reasons(), &summary);
+            println!("{}", serde_json::to_string(&judged)?);
         } else {
             let cost = self.args.cost;
             print!(

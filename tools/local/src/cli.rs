@@ -30,7 +30,7 @@ enum Command {
     /// Sends a burst of messages, waits until the last batch is complete, and audits what was delivered (the default)
     Burst(BurstCommand),
     /// Runs the service until Ctrl-C or SIGTERM, and prints the variables that another client needs
-    Serve(ServeCommand),
+    Serve(StackArgs),
     /// Draws a delivery of a run with --traces, and what it follows from; prints an SVG
     TracePicture {
         /// The file that --traces wrote
@@ -46,7 +46,7 @@ impl Command {
     fn contradiction(&self) -> Option<String> {
         match self {
             Command::Burst(command) => command.stack.contradiction(),
-            Command::Serve(command) => command.stack.contradiction(),
+            Command::Serve(stack) => stack.contradiction(),
             Command::TracePicture { .. } | Command::Bootstrap(_) => None,
         }
     }
@@ -56,12 +56,6 @@ impl Command {
 struct BurstCommand {
     #[command(flatten)]
     burst: BurstArgs,
-    #[command(flatten)]
-    stack: StackArgs,
-}
-
-#[derive(Args)]
-struct ServeCommand {
     #[command(flatten)]
     stack: StackArgs,
 }
@@ -89,7 +83,7 @@ pub fn main() -> ExitCode {
             print!("{svg}");
             ExitCode::SUCCESS
         }),
-        Command::Serve(command) => on_threads(serve(command.stack)),
+        Command::Serve(stack) => on_threads(serve(stack)),
     };
     done.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");

@@ -6,7 +6,8 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use clap::ValueEnum as _;
 use shared::config::{
-    COMPLETION, Completion, ConfigError, ConfigFile, Settings, completion, placeholder,
+    COMPLETION, Completion, ConfigError, ConfigFile, Declarations, Settings, completion,
+    placeholder,
 };
 use sinks::SINK;
 
@@ -30,6 +31,14 @@ const NOT_USED: [&str; 12] = [
     "VERIFY_DELAY",
     "WRITE_CONCURRENCY",
 ];
+
+/// Returns what both functions declare.
+pub(crate) fn declarations() -> [Declarations; 2] {
+    [
+        aggregator::Config::declarations(),
+        batch_processor::Config::declarations(),
+    ]
+}
 
 /// What a run takes from a configuration file.
 #[derive(Clone, Debug)]
@@ -68,10 +77,7 @@ impl LocalConfig {
                 problems.join("\n  ")
             );
         }
-        let functions = [
-            aggregator::Config::declarations(),
-            batch_processor::Config::declarations(),
-        ];
+        let functions = declarations();
         let mut variables = file.variables(functions.iter().flat_map(|each| &each.declared));
         let sink = settings.value(&SINK).unwrap_or_default();
         let Some(sink) = kind_of(&sink) else {

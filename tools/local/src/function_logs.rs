@@ -1,12 +1,13 @@
 //! Reads the functions' logs: adds up their metrics, counts the tickets given back, and shows the other lines.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use emulators::lambda::{LogLine, LogSink};
 use serde_json::Value;
 
 use crate::given_back::GivenBack;
+use crate::locked::locked;
 
 /// The sums of the metrics of all environments, by name, and the tickets that were given back.
 #[derive(Clone, Debug, Default)]
@@ -32,34 +33,30 @@ impl FunctionLogs {
 
     /// Returns the sum of a metric; 0 if no line had it.
     pub fn sum(&self, name: &str) -> u64 {
-        self.totals().sums.get(name).copied().unwrap_or_default() as u64
+        locked(&self.0).sums.get(name).copied().unwrap_or_default() as u64
     }
 
     /// Returns the tickets that were given back so far.
     pub fn given_back(&self) -> GivenBack {
-        self.totals().given_back.clone()
+        locked(&self.0).given_back.clone()
     }
 
     /// Reads a log line. Returns whether it has metrics.
     fn read_log_line(&self, line: &str) -> bool {
         if !(line.starts_with('{') && line.contains("\"_aws\":")) {
-            self.totals().given_back.read_log_line(line);
+            locked(&self.0).given_back.read_log_line(line);
             return false;
         }
         let Ok(Value::Object(metrics)) = serde_json::from_str(line) else {
             return false;
         };
-        let sums = &mut self.totals().sums;
+        let sums = &mut locked(&self.0).sums;
         for (name, value) in metrics {
             if let Some(value) = value.as_f64() {
                 *sums.entry(name).or_default() += value;
             }
         }
         true
-    }
-
-    fn totals(&self) -> MutexGuard<'_, Totals> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

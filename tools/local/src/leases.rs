@@ -1,11 +1,13 @@
 //! Reads the functions' logs for the times at which a batch-processor first had the lease of each batch. No record keeps them.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
 use emulators::lambda::{LogLine, LogSink};
 use protocol::ids::BatchId;
+
+use crate::locked::locked;
 
 /// The message that the batch-processor logs when it has a lease.
 const LEASED: &str = "batch leased";
@@ -25,10 +27,7 @@ impl FirstLeases {
 
     /// Returns the times.
     pub fn times(&self) -> BTreeMap<BatchId, SystemTime> {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        locked(&self.0).clone()
     }
 
     fn read_log_line(&self, line: &str) {
@@ -36,7 +35,7 @@ impl FirstLeases {
             return;
         }
         if let Some(batch) = batch_of(line) {
-            let mut leases = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut leases = locked(&self.0);
             leases.entry(batch).or_insert_with(SystemTime::now);
         }
     }

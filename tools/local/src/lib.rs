@@ -21,6 +21,7 @@ pub mod interrupt;
 pub mod latency;
 pub mod leases;
 pub mod ledger;
+mod locked;
 pub mod notices;
 pub mod options;
 #[cfg(feature = "full")]

@@ -13,7 +13,7 @@ use planner::{check_directory, check_file, local as defaults};
 use shared::config::WITHOUT_FULL;
 
 use crate::bodies::{self, BodiesKind};
-use crate::config_file::LocalConfig;
+use crate::config_file::{LocalConfig, declarations};
 use crate::env_file::EnvFile;
 use crate::faults::{DeployAt, FaultArgs, FaultOptions, NewCode, Redeploy};
 use crate::notices::CompletionKind;
@@ -36,11 +36,7 @@ const NOT_FROM_ENVIRONMENT: [&str; 9] = [
 
 /// Returns the names of the variables that are taken from the environment, so that `ON_DUPLICATE=requeue local` works.
 fn from_environment() -> impl Iterator<Item = &'static str> {
-    let functions = [
-        aggregator::config::Config::declarations(),
-        batch_processor::Config::declarations(),
-    ];
-    let variables = functions.into_iter().flat_map(|each| each.variables);
+    let variables = declarations().into_iter().flat_map(|each| each.variables);
     let names = variables.map(|each| each.name);
     names.filter(|name| !NOT_FROM_ENVIRONMENT.contains(name))
 }

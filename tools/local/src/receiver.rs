@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use axum::Router;
 use axum::body::Bytes;
@@ -22,6 +22,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use crate::faults::SinkErrors;
+use crate::locked::locked;
 
 /// The header with the idempotency key.
 /// Source: <https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/> (2026-10).
@@ -165,7 +166,7 @@ impl ContentStore {
     /// Stores content under a key as the file `<key>.<extension>`, unless the key has content already.
     pub(crate) fn store(&self, key: &str, extension: &str, body: &[u8]) -> anyhow::Result<Stored> {
         let hash = blake3::hash(body);
-        let mut hashes = self.hashes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut hashes = locked(&self.hashes);
         if let Some(before) = hashes.get(key) {
             return Ok(match *before == hash {
                 true => Stored::Same,

@@ -3,9 +3,7 @@
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use planner::{
-    LatencySummary, Outcome, RECORD_VERSION, Record, RecordKind, ReportFiles, Sample, Setting,
-};
+use planner::{LatencySummary, Outcome, Record, RecordKind, ReportFiles, Sample, Setting};
 use protocol::text::counted;
 
 use crate::batch_life::BatchLife;
@@ -44,9 +42,6 @@ pub fn record(summary: &Summary, observed: Observed) -> Record {
     let samples = with_deliveries(samples, &batches);
     let faults = summary.faults.as_ref();
     Record {
-        version: RECORD_VERSION,
-        kind: RecordKind::Burst,
-        title: title(summary),
         began_at_ms: Some(epoch_ms(began_at)),
         settings,
         outcome: Outcome {
@@ -73,6 +68,7 @@ pub fn record(summary: &Summary, observed: Observed) -> Record {
             .into_iter()
             .chain(faults.map(fault_notes).into_iter().flatten())
             .collect(),
+        ..Record::bare(RecordKind::Burst, title(summary))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::io;
+use std::sync::Arc;
 
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
@@ -22,22 +23,25 @@ pub(crate) struct Directions {
 }
 
 impl Relay {
-    /// Passes each connection to `forward`.
+    /// Passes each connection to `forward`, with the state that they share.
     ///
     /// # Errors
     /// No port can be bound.
-    pub(crate) async fn start<F>(
-        forward: impl Fn(TcpStream) -> F + Send + 'static,
+    pub(crate) async fn start<S, F>(
+        shared: &Arc<S>,
+        forward: impl Fn(TcpStream, Arc<S>) -> F + Send + 'static,
     ) -> io::Result<Relay>
     where
+        S: Send + Sync + 'static,
         F: Future<Output = io::Result<()>> + Send + 'static,
     {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let port = listener.local_addr()?.port();
+        let shared = Arc::clone(shared);
         let accepting = tokio::spawn(async move {
             while let Ok((sink, _)) = listener.accept().await {
                 // An error means that the connection ended, on purpose or not.
-                tokio::spawn(forward(sink));
+                tokio::spawn(forward(sink, Arc::clone(&shared)));
             }
         });
         Ok(Relay { port, accepting })

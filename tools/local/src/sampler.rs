@@ -2,12 +2,13 @@
 //!
 //! A look reads counters of this process only: it sends no request, so that it does not slow down what is measured.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use emulators::lambda::{EnvironmentState, Function};
 use planner::{SAMPLES_MAX, Sample};
 
+use crate::locked::locked;
 use crate::stack::{INPUT_QUEUE, Stack};
 
 /// The time between two looks, at first. It doubles whenever there are [`SAMPLES_MAX`] samples.
@@ -61,7 +62,7 @@ impl Sampler {
         loop {
             let sample = look(stack, began.elapsed(), sent())?;
             let every = {
-                let mut samples = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut samples = locked(&self.0);
                 samples.push(sample);
                 samples.every
             };
@@ -74,7 +75,7 @@ impl Sampler {
     /// # Errors
     /// The input queue does not exist.
     pub fn end(&self, stack: &Stack, began: Instant, sent: u64) -> anyhow::Result<Vec<Sample>> {
-        let mut samples = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut samples = locked(&self.0);
         samples.push(look(stack, began.elapsed(), sent)?);
         Ok(std::mem::take(&mut samples.samples))
     }

@@ -6,6 +6,7 @@ use loadgen::WorkloadConfig;
 use planner::Setting;
 use protocol::text::counted;
 
+use crate::config_file::declarations;
 use crate::options::StackOptions;
 use crate::stack::Stack;
 
@@ -74,13 +75,9 @@ fn setting(name: &str, value: impl Into<String>) -> Setting {
 }
 
 fn variables(stack: &Stack) -> Vec<Setting> {
-    let functions = [
-        aggregator::config::Config::declarations(),
-        batch_processor::Config::declarations(),
-    ];
     let mut known = BTreeSet::new();
     let mut settings = Vec::new();
-    for variable in functions.into_iter().flat_map(|each| each.variables) {
+    for variable in declarations().into_iter().flat_map(|each| each.variables) {
         // Tables and queues have the same names in every run, on a port that tells nothing; secrets are not shown.
         let shown = variable.key.is_some() && !variable.name.ends_with("_URL");
         let value = stack.variable(variable.name).map(str::to_owned);

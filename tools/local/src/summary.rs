@@ -54,26 +54,6 @@ pub struct SummaryText<'a> {
     pub cost: bool,
 }
 
-/// The summary as JSON, with its verdict.
-#[derive(Debug, Serialize)]
-pub struct SummaryJson<'a> {
-    ok: bool,
-    reasons: Vec<String>,
-    #[serde(flatten)]
-    summary: &'a Summary,
-}
-
-impl<'a> SummaryJson<'a> {
-    /// Returns the JSON of a summary.
-    pub fn of(summary: &'a Summary) -> SummaryJson<'a> {
-        SummaryJson {
-            ok: summary.ok(),
-            reasons: summary.reasons(),
-            summary,
-        }
-    }
-}
-
 /// When the phases of a burst ended, in seconds from the first send.
 #[derive(Debug, Serialize)]
 pub struct TimeSplit {

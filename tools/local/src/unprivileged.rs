@@ -3,7 +3,13 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::bail;
+
+/// The time limit within which a server must be ready.
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The user and group `nobody`.
 const NOBODY: u32 = 65_534;
@@ -66,4 +72,24 @@ impl Home {
             .stdout(Stdio::null());
         command
     }
+}
+
+/// Waits until a server that was started is ready.
+///
+/// # Errors
+/// It ended, or it takes too long.
+pub(crate) async fn until_ready<F: Future<Output = bool>>(
+    name: &str,
+    process: &mut Child,
+    log: &Path,
+    is_ready: impl Fn() -> F,
+) -> anyhow::Result<()> {
+    let started = Instant::now();
+    while !is_ready().await {
+        if process.try_wait()?.is_some() || started.elapsed() > START_TIMEOUT {
+            bail!("{name}: does not start: {}", fs::read_to_string(log)?);
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    Ok(())
 }

@@ -55,8 +55,8 @@ pub use plan::Plan;
 pub use plan_report::{PlanReport, duration};
 pub use prices::{MILLION, Price, Prices, PricesError, gb_months};
 pub use record::{
-    BatchSpan, Cost, Flushed, LatencySummary, Outcome, PartTime, RECORD_VERSION, Record,
-    RecordError, RecordKind, SAMPLES_MAX, Sample, Setting, Throttle,
+    BatchSpan, Cost, Flushed, LatencySummary, Outcome, PartTime, Record, RecordError, RecordKind,
+    SAMPLES_MAX, Sample, Setting, Throttle,
 };
 pub use report_files::{ReportFiles, ReportFilesError};
 pub use settings::{

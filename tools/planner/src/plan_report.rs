@@ -12,9 +12,7 @@ use super::prices::Prices;
 use super::settings::{Scaling, Settings};
 use super::shape::Shape;
 use crate::minutes::minutes;
-use crate::record::{
-    BatchSpan, Cost, Outcome, RECORD_VERSION, Record, RecordKind, Sample, Setting, Throttle,
-};
+use crate::record::{BatchSpan, Cost, Outcome, Record, RecordKind, Sample, Setting, Throttle};
 
 /// A plan with everything that a reader needs to assess it.
 #[derive(Debug)]
@@ -42,10 +40,6 @@ impl PlanReport<'_> {
     pub fn record(&self, title: &str) -> Record {
         let plan = self.plan;
         Record {
-            version: RECORD_VERSION,
-            kind: RecordKind::Plan,
-            title: title.to_owned(),
-            began_at_ms: None,
             settings: named(self.settings),
             outcome: Outcome {
                 sent: plan.messages,
@@ -68,6 +62,7 @@ impl PlanReport<'_> {
             throttles: self.throttles(),
             costs: self.costs(),
             notes: self.notes(),
+            ..Record::bare(RecordKind::Plan, title)
         }
     }
 

@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 /// The version of the format. A reader refuses later versions.
-pub const RECORD_VERSION: u32 = 2;
+const RECORD_VERSION: u32 = 2;
 
 /// The earliest version that a reader takes: later ones have only added fields that may be absent.
 const RECORD_VERSION_MIN: u32 = 1;
@@ -16,7 +16,7 @@ const RECORD_VERSION_MIN: u32 = 1;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
-    /// [`RECORD_VERSION`].
+    /// The version of the format: a reader refuses later ones.
     pub version: u32,
     /// Whether the run took place.
     pub kind: RecordKind,
@@ -243,6 +243,24 @@ pub enum RecordError {
 }
 
 impl Record {
+    /// Returns a record of a run in which nothing was observed.
+    pub fn bare(kind: RecordKind, title: impl Into<String>) -> Record {
+        Record {
+            version: RECORD_VERSION,
+            kind,
+            title: title.into(),
+            began_at_ms: None,
+            settings: Vec::new(),
+            outcome: Outcome::default(),
+            samples: Vec::new(),
+            batches: Vec::new(),
+            latencies: Vec::new(),
+            throttles: Vec::new(),
+            costs: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
     /// Reads a record.
     ///
     /// # Errors
@@ -273,9 +291,6 @@ mod tests {
 
     fn record() -> Record {
         Record {
-            version: RECORD_VERSION,
-            kind: RecordKind::Burst,
-            title: "a burst".into(),
             began_at_ms: Some(1_764_000_000_000),
             settings: vec![Setting {
                 name: "BODIES".into(),
@@ -292,11 +307,7 @@ mod tests {
                 sent: Some(3),
                 ..Sample::default()
             }],
-            batches: Vec::new(),
-            latencies: Vec::new(),
-            throttles: Vec::new(),
-            costs: Vec::new(),
-            notes: Vec::new(),
+            ..Record::bare(RecordKind::Burst, "a burst")
         }
     }
 

@@ -259,33 +259,27 @@ impl Settings {
         }
     }
 
-    /// Returns the CPU of the aggregator that was measured for bodies of this size and place.
-    pub fn measured_aggregator_micros(bodies: Bodies, size_bytes: u64) -> f64 {
-        let base = match bodies {
-            Bodies::Items => measured::AGGREGATOR_MICROS_ITEMS,
-            Bodies::LogTable | Bodies::LogS3 => measured::AGGREGATOR_MICROS_LOG,
-        };
-        scaled(base, size_bytes, measured::AGGREGATOR_MICROS_PER_BYTE)
-    }
-
-    /// Returns the CPU of the batch-processor that was measured for bodies of this size and place.
-    pub fn measured_processor_micros(bodies: Bodies, size_bytes: u64) -> f64 {
-        let base = match bodies {
-            Bodies::Items => measured::PROCESSOR_MICROS_ITEMS,
-            Bodies::LogTable | Bodies::LogS3 => measured::PROCESSOR_MICROS_LOG,
-        };
-        scaled(base, size_bytes, measured::PROCESSOR_MICROS_PER_BYTE)
-    }
-
     /// Sets the CPU of both functions to what was measured for the bodies of this burst.
     pub fn use_measured_cpu(&mut self) {
-        let (bodies, size) = (self.batches.bodies, self.burst.size_bytes);
+        use measured::{AGGREGATOR_MICROS_PER_BYTE, PROCESSOR_MICROS_PER_BYTE};
+        let (aggregator, processor) = match self.batches.bodies {
+            Bodies::Items => (
+                measured::AGGREGATOR_MICROS_ITEMS,
+                measured::PROCESSOR_MICROS_ITEMS,
+            ),
+            Bodies::LogTable | Bodies::LogS3 => (
+                measured::AGGREGATOR_MICROS_LOG,
+                measured::PROCESSOR_MICROS_LOG,
+            ),
+        };
+        let size = self.burst.size_bytes;
         let put = match self.requests.items {
             1 => measured::PUT_FACTOR,
             _ => 1.0,
         };
-        self.aggregator.micros_per_message = put * Self::measured_aggregator_micros(bodies, size);
-        self.processor.micros_per_message = put * Self::measured_processor_micros(bodies, size);
+        let micros = |base, per_byte| put * scaled(base, size, per_byte);
+        self.aggregator.micros_per_message = micros(aggregator, AGGREGATOR_MICROS_PER_BYTE);
+        self.processor.micros_per_message = micros(processor, PROCESSOR_MICROS_PER_BYTE);
     }
 }
 

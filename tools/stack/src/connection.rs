@@ -1,7 +1,7 @@
 //! Makes clients of the services of a stack.
 
 use aws_config::{BehaviorVersion, ConfigLoader, Region};
-use aws_sdk_sqs::config::{Credentials, ProvideCredentials};
+use aws_sdk_sqs::config::{Credentials, ProvideCredentials, SharedHttpClient};
 use aws_smithy_http_client::tls as tls_client;
 
 /// Returns the value of a variable: of the process, or of a file.
@@ -88,18 +88,21 @@ impl Connection {
     }
 }
 
-fn loader(lookup: &Lookup<'_>, tls: bool) -> ConfigLoader {
-    // A client with TLS loads certificates, which a minimal machine may not have.
+/// Returns an HTTP client. One with TLS loads certificates, which a minimal machine may not have.
+pub fn http_client(tls: bool) -> SharedHttpClient {
     let http = aws_smithy_http_client::Builder::new();
-    let http = match tls {
+    match tls {
         true => http
             .tls_provider(tls_client::Provider::Rustls(
                 tls_client::rustls_provider::CryptoMode::Ring,
             ))
             .build_https(),
         false => http.build_http(),
-    };
-    let mut loader = aws_config::defaults(BehaviorVersion::latest()).http_client(http);
+    }
+}
+
+fn loader(lookup: &Lookup<'_>, tls: bool) -> ConfigLoader {
+    let mut loader = aws_config::defaults(BehaviorVersion::latest()).http_client(http_client(tls));
     if let Some(region) = lookup("AWS_REGION").or_else(|| lookup("AWS_DEFAULT_REGION")) {
         loader = loader.region(Region::new(region));
     }

@@ -14,5 +14,5 @@ mod variables;
 pub mod watch;
 
 pub use arguments::{OpenError, StackArgs};
-pub use connection::{Connection, ConnectionError, Lookup};
+pub use connection::{Connection, ConnectionError, Lookup, http_client};
 pub use settings::{Problems, Settings, SettingsError};

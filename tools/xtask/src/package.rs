@@ -162,33 +162,14 @@ pub struct Ministack {
     /// Number of messages in the burst, including duplicates
     #[arg(long, default_value_t = 1_000, value_name = "N")]
     messages: u64,
-    /// Value of the template's parameter `Bodies`; the test fails if the bodies are not there afterwards
-    #[arg(long, value_enum, default_value = "items", value_name = "PLACE")]
-    bodies: Bodies,
+    /// Value of the template's parameter `Bodies`: each body in its lock item, or the log, with its loads in the batch table or in the
+    /// bucket of the stack; the test fails if the bodies are not there afterwards
+    #[arg(long, value_parser = BODIES, default_value = "items", value_name = "PLACE")]
+    bodies: String,
 }
 
-/// Where bodies go, by the value of the template's parameter `Bodies`.
-#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-enum Bodies {
-    /// Each body in its lock item
-    Items,
-    /// The log, its loads in the batch table
-    #[value(name = "log:table")]
-    LogTable,
-    /// The log, its loads in the bucket of the stack
-    #[value(name = "log:s3")]
-    LogS3,
-}
-
-impl Bodies {
-    const fn value(self) -> &'static str {
-        match self {
-            Bodies::Items => "items",
-            Bodies::LogTable => "log:table",
-            Bodies::LogS3 => "log:s3",
-        }
-    }
-}
+/// The places for bodies, by the value of the template's parameter `Bodies`.
+pub const BODIES: [&str; 3] = ["items", "log:table", "log:s3"];
 
 /// The functions: names of packages and of executables.
 pub const FUNCTIONS: [&str; 2] = ["aggregator", "batch-processor"];
@@ -346,7 +327,7 @@ pub fn ministack(ministack: &Ministack) -> anyhow::Result<()> {
             .arg(server)
             .arg(build_tools()?.join("loadgen"))
             .arg(ministack.messages.to_string())
-            .arg(ministack.bodies.value())
+            .arg(&ministack.bodies)
             .current_dir(checks),
     )
 }

@@ -74,8 +74,6 @@ struct Dropped {
     run: Uuid,
     entries: u64,
     done: bool,
-    #[serde(skip)]
-    hint: String,
 }
 
 fn run_name(text: &str) -> Result<Uuid, Failure> {
@@ -134,11 +132,10 @@ pub async fn drop_run(
         run: name,
         entries: run.entries,
         done: false,
-        hint: args.change.hint(),
     };
     if operator.is_none() {
-        output.print(&dropped, &dropped);
-        return Ok(Done::OnlyShown);
+        let to_do = "to drop it, so that messages of its events are delivered again";
+        return args.change.only_shown(output, &dropped, to_do);
     }
     let bodies = open.manifest.value.bodies.clone();
     commit(service, &bodies, async |_, _, list: &RunList| {
@@ -222,11 +219,7 @@ impl fmt::Display for Dropped {
                 f,
                 "dropped: messages of its events are delivered from now on; batches in error because of the index are tried again"
             ),
-            false => writeln!(
-                f,
-                "to drop it, so that messages of its events are delivered again, add {}",
-                self.hint
-            ),
+            false => Ok(()),
         }
     }
 }

@@ -63,15 +63,7 @@ pub async fn run(
         before: async |batch: &BatchSummary| save_to(service, batch, &args.dir, &count).await,
         hint: args.change.hint(),
     };
-    let ended = send(
-        service,
-        batches,
-        action,
-        operator.as_ref(),
-        interrupt,
-        output,
-    )
-    .await;
+    let ended = send(service, batches, action, operator, interrupt, output).await;
     if is_new {
         // Succeeds only if no file was kept.
         let _ = fs::remove_dir(&args.dir);

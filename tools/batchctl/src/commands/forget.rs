@@ -38,8 +38,6 @@ struct Forgotten {
     #[serde(skip_serializing_if = "Option::is_none")]
     batch_id: Option<String>,
     done: bool,
-    #[serde(skip)]
-    hint: String,
 }
 
 /// Deletes the lock item of an event, and commits to the index of the log that it is forgotten, so that any message of it is claimed and delivered again.
@@ -71,11 +69,10 @@ pub async fn run(service: &Service, args: &ForgetArgs, output: Output) -> Result
             .seat
             .map(|(batch, _)| batch.to_string()),
         done: false,
-        hint: args.change.hint(),
     };
     let Some(operator) = operator else {
-        output.print(&forgotten, &forgotten);
-        return Ok(Done::OnlyShown);
+        let to_do = "to have any message of it delivered again";
+        return args.change.only_shown(output, &forgotten, to_do);
     };
     if let Some(record) = found.record.clone() {
         // The state of a seat that has ended never changes, so the note's condition is stricter than it must be.
@@ -136,11 +133,7 @@ impl fmt::Display for Forgotten {
                 f,
                 "forgotten: any message of this event is delivered from now on"
             ),
-            false => writeln!(
-                f,
-                "to have any message of it delivered again, add {}",
-                self.hint
-            ),
+            false => Ok(()),
         }
     }
 }

@@ -17,7 +17,7 @@ use shared::ports::{Overdue, PortError};
 use shared::retry::send_tickets;
 use shared::wire::{Ticket, TicketReason};
 
-use crate::change::ChangeArgs;
+use crate::change::{ChangeArgs, NOTHING_IS_CHANGED};
 use crate::failure::{Done, Failure};
 use crate::interrupt::Interrupt;
 use crate::outcome::Output;
@@ -76,8 +76,6 @@ struct Report {
     not_reached: Option<usize>,
     #[serde(skip)]
     now: Timestamp,
-    #[serde(skip)]
-    hint: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -171,13 +169,14 @@ async fn replace(
         tickets: Some(tickets),
         not_reached: Some(not_reached).filter(|count| *count > 0),
         now: service.now(),
-        hint: change.hint(),
     };
+    if !done {
+        return change.only_shown(output, &report, NOTHING_IS_CHANGED);
+    }
     output.print(&report, &report);
-    Ok(match (done, interrupt.signal()) {
-        (true, Some(signal)) if not_reached > 0 => Done::Stopped(signal),
-        (true, _) => Done::Yes,
-        (false, _) => Done::OnlyShown,
+    Ok(match interrupt.signal() {
+        Some(signal) if not_reached > 0 => Done::Stopped(signal),
+        _ => Done::Yes,
     })
 }
 
@@ -196,7 +195,6 @@ pub async fn list(service: &Service, output: Output) -> Result<Done, Failure> {
         tickets: None,
         not_reached: None,
         now,
-        hint: String::new(),
     };
     output.print(&report, &report);
     Ok(Done::Yes)
@@ -302,9 +300,6 @@ impl fmt::Display for Report {
         if let Some(count) = self.not_reached {
             writeln!(f, "stopped: {} not reached", counted(count, "batch"))?;
         }
-        match self.done {
-            true => Ok(()),
-            false => writeln!(f, "nothing is changed; to do it, add {}", self.hint),
-        }
+        Ok(())
     }
 }

@@ -12,7 +12,7 @@ use protocol::log::{Entry, IndexSecret, NO_BODY, Owner, RunList};
 use protocol::text::counted;
 use serde::Serialize;
 
-use crate::change::ChangeArgs;
+use crate::change::{ChangeArgs, NOTHING_IS_CHANGED};
 use crate::failure::{Done, Failure};
 use crate::lock_table::{self, Ended, Memory};
 use crate::log_index::{NewEntries, commit, place, store_entries};
@@ -54,7 +54,7 @@ struct Remembered {
 }
 
 /// What `prime` prints.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Report {
     /// Events that are remembered: messages of them are duplicates.
@@ -62,8 +62,6 @@ struct Report {
     /// Messages that are remembered although their events are not.
     messages: usize,
     done: bool,
-    #[serde(skip)]
-    hint: String,
 }
 
 /// Has the index remember events that were delivered before it knew them.
@@ -80,11 +78,9 @@ pub async fn run(service: &Service, args: &PrimeArgs, output: Output) -> Result<
         events,
         messages: remembered.len() - events,
         done: false,
-        hint: args.change.hint(),
     };
     if operator.is_none() {
-        output.print(&report, &report);
-        return Ok(Done::OnlyShown);
+        return args.change.only_shown(output, &report, NOTHING_IS_CHANGED);
     }
     // Stored once, because batches may commit more often than many runs are stored. After `rebuild-dedup` the secret is another one.
     let mut stored = None;
@@ -208,9 +204,6 @@ impl fmt::Display for Report {
             let messages = counted(self.messages as u64, "message");
             writeln!(f, "{words}: {messages} of events that may come again")?;
         }
-        match self.done {
-            true => Ok(()),
-            false => writeln!(f, "nothing is changed; to do it, add {}", self.hint),
-        }
+        Ok(())
     }
 }

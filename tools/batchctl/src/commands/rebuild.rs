@@ -13,7 +13,7 @@ use serde::Serialize;
 use shared::index::{IndexError, line_of};
 use shared::named_items::Versioned;
 
-use crate::change::ChangeArgs;
+use crate::change::{ChangeArgs, NOTHING_IS_CHANGED};
 use crate::commands::dedup::retry_batches;
 use crate::failure::{Done, Failure};
 use crate::interrupt::Interrupt;
@@ -32,7 +32,7 @@ pub struct RebuildArgs {
 }
 
 /// What `rebuild-dedup` prints.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Rebuilt {
     batches: usize,
@@ -41,8 +41,6 @@ struct Rebuilt {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unread: Vec<String>,
     done: bool,
-    #[serde(skip)]
-    hint: String,
 }
 
 /// What is left of an index.
@@ -90,11 +88,9 @@ pub async fn run(
         entries: winners.entries.len(),
         unread: winners.unread,
         done: false,
-        hint: args.change.hint(),
     };
     if operator.is_none() {
-        output.print(&rebuilt, &rebuilt);
-        return Ok(Done::OnlyShown);
+        return args.change.only_shown(output, &rebuilt, NOTHING_IS_CHANGED);
     }
     let list = RunList {
         runs: store_entries(service, &bodies, winners.entries).await?,
@@ -244,7 +240,7 @@ impl fmt::Display for Rebuilt {
                 f,
                 "rebuilt: batches in error because of the index are tried again. Repeat every earlier `forget` and `prime`"
             ),
-            false => writeln!(f, "nothing is changed; to do it, add {}", self.hint),
+            false => Ok(()),
         }
     }
 }

@@ -12,8 +12,7 @@ use protocol::time::Timestamp;
 use serde::Serialize;
 use shared::expression::Expression;
 use shared::message_attributes::AttributeMap;
-use shared::quarantine_attributes::CONFLICT;
-use shared::quarantine_attributes::{EVENT_ID, REASON, SOURCE, of_producer};
+use shared::quarantine_attributes::{CONFLICT, EVENT_ID, REASON, SOURCE, of_producer};
 
 use crate::dead_letter::{Decision, Origin, age, decide};
 use crate::event_ids::EventIds;

@@ -63,8 +63,6 @@ struct Report {
     /// Why the replay ended before its last part.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
-    #[serde(skip)]
-    hint: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -98,15 +96,14 @@ pub async fn run(
         parts: Vec::new(),
         left: left(&record, &parts),
         error: None,
-        hint: args.change.hint(),
     };
     let Some(operator) = &operator else {
         report.parts = parts
             .iter()
             .map(|part| PartReport::of(part, None))
             .collect();
-        output.print(&report, &report);
-        return Ok(Done::OnlyShown);
+        let to_do = format!("to replay them to {}", args.to);
+        return args.change.only_shown(output, &report, &to_do);
     };
     let batch = BatchSummary::of(record.clone());
     let began = format!("replay began, to {}", args.to);
@@ -288,7 +285,7 @@ impl fmt::Display for Report {
         match (self.done, &self.error) {
             (true, _) => writeln!(f, "replayed to {}", self.sink),
             (false, Some(error)) => writeln!(f, "not all replayed to {}: {error}", self.sink),
-            (false, None) => writeln!(f, "to replay them to {}, add {}", self.sink, self.hint),
+            (false, None) => Ok(()),
         }
     }
 }

@@ -57,13 +57,5 @@ pub async fn run(
         before: async |_: &BatchSummary| Ok(Before::default()),
         hint: args.change.hint(),
     };
-    send(
-        service,
-        batches,
-        action,
-        operator.as_ref(),
-        interrupt,
-        output,
-    )
-    .await
+    send(service, batches, action, operator, interrupt, output).await
 }

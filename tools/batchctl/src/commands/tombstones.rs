@@ -19,7 +19,7 @@ use protocol::time::Timestamp;
 use serde::Serialize;
 use shared::ports::StoredEvent;
 
-use crate::change::ChangeArgs;
+use crate::change::{ChangeArgs, NOTHING_IS_CHANGED};
 use crate::failure::{Done, Failure};
 use crate::lock_table::{self, Ended};
 use crate::log_index::{Contents, contents, no_index};
@@ -35,7 +35,7 @@ pub struct TombstonesArgs {
 }
 
 /// What `tombstones` prints.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Report {
     /// Batches of the log that have one of these events.
@@ -52,8 +52,6 @@ struct Report {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unread: Vec<String>,
     done: bool,
-    #[serde(skip)]
-    hint: String,
 }
 
 /// A tombstone of an event, with the seat of its claim, if it is known.
@@ -107,11 +105,9 @@ pub async fn run(
         primed: index.primed.len(),
         unread: of_log.unread,
         done: false,
-        hint: args.change.hint(),
     };
     if operator.is_none() {
-        output.print(&report, &report);
-        return Ok(Done::OnlyShown);
+        return args.change.only_shown(output, &report, NOTHING_IS_CHANGED);
     }
     let progress = Progress::new();
     let requests = puts.iter().map(|one| put(service, one));
@@ -385,10 +381,7 @@ impl fmt::Display for Report {
         for problem in &self.unread {
             writeln!(f, "not read: {problem}")?;
         }
-        match self.done {
-            true => Ok(()),
-            false => writeln!(f, "nothing is changed; to do it, add {}", self.hint),
-        }
+        Ok(())
     }
 }
 

@@ -4,8 +4,8 @@
 //! the entries that it has seen added and removed. A request that may write to the watched table in an unsupported way gets
 //! an error.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -20,6 +20,7 @@ use super::throttles::{RequestOutcome, Throttled, Throttles};
 use super::token_buckets::Charge;
 use super::watched_requests::{IndexQuery, WatchedRequest, Write, parse};
 use crate::counter::Counter;
+use crate::locked::locked;
 use crate::proxy::{NoReply, Reply, ServiceFaults, ServiceRequest, Upstream};
 use crate::random::RandomStream;
 
@@ -53,10 +54,6 @@ struct Lag {
 
 /// A write after the limits were applied: the units it took, or which limit throttled it. `None` is not a write.
 type Admitted<'a> = Option<Result<Vec<Charge>, (&'a Throttles, Throttled)>>;
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 impl TableFaults {
     /// Makes the faults that the options turn on; `None` if they turn on none.
@@ -291,7 +288,7 @@ impl TableFaults {
             && write.adds != write.removes
         {
             let now = self.now();
-            let mut index = lock(&lag.index);
+            let mut index = locked(&lag.index);
             if let Some(entry) = &write.adds {
                 index.added(entry, now);
             }
@@ -358,7 +355,7 @@ impl Lag {
     fn query(&self, watched: &WatchedTable, query: &IndexQuery, now: Duration) -> Reply {
         let lag = self.draws.duration_up_to(self.most);
         let after = query.after.as_ref();
-        let page = lock(&self.index).page(&query.hash, after, query.limit, now, lag);
+        let page = locked(&self.index).page(&query.hash, after, query.limit, now, lag);
         self.queries.add(1);
         self.stale.add(u64::from(page.hidden + page.gone > 0));
         self.hidden.add(page.hidden);

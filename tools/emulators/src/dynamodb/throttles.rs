@@ -1,7 +1,7 @@
 //! Decides which writes are throttled, and makes the errors: a request for one item fails as a whole, a PartiQL batch
 //! statement by statement, as in DynamoDB.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -14,6 +14,7 @@ use super::table_usage::{TableUsage, Totals};
 use super::token_buckets::{BucketKey, Charge, Rates, TokenBuckets};
 use super::watched_requests::Write;
 use crate::counter::Counter;
+use crate::locked::locked;
 use crate::proxy::Reply;
 use crate::random::RandomStream;
 
@@ -70,7 +71,7 @@ impl Throttles {
 
     /// Ends the limits. The counts stay.
     pub(super) fn end(&self) {
-        lock(&self.limits).unlimit();
+        locked(&self.limits).unlimit();
     }
 
     /// Returns the writes throttled by single keys so far; `None` if keys have no limit.
@@ -86,7 +87,7 @@ impl Throttles {
     pub(super) fn table_report(&self) -> Option<TableLimitUsage> {
         self.usage.as_ref().map(|usage| TableLimitUsage {
             throttled_of_other_table: self.by_other_table.get(),
-            ..lock(usage).report()
+            ..locked(usage).report()
         })
     }
 
@@ -140,7 +141,7 @@ impl Throttles {
     /// # Errors
     /// The write is throttled, and nothing was taken.
     fn take(&self, charges: &[Charge], now: Duration) -> Result<(), Throttled> {
-        let short = match lock(&self.limits).take(charges, now) {
+        let short = match locked(&self.limits).take(charges, now) {
             Ok(()) => return Ok(()),
             Err(short) => short.key.clone(),
         };
@@ -157,7 +158,7 @@ impl Throttles {
 
     /// Returns the units of a write that was not applied.
     pub(super) fn give_back(&self, charges: &[Charge], now: Duration) {
-        lock(&self.limits).give_back(charges, now);
+        locked(&self.limits).give_back(charges, now);
     }
 
     /// Records the writes of one request. If the reply reported the consumed units, they replace the units taken beforehand,
@@ -173,12 +174,12 @@ impl Throttles {
         };
         let mut totals = outcome.totals;
         if let Some(consumed) = consumed {
-            let mut limits = lock(&self.limits);
+            let mut limits = locked(&self.limits);
             limits.add(&BucketKey::Table, totals.items - consumed.items, now);
             limits.add(&BucketKey::TableIndex, totals.index - consumed.index, now);
             (totals.items, totals.index) = (consumed.items, consumed.index);
         }
-        lock(usage).add(totals, outcome.adds_items, now);
+        locked(usage).add(totals, outcome.adds_items, now);
     }
 
     /// Returns whether [`record`](Self::record) uses the units that a reply reports.
@@ -248,10 +249,6 @@ impl RequestOutcome {
         }
         unused
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 use std::io;
 use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -26,6 +26,7 @@ use super::process::{LastLogLines, access_key, drain_pipes, send_sigterm, spawn}
 use super::runtime_state::{Diagnostic, Init, Invocation, ProcessOutcome, RuntimeState};
 use super::start_failure::StartFailure;
 use super::stats::EnvironmentUsage;
+use crate::locked::locked;
 
 /// Time between two samples of a running process.
 const SAMPLE_PERIOD: Duration = Duration::from_millis(200);
@@ -182,7 +183,7 @@ impl Environment {
             // Does not happen: the supervisor closes the runtime state, which sends each outcome, before dropping it.
             Some(Err(_)) => InvocationOutcome::Crashed(None),
         };
-        let mut usage = self.usage();
+        let mut usage = locked(&self.usage);
         usage.invocations += 1;
         usage.invoke_time += started.elapsed();
         match (&invocation, self.pid) {
@@ -247,11 +248,7 @@ impl Environment {
     }
 
     pub(super) fn used(&self) -> EnvironmentUsage {
-        *self.usage()
-    }
-
-    fn usage(&self) -> MutexGuard<'_, EnvironmentUsage> {
-        self.usage.lock().unwrap_or_else(PoisonError::into_inner)
+        *locked(&self.usage)
     }
 }
 
@@ -321,10 +318,7 @@ impl Supervisor {
 
     fn sample(&self) {
         if let Some(pid) = self.pid {
-            self.usage
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .sample(pid);
+            locked(&self.usage).sample(pid);
         }
     }
 }

@@ -8,7 +8,7 @@
 //! empty.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::{Semaphore, watch};
@@ -23,6 +23,7 @@ use super::limits::REQUEST_BYTES_MAX;
 use super::mapping_config::{MappingConfig, MappingError};
 use super::partial_batch_response::{BatchOutcome, partial_batch_response};
 use super::stats::{MappingRequests, MappingStats};
+use crate::locked::locked;
 use crate::sqs::{Message, Sqs};
 
 /// Maximum number of receipt handles of one delete request.
@@ -92,7 +93,7 @@ impl EventSourceMapping {
     /// # Panics
     /// It is called outside of a Tokio runtime.
     pub fn resume(&self) {
-        let mut poller = self.poller();
+        let mut poller = locked(&self.poller);
         if poller.is_some() {
             return;
         }
@@ -101,10 +102,6 @@ impl EventSourceMapping {
         let batcher = Batcher::new(source, &shared.config, REQUEST_BYTES_MAX);
         self.stop.send_replace(false);
         *poller = Some(tokio::spawn(poll(shared, batcher, self.stop.subscribe())));
-    }
-
-    fn poller(&self) -> MutexGuard<'_, Option<JoinHandle<()>>> {
-        self.poller.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns whether the mapping holds no messages and no invocation is in flight. To wait until all messages are processed,
@@ -117,19 +114,19 @@ impl EventSourceMapping {
 
     /// Returns the totals so far.
     pub fn stats(&self) -> MappingStats {
-        self.shared.stats().clone()
+        locked(&self.shared.stats).clone()
     }
 
     /// Returns the number of requests to the queue so far, empty receives included.
     pub fn requests(&self) -> MappingRequests {
-        *self.shared.requests()
+        *locked(&self.shared.requests)
     }
 
     /// Stops polling, and waits for the invocations in flight and their deletes. Messages that were received for a later batch
     /// become visible again after their visibility timeout. May be called more than once.
     pub async fn stop(&self) {
         self.stop.send_replace(true);
-        let poller = self.poller().take();
+        let poller = locked(&self.poller).take();
         if let Some(poller) = poller
             && let Err(failed) = poller.await
             && failed.is_panic()
@@ -201,7 +198,7 @@ impl MessageSource for Shared {
         {
             Ok(messages) => {
                 let bytes = messages.iter().map(|message| message.body.len()).sum();
-                self.requests().receives.add(bytes);
+                locked(&self.requests).receives.add(bytes);
                 messages
             }
             Err(error) => {
@@ -234,7 +231,7 @@ impl Shared {
             self.log_returned(&outcome, &response);
         }
         let deleted = self.delete(&outcome.to_delete, &receipt_handles);
-        let mut stats = self.stats();
+        let mut stats = locked(&self.stats);
         stats.invocations += 1;
         stats.records += message_ids.len() as u64;
         stats.deleted += deleted;
@@ -258,7 +255,7 @@ impl Shared {
                 .iter()
                 .map(|position| receipt_handles[*position].as_str())
                 .collect();
-            self.requests().deletes.add(0);
+            locked(&self.requests).deletes.add(0);
             match self.sqs.delete_batch(queue, &receipts) {
                 Ok(results) => {
                     deleted += results.iter().filter(|result| result.is_ok()).count() as u64
@@ -302,14 +299,6 @@ impl Shared {
                 tracing::warn!(function, reason, returned_count, %error, "records return to the queue")
             }
         }
-    }
-
-    fn stats(&self) -> MutexGuard<'_, MappingStats> {
-        self.stats.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn requests(&self) -> MutexGuard<'_, MappingRequests> {
-        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -4,7 +4,7 @@
 //! concurrency, as an event source mapping does. An environment is not used again after a deadline or the end of its process.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -21,6 +21,7 @@ use super::pool::Pool;
 use super::runtime_state::Diagnostic;
 use super::start_failure::StartFailure;
 use super::stats::{EnvironmentStatus, FunctionStats};
+use crate::locked::locked;
 
 /// Number of environments that may exit before they take an invocation, until the invocation counts as crashed.
 const DELIVERY_ATTEMPTS_MAX: u32 = 4;
@@ -65,7 +66,7 @@ impl Function {
 
     /// Returns the configuration that new environments start with.
     pub fn config(&self) -> Arc<FunctionConfig> {
-        Arc::clone(self.inner.pool().config())
+        Arc::clone(locked(&self.inner.pool).config())
     }
 
     /// Adds variables to the configuration of new environments, and replaces variables of the same names. Each existing
@@ -74,7 +75,7 @@ impl Function {
     /// Source: <https://docs.aws.amazon.com/lambda/latest/api/API_UpdateFunctionConfiguration.html> (2026-11).
     pub fn redeploy(&self, variables: &BTreeMap<String, String>) -> u64 {
         let changed = |config: &mut FunctionConfig| config.variables.extend(variables.clone());
-        self.inner.pool().redeploy(changed)
+        locked(&self.inner.pool).redeploy(changed)
     }
 
     /// Gives new environments another executable. Existing environments end as they do after [`redeploy`](Self::redeploy).
@@ -83,7 +84,7 @@ impl Function {
     /// Source: <https://docs.aws.amazon.com/lambda/latest/api/API_UpdateFunctionCode.html> (2026-11).
     pub fn redeploy_code(&self, bootstrap: &Bootstrap) -> u64 {
         let changed = |config: &mut FunctionConfig| config.bootstrap = bootstrap.clone();
-        self.inner.pool().redeploy(changed)
+        locked(&self.inner.pool).redeploy(changed)
     }
 
     /// Waits until two cold starts in a row have failed in the same way; returns the second failure. Digits in the messages
@@ -126,18 +127,18 @@ impl Function {
     /// Kills an environment with SIGKILL. Its invocations end as [`InvokeError::Crashed`]. Returns `false` if no environment has
     /// this number, or if it is ending already.
     pub fn kill_environment(&self, number: u32) -> bool {
-        self.inner.pool().kill(number)
+        locked(&self.inner.pool).kill(number)
     }
 
     /// Returns the status of every environment, ended ones included, ordered by number.
     pub fn environments(&self) -> Vec<EnvironmentStatus> {
-        self.inner.pool().environments()
+        locked(&self.inner.pool).environments()
     }
 
     /// Returns the totals over all environments, ended ones included.
     pub fn stats(&self) -> FunctionStats {
         let (environments, mut stats) = {
-            let pool = self.inner.pool();
+            let pool = locked(&self.inner.pool);
             (pool.environments(), pool.stats.clone())
         };
         for environment in environments {
@@ -152,7 +153,7 @@ impl Function {
     /// Ends every environment, and waits until all processes are reaped and their logs are read. Running invocations and
     /// later ones end as [`InvokeError::ShutDown`]. May be called more than once.
     pub async fn shutdown(&self) {
-        let environments = self.inner.pool().close();
+        let environments = locked(&self.inner.pool).close();
         environments
             .iter()
             .for_each(|environment| environment.terminate());
@@ -190,7 +191,7 @@ impl Inner {
                     Duration::ZERO,
                 );
             }
-            self.pool().last_start_failure = None;
+            locked(&self.pool).last_start_failure = None;
             let timeout = assignment.timeout;
             let started = Instant::now();
             self.schedule_kill(environment);
@@ -231,7 +232,7 @@ impl Inner {
         let Some(failure) = environment.start_failure(diagnostic).await else {
             return false;
         };
-        let mut pool = self.pool();
+        let mut pool = locked(&self.pool);
         if pool.is_closed() {
             return false;
         }
@@ -263,7 +264,7 @@ impl Inner {
 
     /// Assigns an invocation to an environment.
     fn assign(&self) -> Result<Assignment<'_>, InvokeError> {
-        let mut pool = self.pool();
+        let mut pool = locked(&self.pool);
         let environment = pool
             .assign(|config, number| Environment::start(config, &self.name, number, &self.hooks))
             .ok_or(InvokeError::ShutDown)?;
@@ -279,7 +280,7 @@ impl Inner {
         result: Result<InvokeResponse, InvokeError>,
         time: Duration,
     ) -> Result<InvokeResponse, InvokeError> {
-        let mut pool = self.pool();
+        let mut pool = locked(&self.pool);
         let closed = pool.is_closed();
         let stats = &mut pool.stats;
         stats.invocations += 1;
@@ -299,10 +300,6 @@ impl Inner {
         }
         result
     }
-
-    fn pool(&self) -> MutexGuard<'_, Pool> {
-        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// An invocation that is assigned to an environment. Dropping it makes room for the next one.
@@ -314,6 +311,6 @@ struct Assignment<'a> {
 
 impl Drop for Assignment<'_> {
     fn drop(&mut self) {
-        self.inner.pool().release(self.environment.number);
+        locked(&self.inner.pool).release(self.environment.number);
     }
 }

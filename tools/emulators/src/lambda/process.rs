@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use axum::serve::ListenerExt;
 use tokio::process::{Child, Command};
@@ -17,6 +17,7 @@ use super::limits::REGION;
 use super::logs::{EnvironmentHooks, LogLine, LogStream, drain};
 use super::runtime_api::router;
 use super::runtime_state::RuntimeState;
+use crate::locked::locked;
 
 /// Returns the access key of an environment, `local.<function>.<environment>`. All environments have the same secret key.
 pub(crate) fn access_key(function: &str, environment: u32) -> String {
@@ -32,18 +33,14 @@ impl LastLogLines {
         let words = text.trim();
         if !words.is_empty() {
             let index = usize::from(stream == LogStream::Stderr);
-            self.lock()[index].replace_range(.., words);
+            locked(&self.0)[index].replace_range(.., words);
         }
     }
 
     /// Removes and returns the last line of standard error; of standard output if standard error had none.
     pub(super) fn take(&self) -> String {
-        let [out, err] = std::mem::take(&mut *self.lock());
+        let [out, err] = std::mem::take(&mut *locked(&self.0));
         if err.is_empty() { out } else { err }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, [String; 2]> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -7,13 +7,14 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use serde::Deserialize;
 use tokio::sync::{Notify, oneshot, watch};
 
 use super::invocation::InvokeResponse;
+use crate::locked::locked;
 
 /// Number of ids of ended invocations that are kept, to tell a late response (403) from an unknown id (400).
 const ENDED_IDS_MAX: usize = 64;
@@ -126,7 +127,7 @@ impl RuntimeState {
     /// is `NotDelivered` at once.
     pub(super) fn submit(&self, invocation: Invocation) -> oneshot::Receiver<ProcessOutcome> {
         let (reply, outcome) = oneshot::channel();
-        let mut invocations = self.invocations();
+        let mut invocations = locked(&self.state);
         if invocations.closed {
             // Does not fail: the receiver is still here.
             let _ = reply.send(ProcessOutcome::NotDelivered);
@@ -147,7 +148,7 @@ impl RuntimeState {
 
     /// Ends an invocation at its deadline. Returns `false` if it has an outcome already.
     pub(super) fn expire(&self, request_id: &str) -> bool {
-        let mut invocations = self.invocations();
+        let mut invocations = locked(&self.state);
         invocations
             .queue
             .retain(|invocation| invocation.request_id != request_id);
@@ -157,7 +158,7 @@ impl RuntimeState {
     /// Records that the process has exited. Invocations that it took end as `Crashed`, queued ones as `NotDelivered`.
     pub(super) fn close(&self, exit: Option<ExitStatus>) {
         let running = {
-            let mut invocations = self.invocations();
+            let mut invocations = locked(&self.state);
             invocations.closed = true;
             invocations.queue.clear();
             std::mem::take(&mut invocations.running)
@@ -187,7 +188,7 @@ impl RuntimeState {
 
     /// Returns whether the process takes no more invocations, because it has exited or its init failed.
     pub(super) fn is_over(&self) -> bool {
-        matches!(*self.init.borrow(), Init::Failed(_)) || self.invocations().closed
+        matches!(*self.init.borrow(), Init::Failed(_)) || locked(&self.state).closed
     }
 
     pub(super) fn init(&self) -> watch::Receiver<Init> {
@@ -223,7 +224,7 @@ impl RuntimeState {
         response: InvokeResponse,
     ) -> Result<(), NotRunning> {
         let running = {
-            let mut invocations = self.invocations();
+            let mut invocations = locked(&self.state);
             match invocations.end(request_id) {
                 Some(running) => running,
                 None if invocations.ended.iter().any(|ended| ended == request_id) => {
@@ -238,17 +239,12 @@ impl RuntimeState {
     }
 
     fn take_queued(&self) -> Option<Invocation> {
-        let mut invocations = self.invocations();
+        let mut invocations = locked(&self.state);
         let invocation = invocations.queue.pop_front()?;
         if let Some(running) = invocations.running.get_mut(&invocation.request_id) {
             running.delivered = true;
         }
         Some(invocation)
-    }
-
-    fn invocations(&self) -> MutexGuard<'_, Invocations> {
-        // A poisoned lock is safe to use: code under it does not panic between two changes that belong together.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

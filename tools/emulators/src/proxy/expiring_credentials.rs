@@ -5,14 +5,15 @@
 
 use std::collections::BTreeMap;
 use std::process::ExitStatus;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::http::{HeaderMap, header};
 use serde::Serialize;
 
 use super::request::{Reply, Service};
+use crate::locked::locked;
 use crate::random::{Percent, RandomStream};
 
 /// Longest time from the first request with an access key until the key expires.
@@ -73,7 +74,7 @@ impl ExpiringCredentials {
             return None;
         }
         let reply = expired(service)?;
-        let mut keys = self.keys();
+        let mut keys = locked(&self.keys);
         let key = keys
             .entry(access_key.to_owned())
             .or_insert_with(|| self.new_key(access_key, now));
@@ -100,7 +101,7 @@ impl ExpiringCredentials {
     /// code; `None` means that the host ended the process.
     pub fn exited(&self, access_key: &str, exit: Option<ExitStatus>) {
         let by_itself = exit.is_some_and(|exit| exit.code().is_some());
-        if let Some(key) = self.keys().get_mut(access_key)
+        if let Some(key) = locked(&self.keys).get_mut(access_key)
             && key.refused > 0
         {
             key.exited_by_itself = by_itself;
@@ -109,17 +110,13 @@ impl ExpiringCredentials {
 
     /// Returns the counts so far.
     pub fn report(&self) -> ExpiredCredentialsReport {
-        let keys = self.keys();
+        let keys = locked(&self.keys);
         let refused = keys.values().filter(|key| key.refused > 0);
         ExpiredCredentialsReport {
             environments: refused.clone().count() as u64,
             ended_themselves: refused.clone().filter(|key| key.exited_by_itself).count() as u64,
             requests_refused: refused.map(|key| key.refused).sum(),
         }
-    }
-
-    fn keys(&self) -> MutexGuard<'_, BTreeMap<String, KeyState>> {
-        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

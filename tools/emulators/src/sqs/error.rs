@@ -135,19 +135,25 @@ impl SqsError {
             query,
             status: 400,
         };
+        macro_rules! sqs {
+            ($name:literal) => {
+                sqs!($name, $name)
+            };
+            (prefixed $name:literal) => {
+                sqs!($name, concat!("AWS.SimpleQueueService.", $name))
+            };
+            ($name:literal, $query:expr) => {
+                code(concat!("com.amazonaws.sqs#", $name), $query)
+            };
+        }
         match self {
-            Self::QueueDoesNotExist { .. } => code(
-                "com.amazonaws.sqs#QueueDoesNotExist",
-                "AWS.SimpleQueueService.NonExistentQueue",
+            Self::QueueDoesNotExist { .. } => sqs!(
+                "QueueDoesNotExist",
+                "AWS.SimpleQueueService.NonExistentQueue"
             ),
-            Self::QueueNameExists { .. } => {
-                code("com.amazonaws.sqs#QueueNameExists", "QueueAlreadyExists")
-            }
-            Self::ReceiptHandleIsInvalid { .. } => code(
-                "com.amazonaws.sqs#ReceiptHandleIsInvalid",
-                "ReceiptHandleIsInvalid",
-            ),
-            Self::OverLimit { .. } => code("com.amazonaws.sqs#OverLimit", "OverLimit"),
+            Self::QueueNameExists { .. } => sqs!("QueueNameExists", "QueueAlreadyExists"),
+            Self::ReceiptHandleIsInvalid { .. } => sqs!("ReceiptHandleIsInvalid"),
+            Self::OverLimit { .. } => sqs!("OverLimit"),
             Self::InvalidQueueName { .. }
             | Self::MessageUnavailable { .. }
             | Self::OutOfRange { .. }
@@ -168,51 +174,23 @@ impl SqsError {
                 "com.amazon.coral.service#MissingRequiredParameterException",
                 "MissingParameter",
             ),
-            Self::InvalidMessageContents { .. } => code(
-                "com.amazonaws.sqs#InvalidMessageContents",
-                "InvalidMessageContents",
-            ),
-            Self::InvalidAttributeName { .. } => code(
-                "com.amazonaws.sqs#InvalidAttributeName",
-                "InvalidAttributeName",
-            ),
-            Self::InvalidAttributeValue { .. } => code(
-                "com.amazonaws.sqs#InvalidAttributeValue",
-                "InvalidAttributeValue",
-            ),
-            Self::EmptyBatchRequest => code(
-                "com.amazonaws.sqs#EmptyBatchRequest",
-                "AWS.SimpleQueueService.EmptyBatchRequest",
-            ),
-            Self::TooManyEntriesInBatchRequest { .. } => code(
-                "com.amazonaws.sqs#TooManyEntriesInBatchRequest",
-                "AWS.SimpleQueueService.TooManyEntriesInBatchRequest",
-            ),
-            Self::BatchEntryIdsNotDistinct { .. } => code(
-                "com.amazonaws.sqs#BatchEntryIdsNotDistinct",
-                "AWS.SimpleQueueService.BatchEntryIdsNotDistinct",
-            ),
-            Self::InvalidBatchEntryId { .. } => code(
-                "com.amazonaws.sqs#InvalidBatchEntryId",
-                "AWS.SimpleQueueService.InvalidBatchEntryId",
-            ),
-            Self::BatchRequestTooLong { .. } => code(
-                "com.amazonaws.sqs#BatchRequestTooLong",
-                "AWS.SimpleQueueService.BatchRequestTooLong",
-            ),
+            Self::InvalidMessageContents { .. } => sqs!("InvalidMessageContents"),
+            Self::InvalidAttributeName { .. } => sqs!("InvalidAttributeName"),
+            Self::InvalidAttributeValue { .. } => sqs!("InvalidAttributeValue"),
+            Self::EmptyBatchRequest => sqs!(prefixed "EmptyBatchRequest"),
+            Self::TooManyEntriesInBatchRequest { .. } => {
+                sqs!(prefixed "TooManyEntriesInBatchRequest")
+            }
+            Self::BatchEntryIdsNotDistinct { .. } => sqs!(prefixed "BatchEntryIdsNotDistinct"),
+            Self::InvalidBatchEntryId { .. } => sqs!(prefixed "InvalidBatchEntryId"),
+            Self::BatchRequestTooLong { .. } => sqs!(prefixed "BatchRequestTooLong"),
             Self::ResourceNotFound { .. } => WireCode {
                 status: 404,
-                ..code(
-                    "com.amazonaws.sqs#ResourceNotFoundException",
-                    "ResourceNotFoundException",
-                )
+                ..sqs!("ResourceNotFoundException")
             },
             Self::NotImplemented { .. } => WireCode {
                 status: 501,
-                ..code(
-                    "com.amazonaws.sqs#UnsupportedOperation",
-                    "AWS.SimpleQueueService.UnsupportedOperation",
-                )
+                ..sqs!(prefixed "UnsupportedOperation")
             },
             Self::Malformed { .. } => code(
                 "com.amazon.coral.service#SerializationException",

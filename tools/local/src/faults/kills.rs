@@ -1,12 +1,13 @@
 //! SIGKILL: at a random moment of an invocation, or when an environment logs a certain line.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use emulators::{Counter, Percent, RandomStream};
 
 use super::options::{FaultOptions, KillAt};
+use crate::locked::locked;
 
 /// The assumed duration of invocations until the first one has ended.
 const MEAN_AT_FIRST: Duration = Duration::from_secs(1);
@@ -69,15 +70,13 @@ impl Kills {
     /// or in the next invocation.
     pub(crate) fn delay(&self) -> Option<Duration> {
         // The delay is always drawn, so that the sequence of draws does not depend on their results.
-        let after = self
-            .draws
-            .duration_up_to(*self.mean.lock().unwrap_or_else(PoisonError::into_inner));
+        let after = self.draws.duration_up_to(*locked(&self.mean));
         (self.draws.happens(self.percent) && !self.has_ended()).then_some(after)
     }
 
     /// Records the duration of an invocation that was not killed.
     pub(crate) fn record_duration(&self, duration: Duration) {
-        let mut mean = self.mean.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut mean = locked(&self.mean);
         *mean = (*mean * 7 + duration) / 8;
     }
 

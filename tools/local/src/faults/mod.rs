@@ -44,7 +44,7 @@ pub use sink_cuts::SinkCuts;
 pub use sink_errors::SinkErrors;
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use emulators::Counter;
 use emulators::dynamodb::{Table, TableFaultOptions, TableFaults, WatchedTable};
@@ -53,6 +53,7 @@ use emulators::sqs::DuplicateDeliveries;
 
 use crate::dynamodb::{BATCH_INDEX, BATCH_TABLE, LOCK_TABLE};
 use crate::given_back::GIVEN_BACK;
+use crate::locked::locked;
 
 /// A stalled request must last longer than the functions wait for a reply, or the reply would be late instead of lost.
 const _: () = assert!(STALL.as_millis() > protocol::limits::ATTEMPT_TIMEOUT_MAX.as_millis());
@@ -167,10 +168,7 @@ impl Faults {
             code: redeploy.code.as_ref().map(|code| code.function.to_string()),
             environments_replaced,
         };
-        self.redeployed
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(report);
+        locked(&self.redeployed).push(report);
     }
 
     /// Returns the kills of the aggregator's environments, if any are on.
@@ -267,11 +265,7 @@ impl Faults {
             sink_errors: (!options.sink_error_rate.is_zero()).then(|| self.sink_errors.report()),
             sink_cuts: (!options.cut_connections.is_zero())
                 .then(|| self.sink_errors.cuts().report()),
-            redeploys: self
-                .redeployed
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .clone(),
+            redeploys: locked(&self.redeployed).clone(),
         })
     }
 }

@@ -4,7 +4,7 @@
 //! would not charge it. One that was applied although its reply was lost is counted.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::SystemTime;
 
 use axum::body::Bytes;
@@ -22,6 +22,7 @@ use super::claims::claimed;
 use super::purposes::{UnitsPurpose, purpose};
 use super::s3::{S3Key, S3Requests};
 use crate::dynamodb::{BATCH_TABLE, LOCK_TABLE};
+use crate::locked::locked;
 
 /// Counts requests as the observer of the proxies.
 #[derive(Debug, Default)]
@@ -59,31 +60,24 @@ pub struct Units {
 impl Meter {
     /// Returns the counts so far.
     pub fn counts(&self) -> Counts {
-        self.lock().clone()
+        locked(&self.counts).clone()
     }
 
     /// Returns how many claims were written so far.
     pub fn claims(&self) -> u64 {
-        self.lock().claims
+        locked(&self.counts).claims
     }
 
     /// Returns the IAM actions of all requests so far, whether they succeeded or not.
     pub fn actions(&self) -> BTreeSet<Action> {
-        self.actions
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Counts> {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.actions).clone()
     }
 }
 
 impl Observer for Meter {
     fn received(&self, service: Service, request: &ServiceRequest) {
         let asked = actions(service, request);
-        let mut actions = self.actions.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut actions = locked(&self.actions);
         actions.extend(asked);
     }
 
@@ -92,7 +86,7 @@ impl Observer for Meter {
         let (operation, body) = (request.operation.clone(), request.body.clone());
         let kind = capacity_kind(&operation);
         let key = (service, operation);
-        let mut counts = self.lock();
+        let mut counts = locked(&self.counts);
         counts.requests.entry(key).or_default().add(body.len());
         drop(counts);
         match service {
@@ -107,21 +101,21 @@ impl Observer for Meter {
         let operation = request.operation.as_str();
         if service == Service::S3 {
             let function = function(request).unwrap_or_default();
-            return self.lock().add_s3(function, request, reply);
+            return locked(&self.counts).add_s3(function, request, reply);
         }
         let Some(kind) = capacity_kind(operation).filter(|_| service == Service::DynamoDb) else {
             return;
         };
         if !reply.status.is_success() {
             if let Some(table) = failed_condition_table(&request.body, &reply.body) {
-                self.lock().unreported(&table, 1.0);
+                locked(&self.counts).unreported(&table, 1.0);
             }
             return;
         }
         let response = parse_reply(operation, &reply.body);
         let claimed = claimed(operation, &request.body, &response.statements);
         let now = SystemTime::now();
-        let mut counts = self.lock();
+        let mut counts = locked(&self.counts);
         for consumed in &response.consumed {
             let table = &*consumed.table_name;
             let of_items = match table {

@@ -23,7 +23,7 @@ mod claims;
 mod costs;
 mod display;
 mod meter;
-pub mod prices;
+mod prices;
 mod purposes;
 mod s3;
 
@@ -40,6 +40,7 @@ pub use s3::{S3Key, S3Requests};
 use emulators::lambda::FunctionStats;
 use emulators::proxy::Service;
 use planner::{MILLION, gb_months};
+use prices::{PRICES, PROOF_OF_CONCEPT_WRITE_UNITS};
 use protocol::limits::{LOG_RETENTION, WRITE_UNIT_BYTES};
 
 use crate::dynamodb::BATCH_TABLE;
@@ -82,8 +83,8 @@ impl FunctionBill {
             invocations: stats.invocations,
             gb_seconds: time.as_secs_f64() * f64::from(memory_mb) / 1024.0,
             gb_second_price: match architecture {
-                "arm64" => prices::lambda_gb_second_arm64(),
-                _ => prices::lambda_gb_second_x86_64(),
+                "arm64" => PRICES.lambda_gb_second_arm64.dollars,
+                _ => PRICES.lambda_gb_second_x86_64.dollars,
             },
         }
     }
@@ -216,9 +217,8 @@ impl Bill {
                 .map(|(key, requests)| S3Usage { key, requests })
                 .collect(),
             functions,
-            proof_of_concept_dollars_per_million: prices::PROOF_OF_CONCEPT_WRITE_UNITS
-                * prices::dynamodb_write_unit()
-                * MILLION,
+            proof_of_concept_dollars_per_million: PROOF_OF_CONCEPT_WRITE_UNITS
+                * PRICES.dynamodb_million_write_units.dollars,
         }
     }
 
@@ -243,10 +243,10 @@ impl Bill {
         let mut dollars = Dollars {
             s3_requests: s3_requests * MILLION,
             storage: (s3_storage + self.counts.storage_dollars()) * MILLION,
-            write_units: write_units * prices::dynamodb_write_unit() * MILLION,
-            read_units: read_units * prices::dynamodb_read_unit() * MILLION,
-            sqs_requests: sqs_requests * prices::sqs_request() * MILLION,
-            lambda_requests: invocations as f64 * prices::lambda_request() * MILLION,
+            write_units: write_units * PRICES.dynamodb_million_write_units.dollars,
+            read_units: read_units * PRICES.dynamodb_million_read_units.dollars,
+            sqs_requests: sqs_requests * PRICES.sqs_million_requests.dollars,
+            lambda_requests: invocations as f64 * PRICES.lambda_million_requests.dollars,
             lambda_gb_seconds: {
                 let functions = self.functions.iter();
                 let dollars = functions.map(|one| one.gb_seconds * one.gb_second_price);
@@ -282,7 +282,7 @@ impl Counts {
             units.map_or(0.0, |units| units.writes)
         });
         let bytes = of_log.iter().sum::<f64>() * WRITE_UNIT_BYTES as f64;
-        gb_months(bytes, LOG_RETENTION) * prices::dynamodb_gb_month()
+        gb_months(bytes, LOG_RETENTION) * PRICES.dynamodb_gb_month.dollars
     }
 }
 

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 
 use emulators::proxy::{Reply, ServiceRequest};
+use planner::MILLION;
 use protocol::limits::LOG_RETENTION;
 use serde::Serialize;
 
-use super::prices;
+use super::prices::PRICES;
 use crate::sink;
 
 /// Who requested what of which bucket.
@@ -50,19 +51,18 @@ impl S3Key {
         requests: S3Requests,
         load_buckets: &BTreeSet<String>,
     ) -> (f64, f64) {
-        let (request, stored) = match &*self.operation {
+        let put = PRICES.s3_million_puts.dollars;
+        let (million, stored) = match &*self.operation {
             _ if !self.is_for_bodies() => (0.0, 0),
-            "PutObject" if load_buckets.contains(&self.bucket) => {
-                (prices::s3_put(), requests.bytes)
-            }
-            "PutObject" | "ListObjectsV2" => (prices::s3_put(), 0),
+            "PutObject" if load_buckets.contains(&self.bucket) => (put, requests.bytes),
+            "PutObject" | "ListObjectsV2" => (put, 0),
             "DeleteObject" => (0.0, 0),
-            _ => (prices::s3_get(), 0),
+            _ => (PRICES.s3_million_gets.dollars, 0),
         };
         let gb_months = planner::gb_months(stored as f64, LOG_RETENTION);
         (
-            requests.count as f64 * request,
-            gb_months * prices::s3_gb_month(),
+            requests.count as f64 * (million / MILLION),
+            gb_months * PRICES.s3_gb_month.dollars,
         )
     }
 }

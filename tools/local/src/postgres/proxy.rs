@@ -57,15 +57,10 @@ impl Proxy {
             break_at: AtomicU64::new(NEVER),
             freeze: AtomicBool::new(false),
         });
-        let shared = Arc::clone(&wire);
-        let relay = Relay::start(move |sink| {
-            let wire = Arc::clone(&shared);
-            async move { forward(sink, server, &wire).await }
-        });
-        Ok(Proxy {
-            relay: relay.await?,
-            wire,
-        })
+        let forward =
+            move |sink, wire: Arc<Wire>| async move { forward(sink, server, &wire).await };
+        let relay = Relay::start(&wire, forward).await?;
+        Ok(Proxy { relay, wire })
     }
 
     /// Returns the URL at which the server is reached through the proxy.

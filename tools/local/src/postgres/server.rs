@@ -6,19 +6,16 @@ use std::fs;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
-use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use tokio_postgres::NoTls;
 
-use crate::unprivileged::Home;
+use crate::unprivileged::{Home, until_ready};
 
 /// The variable with the directory of the programs `initdb` and `postgres`. Without it they are searched for.
 const POSTGRES_BIN: &str = "POSTGRES_BIN";
 /// The directory in which Debian installs the programs, below the version.
 const DEBIAN: &str = "/usr/lib/postgresql";
-/// The time limit within which the server must accept a connection.
-const START_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A running server. Dropping it stops it.
 pub struct Server {
@@ -72,20 +69,10 @@ impl Server {
             port,
             _home: home,
         };
-        server.ready(&log).await?;
+        // It listens before it is ready.
+        let accepts = || async move { tokio_postgres::connect(&url(port), NoTls).await.is_ok() };
+        until_ready("postgres", &mut server.process, &log, accepts).await?;
         Ok(server)
-    }
-
-    /// Waits until the server accepts a connection. It listens before it is ready.
-    async fn ready(&mut self, log: &Path) -> anyhow::Result<()> {
-        let started = Instant::now();
-        while tokio_postgres::connect(&self.url(), NoTls).await.is_err() {
-            if self.process.try_wait()?.is_some() || started.elapsed() > START_TIMEOUT {
-                bail!("postgres: does not start: {}", fs::read_to_string(log)?);
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        Ok(())
     }
 
     /// Returns the port of the server.

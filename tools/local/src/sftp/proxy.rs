@@ -46,15 +46,10 @@ impl Proxy {
             sent: AtomicU64::new(0),
             cut_at: AtomicU64::new(NEVER),
         });
-        let shared = Arc::clone(&wire);
-        let relay = Relay::start(move |sink| {
-            let wire = Arc::clone(&shared);
-            async move { forward(sink, server, &wire).await }
-        });
-        Ok(Proxy {
-            relay: relay.await?,
-            wire,
-        })
+        let forward =
+            move |sink, wire: Arc<Wire>| async move { forward(sink, server, &wire).await };
+        let relay = Relay::start(&wire, forward).await?;
+        Ok(Proxy { relay, wire })
     }
 
     /// Returns the port of the proxy.

@@ -5,23 +5,20 @@ use std::fs;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Child;
-use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use russh::keys::key::safe_rng;
 use russh::keys::ssh_key::LineEnding;
 use russh::keys::{Algorithm, PrivateKey};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
-use crate::unprivileged::Home;
+use crate::unprivileged::{Home, until_ready};
 
 /// The variable with the executable. Without it the executable is searched for.
 const SSHD_BIN: &str = "SSHD_BIN";
 /// Where Debian installs it, which is not in the search path of every user.
 const DEBIAN: &str = "/usr/sbin/sshd";
-/// The time limit within which the server must accept a connection.
-const START_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A running server. Dropping it stops it.
 pub struct Server {
@@ -91,24 +88,14 @@ impl Server {
             files,
             _home: home,
         };
-        server.ready(&log).await?;
-        Ok(server)
-    }
-
-    /// Waits until the server greets a connection.
-    async fn ready(&mut self, log: &Path) -> anyhow::Result<()> {
-        let started = Instant::now();
-        let greets = async |port| {
-            let mut stream = TcpStream::connect(("127.0.0.1", port)).await.ok()?;
-            stream.read_u8().await.ok()
-        };
-        while greets(self.port).await.is_none() {
-            if self.process.try_wait()?.is_some() || started.elapsed() > START_TIMEOUT {
-                bail!("sshd: does not start: {}", fs::read_to_string(log)?);
+        let greets = || async move {
+            match TcpStream::connect(("127.0.0.1", port)).await {
+                Ok(mut stream) => stream.read_u8().await.is_ok(),
+                Err(_) => false,
             }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        Ok(())
+        };
+        until_ready("sshd", &mut server.process, &log, greets).await?;
+        Ok(server)
     }
 
     /// Returns the port of the server.

@@ -8,12 +8,14 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use protocol::text::counted;
 use serde::{Deserialize, Serialize};
+
+use crate::locked::locked;
 
 /// The pause between two looks.
 const PAUSE: Duration = Duration::from_millis(2);
@@ -110,7 +112,7 @@ impl Watcher {
     /// Looks once more, reads every file again, and returns what was seen.
     pub fn report(&self) -> WatchReport {
         self.shared.look();
-        let mut seen = self.shared.seen();
+        let mut seen = locked(&self.shared.seen);
         let Seen { files, report } = &mut *seen;
         for (path, file) in files {
             match fs::read(path) {
@@ -133,12 +135,8 @@ impl Drop for Watcher {
 }
 
 impl Shared {
-    fn seen(&self) -> MutexGuard<'_, Seen> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn look(&self) {
-        let mut seen = self.seen();
+        let mut seen = locked(&self.seen);
         let Seen { files, report } = &mut *seen;
         report.looks += 1;
         for (path, file) in files.iter_mut() {

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use anyhow::Context as _;
 use axum::Router;
@@ -16,6 +16,7 @@ use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use prost::Message as _;
 
 use super::producer;
+use crate::locked::locked;
 use crate::receiver::Receiver;
 
 /// Requests of the burst that are written in one line.
@@ -66,7 +67,7 @@ impl Collector {
     pub fn log(&self) -> TraceLog {
         let spans = Arc::clone(&self.spans);
         TraceLog(Arc::new(move |request| {
-            let mut requests = lock(&spans.requests);
+            let mut requests = locked(&spans.requests);
             requests.push(request);
             if requests.len() >= REQUESTS_IN_LINE {
                 spans.write_requests(&mut requests);
@@ -76,7 +77,7 @@ impl Collector {
 
     /// Writes the last spans of a burst.
     pub fn end_burst(&self) {
-        self.spans.write_requests(&mut lock(&self.spans.requests));
+        self.spans.write_requests(&mut locked(&self.spans.requests));
     }
 }
 
@@ -84,7 +85,7 @@ impl SpanFile {
     fn write(&self, spans: &ExportTraceServiceRequest) -> anyhow::Result<()> {
         let mut line = serde_json::to_vec(spans)?;
         line.push(b'\n');
-        Ok(lock(&self.file).write_all(&line)?)
+        Ok(locked(&self.file).write_all(&line)?)
     }
 
     fn write_requests(&self, requests: &mut Vec<TracedRequest>) {
@@ -96,10 +97,6 @@ impl SpanFile {
         }
         requests.clear();
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Takes an export.

@@ -206,140 +206,108 @@ fn figures(runs: &[&Record]) -> Table {
     }
 }
 
+/// A figure of a run: its name, how it is written, and its value, if it was observed.
+type Figure = (&'static str, Form, Option<f64>);
+
+fn figure(name: &'static str, value: Option<u64>) -> Figure {
+    (name, Form::Count, value.map(|value| value as f64))
+}
+
 fn of_run(run: &Record) -> Vec<(String, Form, f64)> {
     let outcome = &run.outcome;
-    let counts = [
-        ("Messages", Some(outcome.sent)),
-        ("Unique events", Some(outcome.unique)),
-        ("Duplicates", Some(outcome.duplicates)),
-        ("Delivered events", outcome.delivered),
-        ("Lost", outcome.lost),
-        ("Repeated", outcome.repeated),
-        ("Set aside", outcome.set_aside),
+    let time = |name, value| (name, Form::Secs, value);
+    let mut figures = vec![
+        figure("Messages", Some(outcome.sent)),
+        figure("Unique events", Some(outcome.unique)),
+        figure("Duplicates", Some(outcome.duplicates)),
+        figure("Delivered events", outcome.delivered),
+        figure("Lost", outcome.lost),
+        figure("Repeated", outcome.repeated),
+        figure("Set aside", outcome.set_aside),
+        time("Sent after", outcome.sent_after_secs),
+        time("Input queue empty after", outcome.claimed_after_secs),
+        time("Last batch complete after", outcome.drained_after_secs),
     ];
-    let times = [
-        ("Sent after", outcome.sent_after_secs),
-        ("Input queue empty after", outcome.claimed_after_secs),
-        ("Last batch complete after", outcome.drained_after_secs),
-    ];
-    let mut figures = Vec::new();
-    let mut push = |name: &str, form, value: Option<f64>| {
-        figures.extend(value.map(|value| (name.to_owned(), form, value)));
-    };
-    for (name, number) in counts {
-        push(name, Form::Count, number.map(|number| number as f64));
-    }
-    for (name, time) in times {
-        push(name, Form::Secs, time);
-    }
-    for (name, value) in of_batches(run) {
-        push(name, Form::Count, Some(value as f64));
-    }
-    for (name, form, value) in of_samples(run) {
-        push(name, form, value);
-    }
+    figures.extend(of_batches(run));
+    figures.extend(of_samples(run));
+    let figures = figures.into_iter();
+    let observed = figures.filter_map(|(name, form, value)| Some((name.to_owned(), form, value?)));
+    let mut figures = Vec::from_iter(observed);
     for latency in &run.latencies {
         let named = |percentile| format!("{}: {percentile}", capital(&latency.name));
-        push(&named("median"), Form::Secs, Some(latency.p50_secs));
-        push(
-            &named("99th percentile"),
-            Form::Secs,
-            Some(latency.p99_secs),
-        );
+        figures.push((named("median"), Form::Secs, latency.p50_secs));
+        figures.push((named("99th percentile"), Form::Secs, latency.p99_secs));
     }
     if !run.costs.is_empty() {
-        let sum = |each: fn(&Cost) -> f64| Some(run.costs.iter().map(each).sum());
-        push("Cost of the run", Form::Dollars, sum(|cost| cost.dollars));
-        let name = "Cost of a million unique events";
-        push(
-            name,
-            Form::Dollars,
-            sum(|cost| cost.dollars_per_million_unique),
-        );
+        let mut push = |name: &str, each: fn(&Cost) -> f64| {
+            let sum = run.costs.iter().map(each).sum();
+            figures.push((name.to_owned(), Form::Dollars, sum));
+        };
+        push("Cost of the run", |cost| cost.dollars);
+        push("Cost of a million unique events", |cost| {
+            cost.dollars_per_million_unique
+        });
     }
     figures
 }
 
-fn of_batches(run: &Record) -> Vec<(&'static str, u64)> {
+fn of_batches(run: &Record) -> Vec<Figure> {
     if run.batches.is_empty() {
         return Vec::new();
     }
-    let flushed = |why| {
-        run.batches
-            .iter()
-            .filter(|each| each.flushed == Some(why))
-            .count() as u64
+    let flushed = |name, why| {
+        let batches = run.batches.iter();
+        let flushed = batches.filter(|each| each.flushed == Some(why));
+        figure(name, Some(flushed.count() as u64))
     };
-    let events = |most: bool| {
-        let events = run.batches.iter().map(|batch| batch.events);
-        if most { events.max() } else { events.min() }.unwrap_or_default()
-    };
+    let events = run.batches.iter().map(|batch| batch.events);
+    let parts = run.batches.iter().map(|batch| batch.parts).sum();
     let mut figures = vec![
-        ("Batches", run.batches.len() as u64),
-        ("Parts", run.batches.iter().map(|batch| batch.parts).sum()),
-        ("Events of the largest batch", events(true)),
-        ("Events of the smallest batch", events(false)),
+        figure("Batches", Some(run.batches.len() as u64)),
+        figure("Parts", Some(parts)),
+        figure("Events of the largest batch", events.clone().max()),
+        figure("Events of the smallest batch", events.min()),
     ];
     if run.batches.iter().any(|batch| batch.flushed.is_some()) {
-        figures.push((
-            "Batches closed because they were full",
-            flushed(Flushed::Full),
-        ));
-        figures.push((
-            "Batches closed because the queue was empty",
-            flushed(Flushed::Drained),
-        ));
-        figures.push(("Batches closed by their window", flushed(Flushed::Window)));
+        figures.extend([
+            flushed("Batches closed because they were full", Flushed::Full),
+            flushed(
+                "Batches closed because the queue was empty",
+                Flushed::Drained,
+            ),
+            flushed("Batches closed by their window", Flushed::Window),
+        ]);
     }
     figures
 }
 
-fn of_samples(run: &Record) -> Vec<(&'static str, Form, Option<f64>)> {
-    let most =
-        |value: fn(&Sample) -> Option<f64>| run.samples.iter().filter_map(value).reduce(f64::max);
-    let as_f64 = |value: Option<u64>| value.map(|value| value as f64);
-    let throttled = run
-        .throttles
-        .iter()
-        .map(|throttle| throttle.count)
-        .sum::<u64>();
-    let throttled = (!run.throttles.is_empty()).then_some(throttled as f64);
-    vec![
-        (
+fn of_samples(run: &Record) -> [Figure; 7] {
+    let samples = run.samples.iter();
+    let most = |value: fn(&Sample) -> Option<u64>| samples.clone().filter_map(value).max();
+    let ages = samples.clone().filter_map(|each| each.oldest_secs);
+    let throttled = run.throttles.iter().map(|throttle| throttle.count);
+    let throttled = (!run.throttles.is_empty()).then(|| throttled.sum());
+    [
+        figure(
             "Most messages in the input queue",
-            Form::Count,
-            most(|each| Some((each.visible? + each.in_flight?) as f64)),
+            most(|each| Some(each.visible? + each.in_flight?)),
         ),
         (
             "Greatest age in the input queue",
             Form::Secs,
-            most(|each| each.oldest_secs),
+            ages.reduce(f64::max),
         ),
-        (
-            "Most aggregators at once",
-            Form::Count,
-            most(|each| each.aggregators.map(|n| n as f64)),
-        ),
-        (
+        figure("Most aggregators at once", most(|each| each.aggregators)),
+        figure(
             "Most batch-processors at once",
-            Form::Count,
-            most(|each| each.batch_processors.map(|n| n as f64)),
+            most(|each| each.batch_processors),
         ),
-        (
+        figure(
             "Requests throttled",
-            Form::Count,
-            most(|each| each.throttled.map(|n| n as f64)).or(throttled),
+            most(|each| each.throttled).or(throttled),
         ),
-        (
-            "Messages returned to the queue",
-            Form::Count,
-            most(|each| each.returned.map(|n| n as f64)),
-        ),
-        (
-            "Retries of the sender",
-            Form::Count,
-            as_f64(run.outcome.send_retries),
-        ),
+        figure("Messages returned to the queue", most(|each| each.returned)),
+        figure("Retries of the sender", run.outcome.send_retries),
     ]
 }
 

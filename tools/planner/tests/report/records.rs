@@ -1,26 +1,13 @@
 //! Records made up for tests, the same at every run.
 
 use planner::{
-    BatchSpan, Cost, Flushed, LatencySummary, Outcome, RECORD_VERSION, Record, RecordKind, Sample,
-    Setting, Throttle,
+    BatchSpan, Cost, Flushed, LatencySummary, Outcome, Record, RecordKind, Sample, Setting,
+    Throttle,
 };
 
 /// Returns a record of a run in which nothing was observed.
 pub fn bare() -> Record {
-    Record {
-        version: RECORD_VERSION,
-        kind: RecordKind::Burst,
-        title: "nothing observed".into(),
-        began_at_ms: None,
-        settings: Vec::new(),
-        outcome: Outcome::default(),
-        samples: Vec::new(),
-        batches: Vec::new(),
-        latencies: Vec::new(),
-        throttles: Vec::new(),
-        costs: Vec::new(),
-        notes: Vec::new(),
-    }
+    Record::bare(RecordKind::Burst, "nothing observed")
 }
 
 /// How a made-up run goes.

@@ -9,14 +9,8 @@ use anyhow::{Context, ensure};
 
 use crate::{package, tools};
 
-/// The arguments of `cargo xtask bench audit`.
-#[derive(clap::Args)]
-pub struct Audit {
-    /// Number of events; 5 % of the messages are duplicates. Takes some 60 bytes of disk for each
-    #[arg(long, default_value_t = 10_000_000, value_name = "N")]
-    events: u64,
-}
-
+/// The number of messages. 5 % of them are duplicates, so that 10,000,000 events are written, some 60 bytes each.
+const MESSAGES: &str = "10526316";
 /// The most memory that an audit may take, in MB.
 const MEMORY_MAX_MB: f64 = 200.0;
 /// Time between two looks at the memory. The kernel keeps the peak, so only what comes after the last look is missed.
@@ -26,10 +20,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 ///
 /// # Errors
 /// An audit finds problems, or takes more than 200 MB.
-pub fn run(audit: &Audit) -> anyhow::Result<()> {
+pub fn run() -> anyhow::Result<()> {
     let loadgen = package::build_tools()?.join("loadgen");
     let dir = tools::target_dir().join("bench-audit");
-    let messages = (audit.events as f64 / 0.95).round().to_string();
     println!("| rule | seconds | peak, MB |");
     println!("|---|---:|---:|");
     for rule in ["drop", "requeue"] {
@@ -40,14 +33,7 @@ pub fn run(audit: &Audit) -> anyhow::Result<()> {
             command
                 .arg("--dir")
                 .arg(&dir)
-                .args([
-                    "--messages",
-                    &messages,
-                    "--duplicates",
-                    "5",
-                    "--size",
-                    "120",
-                ])
+                .args(["--messages", MESSAGES, "--duplicates", "5", "--size", "120"])
                 .args(["--on-duplicate", rule]);
         };
         let mut deliver = Command::new(&loadgen);

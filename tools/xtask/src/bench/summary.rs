@@ -7,7 +7,10 @@ use anyhow::{Context, ensure};
 use serde_json::Value;
 
 /// Makes the command of a burst print only its summary, as JSON.
-pub(super) fn summarised(mut command: Command, arguments: &[impl AsRef<OsStr>]) -> Command {
+pub(super) fn summarised(
+    mut command: Command,
+    arguments: impl IntoIterator<Item: AsRef<OsStr>>,
+) -> Command {
     command.arg("--json").args(arguments).stderr(Stdio::null());
     command
 }
