@@ -142,6 +142,7 @@ mod tests {
                 events: 0,
                 parts: 0,
                 flushed: Some(Flushed::Full),
+                invocations: None,
             },
             parts: parts.collect(),
         }

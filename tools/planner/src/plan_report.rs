@@ -278,6 +278,7 @@ fn span(number: usize, batch: &Batch) -> BatchSpan {
         events: batch.count,
         parts: batch.parts,
         flushed: batch.flushed,
+        invocations: None,
     }
 }
 

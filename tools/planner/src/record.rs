@@ -168,6 +168,9 @@ pub struct BatchSpan {
     /// Why the batch was closed; absent if that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flushed: Option<Flushed>,
+    /// The invocations that filled it, in the log; one that reserved seats in it twice counts twice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub invocations: Option<u64>,
 }
 
 /// When a part was delivered, in seconds from the beginning of the burst. A record has it only for batches.

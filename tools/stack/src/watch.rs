@@ -302,6 +302,7 @@ impl<'a> Watch<'a> {
                 (false, true) => None,
                 (false, false) => Some(Flushed::Window),
             },
+            invocations: None,
         }
     }
 }

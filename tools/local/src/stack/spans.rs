@@ -106,6 +106,7 @@ fn life(
             events: parts.iter().map(|part| part.events).sum(),
             parts: parts.len() as u64,
             flushed: Some(rule.flushed(record)),
+            invocations: record.log.as_ref().map(|log| log.slots.into()),
         },
         parts,
     }

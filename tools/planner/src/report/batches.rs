@@ -19,6 +19,8 @@ pub(super) fn columns(run: &Record) -> BatchColumns {
     let batches = &run.batches;
     let keys = batches.iter().map(|batch| batch.batch_key.clone());
     let any_key = batches.iter().any(|batch| batch.batch_key.is_some());
+    let invocations = batches.iter().map(|batch| batch.invocations);
+    let any_invocations = invocations.clone().any(|count| count.is_some());
     let times = |time: fn(&BatchSpan) -> Option<f64>| batches.iter().map(time).collect();
     BatchColumns {
         batch_id: batches.iter().map(|batch| batch.batch_id.clone()).collect(),
@@ -33,6 +35,7 @@ pub(super) fn columns(run: &Record) -> BatchColumns {
             .iter()
             .map(|batch| batch.flushed.map(word))
             .collect(),
+        invocations: any_invocations.then(|| invocations.collect()),
         rows_max: ROWS_MAX,
     }
 }

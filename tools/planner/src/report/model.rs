@@ -210,6 +210,8 @@ pub(super) struct BatchColumns {
     pub parts: Vec<u64>,
     /// `full`, `drained` or `window`; `None` if that is not known.
     pub flushed: Vec<Option<&'static str>>,
+    /// `None` if no batch is of the log.
+    pub invocations: Option<Vec<Option<u64>>>,
     /// The most rows of the table of the batches.
     pub rows_max: usize,
 }

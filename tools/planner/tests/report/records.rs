@@ -162,6 +162,7 @@ fn batches(shape: Shape, unique: u64, taken_after: f64, drained_after: f64) -> V
                     4 => Flushed::Drained,
                     _ => Flushed::Full,
                 }),
+                invocations: (batch % 3 == 0).then_some(8),
             }
         })
         .collect()

@@ -240,8 +240,10 @@
   const sentenceOf = (batches, batch) => {
     const key = batches.batch_key?.[batch];
     const flushed = FLUSHES.find(([reason]) => reason === batches.flushed[batch])[1];
+    const invocations = batches.invocations?.[batch];
+    const filled = invocations == null ? '' : ` filled by ${whole.format(invocations)} invocations;`;
     return `Batch ${whole.format(batch + 1)}, ${batches.batch_id[batch]}${key == null ? '' : `, key ${key}`}: `
-      + `${whole.format(batches.events[batch])} events in ${whole.format(batches.parts[batch])} parts; closed: ${flushed}. `
+      + `${whole.format(batches.events[batch])} events in ${whole.format(batches.parts[batch])} parts;${filled} closed: ${flushed}. `
       + `Opened ${at(batches.opened[batch])}, sealed ${at(batches.sealed[batch])}, leased ${at(batches.leased[batch])}, `
       + `delivered ${at(batches.delivered[batch])}.`;
   };
@@ -347,17 +349,19 @@
   const numbersOfBatches = chart => {
     const batches = shared.batches[chart.run];
     const keyed = batches.batch_key != null;
+    const ofLog = batches.invocations != null;
     const rows = batches.batch_id.slice(0, batches.rows_max).map((id, batch) => [
       whole.format(batch + 1),
       id,
       ...(keyed ? [batches.batch_key[batch] ?? '–'] : []),
       whole.format(batches.events[batch]),
       whole.format(batches.parts[batch]),
+      ...(ofLog ? [written(whole.format, batches.invocations[batch])] : []),
       FLUSHES.find(([reason]) => reason === batches.flushed[batch])[1],
       ...['opened', 'sealed', 'leased', 'delivered'].map(name => written(fixed.format, batches[name][batch])),
     ]);
-    const columns = [['no.', true], ['batch', false], ...(keyed ? [['key', false]] : []), ['events', true], ['parts', true], ['closed', false],
-      ['opened, s', true], ['sealed, s', true], ['leased, s', true], ['delivered, s', true]];
+    const columns = [['no.', true], ['batch', false], ...(keyed ? [['key', false]] : []), ['events', true], ['parts', true],
+      ...(ofLog ? [['invocations', true]] : []), ['closed', false], ['opened, s', true], ['sealed, s', true], ['leased, s', true], ['delivered, s', true]];
     return [table(chart.name, columns, rows)];
   };
 
