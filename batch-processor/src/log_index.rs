@@ -48,6 +48,10 @@ impl Undecided {
         }
     }
 
+    fn begin_again(&mut self) {
+        *self = Undecided::new(std::mem::take(&mut self.lines));
+    }
+
     pub(crate) fn lines_count(&self) -> usize {
         self.lines.len()
     }
@@ -195,6 +199,11 @@ impl LogIndex {
         first_stored_at: Timestamp,
         budget: &Budget<'_>,
     ) -> Result<Decided, HandOverError> {
+        // A merge may have taken out an entry together with what forgets it.
+        let listed: BTreeSet<Uuid> = list.runs.iter().map(|run| run.run).collect();
+        if !undecided.runs.is_subset(&listed) {
+            undecided.begin_again();
+        }
         let Undecided {
             lines,
             matches,
