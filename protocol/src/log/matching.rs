@@ -113,13 +113,16 @@ impl Ids {
     const FIRST_BITS: u32 = 22;
 
     fn new(ids: impl IntoIterator<Item = IdHash>) -> Ids {
-        let ids: HashSet<IdHash> = ids.into_iter().collect();
-        let mut first_bits = vec![0; 1 << (Ids::FIRST_BITS - u64::BITS.ilog2())];
-        for id in &ids {
-            let (word, bit) = Ids::place(*id);
-            first_bits[word] |= bit;
+        let mut set = Ids {
+            ids: HashSet::new(),
+            first_bits: vec![0; 1 << (Ids::FIRST_BITS - u64::BITS.ilog2())],
+        };
+        for id in ids {
+            let (word, bit) = Ids::place(id);
+            set.first_bits[word] |= bit;
+            set.ids.insert(id);
         }
-        Ids { ids, first_bits }
+        set
     }
 
     fn contains(&self, id: IdHash) -> bool {
@@ -260,9 +263,7 @@ mod tests {
     fn an_owner_that_the_header_does_not_list_is_an_error() {
         let run = block(vec![entry(4, 0, 0), entry(5, 7, 0)]);
         let mut matches = matches_of([5]);
-        let error = matches
-            .add(&[IdHash::new(5)], &[of_batch(1)], &run)
-            .unwrap_err();
+        let error = matches.add(&[of_batch(1)], &run).unwrap_err();
         assert_eq!(
             error.to_string(),
             "run: entry 1 names owner 7: expected fewer than 1"
