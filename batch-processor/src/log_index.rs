@@ -114,7 +114,12 @@ impl LogIndex {
             return Ok(open);
         }
         let has_items = || self.lock_store.has_items();
-        if budget.call(RetryPolicy::CONTROL, has_items).await? {
+        let has_items = budget.call(RetryPolicy::CONTROL, has_items).await;
+        let has_items = has_items.map_err(|error| match error {
+            PortError::Refused { .. } => HandOverError::Permanent(format!("index: none: {error}")),
+            error => HandOverError::Service(error),
+        })?;
+        if has_items {
             return Err(HandOverError::Permanent(
                 "index: none, and the lock table has items: expected an index that knows their events; see `batchctl prime`".to_owned(),
             ));
@@ -333,7 +338,9 @@ impl LogIndex {
         bodies: &Bodies,
         budget: &Budget<'_>,
     ) -> Result<(), HandOverError> {
-        let index = self.open(bodies, budget).await?;
+        let Some(index) = self.store(budget).read().await? else {
+            return Ok(());
+        };
         let manifest = &index.manifest.value;
         let list = self.list(manifest, Timestamp::EPOCH, budget).await?;
         let crowded = crowded(&list);

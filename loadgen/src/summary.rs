@@ -91,7 +91,8 @@ impl<'a, S> Judged<'a, S> {
     }
 }
 
-/// The line that says what was sent.<'a>(&'a SendReport);
+/// The line that says what was sent.
+struct SentLine<'a>(&'a SendReport);
 
 impl fmt::Display for SentLine<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -234,8 +234,6 @@ pub const RUNS_OF_ONE_SIZE_MAX: usize = 8;
 pub const RUNS_INCOMPLETE_MAX: usize = 64;
 /// Entries of the runs that one merge takes, so that it needs less than 100 MB.
 pub const MERGED_ENTRIES_MAX: u64 = 8 * RUN_ENTRIES_MAX;
-/// How long a batch merges runs, before it is delivered.
-pub const MERGED_WITHIN: Duration = Duration::from_secs(30);
 /// Runs in a list. A reader takes a list of as many.
 pub const RUNS_MAX: usize = 50_000;
 

@@ -86,15 +86,26 @@ impl IndexStore<'_> {
             if let Some(open) = self.read().await? {
                 return Ok(open);
             }
-            let first = Manifest {
-                bodies: bodies.clone(),
-                secret: self.budget.entropy.secret().to_vec(),
-                ..Manifest::default()
-            };
+            let first = self.new_index(bodies).manifest.value;
             if self.begin_epoch(&Versioned::default(), &first).await? {
                 continue;
             }
             self.budget.next_attempt(&mut attempt).await?;
+        }
+    }
+
+    /// Returns an index that is not begun: its manifest is not stored.
+    pub fn new_index(&self, bodies: &Bodies) -> OpenIndex {
+        let secret = self.budget.entropy.secret();
+        let value = Manifest {
+            bodies: bodies.clone(),
+            secret: secret.to_vec(),
+            ..Manifest::default()
+        };
+        OpenIndex {
+            epoch: Uuid::nil(),
+            manifest: Versioned { value, version: 0 },
+            secret: IndexSecret::new(secret),
         }
     }
 

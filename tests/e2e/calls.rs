@@ -210,7 +210,7 @@ fn line(rig: &Rig, action: &Action) -> String {
         format!("{}{index}", camel(name))
     });
     let only_with = match (action.action.as_str(), resource.as_str()) {
-        ("dynamodb:BatchGetItem", _) => None,
+        ("dynamodb:BatchGetItem" | "dynamodb:DescribeTable", _) => None,
         ("sqs:GetQueueUrl", _) => Some(("SEAL_WHEN_DRAINED", "off")),
         (_, "LockTable") => Some(("WRITE_MODE", "batch")),
         _ => None,

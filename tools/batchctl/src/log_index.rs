@@ -11,6 +11,7 @@ use protocol::log::{
 };
 use protocol::time::Timestamp;
 use shared::index::{IndexError, IndexStore, OpenIndex, Run, damaged};
+use shared::named_items::Versioned;
 use shared::ports::PortError;
 use shared::retry::Budget;
 use uuid::Uuid;
@@ -243,6 +244,7 @@ fn batch_of(owner: Owner) -> Option<BatchId> {
 }
 
 /// Commits a change of the list, however often others commit before. `change` is called with the present list and returns the next one.
+/// If there is no index, it begins with that list: a batch must not be decided by less.
 ///
 /// # Errors
 /// Those of `change`; or others always come first.
@@ -254,7 +256,8 @@ pub async fn commit(
     for _ in 0..COMMITS_MAX {
         let budget = service.budget();
         let index = store(service, &budget);
-        let open = index.open(bodies).await?;
+        let open = index.read().await?;
+        let open = open.unwrap_or_else(|| index.new_index(bodies));
         let list = index.list_for(&open.manifest.value, service.now()).await?;
         let next = change(&index, &open, &list).await?;
         // The change may have stored many runs.
@@ -269,8 +272,14 @@ pub async fn commit(
         let to = index
             .store_list(&open.manifest.value, bodies, &next)
             .await?;
-        let replace = index.replace_manifest(open.epoch, &open.manifest, &to);
-        if replace.await? || is_present(&index, &to).await? {
+        let replaced = match open.manifest.version {
+            0 => index.begin_epoch(&Versioned::default(), &to).await?,
+            _ => {
+                let replace = index.replace_manifest(open.epoch, &open.manifest, &to);
+                replace.await?
+            }
+        };
+        if replaced || is_present(&index, &to).await? {
             return Ok(());
         }
     }

@@ -86,6 +86,26 @@ pub async fn read(
     })
 }
 
+/// Reads the events in these seats, object by object. Returns why some are missing.
+///
+/// # Errors
+/// A service could not be asked.
+pub async fn read_each(
+    service: &Service,
+    record: &BatchRecord,
+    seqs: &SeqSet,
+    mut each: impl FnMut(StoredEvent),
+) -> Result<Vec<String>, Failure> {
+    let objects = objects(service, record, seqs).await?;
+    let mut problems = Vec::from_iter(lost_slots(seqs, &objects));
+    for (object, wanted) in objects {
+        let (events, problem) = read(service, record, &object, &wanted).await?;
+        problems.extend(problem);
+        events.into_iter().for_each(&mut each);
+    }
+    Ok(problems)
+}
+
 /// Reads the events in these seats, in seq order.
 ///
 /// # Errors
@@ -95,19 +115,12 @@ pub async fn events_of(
     record: &BatchRecord,
     seqs: &SeqSet,
 ) -> Result<Vec<StoredEvent>, Failure> {
-    let objects = objects(service, record, seqs).await?;
-    if let Some(problem) = lost_slots(seqs, &objects) {
-        return Err(Failure::Refused(problem));
-    }
     let mut events = Vec::with_capacity(seqs.len() as usize);
-    for (object, wanted) in objects {
-        let (read, problem) = read(service, record, &object, &wanted).await?;
-        if let Some(problem) = problem {
-            return Err(Failure::Refused(format!(
-                "{problem}; chunks are kept for 30 days, loads for 40"
-            )));
-        }
-        events.extend(read);
+    let problems = read_each(service, record, seqs, |event| events.push(event)).await?;
+    if let Some(problem) = problems.first() {
+        return Err(Failure::Refused(format!(
+            "{problem}; chunks are kept for 30 days, loads for 40"
+        )));
     }
     events.sort_unstable_by_key(|event| event.seq);
     Ok(events)

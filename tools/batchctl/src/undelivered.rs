@@ -15,7 +15,7 @@ use shared::ports::{IndexEntry, StoredEvent};
 use shared::retry::read_events;
 
 use crate::failure::Failure;
-use crate::object_events::{objects, read, unreported_conflicts, unresolved};
+use crate::object_events::{lost_slots, objects, read, unreported_conflicts, unresolved};
 use crate::service::Service;
 
 /// What was written.
@@ -121,9 +121,13 @@ async fn save_objects(
     let mut saved = Saved::default();
     let mut seqs = record.undelivered();
     seqs.extend_from(&record.undelivered_of_frozen_part());
-    seqs.extend_from(&unresolved(record));
     seqs.extend_from(&unreported_conflicts(record));
-    for (object, wanted) in objects(service, record, &seqs).await? {
+    let decided = seqs.clone();
+    // Seats of holes are among these.
+    seqs.extend_from(&unresolved(record));
+    let objects = objects(service, record, &seqs).await?;
+    saved.lost.extend(lost_slots(&decided, &objects));
+    for (object, wanted) in objects {
         let (events, problem) = read(service, record, &object, &wanted).await?;
         let missing = wanted.len().saturating_sub(events.len() as u64);
         let with = |problem| format!("{problem}, with {}", counted(missing, "event"));

@@ -9,13 +9,14 @@ use protocol::bodies::Bodies;
 use protocol::ids::{BodyHash, EventId, SourceArn, SqsMessageId};
 use protocol::limits::DEDUP_WINDOW_MAX;
 use protocol::log::{Entry, IndexSecret, NO_BODY, Owner, RunList};
+use protocol::retry::RetryPolicy;
 use protocol::text::counted;
 use serde::Serialize;
 
 use crate::change::{ChangeArgs, NOTHING_IS_CHANGED};
 use crate::failure::{Done, Failure};
 use crate::lock_table::{self, Ended, Memory};
-use crate::log_index::{NewEntries, commit, place, store_entries};
+use crate::log_index::{NewEntries, commit, place, store, store_entries};
 use crate::outcome::Output;
 use crate::service::Service;
 use crate::times::duration;
@@ -69,7 +70,10 @@ pub async fn run(service: &Service, args: &PrimeArgs, output: Output) -> Result<
     let operator = args.change.operator()?;
     let bodies = place(service, args.bodies.as_ref()).await?;
     let remembered = match &args.ids {
-        Some(path) => of_file(service, args, path).await?,
+        Some(path) => {
+            ensure_begun(service).await?;
+            of_file(service, args, path).await?
+        }
         None => of_lock_table(service).await?,
     };
     let is_event = |one: &&Remembered| matches!(one.owner, Owner::Primed { .. });
@@ -118,6 +122,19 @@ fn entries(remembered: &[Remembered], secret: IndexSecret) -> NewEntries {
         (one.owner, entry)
     };
     remembered.iter().map(entry).collect()
+}
+
+/// Fails if an index would begin that does not know the events in the lock table.
+async fn ensure_begun(service: &Service) -> Result<(), Failure> {
+    let budget = service.budget();
+    let index = store(service, &budget).read().await?;
+    let has_items = || service.lock_store.has_items();
+    match index.is_none() && budget.call(RetryPolicy::CONTROL, has_items).await? {
+        true => Err(Failure::Refused(
+            "index: none, and the lock table has items: run `prime --lock-table` first".to_owned(),
+        )),
+        false => Ok(()),
+    }
 }
 
 async fn of_file(

@@ -18,7 +18,7 @@ use crate::commands::dedup::retry_batches;
 use crate::failure::{Done, Failure};
 use crate::interrupt::Interrupt;
 use crate::log_index::{NewEntries, is_present, no_index, place, store, store_entries};
-use crate::object_events::events_of;
+use crate::object_events::read_each;
 use crate::outcome::Output;
 use crate::service::Service;
 
@@ -203,20 +203,16 @@ impl Winners {
         owner: Owner,
         secret: IndexSecret,
     ) -> Result<(), Failure> {
-        let events = match events_of(service, record, &record.claimed).await {
-            Ok(events) => events,
-            Err(Failure::Refused(problem)) => {
-                self.unread
-                    .push(format!("batch `{}`: {problem}", record.batch_id));
-                return Ok(());
-            }
-            Err(failure) => return Err(failure),
-        };
-        // When their loads were stored does not matter any more.
-        let lines = events
-            .iter()
-            .map(|event| line_of(secret, event, record.created_at));
-        self.entries.extend(lines.map(|line| (owner, line.entry())));
+        let entries = &mut self.entries;
+        let problems = read_each(service, record, &record.claimed, |event| {
+            // When its load was stored does not matter any more.
+            let line = line_of(secret, &event, record.created_at);
+            entries.push((owner, line.entry()));
+        });
+        let problems = problems.await?.into_iter();
+        let batch = record.batch_id;
+        self.unread
+            .extend(problems.map(|problem| format!("batch `{batch}`: {problem}")));
         Ok(())
     }
 }

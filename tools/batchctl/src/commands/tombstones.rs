@@ -23,7 +23,7 @@ use crate::change::{ChangeArgs, NOTHING_IS_CHANGED};
 use crate::failure::{Done, Failure};
 use crate::lock_table::{self, Ended};
 use crate::log_index::{Contents, contents, no_index};
-use crate::object_events::{lost_slots, objects, read};
+use crate::object_events::read_each;
 use crate::outcome::Output;
 use crate::progress::Progress;
 use crate::service::{REQUESTS_MAX, Service};
@@ -192,21 +192,14 @@ impl OfLog {
         let record = &remembered.record;
         let batch = record.batch_id;
         self.batches += 1;
-        let objects = objects(service, record, &remembered.seqs).await?;
-        let mut problems = Vec::from_iter(lost_slots(&remembered.seqs, &objects));
-        for (object, seqs) in objects {
-            let (events, problem) = read(service, record, &object, &seqs).await?;
-            problems.extend(problem);
-            for event in events {
-                let id = index.secret.id(&event.event_id);
-                if !index.winners.contains(&(id, batch, event.seq)) {
-                    continue;
-                }
+        let problems = read_each(service, record, &remembered.seqs, |event| {
+            let id = index.secret.id(&event.event_id);
+            if index.winners.contains(&(id, batch, event.seq)) {
                 let tombstone = remembered.tombstone(&event, now);
                 self.insert(event.event_id, tombstone);
             }
-        }
-        let problems = problems.into_iter();
+        });
+        let problems = problems.await?.into_iter();
         self.unread
             .extend(problems.map(|problem| format!("batch `{batch}`: {problem}")));
         Ok(())
