@@ -102,7 +102,9 @@ impl Intake {
         if records.is_empty() {
             return acknowledged;
         }
-        let all = self.admitted(lines_by_scope(records), &budgets.claims);
+        let all = self
+            .admitted(lines_by_scope(records), &budgets.claims)
+            .await;
         let store = span("store").count(ITEMS_COUNT, records.len());
         let frames = match store.run(self.store(&all, records, &budgets.claims)).await {
             Ok(frames) => frames,
@@ -144,9 +146,9 @@ impl Intake {
     }
 
     /// Returns the lines of the scopes that may have a batch. The messages of the others fail, and come back.
-    fn admitted<'a>(&self, all: Vec<Lines<'a>>, budget: &Budget<'_>) -> Vec<Lines<'a>> {
+    async fn admitted<'a>(&self, all: Vec<Lines<'a>>, budget: &Budget<'_>) -> Vec<Lines<'a>> {
         let scopes: Vec<&BatchScope> = all.iter().map(|lines| lines.scope).collect();
-        let admitted = self.scopes.admitted(&scopes, budget.clock.now());
+        let admitted = self.scopes.admit(&scopes, budget).await;
         let lines = all.into_iter().zip(admitted);
         let lines = lines.filter_map(|(lines, is_admitted)| {
             if is_admitted {

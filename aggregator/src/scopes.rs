@@ -8,16 +8,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use protocol::allocator::{BatchScope, FlushReason};
-use protocol::batch::{BatchWrite, Closing, Status};
+use protocol::batch::{BatchRecord, BatchWrite, Closing, Status};
 use protocol::bodies::Bodies;
 use protocol::ids::BatchId;
-use protocol::limits::TICKET_RESEND_AFTER;
+use protocol::limits::{LOG_CALLS_MAX, TICKET_RESEND_AFTER};
 use protocol::log::{CurrentBatch, ScopeItem};
 use protocol::retry::RetryPolicy;
 use protocol::time::Timestamp;
 use shared::named_items::Versioned;
 use shared::ports::{BatchQueue, BatchStore, Entropy, NamedItems, PortError, Ports};
-use shared::retry::{Budget, Written};
+use shared::retry::{Budget, Written, bounded};
 use shared::traces::names::BATCH_ID;
 use shared::traces::span;
 use shared::wire::{Ticket, TicketReason};
@@ -84,7 +84,31 @@ impl Scopes {
     }
 
     /// Returns which of `scopes` may have a batch: no more with a key or a period than `keys_max` at once.
-    pub(crate) fn admitted(&self, scopes: &[&BatchScope], now: Timestamp) -> Vec<bool> {
+    pub(crate) async fn admit(&self, scopes: &[&BatchScope], budget: &Budget<'_>) -> Vec<bool> {
+        let admitted = self.admitted(scopes, budget.clock.now());
+        if admitted.iter().all(|is_admitted| *is_admitted) {
+            return admitted;
+        }
+        self.forget_sealed(budget).await;
+        self.admitted(scopes, budget.clock.now())
+    }
+
+    /// Forgets the batches that other environments have sealed.
+    async fn forget_sealed(&self, budget: &Budget<'_>) {
+        let reads = self.remembered().into_iter().map(|current| async move {
+            let read = || self.batch_store.read(current.batch);
+            (current.batch, budget.call(RetryPolicy::CONTROL, read).await)
+        });
+        for (batch, read) in bounded(reads.collect(), LOG_CALLS_MAX).await {
+            // A batch whose opener died has no record yet.
+            let is_sealed = |record: BatchRecord| record.status != Some(Status::Open);
+            if read.is_ok_and(|record| record.is_some_and(is_sealed)) {
+                self.forget(batch);
+            }
+        }
+    }
+
+    fn admitted(&self, scopes: &[&BatchScope], now: Timestamp) -> Vec<bool> {
         let known = self.known();
         let open = known.iter();
         let open = open.filter(|(_, known)| known.current.is_open_at(now));

@@ -194,9 +194,17 @@ async fn as_many_keys_have_an_open_batch_as_the_cap_allows_and_records_of_others
     ];
     assert_eq!(invoke(&aggregator, &messages).await, ["m3"]);
     assert_eq!(aggregator.fakes.batch_store.records().len(), 2);
-    // Their windows have ended.
+    // Another environment seals a batch.
+    let other = over(
+        &[("BATCH_KEY", "id"), ("BYPASS", "content == 'now'")],
+        aggregator.fakes.clone(),
+    );
+    assert!(invoke(&other, &[("m5", "b", "now")]).await.is_empty());
+    let messages = [("m6", "c", ""), ("m7", "d", "")];
+    assert_eq!(invoke(&aggregator, &messages).await, ["m7"]);
+    // The windows have ended.
     aggregator.fakes.clock.advance(Duration::from_secs(3_600));
-    assert!(invoke(&aggregator, &[("m5", "c", "")]).await.is_empty());
+    assert!(invoke(&aggregator, &[("m8", "d", "")]).await.is_empty());
 }
 
 #[tokio::test]
