@@ -98,7 +98,7 @@ impl<T: Clone> MemoryOutbox<T> {
     fn push(&self, message: &T, is_valid: bool) -> Result<(), PortError> {
         if self.refuses.load(Ordering::Relaxed) || !is_valid {
             return Err(PortError::Refused {
-                service: "memory",
+                service: "SQS",
                 message: "refused".to_owned(),
             });
         }
