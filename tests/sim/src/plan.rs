@@ -368,6 +368,11 @@ impl Plan {
         self.bodies.is_log() || self.switch.is_some()
     }
 
+    /// Returns whether the operator who switches to the log primes its index only once batches are in error.
+    pub fn forgets_to_prime(&self) -> bool {
+        matches!(self.switch, Some((at_ms, to)) if to.is_log() && at_ms % 4 == 0)
+    }
+
     /// Returns whether any configuration of the history has this rule.
     pub fn ever(&self, rule: DuplicateRule) -> bool {
         let mut changes = self.redeploys.iter();

@@ -119,6 +119,10 @@ impl Run {
             lock(&self.world).after(SWITCH_EVERY_MS, Happening::Act(Act::Switch));
             return;
         }
+        if self.plan.forgets_to_prime() {
+            lock(&self.world).after(0, Happening::Act(Act::Switched));
+            return;
+        }
         let prepare = self.prepare_switch();
         let world = self.world.clone();
         self.operate_then(0, ATTEMPTS_MAX, vec![prepare], move |done| {

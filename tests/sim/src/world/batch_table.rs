@@ -229,6 +229,9 @@ impl World {
         if self.plan.manifest_lost_at_ms.is_some() {
             reasons.push("rebuild-dedup");
         }
+        if self.plan.forgets_to_prime() {
+            reasons.push("the lock table has items");
+        }
         // What the index needs may have expired, or may not be read.
         if self.plan.standstill_days.is_some() || self.plan.denial.is_some() {
             reasons.push("unresolved: ");
