@@ -27,7 +27,7 @@ pub fn of(bug: &str) -> Option<fn() -> Option<&'static str>> {
         }),
         // All scopes wait while nobody commits.
         "log-turn-waited-out" => Some(|| {
-            let history = crate::run_plan(scopes::minutes(10, Close::Together), false);
+            let history = crate::run_plan(scopes::minutes(30, Close::Together), false);
             Some(history.broken?.name)
         }),
         _ => None,

@@ -48,6 +48,17 @@ impl Plan {
         plan
     }
 
+    /// Returns the plan of a seed of the log whose first manifest is lost soon, while writes of it are still on their way.
+    pub fn of_lost_manifests(seed: u64) -> Plan {
+        let mut plan = Plan::of_log(seed);
+        (plan.calm, plan.standstill_days) = (false, None);
+        if plan.switch.is_none() {
+            plan.manifest_lost_at_ms = Some(0);
+        }
+        plan.faults.apply_late = 0.2;
+        plan
+    }
+
     /// Changes six plans in ten to one of ten subjects.
     pub(super) fn focus(&mut self, rng: &mut Rng) {
         match rng.u8(..20) {
