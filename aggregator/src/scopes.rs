@@ -3,7 +3,7 @@
 //! An environment remembers the scope items that it has read. That saves reads; no promise depends on it, because a batch that takes no
 //! reservations refuses them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -110,13 +110,12 @@ impl Scopes {
 
     fn admitted(&self, scopes: &[&BatchScope], now: Timestamp) -> Vec<bool> {
         let known = self.known();
-        let open = known.iter();
-        let open = open.filter(|(_, known)| known.current.is_open_at(now));
-        let open: BTreeSet<&BatchScope> = open.map(|(scope, _)| scope).collect();
-        let of_many = open.iter().filter(|scope| scope.is_one_of_many()).count();
-        let mut room = self.keys_max.saturating_sub(of_many);
+        let is_open = |known: &Known| known.current.is_open_at(now);
+        let of_many = known.iter().filter(|(scope, _)| scope.is_one_of_many());
+        let open_count = of_many.filter(|(_, known)| is_open(known)).count();
+        let mut room = self.keys_max.saturating_sub(open_count);
         let admit = |scope: &&BatchScope| {
-            let is_new = scope.is_one_of_many() && !open.contains(*scope);
+            let is_new = scope.is_one_of_many() && !known.get(*scope).is_some_and(is_open);
             let is_admitted = !is_new || room > 0;
             room -= usize::from(is_new && is_admitted);
             is_admitted
