@@ -1,21 +1,23 @@
-/// The parts of an ARN that sinks need. An ARN is `arn:<partition>:<service>:<region>:<account>:<kind>:<name>[:<qualifier>]`.
-/// Source: <https://docs.aws.amazon.com/IAM/latest/UserGuide/reference-arns.html> (2026-11).
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Arn<'t> {
-    pub(crate) region: &'t str,
-    pub(crate) name: &'t str,
-    pub(crate) qualifier: Option<&'t str>,
-}
-
 /// Returns whether a text is an ARN of this service, right or wrong.
 pub(crate) fn is_of_service(text: &str, service: &str) -> bool {
     text.starts_with("arn:") && text.split(':').nth(2) == Some(service)
 }
 
-/// Parses the ARN of a resource of this service and kind; returns `None` if `text` is something else.
-pub(crate) fn parse<'t>(text: &'t str, service: &str, kind: &str) -> Option<Arn<'t>> {
+/// Returns the region of a resource of this service and kind, whose name has only characters that fit. Its ARN is
+/// `arn:<partition>:<service>:<region>:<account>:<kind>:<name>[:<qualifier>]`.
+/// Source: <https://docs.aws.amazon.com/IAM/latest/UserGuide/reference-arns.html> (2026-11).
+///
+/// # Errors
+/// Says what is expected.
+pub(crate) fn region<'t>(
+    text: &'t str,
+    service: &str,
+    kind: &str,
+    fits: fn(char) -> bool,
+) -> Result<&'t str, String> {
+    let is_lower = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let fields: Vec<&str> = text.split(':').collect();
-    let (arn, account) = match fields[..] {
+    match fields[..] {
         [
             "arn",
             partition,
@@ -28,26 +30,21 @@ pub(crate) fn parse<'t>(text: &'t str, service: &str, kind: &str) -> Option<Arn<
         ] if partition.starts_with("aws")
             && of_service == service
             && of_kind == kind
-            && rest.len() < 2 =>
+            && !region.is_empty()
+            && region.chars().all(is_lower)
+            && account.len() == 12
+            && account.chars().all(|c| c.is_ascii_digit())
+            && !name.is_empty()
+            && name.chars().all(fits)
+            && rest.len() < 2
+            && rest.iter().all(|qualifier| is_qualifier(qualifier)) =>
         {
-            let qualifier = rest.first().copied();
-            let arn = Arn {
-                region,
-                name,
-                qualifier,
-            };
-            (arn, account)
+            Ok(region)
         }
-        _ => return None,
-    };
-    let lower = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    let fits = !arn.region.is_empty()
-        && arn.region.chars().all(lower)
-        && account.len() == 12
-        && account.chars().all(|c| c.is_ascii_digit())
-        && !arn.name.is_empty()
-        && arn.qualifier.is_none_or(is_qualifier);
-    fits.then_some(arn)
+        _ => Err(format!(
+            "expected `arn:<partition>:{service}:<region>:<account>:{kind}:<name>`, optionally followed by `:<version or alias>`"
+        )),
+    }
 }
 
 /// Returns whether `text` can be a version or an alias; `$LATEST` is a version of Lambda.
@@ -62,23 +59,16 @@ mod tests {
 
     #[test]
     fn an_arn_has_a_region_a_name_and_maybe_a_qualifier() {
-        let parsed = |text| parse(text, "lambda", "function");
-        let arn = |qualifier| Arn {
-            region: "eu-west-1",
-            name: "f",
-            qualifier,
-        };
-        for (text, qualifier) in [
-            ("arn:aws:lambda:eu-west-1:123456789012:function:f", None),
-            (
-                "arn:aws-cn:lambda:eu-west-1:123456789012:function:f:$LATEST",
-                Some("$LATEST"),
-            ),
+        let parsed = |text| region(text, "lambda", "function", |c| c != '/');
+        for text in [
+            "arn:aws:lambda:eu-west-1:123456789012:function:f",
+            "arn:aws-cn:lambda:eu-west-1:123456789012:function:f:$LATEST",
         ] {
-            assert_eq!(parsed(text), Some(arn(qualifier)), "{text}");
+            assert_eq!(parsed(text), Ok("eu-west-1"), "{text}");
         }
         for wrong in [
             "arn:aws:lambda:eu-west-1:123456789012:function:",
+            "arn:aws:lambda:eu-west-1:123456789012:function:f/g",
             "arn:aws:lambda:eu-west-1:123456789012:function:f:",
             "arn:aws:lambda:eu-west-1:123456789012:function:f:1:2",
             "arn:aws:lambda:eu-west-1:123456789012:layer:f",
@@ -88,7 +78,7 @@ mod tests {
             "arn:other:lambda:eu-west-1:123456789012:function:f",
             "arn:aws:lambda",
         ] {
-            assert_eq!(parsed(wrong), None, "{wrong}");
+            assert!(parsed(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -142,11 +142,8 @@ mod tests {
 
     #[test]
     fn a_gzip_header_has_no_time() {
-        let bytes = Compression::Gzip
-            .writer(Vec::new())
-            .unwrap()
-            .finish()
-            .unwrap();
+        let writer = Compression::Gzip.writer(Vec::new()).unwrap();
+        let bytes = writer.finish().unwrap();
         assert_eq!(bytes[4..8], [0; 4]);
     }
 }

@@ -16,6 +16,11 @@ pub fn directory_of(batch_id: BatchId, batch_key: Option<&BatchKey>) -> String {
     }
 }
 
+/// Returns the name of the reject list of a part, by the number of the part in its batch.
+pub(crate) fn rejects_name(part: usize) -> String {
+    format!("{part}.rejects")
+}
+
 /// Returns a batch key as one step of a path.
 ///
 /// ASCII letters, digits and `-._` stay as they are, except for a dot at the start. Every other byte becomes `!` and two

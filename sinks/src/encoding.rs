@@ -4,6 +4,8 @@
 //! Source: <https://www.unicode.org/Public/MAPPINGS/VENDORS/MICSFT/> (2026-11), `EBCDIC/CP037.TXT`, `EBCDIC/CP500.TXT` and
 //! `WINDOWS/CP1252.TXT`.
 
+use std::borrow::Cow;
+
 /// The character encoding of a part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Encoding {
@@ -69,19 +71,13 @@ impl Encoding {
         }
     }
 
-    /// Appends a text in this encoding.
-    pub(crate) fn push(self, to: &mut Vec<u8>, text: &str) -> Result<(), Unwritable> {
+    /// Returns a text, whose characters were checked, in this encoding.
+    pub(crate) fn encoded(self, text: &str) -> Cow<'_, [u8]> {
         if self == Encoding::Utf8 {
-            to.extend_from_slice(text.as_bytes());
-            return Ok(());
+            return Cow::Borrowed(text.as_bytes());
         }
-        for (character, position) in text.chars().zip(1..) {
-            to.push(self.byte(character).ok_or(Unwritable {
-                character,
-                position,
-            })?);
-        }
-        Ok(())
+        let byte = |character| self.byte(character).expect("each character was checked");
+        Cow::Owned(text.chars().map(byte).collect())
     }
 
     /// Returns the byte of a character; `None` if this encoding cannot write it. UTF-8 has one byte for ASCII only.
@@ -94,7 +90,7 @@ impl Encoding {
                 Some(byte) if !(0x80..0xa0).contains(&byte) => Some(byte),
                 Some(_) => None,
                 None => {
-                    let index = WINDOWS_1252.iter().position(|c| *c == Some(character))?;
+                    let index = WINDOWS_1252.chars().position(|c| c == character)?;
                     Some(0x80 + index as u8)
                 }
             },
@@ -108,41 +104,8 @@ impl Encoding {
 
 const NEXT_LINE: char = '\u{85}';
 
-/// The characters of the bytes from 0x80 to 0x9F; the other bytes are as in ISO 8859-1.
-const WINDOWS_1252: [Option<char>; 32] = [
-    Some('€'),
-    None,
-    Some('‚'),
-    Some('ƒ'),
-    Some('„'),
-    Some('…'),
-    Some('†'),
-    Some('‡'),
-    Some('ˆ'),
-    Some('‰'),
-    Some('Š'),
-    Some('‹'),
-    Some('Œ'),
-    None,
-    Some('Ž'),
-    None,
-    None,
-    Some('‘'),
-    Some('’'),
-    Some('“'),
-    Some('”'),
-    Some('•'),
-    Some('–'),
-    Some('—'),
-    Some('˜'),
-    Some('™'),
-    Some('š'),
-    Some('›'),
-    Some('œ'),
-    None,
-    Some('ž'),
-    Some('Ÿ'),
-];
+/// The characters of the bytes from 0x80 to 0x9F, with a `?` for each byte that has none. The other bytes are as in ISO 8859-1.
+const WINDOWS_1252: &str = "€?‚ƒ„…†‡ˆ‰Š‹Œ?Ž??‘’“”•–—˜™š›œ?žŸ";
 
 /// The bytes of the characters from U+0000 to U+00FF.
 #[rustfmt::skip]
@@ -230,11 +193,8 @@ mod tests {
     ];
 
     fn written(encoding: Encoding, text: &str) -> Result<String, (char, usize)> {
-        let mut bytes = Vec::new();
-        let pushed = encoding.push(&mut bytes, text);
-        assert_eq!(pushed, encoding.check(text));
-        match pushed {
-            Ok(()) => Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect()),
+        match encoding.check(text) {
+            Ok(()) => Ok(hex::encode(encoding.encoded(text))),
             Err(wrong) => Err((wrong.character, wrong.position)),
         }
     }

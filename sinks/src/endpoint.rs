@@ -5,6 +5,21 @@ use http::Uri;
 /// How much of a response an error quotes.
 pub(crate) const EXCERPT_BYTES_MAX: usize = 200;
 
+/// The headers that the sink `https:` or the connection sets. A secret cannot be sent in one of them.
+pub(crate) const HEADERS: [&str; 11] = [
+    "idempotency-key",
+    "content-type",
+    "batch-id",
+    "batch-part",
+    "batch-count",
+    "content-encoding",
+    "batch-key",
+    "host",
+    "content-length",
+    "transfer-encoding",
+    "connection",
+];
+
 /// Returns the first bytes of a response, escaped, for an error.
 pub(crate) fn excerpt(response: &[u8]) -> String {
     let bytes = &response[..response.len().min(EXCERPT_BYTES_MAX)];
@@ -40,6 +55,7 @@ pub(crate) fn check_url(url: &str) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::check_url;
+    use crate::tests_support::assert_has;
 
     #[test]
     fn http_without_tls_is_only_for_loopback_hosts() {
@@ -59,10 +75,7 @@ mod tests {
             "http://localhost.example:80",
         ] {
             let error = check_url(wrong).unwrap_err();
-            assert!(
-                error.contains("`http://` is allowed only to `localhost`"),
-                "{wrong}: {error}"
-            );
+            assert_has(&error, &["`http://` is allowed only to `localhost`"]);
         }
         for wrong in [
             "https:",

@@ -1,17 +1,12 @@
 //! Which files a part has, and what an attempt does if some of them exist already.
 
 use super::*;
+use crate::compression::Compression;
 use crate::format::Format;
-use crate::layout::Layout;
-use crate::tests_support::part;
+use crate::tests_support::{assert_has, part, refused, rendering};
 
 fn sink(directory: &tempfile::TempDir, format: Format, compression: Compression) -> FileSink {
-    let rendering = Rendering {
-        format,
-        layout: Layout::default(),
-        compression,
-    };
-    FileSink::new(directory.path().to_owned(), rendering)
+    FileSink::new(directory.path().to_owned(), rendering(format, compression))
 }
 
 fn plain(directory: &tempfile::TempDir, format: Format) -> FileSink {
@@ -70,8 +65,7 @@ async fn other_content_under_the_same_key_is_refused_and_replaces_nothing() {
     let sink = plain(&directory, Format::Body);
     sink.deliver(&part(0, &["a"])).await.unwrap();
     fs::remove_file(batch(&directory).join("0.manifest.json")).unwrap();
-    let error = sink.deliver(&part(0, &["b"])).await.unwrap_err();
-    assert!(matches!(error, SinkError::Permanent { .. }), "{error}");
+    refused(&sink, &part(0, &["b"]), true).await;
     assert_eq!(
         names(&batch(&directory)),
         ["0.txt"],
@@ -91,8 +85,7 @@ async fn a_compressed_file_that_cannot_be_read_back_is_other_content() {
         fs::create_dir_all(batch(&directory)).unwrap();
         fs::write(batch(&directory).join(name), "a\n").unwrap();
         let sink = sink(&directory, Format::Body, compression);
-        let error = sink.deliver(&part(0, &["a"])).await.unwrap_err();
-        assert!(matches!(error, SinkError::Permanent { .. }), "{error}");
+        refused(&sink, &part(0, &["a"]), true).await;
     }
 }
 
@@ -107,10 +100,7 @@ async fn rejected_records_are_in_the_list_beside_the_part() {
         let read = |name| fs::read_to_string(batch(&directory).join(name)).unwrap();
         assert_eq!(read("0.txt"), "a\nc\n");
         let list = read("0.rejects");
-        assert!(
-            list.contains(r#""eventId":"e1","#) && list.contains(r#""reason":"body has"#),
-            "{list}"
-        );
+        assert_has(&list, &[r#""eventId":"e1","#, r#""reason":"body has"#]);
     }
     sink.deliver(&part(1, &["\n"])).await.unwrap();
     let part = fs::read(batch(&directory).join("1.txt")).unwrap();
@@ -128,9 +118,8 @@ async fn a_reject_list_with_other_content_is_refused_before_the_part_is_written(
     fs::write(&list, "other").unwrap();
     let sink = plain(&directory, Format::Body);
     for bodies in [&["a\n"], &["a"]] {
-        let error = sink.deliver(&part(0, bodies)).await.unwrap_err();
-        assert!(matches!(error, SinkError::Permanent { .. }), "{error}");
-        assert!(error.to_string().contains("0.rejects"), "{error}");
+        let reason = refused(&sink, &part(0, bodies), true).await;
+        assert!(reason.contains("0.rejects"), "{reason}");
     }
     assert_eq!(names(&batch(&directory)), ["0.rejects"]);
 }
@@ -179,35 +168,10 @@ async fn a_manifest_of_other_content_is_an_error_with_both_hashes_and_no_writes(
     let sink = plain(&directory, Format::Body);
     sink.deliver(&part(0, &["a"])).await.unwrap();
     fs::remove_file(batch(&directory).join("0.txt")).unwrap();
-    let error = sink.deliver(&part(0, &["b"])).await.unwrap_err();
-    assert!(matches!(error, SinkError::Permanent { .. }), "{error}");
+    let reason = refused(&sink, &part(0, &["b"]), true).await;
     let hashes = ["a\n", "b\n"].map(|text| blake3::hash(text.as_bytes()).to_string());
-    for words in [&*hashes[0], &hashes[1], "0.manifest.json`"] {
-        assert!(error.to_string().contains(words), "{words} in {error}");
-    }
+    assert_has(&reason, &[&hashes[0], &hashes[1], "0.manifest.json`"]);
     assert_eq!(names(&batch(&directory)), ["0.manifest.json"]);
-}
-
-#[tokio::test]
-async fn the_key_in_a_manifest_is_the_path_below_the_directory() {
-    let directory = tempfile::tempdir().unwrap();
-    let sink = sink(&directory, Format::Body, Compression::Gzip);
-    let mut part = part(1, &["a", "b\n", "c"]);
-    part.batch_key = Some("Zoë/1".parse().unwrap());
-    sink.deliver(&part).await.unwrap();
-    let batch = directory_of(part.batch_id, part.batch_key.as_ref());
-    let manifest = directory.path().join(&batch).join("1.manifest.json");
-    let manifest: serde_json::Value = serde_json::from_slice(&fs::read(manifest).unwrap()).unwrap();
-    assert_eq!(
-        manifest,
-        serde_json::json!({
-            "batchId": part.batch_id, "part": 1, "key": format!("{batch}/1.txt.gz"), "batchKey": "Zoë/1",
-            "source": "arn:q", "format": "body", "compression": "gzip", "count": 3, "rejected": 1, "bytes": 4,
-            // Of "a\nc\n", by `sha256sum`.
-            "sha256": "b72cf6d7918130f75347ff0f8b6e9fde004ee6d7fc26af90a349707207f72750",
-            "hash": blake3::hash(b"a\nc\n").to_string(), "firstSentAt": 7, "lastSentAt": 7,
-        })
-    );
 }
 
 #[test]
@@ -267,14 +231,9 @@ fn a_directory_that_cannot_be_synced_is_an_error() {
 #[tokio::test]
 async fn a_directory_that_cannot_be_made_is_retryable() {
     let file = tempfile::NamedTempFile::new().unwrap();
-    let rendering = Rendering {
-        format: Format::Body,
-        layout: Layout::default(),
-        compression: Compression::None,
-    };
+    let rendering = rendering(Format::Body, Compression::None);
     let sink = FileSink::new(file.path().join("below"), rendering);
-    let error = sink.deliver(&part(0, &["a"])).await.unwrap_err();
-    assert!(matches!(error, SinkError::Retryable { .. }), "{error}");
+    refused(&sink, &part(0, &["a"]), false).await;
 }
 
 #[tokio::test]
@@ -292,10 +251,7 @@ async fn a_part_with_a_path_is_there_and_its_manifest_stays_with_the_batch() {
     let expected = ["0.manifest.json", "0.rejects"];
     assert_eq!(names(&batch(&directory)), expected);
     let manifest = fs::read_to_string(batch(&directory).join(expected[0])).unwrap();
-    assert!(
-        manifest.contains("\"key\":\"2026/11/O-007.txt\""),
-        "{manifest}"
-    );
+    assert_has(&manifest, &["\"key\":\"2026/11/O-007.txt\""]);
     // The consumer has taken the file.
     fs::remove_file(&file).unwrap();
     assert_eq!(sink.deliver(&part).await.unwrap(), first);
@@ -304,8 +260,7 @@ async fn a_part_with_a_path_is_there_and_its_manifest_stays_with_the_batch() {
         file_number: None,
         ..self::part(1, &["a"])
     };
-    let error = sink.deliver(&without_number).await.unwrap_err();
-    assert!(matches!(error, SinkError::Permanent { .. }), "{error}");
+    refused(&sink, &without_number, true).await;
 }
 
 #[tokio::test]
@@ -315,7 +270,7 @@ async fn a_dry_run_leaves_no_file_and_names_a_directory_that_cannot_be_made() {
     assert!(names(directory.path()).is_empty());
     let file = directory.path().join("file");
     fs::write(&file, "").unwrap();
-    let rendering = plain(&directory, Format::Body).rendering;
+    let rendering = rendering(Format::Body, Compression::None);
     let error = FileSink::new(file.join("in"), rendering).dry_run().await;
     let error = error.unwrap_err().to_string();
     assert!(error.contains(&*file.to_string_lossy()), "{error}");

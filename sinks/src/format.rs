@@ -124,7 +124,7 @@ impl Format {
             // The totals are known only after the last record, so all records are made twice.
             self.write_records(layout, part, &mut totals, &mut io::sink())?;
         }
-        layout.write_header(part, &totals, to)?;
+        layout.write_template("header record", &layout.header, part, &totals, to)?;
         let mut names = String::new();
         if let Format::Csv { header: true, .. } = self {
             csv::push_record(&mut names, self.column_names().into_iter());
@@ -132,7 +132,7 @@ impl Format {
         }
         let mut totals = layout.totals();
         let rejects = self.write_records(layout, part, &mut totals, to)?;
-        layout.write_trailer(part, &totals, to)?;
+        layout.write_template("trailer record", &layout.trailer, part, &totals, to)?;
         Ok(rejects)
     }
 
@@ -151,11 +151,7 @@ impl Format {
             let pushed = self.push(&mut record, layout.encoding, part, item);
             match pushed.and_then(|fields| totals.add(&fields)) {
                 Ok(()) => layout.write(&record, to)?,
-                Err(reason) => rejects.push(Reject {
-                    seq: item.seq,
-                    event_id: item.event_id.clone(),
-                    reason,
-                }),
+                Err(reason) => rejects.push(Reject::of(item, reason)),
             }
         }
         Ok(rejects)
@@ -238,17 +234,14 @@ pub fn write_rejects(part: &Part, rejects: &[Reject], to: &mut impl Write) -> io
 
 /// Returns a rejected record as an envelope with a `reason`, without a line break.
 pub(crate) fn reject_line(part: &Part, reject: &Reject) -> io::Result<Vec<u8>> {
-    let Ok(index) = part
-        .items
-        .binary_search_by_key(&reject.seq, |item| item.seq)
-    else {
+    let Some(item) = part.item(reject.seq) else {
         let words = format!("part {}: a reject of another part: {reject}", part.key());
         return Err(io::Error::new(io::ErrorKind::InvalidInput, words));
     };
     let reason = reject.reason.to_string();
     Ok(serde_json::to_vec(&Envelope {
         reason: Some(&reason),
-        ..Envelope::of(part, &part.items[index])
+        ..Envelope::of(part, item)
     })?)
 }
 

@@ -88,11 +88,9 @@ impl HttpSink {
     }
 
     /// Adds a header with a secret. The secret is read again at each attempt, so a rotated secret is noticed.
-    pub fn with_secret(self, header: SecretHeader, reader: SecretReader) -> HttpSink {
-        HttpSink {
-            secret: Some(Box::new((header, reader))),
-            ..self
-        }
+    pub fn with_secret(mut self, header: SecretHeader, reader: SecretReader) -> HttpSink {
+        self.secret = Some(Box::new((header, reader)));
+        self
     }
 
     /// Sets the header with the secret, if the sink has a secret.
@@ -112,7 +110,6 @@ impl HttpSink {
 
     fn request(&self, part: &Part, body: Vec<u8>) -> Result<HttpRequest, String> {
         let mut request = http_request("POST", &self.url, body)?;
-        let compression = self.rendering.compression;
         let mut headers = vec![
             ("idempotency-key", part.key()),
             ("content-type", self.rendering.content_type()),
@@ -120,17 +117,13 @@ impl HttpSink {
             ("batch-part", part.part_index.to_string()),
             ("batch-count", part.items.len().to_string()),
         ];
-        match compression {
-            Compression::None => {}
-            Compression::Gzip | Compression::Zstd => {
-                headers.push(("content-encoding", compression.name().to_owned()));
-            }
+        let compression = self.rendering.compression;
+        if compression != Compression::None {
+            headers.push(("content-encoding", compression.name().to_owned()));
         }
-        headers.extend(
-            part.batch_key
-                .as_ref()
-                .map(|key| ("batch-key", percent_encoded(key.as_str()))),
-        );
+        let batch_key = part.batch_key.as_ref();
+        let batch_key = batch_key.map(|key| percent_encoded(key.as_str()));
+        headers.extend(batch_key.map(|key| ("batch-key", key)));
         headers.extend(traceparent().map(|span| ("traceparent", span)));
         for (name, value) in headers {
             let set = request.headers_mut().try_insert(name, value);
@@ -153,15 +146,10 @@ impl HttpSink {
         if (200..300).contains(&status) {
             return Ok(status);
         }
-        let retry_after = response.headers().get("retry-after").map(str::to_owned);
+        let wait = response.headers().get("retry-after").map(str::to_owned);
         let excerpt = read_excerpt(response).await;
         let has_secret = self.secret.is_some();
-        Err(refusal(
-            status,
-            retry_after.as_deref(),
-            &excerpt,
-            has_secret,
-        ))
+        Err(refusal(status, wait.as_deref(), &excerpt, has_secret))
     }
 }
 
@@ -173,7 +161,7 @@ impl Sink for HttpSink {
             rejects.dry_run().await?;
         }
         let request = http_request("HEAD", &self.url, SdkBody::empty());
-        let mut request = request.map_err(|reason| SinkError::Permanent { reason })?;
+        let mut request = request.map_err(SinkError::permanent)?;
         self.add_secret(&mut request).await?;
         match self.in_time(self.connector.call(request)).await? {
             Ok(_) => Ok(()),
@@ -182,15 +170,12 @@ impl Sink for HttpSink {
     }
 
     async fn deliver(&self, part: &Part) -> Result<Receipt, SinkError> {
-        let permanent = |reason| SinkError::Permanent { reason };
-        let (body, content) = self
-            .rendering
-            .write(part, Vec::new())
-            .map_err(render_failed)?;
+        let written = self.rendering.write(part, Vec::new());
+        let (body, content) = written.map_err(render_failed)?;
         let rejected = content.rejects.len();
         store_rejects(self.rejects.as_ref(), part, &content.rejects).await?;
         let hash = blake3::hash(&body);
-        let mut request = self.request(part, body).map_err(permanent)?;
+        let mut request = self.request(part, body).map_err(SinkError::permanent)?;
         self.add_secret(&mut request).await?;
         let status = self.in_time(self.send(request)).await??;
         let items = part.items.len();
@@ -201,9 +186,7 @@ impl Sink for HttpSink {
 }
 
 fn no_response(error: &ConnectorError) -> SinkError {
-    SinkError::Retryable {
-        reason: format!("no response: {}", chain(error)),
-    }
+    SinkError::retryable(format!("no response: {}", chain(error)))
 }
 
 /// Returns the error for a response whose status is not 2xx.
@@ -227,9 +210,7 @@ fn refusal(status: u16, retry_after: Option<&str>, excerpt: &str, has_secret: bo
             reason: format!("HTTP status {status}: «{excerpt}»"),
         },
         // Redirects are refusals as well: the sink does not follow them, `SINK` must name the final URL.
-        _ => SinkError::Permanent {
-            reason: format!("HTTP status {status}: «{excerpt}»"),
-        },
+        _ => SinkError::permanent(format!("HTTP status {status}: «{excerpt}»")),
     }
 }
 
@@ -251,20 +232,15 @@ mod tests {
     use std::io::Read as _;
 
     use super::*;
+    use crate::endpoint::HEADERS;
     use crate::format::Format;
-    use crate::headers::HEADERS;
-    use crate::layout::Layout;
     use crate::secret::tests::{ANSWER, reader};
     use crate::stand_in::StandIn;
-    use crate::tests_support::{part, reason};
+    use crate::tests_support::{BATCH, part, refused, rendering};
 
     fn sink(endpoint: &StandIn, format: Format, compression: Compression) -> HttpSink {
-        let rendering = Rendering {
-            format,
-            layout: Layout::default(),
-            compression,
-        };
         let url = format!("{}/in?x=y", endpoint.url());
+        let rendering = rendering(format, compression);
         HttpSink::new(&url, rendering, Duration::from_secs(5), None)
     }
 
@@ -298,7 +274,7 @@ mod tests {
         );
         for (name, value) in [
             ("idempotency-key", "0190163d-8694-739b-aea5-966c26f8ad91/2"),
-            ("batch-id", "0190163d-8694-739b-aea5-966c26f8ad91"),
+            ("batch-id", BATCH),
             ("batch-part", "2"),
             ("batch-count", "2"),
             ("batch-key", "Zo%C3%AB"),
@@ -339,11 +315,8 @@ mod tests {
         ] {
             let endpoint = StandIn::start().await;
             endpoint.answer(status, &"no\n".repeat(1_000));
-            let error = envelopes(&endpoint)
-                .deliver(&part(0, &["a"]))
-                .await
-                .unwrap_err();
-            match error {
+            let sink = envelopes(&endpoint);
+            match sink.deliver(&part(0, &["a"])).await.unwrap_err() {
                 SinkError::Permanent { reason } if permanent => {
                     assert!(
                         reason.starts_with(&format!("HTTP status {status}: «no\\nno")),
@@ -369,12 +342,11 @@ mod tests {
         let mut sink = envelopes(&endpoint);
         sink.timeout = Duration::from_millis(50);
         endpoint.answer(0, "");
-        let text = reason(sink.deliver(&part(0, &["a"])).await.unwrap_err(), false);
-        assert!(text.contains("within"), "{text}");
+        let reason = refused(&sink, &part(0, &["a"]), false).await;
+        assert!(reason.contains("within"), "{reason}");
         endpoint.stop().await;
-        let unreachable = envelopes(&endpoint).deliver(&part(0, &["a"])).await;
-        let text = reason(unreachable.unwrap_err(), false);
-        assert!(text.contains("no response: "), "{text}");
+        let reason = refused(&envelopes(&endpoint), &part(0, &["a"]), false).await;
+        assert!(reason.contains("no response: "), "{reason}");
     }
 
     #[tokio::test]
@@ -387,17 +359,13 @@ mod tests {
             extension.answer(200, answer);
             sink.deliver(&part(0, &["a"])).await.unwrap();
         }
-        let values: Vec<_> = endpoint
-            .requests()
-            .into_iter()
-            .map(|request| request.headers["x-api-key"].clone())
-            .collect();
-        assert_eq!(values, ["Bearer hush", "rotated"]);
+        let requests = endpoint.requests();
+        let values = requests.iter().map(|request| &request.headers["x-api-key"]);
+        assert_eq!(Vec::from_iter(values), ["Bearer hush", "rotated"]);
         // Until then the extension may return the former secret.
         for status in [401, 403] {
             endpoint.answer(status, "");
-            let error = sink.deliver(&part(0, &["a"])).await.unwrap_err();
-            assert!(matches!(error, SinkError::Retryable { .. }), "{error}");
+            refused(&sink, &part(0, &["a"]), false).await;
         }
     }
 
@@ -408,10 +376,7 @@ mod tests {
         let sink = envelopes(&endpoint).with_secret(SecretHeader::default(), reader);
         for answer in ["", "{\"Parameter\":{\"Value\":\"hush\\nhush\"}}"] {
             extension.answer(200, answer);
-            let error = sink.deliver(&part(0, &["a"])).await.unwrap_err();
-            let SinkError::Retryable { reason } = error else {
-                panic!("{error}");
-            };
+            let reason = refused(&sink, &part(0, &["a"]), false).await;
             assert!(reason.starts_with("secret `ssm:/key`: "), "{reason}");
             assert!(!reason.contains("hush"), "{reason}");
         }
@@ -447,17 +412,14 @@ mod tests {
         let endpoint = StandIn::start().await;
         let directory = tempfile::tempdir().unwrap();
         let mut sink = sink(&endpoint, Format::Body, Compression::None);
-        let error = sink.deliver(&part(0, &["a\n"])).await.unwrap_err();
-        assert!(matches!(error, SinkError::Permanent { .. }), "{error}");
+        refused(&sink, &part(0, &["a\n"]), true).await;
         sink.rejects = Some(RejectStore::below(directory.path()));
         for _ in 0..2 {
             let receipt = sink.deliver(&part(0, &["a\n", "b"])).await.unwrap();
             assert_eq!(receipt.rejected.len(), 1);
         }
         assert_eq!(endpoint.requests().pop().unwrap().body, "b\n");
-        let list = directory
-            .path()
-            .join("0190163d-8694-739b-aea5-966c26f8ad91/0.rejects");
+        let list = directory.path().join(format!("{BATCH}/0.rejects"));
         let list = std::fs::read_to_string(list).unwrap();
         assert!(list.contains("\"eventId\":\"e0\""), "{list}");
         sink.deliver(&part(0, &["c\n"])).await.unwrap_err();

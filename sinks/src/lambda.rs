@@ -8,13 +8,13 @@ use protocol::ids::Seq;
 use serde_json::Value;
 use tracing::info;
 
-use crate::arn::{Arn, is_of_service, parse as parse_arn};
+use crate::arn::{self, is_of_service};
 use crate::endpoint::excerpt;
 use crate::kind::{Kind, Make, RejectLists};
 use crate::part::Part;
 use crate::payload::{Payload, Payloads, SINK_PAYLOADS};
 use crate::reject::{Reject, RejectReason};
-use crate::rejects::SINK_REJECTS;
+use crate::rejects::{SINK_REJECTS, store_rejects};
 use crate::service::{call_failed, is_transient};
 use crate::sink::{Receipt, Sink, SinkError};
 
@@ -25,14 +25,14 @@ const INVOKE_BYTES_MAX: usize = 6 * 1_024 * 1_024 - 1;
 pub(crate) const KIND: Kind = Kind {
     name: "arn:…:lambda:…",
     is_named: |uri| is_of_service(uri, "lambda"),
-    check: |uri| function(uri).map(|_| uri.to_owned()),
+    check: |uri| region(uri).map(|_| uri.to_owned()),
     reads: &[&SINK_REJECTS, &SINK_PAYLOADS],
     call_bytes_max: Some(INVOKE_BYTES_MAX),
     writes_rows: false,
     reject_lists: RejectLists::Store,
     read: |_, uri| {
         let arn = uri?.to_owned();
-        let region = function(&arn).ok()?.region.to_owned();
+        let region = region(&arn).ok()?.to_owned();
         Some(Make::new(move |config, sdk| {
             let client = sdk.lambda(&region, config.timeout);
             Ok(LambdaSink::new(client, &arn, Payloads::new(sdk, config)))
@@ -40,15 +40,11 @@ pub(crate) const KIND: Kind = Kind {
     },
 };
 
-/// Parses the ARN of a Lambda function.
+/// Returns the region in the ARN of a Lambda function.
 /// Source: <https://docs.aws.amazon.com/lambda/latest/api/API_Invoke.html>, `FunctionName` (2026-11).
-fn function(text: &str) -> Result<Arn<'_>, String> {
+fn region(text: &str) -> Result<&str, String> {
     let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    let arn = parse_arn(text, "lambda", "function");
-    arn.filter(|arn| arn.name.chars().all(fits)).ok_or_else(|| {
-        "expected `arn:<partition>:lambda:<region>:<account>:function:<name>`, optionally followed by `:<version or alias>`"
-            .to_owned()
-    })
+    arn::region(text, "lambda", "function", fits)
 }
 
 /// Invokes a function synchronously for each part. The payload is the same at every attempt and contains the part's key.
@@ -89,13 +85,11 @@ impl LambdaSink {
         let response = output.payload.map(Blob::into_inner).unwrap_or_default();
         match output.function_error {
             // The function failed, or ran out of time or memory. A retry may succeed.
-            Some(kind) => Err(SinkError::Retryable {
-                reason: format!(
-                    "`{}`: function error `{kind}`: «{}»",
-                    self.arn,
-                    excerpt(&response)
-                ),
-            }),
+            Some(kind) => Err(SinkError::retryable(format!(
+                "`{}`: function error `{kind}`: «{}»",
+                self.arn,
+                excerpt(&response)
+            ))),
             None => Ok(response),
         }
     }
@@ -107,9 +101,7 @@ impl LambdaSink {
         before: &[Reject],
         response: &[u8],
     ) -> Result<Vec<Reject>, SinkError> {
-        let permanent = |words: String| SinkError::Permanent {
-            reason: format!("`{}` {words}", self.arn),
-        };
+        let permanent = |words: String| SinkError::permanent(format!("`{}` {words}", self.arn));
         let response: Value = serde_json::from_slice(response).unwrap_or(Value::Null);
         // Many languages write an unset field as null.
         let field = |name: &str| response.get(name).filter(|value| !value.is_null());
@@ -134,22 +126,13 @@ impl LambdaSink {
                 return Err(wrong(record));
             };
             let known = Seq::try_from(seq).ok().filter(|seq| given.remove(seq));
-            let item = known.and_then(|seq| {
-                let index = part.items.binary_search_by_key(&seq, |item| item.seq);
-                index.ok().map(|index| &part.items[index])
-            });
-            let item = item.ok_or_else(|| {
+            let item = known.and_then(|seq| part.item(seq)).ok_or_else(|| {
                 permanent(format!(
                     "returns a wrong `rejects`: got seq `{seq}`, expected each seq to be in the payload and listed once"
                 ))
             })?;
-            Ok(Reject {
-                seq: item.seq,
-                event_id: item.event_id.clone(),
-                reason: RejectReason::ByFunction {
-                    message: reason.to_owned(),
-                },
-            })
+            let message = reason.to_owned();
+            Ok(Reject::of(item, RejectReason::ByFunction { message }))
         };
         let records = list.as_array().ok_or_else(|| wrong(list))?;
         records.iter().map(reject).collect()
@@ -176,7 +159,7 @@ impl Sink for LambdaSink {
         rejects.extend(more);
         rejects.sort_by_key(|reject| reject.seq);
         // The list holds the rejects of the format and of the function, and is written once: so only after the invocation.
-        self.payloads.store_rejects(part, &rejects).await?;
+        store_rejects(self.payloads.rejects.as_ref(), part, &rejects).await?;
         let (items, rejected) = (part.items.len(), rejects.len());
         info!(part_key = part.key(), items_count = items, rejected_count = rejected, content_hash = %hash, "function invoked");
         Ok(Receipt::with_rejects(format!("blake3:{hash}"), &rejects))
@@ -221,16 +204,14 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::compression::Compression;
     use crate::endpoint::EXCERPT_BYTES_MAX;
     use crate::format::Format;
     use crate::payload::tests::payloads;
     use crate::rejects::RejectStore;
     use crate::stand_in::StandIn;
-    use crate::tests_support::{part, reason};
+    use crate::tests_support::{BATCH, assert_has, part, refused};
 
     const ARN: &str = "arn:aws:lambda:eu-west-1:123456789012:function:f:live";
-    const BATCH: &str = "0190163d-8694-739b-aea5-966c26f8ad91";
 
     fn sink(lambda: &StandIn, format: Format, rejects: Option<&Path>) -> LambdaSink {
         let mut payloads = payloads(format, None);
@@ -258,10 +239,10 @@ mod tests {
     #[test]
     fn a_function_is_named_by_its_arn() {
         for wrong in ["arn:aws:lambda:eu-west-1:123456789012:function:f g", "f"] {
-            let error = function(wrong).unwrap_err();
+            let error = region(wrong).unwrap_err();
             assert!(error.contains("<region>:<account>"), "{error}");
         }
-        assert_eq!(function(ARN).unwrap().region, "eu-west-1");
+        assert_eq!(region(ARN), Ok("eu-west-1"));
     }
 
     #[tokio::test]
@@ -294,8 +275,7 @@ mod tests {
     async fn a_part_too_large_for_an_invocation_is_an_object_that_the_payload_names() {
         let (lambda, s3) = (StandIn::start().await, StandIn::start().await);
         let body = "a".repeat(INVOKE_BYTES_MAX);
-        let error = envelopes(&lambda).deliver(&part(0, &[&body])).await;
-        let reason = reason(error.unwrap_err(), true);
+        let reason = refused(&envelopes(&lambda), &part(0, &[&body]), true).await;
         assert!(reason.contains("expected at most 6291455;"), "{reason}");
         let payloads = payloads(Format::Envelope, Some(&s3));
         let sink = LambdaSink::new(lambda.lambda_client(), ARN, payloads);
@@ -308,16 +288,6 @@ mod tests {
         let key = payload["object"]["key"].as_str().unwrap();
         let object = s3.object(&format!("/bucket/{key}")).unwrap();
         assert!(object.body.len() > INVOKE_BYTES_MAX);
-    }
-
-    #[tokio::test]
-    async fn a_compressed_part_needs_a_store_for_its_object() {
-        let lambda = StandIn::start().await;
-        let mut sink = envelopes(&lambda);
-        sink.payloads.rendering.compression = Compression::Zstd;
-        let error = sink.deliver(&part(0, &["a"])).await.unwrap_err();
-        assert!(reason(error, true).contains("set `SINK_PAYLOADS`"));
-        assert!(lambda.requests().is_empty());
     }
 
     #[tokio::test]
@@ -370,11 +340,8 @@ mod tests {
     async fn rejects_of_the_function_need_a_store_in_any_format() {
         let lambda = StandIn::start().await;
         lambda.answer(200, r#"{"rejects":[{"seq":0,"reason":"no"}]}"#);
-        let error = envelopes(&lambda)
-            .deliver(&part(0, &["a"]))
-            .await
-            .unwrap_err();
-        assert!(reason(error, true).contains("`SINK_REJECTS` is not set"));
+        let reason = refused(&envelopes(&lambda), &part(0, &["a"]), true).await;
+        assert!(reason.contains("`SINK_REJECTS` is not set"), "{reason}");
     }
 
     #[tokio::test]
@@ -414,10 +381,8 @@ mod tests {
             let lambda = StandIn::start().await;
             lambda.answer(200, answer);
             let sink = sink(&lambda, Format::Body, Some(directory.path()));
-            let error = sink.deliver(&part(0, &["a", "b\n"])).await.unwrap_err();
-            let reason = reason(error, true);
-            assert!(reason.contains(words), "{words} in {reason}");
-            assert!(reason.contains(ARN), "{reason}");
+            let reason = refused(&sink, &part(0, &["a", "b\n"]), true).await;
+            assert_has(&reason, &[words, ARN]);
         }
     }
 
@@ -426,15 +391,8 @@ mod tests {
         let lambda = StandIn::start().await;
         let answer = format!("{{\"errorMessage\":\"no\\n{}\"}}", "x".repeat(1_000));
         lambda.answer_with(200, &[("x-amz-function-error", "Unhandled")], &answer);
-        let error = envelopes(&lambda)
-            .deliver(&part(0, &["a"]))
-            .await
-            .unwrap_err();
-        let reason = reason(error, false);
-        assert!(
-            reason.contains("function error `Unhandled`: «{"),
-            "{reason}"
-        );
+        let reason = refused(&envelopes(&lambda), &part(0, &["a"]), false).await;
+        assert_has(&reason, &["function error `Unhandled`: «{"]);
         assert!(reason.len() < 3 * EXCERPT_BYTES_MAX, "{reason}");
     }
 
@@ -460,21 +418,9 @@ mod tests {
                 status,
                 &format!(r#"{{"__type":"{code}","message":"words"}}"#),
             );
-            let error = envelopes(&lambda)
-                .deliver(&part(0, &["a"]))
-                .await
-                .unwrap_err();
-            let reason = reason(error, permanent);
+            let reason = refused(&envelopes(&lambda), &part(0, &["a"]), permanent).await;
             let words = format!("`{ARN}`: HTTP status {status}: {code}: words");
             assert!(reason.contains(&words), "{reason}");
         }
-    }
-
-    #[tokio::test]
-    async fn an_unreachable_endpoint_is_retryable() {
-        let lambda = StandIn::start().await;
-        let sink = envelopes(&lambda);
-        lambda.stop().await;
-        reason(sink.deliver(&part(0, &["a"])).await.unwrap_err(), false);
     }
 }

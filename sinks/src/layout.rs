@@ -6,7 +6,7 @@ use crate::dates::Zone;
 use crate::encoding::{Encoding, LineEnd};
 use crate::part::Part;
 use crate::paths::PathTemplate;
-use crate::template::{Facts, LayoutError, Target, Template};
+use crate::template::{Facts, Target, Template};
 use crate::totals::Totals;
 
 /// The layout of a part. The default is UTF-8, with a line feed at the end of each record, and nothing but records.
@@ -28,11 +28,11 @@ pub struct Layout {
 
 /// A header, a trailer or a path that cannot be written for a part.
 #[derive(Debug, thiserror::Error)]
-#[error("part {part}: {which}: {source}")]
+#[error("part {part}: {which}: {problem}")]
 pub(crate) struct LayoutFailed {
     part: String,
     which: &'static str,
-    source: LayoutError,
+    problem: String,
 }
 
 impl LayoutFailed {
@@ -53,45 +53,18 @@ impl Layout {
 
     /// Writes a record and its line end. The characters of the record were checked.
     pub(crate) fn write(&self, record: &str, to: &mut impl Write) -> io::Result<()> {
-        match self.encoding {
-            Encoding::Utf8 => to.write_all(record.as_bytes())?,
-            encoding => {
-                let mut bytes = Vec::with_capacity(record.len());
-                let pushed = encoding.push(&mut bytes, record);
-                pushed.expect("each character of a record was checked");
-                to.write_all(&bytes)?;
-            }
-        }
+        to.write_all(&self.encoding.encoded(record))?;
         to.write_all(self.line_end.bytes(self.encoding))
     }
 
-    /// Writes the header of a part whose records have these totals.
+    /// Writes the header or the trailer, if there is one, of a part whose records have these totals.
     ///
     /// # Errors
     /// [`LayoutFailed`] if a value does not fit; otherwise the writer failed.
-    pub(crate) fn write_header(
-        &self,
-        part: &Part,
-        totals: &Totals<'_>,
-        to: &mut impl Write,
-    ) -> io::Result<()> {
-        self.write_template("header record", self.header.as_ref(), part, totals, to)
-    }
-
-    /// Writes the trailer, as [`write_header`](Self::write_header) does the header.
-    pub(crate) fn write_trailer(
-        &self,
-        part: &Part,
-        totals: &Totals<'_>,
-        to: &mut impl Write,
-    ) -> io::Result<()> {
-        self.write_template("trailer record", self.trailer.as_ref(), part, totals, to)
-    }
-
-    fn write_template(
+    pub(crate) fn write_template(
         &self,
         which: &'static str,
-        template: Option<&Template>,
+        template: &Option<Template>,
         part: &Part,
         totals: &Totals<'_>,
         to: &mut impl Write,
@@ -105,7 +78,7 @@ impl Layout {
             totals,
             target: Target::Record(self.encoding),
         });
-        let text = text.map_err(|source| failed(part, which, source))?;
+        let text = text.map_err(|problem| failed(part, which, problem))?;
         self.write(&text, to)
     }
 
@@ -116,7 +89,7 @@ impl Layout {
     pub(crate) fn path(&self, part: &Part) -> io::Result<Option<String>> {
         let path = self.path.as_ref().map(|path| path.text(part, &self.zone));
         path.transpose()
-            .map_err(|source| failed(part, "path", source))
+            .map_err(|problem| failed(part, "path", problem))
     }
 
     /// Returns whether parts need numbers.
@@ -127,10 +100,10 @@ impl Layout {
     }
 }
 
-fn failed(part: &Part, which: &'static str, source: LayoutError) -> io::Error {
+fn failed(part: &Part, which: &'static str, problem: String) -> io::Error {
     io::Error::other(LayoutFailed {
         part: part.key(),
         which,
-        source,
+        problem,
     })
 }

@@ -27,7 +27,6 @@ mod encoding;
 mod endpoint;
 mod file;
 mod format;
-mod headers;
 mod http;
 mod kind;
 #[cfg(feature = "full")]
@@ -59,7 +58,6 @@ mod sink;
 pub(crate) mod stand_in;
 #[cfg(feature = "full")]
 mod states;
-#[cfg(feature = "full")]
 mod store;
 mod template;
 #[cfg(test)]

@@ -19,9 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::compression::Compression;
 use crate::part::Part;
-use crate::rendering::Content;
-use crate::rendering::Rendering;
-use crate::sink::Receipt;
+use crate::rendering::{Content, Rendering};
 
 /// The longest manifest that is read. A manifest has some 500 bytes and a batch key, which may be long.
 pub(crate) const BYTES_MAX: u64 = 64 * 1_024;
@@ -145,11 +143,6 @@ pub(crate) fn compare(found: &[u8], part: &Part, content: &Content) -> Result<()
     }
 }
 
-/// Returns the receipt of a part with this content. It is the same for the attempt that wrote the part and for later ones.
-pub(crate) fn receipt(content: &Content) -> Receipt {
-    Receipt::with_rejects(format!("blake3:{}", content.hash), &content.rejects)
-}
-
 impl fmt::Display for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Identity {
@@ -171,15 +164,10 @@ impl fmt::Display for Identity {
 mod tests {
     use super::*;
     use crate::format::Format;
-    use crate::layout::Layout;
-    use crate::tests_support::part;
+    use crate::tests_support::{assert_has, part, rendering};
 
     fn plain() -> Rendering {
-        Rendering {
-            format: Format::Body,
-            layout: Layout::default(),
-            compression: Compression::None,
-        }
+        rendering(Format::Body, Compression::None)
     }
 
     fn rendered(part: &Part) -> String {
@@ -208,9 +196,7 @@ mod tests {
         ] {
             let words = compared(&found, &other).unwrap_err();
             let hash = content(&other, &plain()).unwrap().hash.to_string();
-            for each in ["manifest of other content: got part ", &hash] {
-                assert!(words.contains(each), "{each} in {words}");
-            }
+            assert_has(&words, &["manifest of other content: got part ", &hash]);
         }
     }
 
@@ -225,10 +211,7 @@ mod tests {
     #[test]
     fn a_manifest_has_the_sha256_of_the_content_before_compression() {
         for compression in [Compression::None, Compression::Gzip, Compression::Zstd] {
-            let rendering = Rendering {
-                compression,
-                ..plain()
-            };
+            let rendering = rendering(Format::Body, compression);
             let part = part(0, &["a", "b"]);
             let (_, content) = rendering.write_for_manifest(&part, io::sink()).unwrap();
             let manifest = render(&part, "key", &rendering, &content).unwrap();
@@ -270,21 +253,6 @@ mod tests {
                 words.starts_with("manifest: written by a later version of the service: got `3`"),
                 "{words}"
             );
-        }
-    }
-
-    #[test]
-    fn the_computed_content_equals_the_written_content() {
-        let part = part(0, &["a", "b\n", "c"]);
-        for compression in [Compression::None, Compression::Gzip, Compression::Zstd] {
-            let rendering = Rendering {
-                compression,
-                ..plain()
-            };
-            let (_, written) = rendering.write(&part, Vec::new()).unwrap();
-            let content = content(&part, &rendering).unwrap();
-            let both = [written, content].map(|each| (each.hash, each.bytes, each.rejects.len()));
-            assert_eq!(both[0], both[1]);
         }
     }
 }

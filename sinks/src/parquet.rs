@@ -82,11 +82,7 @@ impl ParquetFormat {
         for item in &part.items {
             match self.record(part, item) {
                 Ok(values) => group.push(values),
-                Err(reason) => rejects.push(Reject {
-                    seq: item.seq,
-                    event_id: item.event_id.clone(),
-                    reason,
-                }),
+                Err(reason) => rejects.push(Reject::of(item, reason)),
             }
             if group.bytes >= group_bytes {
                 group.write(&mut file)?;

@@ -9,9 +9,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::columns::Columns;
 use crate::format::Format;
-use crate::layout::Layout;
-use crate::rendering::Rendering;
-use crate::tests_support::part;
+use crate::tests_support::{part, rendering};
 
 const COLUMNS: &str = r#"[{"name":"id","json":"id"},{"name":"a.b c","json":"nested.x"},{"name":"seq","field":"seq"},
     {"name":"sent","field":"sentAt"},{"name":"key","field":"batchKey"},{"name":"body","field":"body"},
@@ -135,11 +133,8 @@ fn a_part_has_as_many_row_groups_as_its_size_asks_for_and_none_without_records()
 fn the_bytes_of_a_part_are_those_that_former_builds_wrote() {
     let part = part(1, &[r#"{"id":"a","nested":{"x":2}}"#, r#"{"id":"b"}"#]);
     let hashes = COMPRESSIONS.map(|compression| {
-        let rendering = Rendering {
-            format: Format::Parquet(format(compression)),
-            layout: Layout::default(),
-            compression: Compression::None,
-        };
+        let format = Format::Parquet(format(compression));
+        let rendering = rendering(format, Compression::None);
         rendering.hash(&part).unwrap().to_hex()[..16].to_owned()
     });
     // If another version of `parquet` or `zstd` changes these, a part that was delivered without our knowing it before the update

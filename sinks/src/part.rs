@@ -1,6 +1,6 @@
 //! The input of a sink: one numbered delivery of a batch.
 
-use protocol::ids::{BatchId, BatchKey, SourceArn};
+use protocol::ids::{BatchId, BatchKey, Seq, SourceArn};
 use protocol::period::Period;
 use protocol::time::Timestamp;
 use shared::ports::StoredEvent;
@@ -30,6 +30,12 @@ impl Part {
     /// Returns the idempotency key, `<batchId>/<part>`. A sink that ignores keys it has seen stores each part exactly once.
     pub fn key(&self) -> String {
         format!("{}/{}", self.batch_id, self.part_index)
+    }
+
+    /// Returns the event with a seq, if it is in the part.
+    pub(crate) fn item(&self, seq: Seq) -> Option<&StoredEvent> {
+        let index = self.items.binary_search_by_key(&seq, |item| item.seq);
+        Some(&self.items[index.ok()?])
     }
 }
 

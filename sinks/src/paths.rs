@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use crate::dates::Zone;
 use crate::part::Part;
-use crate::template::{Facts, LayoutError, Target, Template, TemplateUse};
+use crate::template::{Facts, Target, Template, TemplateUse, Value};
 use crate::totals::Totals;
 
 /// The longest path. It leaves as much room for the prefix in an object's name as the names do that the sinks make.
@@ -22,19 +22,14 @@ impl FromStr for PathTemplate {
     fn from_str(text: &str) -> Result<PathTemplate, String> {
         let template = Template::parse(text, TemplateUse::Path, &[])?;
         let is_allowed = |letter: char| letter.is_ascii_alphanumeric() || "!-_.=/".contains(letter);
-        if let Some(letter) = template
-            .literals()
-            .chars()
-            .find(|letter| !is_allowed(*letter))
-        {
+        let literals = template.literals();
+        if let Some(letter) = literals.chars().find(|letter| !is_allowed(*letter)) {
             return Err(format!(
                 "path: got the character `{letter}`, expected letters, digits and `!-_.=/`"
             ));
         }
-        if text
-            .split('/')
-            .any(|step| step.is_empty() || step.starts_with('.'))
-        {
+        let is_refused = |step: &str| step.is_empty() || step.starts_with('.');
+        if text.split('/').any(is_refused) {
             return Err(
                 "path: got an empty step or one that begins with a dot, expected steps such as `{key}/{batch}-{part}.txt`"
                     .to_owned(),
@@ -45,10 +40,9 @@ impl FromStr for PathTemplate {
                 "path: got the end `{taken}`, expected another one: the sink has files of that name"
             ));
         }
-        let is_unique = template.has_sequence() || template.has_batch() && template.has_part();
-        if !template.has_batch()
-            && let Some((one, other, between)) = template.blurred()
-        {
+        let has_batch = template.has(&Value::Batch);
+        let is_unique = template.has_sequence() || has_batch && template.has(&Value::Part);
+        if !has_batch && let Some((one, other, between)) = template.blurred() {
             return Err(format!(
                 "path: got {one} and {other} with nothing that tells them apart, expected {between} between them, or a width: \
                  otherwise several parts may have the same path"
@@ -71,14 +65,15 @@ impl PathTemplate {
     }
 
     /// Returns the path of a part, relative to the sink's directory or prefix.
-    pub(crate) fn text(&self, part: &Part, zone: &Zone) -> Result<String, LayoutError> {
+    pub(crate) fn text(&self, part: &Part, zone: &Zone) -> Result<String, String> {
         if let Some(key) = &part.batch_key
-            && !self.0.has_key()
-            && !self.0.has_batch()
+            && !self.0.has(&Value::Key)
+            && !self.0.has(&Value::Batch)
         {
-            return Err(LayoutError::KeyNotInPath {
-                key: key.as_str().to_owned(),
-            });
+            return Err(format!(
+                "got the batch key «{}» and a path without it, expected `{{key}}` beside `{{sequence}}`: each key has its own numbers",
+                key.as_str()
+            ));
         }
         let path = self.0.text(&Facts {
             part,
@@ -88,10 +83,9 @@ impl PathTemplate {
         })?;
         match path.len() <= PATH_BYTES_MAX {
             true => Ok(path),
-            false => Err(LayoutError::PathTooLong {
-                path,
-                bytes_max: PATH_BYTES_MAX,
-            }),
+            false => Err(format!(
+                "too long: got «{path}», expected at most {PATH_BYTES_MAX} bytes"
+            )),
         }
     }
 }
@@ -99,12 +93,11 @@ impl PathTemplate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tests_support::part;
+    use crate::tests_support::{assert_has, part};
 
     fn written(template: &str, part: &Part) -> Result<String, String> {
         let template: PathTemplate = template.parse()?;
-        let path = template.text(part, &Zone::default());
-        path.map_err(|error| error.to_string())
+        template.text(part, &Zone::default())
     }
 
     fn keyed() -> Part {
@@ -140,10 +133,7 @@ mod tests {
             assert!(error.contains(words), "{template}: {error}");
         }
         let error = written("{sequence}", &keyed()).unwrap_err();
-        assert!(
-            error.contains("expected `{key}` beside `{sequence}`"),
-            "{error}"
-        );
+        assert_has(&error, &["expected `{key}` beside `{sequence}`"]);
         written("{sequence}/{batch}", &keyed()).unwrap();
         let error = written("{key}/{sequence}", &part(2, &[])).unwrap_err();
         assert!(error.contains("a batch without a batch key"), "{error}");

@@ -8,10 +8,10 @@ use crate::kind::SinkConfig;
 use crate::part::Part;
 use crate::reject::Reject;
 use crate::rejects::{RejectStore, store_rejects};
-use crate::rendering::Content;
-use crate::rendering::Rendering;
-use crate::s3::Objects;
+use crate::rendering::{Content, Rendering};
+use crate::s3::{Objects, PartObjects};
 use crate::sink::{SinkError, render_failed};
+use crate::store::{self, Store as _};
 
 /// Where parts go that are too large or compressed for a call.
 pub(crate) const SINK_PAYLOADS: Variable<Text> = Variable {
@@ -102,10 +102,8 @@ impl Payloads {
         part: &Part,
         bytes_max: usize,
     ) -> Result<Payload, SinkError> {
-        let (bytes, content) = self
-            .rendering
-            .write(part, Vec::new())
-            .map_err(render_failed)?;
+        let written = self.rendering.write(part, Vec::new());
+        let (bytes, content) = written.map_err(render_failed)?;
         if self.rejects.is_none() {
             // Without a store for rejects, the part must be refused before the call.
             store_rejects(None, part, &content.rejects).await?;
@@ -120,8 +118,10 @@ impl Payloads {
         let json = match (json, &self.objects) {
             (Some(json), _) if json.len() <= bytes_max => json,
             (_, Some(objects)) => {
-                let put = objects.put_content(part, &self.rendering, bytes, &content);
-                let (key, _) = put.await?;
+                let files = PartObjects { objects, part };
+                let name = store::records_name(part, &self.rendering)?;
+                store::put_records(&files, &name, &self.rendering, bytes, &content).await?;
+                let key = files.path(&name);
                 let reference = ObjectReference {
                     bucket: &objects.bucket,
                     key: &key,
@@ -138,15 +138,6 @@ impl Payloads {
             hash: content.hash,
             rejects: content.rejects,
         })
-    }
-
-    /// Writes the reject list of a part, if any record was rejected.
-    pub(crate) async fn store_rejects(
-        &self,
-        part: &Part,
-        rejects: &[Reject],
-    ) -> Result<(), SinkError> {
-        store_rejects(self.rejects.as_ref(), part, rejects).await
     }
 
     fn head(&self, part: &Part, content: &Content) -> Result<Vec<u8>, SinkError> {
@@ -198,18 +189,11 @@ impl Payloads {
             Some(bytes) => format!(
                 "part {key}: payload too large: got {bytes} bytes, expected at most {bytes_max}; {set}, or lower `{MAX_PART_BYTES}`"
             ),
-            None => {
-                let Rendering {
-                    compression,
-                    layout,
-                    ..
-                } = &self.rendering;
-                format!(
-                    "part {key}: a payload contains only text: got the compression `{}` and the encoding `{}`, expected `none` and `utf-8`; {set}",
-                    compression.name(),
-                    layout.encoding.name()
-                )
-            }
+            None => format!(
+                "part {key}: a payload contains only text: got the compression `{}` and the encoding `{}`, expected `none` and `utf-8`; {set}",
+                self.rendering.compression.name(),
+                self.rendering.layout.encoding.name()
+            ),
         };
         SinkError::Permanent { reason }
     }
@@ -240,24 +224,14 @@ pub(crate) mod tests {
 
     use super::*;
     use crate::compression::Compression;
-    use crate::layout::Layout;
     use crate::stand_in::StandIn;
-    use crate::tests_support::part;
-
-    const BATCH: &str = "0190163d-8694-739b-aea5-966c26f8ad91";
+    use crate::tests_support::{BATCH, assert_has, part, reason, rendering};
 
     pub(crate) fn payloads(format: Format, s3: Option<&StandIn>) -> Payloads {
+        let place = "s3://bucket/parts".parse().unwrap();
         Payloads {
-            rendering: Rendering {
-                format,
-                layout: Layout::default(),
-                compression: Compression::None,
-            },
-            objects: s3.map(|s3| Objects {
-                client: s3.s3_client(),
-                bucket: "bucket".to_owned(),
-                prefix: "parts".to_owned(),
-            }),
+            rendering: rendering(format, Compression::None),
+            objects: s3.map(|s3| Objects::new(&s3.sdk(), &place)),
             rejects: None,
         }
     }
@@ -268,6 +242,12 @@ pub(crate) mod tests {
         assert_eq!(payload.json, again.json, "the same at every attempt");
         assert!(payload.json.len() <= bytes_max);
         serde_json::from_slice(&payload.json).unwrap()
+    }
+
+    /// Returns why a part has no payload, and never will have.
+    async fn refusal(payloads: &Payloads, part: &Part, bytes_max: usize) -> String {
+        let refused = payloads.payload(part, bytes_max).await;
+        reason(refused.err().unwrap(), true)
     }
 
     #[tokio::test]
@@ -306,9 +286,7 @@ pub(crate) mod tests {
         let directory = tempfile::tempdir().unwrap();
         let mut payloads = payloads(Format::Body, None);
         let part = part(0, &["\"a\"", "b\n", "c"]);
-        let Err(SinkError::Permanent { reason }) = payloads.payload(&part, 10_000).await else {
-            panic!("there is no store for the reject");
-        };
+        let reason = refusal(&payloads, &part, 10_000).await;
         assert!(reason.contains("`SINK_REJECTS` is not set"), "{reason}");
         payloads.rejects = Some(RejectStore::below(directory.path()));
         let payload = json(&payloads, &part, 10_000).await;
@@ -324,26 +302,17 @@ pub(crate) mod tests {
     async fn too_large_content_is_an_object_or_an_error_with_size_and_limit() {
         let s3 = StandIn::start().await;
         let part = part(1, &[&"a".repeat(200), &"b".repeat(300)]);
-        let whole = payloads(Format::Body, None)
-            .payload(&part, 10_000)
-            .await
-            .unwrap();
+        let inline = payloads(Format::Body, None);
+        let whole = inline.payload(&part, 10_000).await.unwrap();
         let size = whole.json.len();
-        json(&payloads(Format::Body, None), &part, size).await;
-        let Err(SinkError::Permanent { reason }) =
-            payloads(Format::Body, None).payload(&part, size - 1).await
-        else {
-            panic!("a byte too large");
-        };
-        for words in [
-            format!(
-                "part {BATCH}/1: payload too large: got {size} bytes, expected at most {};",
-                size - 1
-            ),
-            "set `SINK_PAYLOADS` to `s3://bucket/prefix`".to_owned(),
-        ] {
-            assert!(reason.contains(&words), "{words} in {reason}");
-        }
+        json(&inline, &part, size).await;
+        let reason = refusal(&inline, &part, size - 1).await;
+        let words = format!(
+            "part {BATCH}/1: payload too large: got {size} bytes, expected at most {};",
+            size - 1
+        );
+        assert_has(&reason, &[&words]);
+        assert_has(&reason, &["set `SINK_PAYLOADS` to `s3://bucket/prefix`"]);
         // Once the content alone would fit, and once not even the content.
         for bytes_max in [size - 1, 500] {
             let payload = json(&payloads(Format::Body, Some(&s3)), &part, bytes_max).await;
@@ -367,10 +336,7 @@ pub(crate) mod tests {
         assert_eq!(payload["object"], expected);
         assert_eq!(payload["compression"], "gzip");
         payloads.objects = None;
-        let Err(SinkError::Permanent { reason }) = payloads.payload(&part(0, &["a"]), 10_000).await
-        else {
-            panic!("there is no store for the object");
-        };
+        let reason = refusal(&payloads, &part(0, &["a"]), 10_000).await;
         assert!(reason.contains("set `SINK_PAYLOADS`"), "{reason}");
     }
 }

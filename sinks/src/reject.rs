@@ -1,6 +1,7 @@
 //! Records that cannot be delivered.
 
 use protocol::ids::{EventId, Seq};
+use shared::ports::StoredEvent;
 
 use crate::encoding::{Encoding, Unwritable};
 
@@ -15,6 +16,17 @@ pub struct Reject {
     /// Why the record was rejected; written to the reject list.
     #[source]
     pub reason: RejectReason,
+}
+
+impl Reject {
+    /// Returns the reject of an event.
+    pub(crate) fn of(item: &StoredEvent, reason: RejectReason) -> Reject {
+        Reject {
+            seq: item.seq,
+            event_id: item.event_id.clone(),
+            reason,
+        }
+    }
 }
 
 /// Why a record was rejected. The same record has the same reason at every attempt, because the reject list is written

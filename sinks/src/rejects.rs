@@ -4,15 +4,15 @@ use protocol::ids::{BatchId, BatchKey};
 use shared::aws::Sdk;
 use shared::config::{Text, Unset, Variable};
 
-use crate::directory::directory_of;
-use crate::file::{Files, rejects_name};
-use crate::format::write_rejects;
+use crate::directory::{directory_of, rejects_name};
+use crate::file::{Files, PartFiles};
 use crate::part::Part;
 use crate::place::FilePlace;
 use crate::reject::Reject;
 #[cfg(feature = "full")]
-use crate::s3::Objects;
-use crate::sink::{SinkError, render_failed};
+use crate::s3::{Objects, PartObjects};
+use crate::sink::SinkError;
+use crate::store::put_rejects;
 
 /// Where reject lists go if the sink has no files or objects to put them beside.
 pub(crate) const SINK_REJECTS: Variable<Text> = Variable {
@@ -28,9 +28,7 @@ pub(crate) const SINK_REJECTS: Variable<Text> = Variable {
 /// Stores the reject lists of sinks that have no files or objects of their own: `SINK_REJECTS`. There is no manifest beside
 /// these lists: if a consumer removes a list before its part is delivered, the next attempt writes the list again.
 #[derive(Debug)]
-pub struct RejectStore {
-    location: Location,
-}
+pub struct RejectStore(Location);
 
 #[derive(Debug)]
 enum Location {
@@ -49,26 +47,19 @@ impl RejectStore {
         match place {
             FilePlace::Directory(directory) => RejectStore::below(directory),
             #[cfg(feature = "full")]
-            FilePlace::Bucket(place) => RejectStore {
-                location: Location::Objects(Objects::new(sdk, place)),
-            },
+            FilePlace::Bucket(place) => RejectStore(Location::Objects(Objects::new(sdk, place))),
         }
     }
 
     /// Returns a store that writes files below a directory.
     pub fn below(directory: &Path) -> RejectStore {
-        RejectStore {
-            location: Location::Files(Files {
-                directory: directory.to_owned(),
-            }),
-        }
+        let directory = directory.to_owned();
+        RejectStore(Location::Files(Files { directory }))
     }
-}
 
-impl RejectStore {
     /// Tries out whether lists can be written.
     pub(crate) async fn dry_run(&self) -> Result<(), SinkError> {
-        match &self.location {
+        match &self.0 {
             Location::Files(files) => files.dry_run(),
             #[cfg(feature = "full")]
             Location::Objects(objects) => objects.dry_run().await,
@@ -91,8 +82,8 @@ impl RejectStore {
             directory_of(batch_id, batch_key),
             rejects_name(part)
         );
-        match &self.location {
-            Location::Files(files) => files.read(&name),
+        match &self.0 {
+            Location::Files(files) => files.read(&name, u64::MAX),
             #[cfg(feature = "full")]
             Location::Objects(objects) => objects.read(&name).await,
         }
@@ -118,13 +109,13 @@ pub(crate) async fn store_rejects(
             part.key(),
             SINK_REJECTS.value.allowed
         );
-        return Err(SinkError::Permanent { reason });
+        return Err(SinkError::permanent(reason));
     };
-    let mut list = Vec::new();
-    write_rejects(part, rejects, &mut list).map_err(render_failed)?;
-    match &store.location {
-        Location::Files(files) => files.put_rejects(part, &list),
+    match &store.0 {
+        Location::Files(files) => put_rejects(&PartFiles { files, part }, part, rejects).await,
         #[cfg(feature = "full")]
-        Location::Objects(objects) => objects.put_rejects(part, list).await,
+        Location::Objects(objects) => {
+            put_rejects(&PartObjects { objects, part }, part, rejects).await
+        }
     }
 }

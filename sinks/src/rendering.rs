@@ -71,9 +71,6 @@ impl Rendering {
     }
 
     /// Writes a part as [`write`](Self::write) does; returns the SHA-256 of the content too, which only a manifest has.
-    ///
-    /// # Errors
-    /// The writer failed.
     pub(crate) fn write_for_manifest<W: Write>(
         &self,
         part: &Part,
@@ -135,31 +132,17 @@ impl<W: Write> Write for Hashing<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tests_support::part;
+    use crate::tests_support::{part, rendering};
 
     #[test]
     fn the_hash_does_not_depend_on_the_compression() {
         let part = part(1, &["a", "b\n"]);
         let hashes = [Compression::None, Compression::Gzip, Compression::Zstd].map(|compression| {
-            let rendering = Rendering {
-                format: Format::Body,
-                layout: Layout::default(),
-                compression,
-            };
+            let rendering = rendering(Format::Body, compression);
             let (_, content) = rendering.write(&part, io::sink()).unwrap();
             assert_eq!((content.bytes, content.rejects.len()), (2, 1));
             content.hash
         });
         assert_eq!(hashes, [blake3::hash(b"a\n"); 3]);
-    }
-
-    #[test]
-    fn a_name_has_the_extensions_of_format_and_compression() {
-        let rendering = Rendering {
-            format: Format::Envelope,
-            layout: Layout::default(),
-            compression: Compression::Zstd,
-        };
-        assert_eq!(rendering.name(12), "12.jsonl.zst");
     }
 }

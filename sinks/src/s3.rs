@@ -11,17 +11,15 @@ use aws_sdk_s3::operation::get_object::GetObjectError;
 use aws_sdk_s3::primitives::ByteStream;
 use shared::aws::{Sdk, chain};
 
-use crate::compression::Compression;
 use crate::config::layout::SINK_PATH;
-use crate::directory::{directory_of, percent_encoded, shown};
+use crate::directory::{percent_encoded, shown};
 use crate::kind::{Kind, Make, RejectLists};
 use crate::part::Part;
 use crate::place::BucketPlace;
-use crate::rendering::Content;
 use crate::rendering::Rendering;
-use crate::service::{Failure, call_failed, failure, status};
+use crate::service::{call_failed, status};
 use crate::sink::{Receipt, Sink, SinkError};
-use crate::store::{self, FileKind, NewFile, Store, deleted};
+use crate::store::{self, NewFile, Store, deleted, path_below};
 
 /// The time limit of one request, including its body. The time limit of the part usually ends a request earlier.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(600);
@@ -34,8 +32,6 @@ const BATCH_KEY_BYTES_MAX: usize = USER_METADATA_BYTES_MAX - 256;
 const REJECTS_BYTES_MAX: u64 = 1 << 30;
 /// The name of an object that no part has.
 const DRY_RUN: &str = "dry-run";
-/// The media type of a reject list.
-const REJECTS_TYPE: &str = "application/x-ndjson";
 /// The user metadata with the hash of the content before compression.
 const CONTENT_HASH: &str = "content-hash";
 /// The user metadata with the percent-percent_encoded batch key.
@@ -57,8 +53,8 @@ pub(crate) const KIND: Kind = Kind {
     },
 };
 
-/// Writes an object for each part, `<prefix>/<batchId>/<part>.<ext>` or what `SINK_PATH` says, then the reject list `<part>.rejects` if any record
-/// was rejected, and last `<part>.manifest.json`. Objects are never replaced. An attempt that finds the manifest writes
+/// Writes an object for each part, `<prefix>/<batchId>/<part>.<ext>` or what `SINK_PATH` says, before it the reject list `<part>.rejects` if any
+/// record was rejected, and last `<part>.manifest.json`. Objects are never replaced. An attempt that finds the manifest writes
 /// nothing.
 #[derive(Debug)]
 pub struct S3Sink {
@@ -84,36 +80,23 @@ impl Sink for S3Sink {
         let objects = PartObjects {
             objects: &self.objects,
             part,
-            content_type: content_type(&self.rendering),
         };
         store::deliver(&objects, part, &self.rendering).await
-    }
-}
-
-/// Returns the media type of a part's object. A compressed object has no `Content-Encoding`: clients would then decompress it
-/// on download, although its name says that it is compressed.
-fn content_type(rendering: &Rendering) -> String {
-    match rendering.compression {
-        Compression::None => rendering.content_type(),
-        Compression::Gzip => "application/gzip".to_owned(),
-        Compression::Zstd => "application/zstd".to_owned(),
     }
 }
 
 /// Objects of batches in a bucket, below a prefix.
 #[derive(Debug)]
 pub(crate) struct Objects {
-    pub(crate) client: Client,
+    client: Client,
     pub(crate) bucket: String,
-    pub(crate) prefix: String,
+    prefix: String,
 }
 
 /// The objects of one part.
-struct PartObjects<'o> {
-    objects: &'o Objects,
-    part: &'o Part,
-    /// The media type of the object with the records.
-    content_type: String,
+pub(crate) struct PartObjects<'o> {
+    pub(crate) objects: &'o Objects,
+    pub(crate) part: &'o Part,
 }
 
 impl Objects {
@@ -123,11 +106,6 @@ impl Objects {
             bucket: place.bucket.clone(),
             prefix: place.prefix.clone(),
         }
-    }
-
-    fn key(&self, part: &Part, name: &str) -> String {
-        let directory = directory_of(part.batch_id, part.batch_key.as_ref());
-        self.below_prefix(&format!("{directory}/{name}"))
     }
 
     fn below_prefix(&self, path: &str) -> String {
@@ -157,40 +135,37 @@ impl Objects {
         }
     }
 
-    /// Writes the object of a part that a call names; returns its key, and whether it existed already.
-    pub(crate) async fn put_content(
-        &self,
-        part: &Part,
-        rendering: &Rendering,
-        bytes: Vec<u8>,
-        content: &Content,
-    ) -> Result<(String, bool), SinkError> {
-        let objects = PartObjects {
-            objects: self,
-            part,
-            content_type: content_type(rendering),
-        };
-        let name = store::records_name(part, rendering)?;
-        let repeated = store::put_records(&objects, &name, rendering, bytes, content).await?;
-        Ok((objects.path(&name), repeated))
-    }
-
     /// Reads an object below the prefix; returns `None` if there is none.
     pub(crate) async fn read(&self, path: &str) -> Result<Option<Vec<u8>>, SinkError> {
         let key = self.below_prefix(path);
         let uri = uri(&self.bucket, &key);
-        let found = read(&self.client, &self.bucket, &key, &uri, REJECTS_BYTES_MAX).await;
-        found.map_err(SinkError::from)
+        self.read_object(&key, &uri, REJECTS_BYTES_MAX).await
     }
 
-    /// Writes the reject list of a part that another sink delivers.
-    pub(crate) async fn put_rejects(&self, part: &Part, list: Vec<u8>) -> Result<(), SinkError> {
-        let objects = PartObjects {
-            objects: self,
-            part,
-            content_type: REJECTS_TYPE.to_owned(),
+    /// Reads an object of at most `bytes_max` bytes; returns `None` if there is no such object. Errors call it `uri`.
+    async fn read_object(
+        &self,
+        key: &str,
+        uri: &str,
+        bytes_max: u64,
+    ) -> Result<Option<Vec<u8>>, SinkError> {
+        let get = self.client.get_object().bucket(&self.bucket).key(key);
+        let object = match get.send().await {
+            Ok(object) => object,
+            Err(error) if error.code() == Some("NoSuchKey") => return Ok(None),
+            Err(error) => return Err(read_failed(uri, &error)),
         };
-        store::put_rejects(&objects, part, list).await
+        let length = object.content_length().unwrap_or_default();
+        if u64::try_from(length).is_ok_and(|length| length > bytes_max) {
+            return Err(SinkError::permanent(format!(
+                "`{uri}`: too large: got {length} bytes, expected at most {bytes_max}"
+            )));
+        }
+        let body = object.body.collect().await;
+        let body = body.map_err(|error| SinkError::Retryable {
+            reason: format!("`{uri}`: {}", chain(&error)),
+        })?;
+        Ok(Some(body.to_vec()))
     }
 }
 
@@ -209,37 +184,33 @@ impl PartObjects<'_> {
 
 #[async_trait]
 impl Store for PartObjects<'_> {
+    type Upload = Vec<u8>;
+
     fn path(&self, name: &str) -> String {
-        match name.strip_prefix('/') {
-            Some(path) => self.objects.below_prefix(path),
-            None => self.objects.key(self.part, name),
-        }
+        self.objects.below_prefix(&path_below(self.part, name))
     }
 
     fn uri(&self, name: &str) -> String {
         uri(&self.objects.bucket, &shown(self.part, &self.path(name)))
     }
 
+    fn begin(&self, _: &str, bytes: Vec<u8>) -> Result<Vec<u8>, SinkError> {
+        Ok(bytes)
+    }
+
     async fn read(&self, name: &str, bytes_max: u64) -> Result<Option<Vec<u8>>, SinkError> {
-        let Objects { client, bucket, .. } = self.objects;
-        let uri = self.uri(name);
-        let found = read(client, bucket, &self.path(name), &uri, bytes_max).await;
-        found.map_err(SinkError::from)
+        let (key, uri) = (self.path(name), self.uri(name));
+        self.objects.read_object(&key, &uri, bytes_max).await
     }
 
     async fn put_new(&self, file: &NewFile<'_>, bytes: Vec<u8>) -> Result<bool, SinkError> {
-        let content_type = match file.kind {
-            FileKind::Records => &self.content_type,
-            FileKind::Rejects => REJECTS_TYPE,
-            FileKind::Manifest => "application/json",
-        };
         let put = self.objects.client.put_object();
         let sent = put
             .bucket(&self.objects.bucket)
             .key(self.path(file.name))
             // S3 returns 412 if the name is taken, whatever the content.
             .if_none_match("*")
-            .content_type(content_type)
+            .content_type(file.content_type)
             .set_metadata(Some(self.metadata(file.hash)))
             .body(ByteStream::from(bytes))
             .send()
@@ -255,11 +226,8 @@ impl Store for PartObjects<'_> {
     async fn compare(&self, file: &NewFile<'_>) -> Result<(), SinkError> {
         let uri = self.uri(file.name);
         let head = self.objects.client.head_object();
-        let head = head
-            .bucket(&self.objects.bucket)
-            .key(self.path(file.name))
-            .send()
-            .await;
+        let head = head.bucket(&self.objects.bucket).key(self.path(file.name));
+        let head = head.send().await;
         let head = head.map_err(|error| match status(&error) {
             Some(404) => deleted(&uri),
             Some(_) | None => call_failed(&uri, &error, may_pass),
@@ -274,49 +242,20 @@ impl Store for PartObjects<'_> {
                 "exists, but was not written by this service: got no metadata `{CONTENT_HASH}`, expected `{hash}`"
             ),
         };
-        Err(SinkError::Permanent {
-            reason: format!("`{uri}`: {problem}"),
-        })
+        Err(SinkError::permanent(format!("`{uri}`: {problem}")))
     }
 }
 
-/// Reads an object of at most `bytes_max` bytes; returns `None` if there is no such object. Errors call it `uri`.
-async fn read(
-    client: &Client,
-    bucket: &str,
-    key: &str,
-    uri: &str,
-    bytes_max: u64,
-) -> Result<Option<Vec<u8>>, Failure> {
-    let got = client.get_object().bucket(bucket).key(key).send().await;
-    let object = match got {
-        Ok(object) => object,
-        Err(error) if error.code() == Some("NoSuchKey") => return Ok(None),
-        Err(error) => return Err(read_failure(uri, &error)),
-    };
-    let length = object.content_length().unwrap_or_default();
-    if u64::try_from(length).is_ok_and(|length| length > bytes_max) {
-        return Err(Failure {
-            reason: format!("`{uri}`: too large: got {length} bytes, expected at most {bytes_max}"),
-            may_pass: false,
-        });
-    }
-    let body = object.body.collect().await;
-    let body = body.map_err(|error| Failure {
-        reason: format!("`{uri}`: {}", chain(&error)),
-        may_pass: true,
-    })?;
-    Ok(Some(body.to_vec()))
-}
-
-/// Returns why an object could not be read.
-fn read_failure(uri: &str, error: &SdkError<GetObjectError, HttpResponse>) -> Failure {
-    let mut failure = failure(uri, error, may_pass);
-    if status(error) == Some(403) && !failure.may_pass {
+/// Returns the error of an object that could not be read.
+fn read_failed(uri: &str, error: &SdkError<GetObjectError, HttpResponse>) -> SinkError {
+    let mut failed = call_failed(uri, error, may_pass);
+    if let SinkError::Permanent { reason } = &mut failed
+        && status(error) == Some(403)
+    {
         // Source: <https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html> (2026-11), "Permissions".
-        failure.reason += "; without the permission `s3:ListBucket`, S3 returns this status for a missing object as well";
+        *reason += "; without the permission `s3:ListBucket`, S3 returns this status for a missing object as well";
     }
-    failure
+    failed
 }
 
 fn uri(bucket: &str, key: &str) -> String {

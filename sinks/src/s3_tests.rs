@@ -4,28 +4,16 @@ use axum::http::Method;
 
 use super::*;
 use crate::compression::Compression;
+use crate::directory::directory_of;
 use crate::format::Format;
-use crate::layout::Layout;
 use crate::stand_in::StandIn;
-use crate::tests_support::{part, reason};
+use crate::tests_support::{BATCH, assert_has, part, refused, rendering};
 
-const BATCH: &str = "0190163d-8694-739b-aea5-966c26f8ad91";
 const NOT_THERE: &str = "<Error><Code>NoSuchKey</Code><Message>no key</Message></Error>";
 
 fn sink(s3: &StandIn, prefix: &str, format: Format, compression: Compression) -> S3Sink {
-    let client = s3.s3_client();
-    S3Sink {
-        objects: Objects {
-            client,
-            bucket: "bucket".to_owned(),
-            prefix: prefix.to_owned(),
-        },
-        rendering: Rendering {
-            format,
-            layout: Layout::default(),
-            compression,
-        },
-    }
+    let place = format!("s3://bucket/{prefix}").parse().unwrap();
+    S3Sink::new(&s3.sdk(), &place, rendering(format, compression))
 }
 
 fn bodies(s3: &StandIn, prefix: &str) -> S3Sink {
@@ -33,7 +21,7 @@ fn bodies(s3: &StandIn, prefix: &str) -> S3Sink {
 }
 
 #[tokio::test]
-async fn a_part_is_written_as_an_object_then_rejects_then_a_manifest() {
+async fn a_part_is_written_as_rejects_then_an_object_then_a_manifest() {
     let s3 = StandIn::start().await;
     let mut part = part(1, &["a", "b\n", "c"]);
     part.batch_key = Some("Zoë/1".parse().unwrap());
@@ -46,8 +34,8 @@ async fn a_part_is_written_as_an_object_then_rejects_then_a_manifest() {
     let requests: Vec<(Method, String)> = requests.map(|each| (each.method, each.path)).collect();
     let expected = [
         (Method::GET, ".manifest.json"),
-        (Method::PUT, ".txt"),
         (Method::PUT, ".rejects"),
+        (Method::PUT, ".txt"),
         (Method::PUT, ".manifest.json"),
     ];
     assert_eq!(
@@ -87,67 +75,15 @@ async fn a_second_delivery_is_recognised_by_the_hash_and_replaces_nothing() {
     }
     bodies(&s3, "").deliver(&part(0, &["a"])).await.unwrap();
     s3.remove(&path("0.manifest.json")).unwrap();
-    let error = bodies(&s3, "").deliver(&part(0, &["b"])).await.unwrap_err();
-    assert!(reason(error, true).contains("exists with other content"));
+    let reason = refused(&bodies(&s3, ""), &part(0, &["b"]), true).await;
+    assert!(reason.contains("exists with other content"), "{reason}");
     assert!(s3.object(&path("0.manifest.json")).is_none());
     let kept = s3.object(&format!("/bucket/{BATCH}/0.txt")).unwrap();
     assert_eq!(kept.body, "a\n");
 }
 
-const OBJECTS: [&str; 3] = ["0.txt", "0.rejects", "0.manifest.json"];
-
 fn path(name: &str) -> String {
     format!("/bucket/{BATCH}/{name}")
-}
-
-fn bytes(s3: &StandIn) -> [Option<String>; 3] {
-    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
-    OBJECTS.map(|name| s3.object(&path(name)).map(|object| text(&object.body)))
-}
-
-#[tokio::test]
-async fn objects_that_a_consumer_removed_are_not_written_again() {
-    let s3 = StandIn::start().await;
-    let part = part(0, &["a", "b\n", "c"]);
-    let first = bodies(&s3, "").deliver(&part).await.unwrap();
-    for taken in ["0.txt", "0.rejects"] {
-        s3.remove(&path(taken)).unwrap();
-    }
-    let again = bodies(&s3, "").deliver(&part).await.unwrap();
-    assert_eq!(first, again);
-    let [data, rejects, manifest] = bytes(&s3);
-    assert_eq!((data, rejects), (None, None));
-    assert!(manifest.is_some());
-}
-
-#[tokio::test]
-async fn an_attempt_after_a_crash_writes_the_missing_objects() {
-    let part = part(0, &["a", "b\n", "c"]);
-    for written in 0..OBJECTS.len() {
-        let s3 = StandIn::start().await;
-        let first = bodies(&s3, "").deliver(&part).await.unwrap();
-        let before = bytes(&s3);
-        for name in &OBJECTS[written..] {
-            s3.remove(&path(name)).unwrap();
-        }
-        let again = bodies(&s3, "").deliver(&part).await.unwrap();
-        assert_eq!(first, again, "{written} written");
-        assert_eq!(before, bytes(&s3), "{written} written");
-    }
-}
-
-#[tokio::test]
-async fn a_manifest_of_other_content_is_an_error_with_both_hashes_and_no_writes() {
-    let s3 = StandIn::start().await;
-    bodies(&s3, "").deliver(&part(0, &["a"])).await.unwrap();
-    s3.remove(&path("0.txt")).unwrap();
-    let error = bodies(&s3, "").deliver(&part(0, &["b"])).await.unwrap_err();
-    let reason = reason(error, true);
-    let hashes = ["a\n", "b\n"].map(|text| blake3::hash(text.as_bytes()).to_string());
-    for words in [&*hashes[0], &hashes[1], "0.manifest.json`"] {
-        assert!(reason.contains(words), "{words} in {reason}");
-    }
-    assert_eq!(bytes(&s3)[0], None);
 }
 
 #[tokio::test]
@@ -159,8 +95,8 @@ async fn a_manifest_that_another_attempt_wrote_first_is_compared() {
     bodies(&s3, "").deliver(&part(0, &["a"])).await.unwrap();
     s3.remove(&path("0.txt")).unwrap();
     s3.answer(404, NOT_THERE);
-    let error = bodies(&s3, "").deliver(&part(0, &["b"])).await.unwrap_err();
-    assert!(reason(error, true).contains("0.manifest.json`"));
+    let reason = refused(&bodies(&s3, ""), &part(0, &["b"]), true).await;
+    assert!(reason.contains("0.manifest.json`"), "{reason}");
 }
 
 #[tokio::test]
@@ -170,18 +106,16 @@ async fn a_forbidden_read_names_the_missing_permission() {
         403,
         "<Error><Code>AccessDenied</Code><Message>no</Message></Error>",
     );
-    let error = bodies(&s3, "").deliver(&part(0, &["a"])).await.unwrap_err();
-    let reason = reason(error, true);
-    assert!(reason.contains("0.manifest.json`"), "{reason}");
-    assert!(reason.contains("`s3:ListBucket`"), "{reason}");
+    let reason = refused(&bodies(&s3, ""), &part(0, &["a"]), true).await;
+    assert_has(&reason, &["0.manifest.json`", "`s3:ListBucket`"]);
 }
 
 #[tokio::test]
 async fn an_object_without_our_metadata_is_not_taken_for_the_part() {
     let s3 = StandIn::start().await;
     s3.put(&format!("/bucket/{BATCH}/0.txt"), "a\n");
-    let error = bodies(&s3, "").deliver(&part(0, &["a"])).await.unwrap_err();
-    assert!(reason(error, true).contains("was not written by this service"));
+    let reason = refused(&bodies(&s3, ""), &part(0, &["a"]), true).await;
+    assert_has(&reason, &["was not written by this service"]);
 }
 
 #[tokio::test]
@@ -205,14 +139,9 @@ async fn transient_errors_are_retryable_and_others_permanent() {
                 status,
                 &format!("<Error><Code>{code}</Code><Message>words</Message></Error>"),
             );
-            let error = bodies(&s3, "").deliver(&part(0, &["a"])).await.unwrap_err();
-            let reason = reason(error, permanent);
-            for words in [
-                format!("HTTP status {status}: {code}: words"),
-                format!("`s3://bucket/{BATCH}/{name}`"),
-            ] {
-                assert!(reason.contains(&words), "{words} in {reason}");
-            }
+            let reason = refused(&bodies(&s3, ""), &part(0, &["a"]), permanent).await;
+            let words = format!("HTTP status {status}: {code}: words");
+            assert_has(&reason, &[&words, &format!("`s3://bucket/{BATCH}/{name}`")]);
         }
     }
 }
@@ -222,7 +151,7 @@ async fn an_unreachable_endpoint_is_retryable() {
     let s3 = StandIn::start().await;
     let sink = bodies(&s3, "");
     s3.stop().await;
-    reason(sink.deliver(&part(0, &["a"])).await.unwrap_err(), false);
+    refused(&sink, &part(0, &["a"]), false).await;
 }
 
 #[tokio::test]
@@ -248,23 +177,9 @@ async fn an_error_has_a_path_with_a_batch_key_between_the_marks_of_ids() {
     let mut part = part(0, &["a"]);
     part.batch_key = Some("zoe".parse().unwrap());
     s3.answer(503, "");
-    let reason = reason(bodies(&s3, "in").deliver(&part).await.unwrap_err(), false);
+    let reason = refused(&bodies(&s3, "in"), &part, false).await;
     let path = format!("s3://bucket/‹in/zoe/{BATCH}/0.");
     assert!(reason.contains(&path), "{reason}");
-}
-
-#[tokio::test]
-async fn a_part_with_a_path_is_there_and_its_manifest_stays_with_the_batch() {
-    let s3 = StandIn::start().await;
-    let mut sink = bodies(&s3, "in");
-    sink.rendering.layout.path = Some("{date:%Y%m%d}/{batch}.{part}.txt".parse().unwrap());
-    sink.deliver(&part(3, &["a"])).await.unwrap();
-    let object = s3.object(&format!("/bucket/in/20261125/{BATCH}.3.txt"));
-    assert_eq!(object.unwrap().body, "a\n");
-    let manifest = s3.object(&format!("/bucket/in/{BATCH}/3.manifest.json"));
-    let key = format!("\"key\":\"in/20261125/{BATCH}.3.txt\"");
-    let body = String::from_utf8(manifest.unwrap().body.to_vec()).unwrap();
-    assert!(body.contains(&key), "{body}");
 }
 
 #[tokio::test]

@@ -6,16 +6,15 @@ use std::time::Duration;
 
 use aws_smithy_http_client::Connector;
 use aws_smithy_runtime_api::client::http::{HttpConnector, SharedHttpConnector};
-use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
 use aws_smithy_types::body::SdkBody;
 use aws_smithy_types::byte_stream::ByteStream;
 use http::HeaderName;
 use serde_json::Value;
-use shared::aws::{POOL_IDLE_TIMEOUT, Sdk, chain};
+use shared::aws::{POOL_IDLE_TIMEOUT, Sdk, chain, http_request};
 use shared::config::{Reader, Text, Unset, Variable};
 
 use crate::directory::percent_encoded;
-use crate::headers::HEADERS;
+use crate::endpoint::HEADERS;
 use crate::sink::SinkError;
 
 /// Where the secret for an endpoint, a database or a server is kept.
@@ -107,16 +106,11 @@ impl Secret {
     /// and otherwise the whole text.
     /// Source: <https://docs.aws.amazon.com/secretsmanager/latest/userguide/reference_secret_json_structure.html> (2026-11).
     pub(crate) fn password(&self) -> Cow<'_, str> {
-        match self.field("password") {
-            Some(password) => Cow::Owned(password),
+        let json: Value = serde_json::from_str(self.trimmed()).unwrap_or(Value::Null);
+        match json.get("password").and_then(Value::as_str) {
+            Some(password) => Cow::Owned(password.to_owned()),
             None => Cow::Borrowed(self.trimmed()),
         }
-    }
-
-    /// Returns a field of a secret that is a JSON object.
-    pub(crate) fn field(&self, name: &str) -> Option<String> {
-        let json = serde_json::from_str::<Value>(self.trimmed()).ok()?;
-        Some(json.get(name)?.as_str()?.to_owned())
     }
 }
 
@@ -309,21 +303,14 @@ impl SecretReader {
 
     /// Returns the error of a secret that cannot be read or used.
     pub(crate) fn failed(&self, problem: &str) -> SinkError {
-        SinkError::Retryable {
-            reason: format!("secret `{}`: {problem}", self.name),
-        }
+        SinkError::retryable(format!("secret `{}`: {problem}", self.name))
     }
 
     async fn request(&self) -> Result<Secret, String> {
-        let token = self
-            .token
-            .as_ref()
-            .ok_or("`AWS_SESSION_TOKEN` is not set")?;
-        let mut request = HttpRequest::new(SdkBody::empty());
+        let token = self.token.as_ref();
+        let token = token.ok_or("`AWS_SESSION_TOKEN` is not set")?;
         let url = format!("{}{}", self.url, self.name.path());
-        request
-            .set_uri(url.as_str())
-            .map_err(|error| error.to_string())?;
+        let mut request = http_request("GET", &url, SdkBody::empty())?;
         request
             .headers_mut()
             .try_insert("x-aws-parameters-secrets-token", token.0.clone())
@@ -360,6 +347,7 @@ impl SecretReader {
 pub(crate) mod tests {
     use super::*;
     use crate::stand_in::StandIn;
+    use crate::tests_support::reason;
 
     pub(crate) const ANSWER: &str = r#"{"Name":"key","SecretString":"Bearer hush\n"}"#;
 
@@ -461,13 +449,8 @@ pub(crate) mod tests {
             (200, r#"{"SecretString":""}"#, "no text at `/SecretString`"),
         ] {
             extension.answer(status, answer);
-            let error = reader(&extension, "secretsmanager:key")
-                .read()
-                .await
-                .unwrap_err();
-            let SinkError::Retryable { reason } = error else {
-                panic!("{error}");
-            };
+            let reader = reader(&extension, "secretsmanager:key");
+            let reason = reason(reader.read().await.unwrap_err(), false);
             assert!(reason.contains("secret `secretsmanager:key`"), "{reason}");
             assert!(reason.contains(words), "{words} in {reason}");
             assert!(!reason.contains("hush"), "{reason}");

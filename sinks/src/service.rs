@@ -12,43 +12,13 @@ pub(crate) fn status<E>(error: &SdkError<E, HttpResponse>) -> Option<u16> {
     }
 }
 
-/// Why a call failed.
-#[derive(Debug)]
-pub(crate) struct Failure {
-    /// Names what was called and what went wrong.
-    pub(crate) reason: String,
-    /// Whether the same call may succeed later.
-    pub(crate) may_pass: bool,
-}
-
-impl From<Failure> for SinkError {
-    fn from(Failure { reason, may_pass }: Failure) -> SinkError {
-        match may_pass {
-            true => SinkError::Retryable { reason },
-            false => SinkError::Permanent { reason },
-        }
-    }
-}
-
-/// Returns the error of a sink whose call failed; see [`failure`].
+/// Returns the error of a sink whose call to `what` failed. `may_pass` decides from the code and the status of the service's error
+/// whether a retry may succeed.
 pub(crate) fn call_failed<E>(
     what: &str,
     error: &SdkError<E, HttpResponse>,
     may_pass: fn(Option<&str>, Option<u16>) -> bool,
 ) -> SinkError
-where
-    E: ProvideErrorMetadata + std::error::Error + 'static,
-{
-    failure(what, error, may_pass).into()
-}
-
-/// Returns why a call to `what` failed and whether a retry may succeed. `may_pass` decides that from the code and the
-/// status of the service's error.
-pub(crate) fn failure<E>(
-    what: &str,
-    error: &SdkError<E, HttpResponse>,
-    may_pass: fn(Option<&str>, Option<u16>) -> bool,
-) -> Failure
 where
     E: ProvideErrorMetadata + std::error::Error + 'static,
 {
@@ -70,7 +40,10 @@ where
         // Timeouts, connections, unreadable responses, and kinds that a later SDK may add.
         _ => true,
     };
-    Failure { reason, may_pass }
+    match may_pass {
+        true => SinkError::Retryable { reason },
+        false => SinkError::Permanent { reason },
+    }
 }
 
 /// Returns whether an error of an AWS JSON service is transient: throttling, expired credentials, or a server error.

@@ -65,6 +65,18 @@ pub enum SinkError {
     },
 }
 
+impl SinkError {
+    /// Returns the error of a delivery that a retry may repair.
+    pub(crate) fn retryable(reason: String) -> SinkError {
+        SinkError::Retryable { reason }
+    }
+
+    /// Returns the error of a part that no retry can deliver.
+    pub(crate) fn permanent(reason: String) -> SinkError {
+        SinkError::Permanent { reason }
+    }
+}
+
 /// A destination of parts.
 ///
 /// The batch processor may call `deliver` again with the same part: after an error, after a crash, or in another process

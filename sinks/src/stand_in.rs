@@ -13,6 +13,9 @@ use axum::response::Response;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
+/// The time limit of a request of the clients.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
 /// A recorded request. An object is stored as the request that put it.
 #[derive(Clone, Debug)]
 pub(crate) struct ReceivedRequest {
@@ -103,9 +106,7 @@ impl StandIn {
             tokio::task::yield_now().await;
         }
     }
-}
 
-impl StandIn {
     pub(crate) fn object(&self, path: &str) -> Option<ReceivedRequest> {
         self.seen().objects.get(path).cloned()
     }
@@ -125,46 +126,12 @@ impl StandIn {
         self.seen().objects.insert(path.to_owned(), object);
     }
 
-    pub(crate) fn s3_client(&self) -> aws_sdk_s3::Client {
-        use aws_sdk_s3::config::retry::RetryConfig;
-        use aws_sdk_s3::config::{BehaviorVersion, Credentials, Region};
-        let config = aws_sdk_s3::Config::builder()
-            .behavior_version(BehaviorVersion::latest())
-            .region(Region::new("local"))
-            .credentials_provider(Credentials::new("key", "secret", None, None, "test"))
-            .endpoint_url(&self.url)
-            .force_path_style(true)
-            .retry_config(RetryConfig::disabled())
-            .http_client(aws_smithy_http_client::Builder::new().build_http())
-            .build();
-        aws_sdk_s3::Client::from_conf(config)
-    }
-}
-
-/// Makes a client of an AWS JSON service, without retries.
-macro_rules! client {
-    ($sdk:ident, $url:expr) => {{
-        use $sdk::config::retry::RetryConfig;
-        use $sdk::config::{BehaviorVersion, Credentials, Region};
-        let config = $sdk::Config::builder()
-            .behavior_version(BehaviorVersion::latest())
-            .region(Region::new("local"))
-            .credentials_provider(Credentials::new("key", "secret", None, None, "test"))
-            .endpoint_url($url)
-            .retry_config(RetryConfig::disabled())
-            .http_client(aws_smithy_http_client::Builder::new().build_http())
-            .build();
-        $sdk::Client::from_conf(config)
-    }};
-}
-
-impl StandIn {
     pub(crate) fn lambda_client(&self) -> aws_sdk_lambda::Client {
-        client!(aws_sdk_lambda, &self.url)
+        self.sdk().lambda("eu-west-1", TIMEOUT)
     }
 
     pub(crate) fn states_client(&self) -> aws_sdk_sfn::Client {
-        client!(aws_sdk_sfn, &self.url)
+        self.sdk().step_functions("eu-west-1", TIMEOUT)
     }
 }
 

@@ -3,11 +3,11 @@ use aws_sdk_sfn::Client;
 use aws_sdk_sfn::error::ProvideErrorMetadata;
 use tracing::info;
 
-use crate::arn::{Arn, is_of_service, parse as parse_arn};
+use crate::arn::{self, is_of_service};
 use crate::kind::{Kind, Make, RejectLists};
 use crate::part::Part;
 use crate::payload::{Payload, Payloads, SINK_PAYLOADS};
-use crate::rejects::SINK_REJECTS;
+use crate::rejects::{SINK_REJECTS, store_rejects};
 use crate::service::{call_failed, is_transient};
 use crate::sink::{Receipt, Sink, SinkError};
 
@@ -24,14 +24,14 @@ const _: () = assert!(36 + 1 + 20 <= EXECUTION_NAME_CHARS_MAX);
 pub(crate) const KIND: Kind = Kind {
     name: "arn:…:states:…",
     is_named: |uri| is_of_service(uri, "states"),
-    check: |uri| state_machine(uri).map(|_| uri.to_owned()),
+    check: |uri| region(uri).map(|_| uri.to_owned()),
     reads: &[&SINK_REJECTS, &SINK_PAYLOADS],
     call_bytes_max: Some(INPUT_BYTES_MAX),
     writes_rows: false,
     reject_lists: RejectLists::Store,
     read: |_, uri| {
         let arn = uri?.to_owned();
-        let region = state_machine(&arn).ok()?.region.to_owned();
+        let region = region(&arn).ok()?.to_owned();
         Some(Make::new(move |config, sdk| {
             let client = sdk.step_functions(&region, config.timeout);
             Ok(StatesSink::new(client, &arn, Payloads::new(sdk, config)))
@@ -39,16 +39,12 @@ pub(crate) const KIND: Kind = Kind {
     },
 };
 
-/// Parses the ARN of a state machine.
-fn state_machine(text: &str) -> Result<Arn<'_>, String> {
+/// Returns the region in the ARN of a state machine.
+fn region(text: &str) -> Result<&str, String> {
     // An ARN with a slash names a map state inside a state machine, which cannot be started.
     let fits =
         |c: char| !c.is_whitespace() && !c.is_control() && !"<>{}[]?*\"#%\\^|~`$&,;/".contains(c);
-    let arn = parse_arn(text, "states", "stateMachine");
-    arn.filter(|arn| arn.name.chars().all(fits)).ok_or_else(|| {
-        "expected `arn:<partition>:states:<region>:<account>:stateMachine:<name>`, optionally followed by `:<version or alias>`"
-            .to_owned()
-    })
+    arn::region(text, "states", "stateMachine", fits)
 }
 
 /// Starts an execution of a state machine for each part, named `<batchId>-<part>`. A part counts as delivered when its
@@ -114,7 +110,7 @@ impl Sink for StatesSink {
             hash,
             rejects,
         } = self.payloads.payload(part, INPUT_BYTES_MAX).await?;
-        self.payloads.store_rejects(part, &rejects).await?;
+        store_rejects(self.payloads.rejects.as_ref(), part, &rejects).await?;
         let input = String::from_utf8(json).map_err(|error| SinkError::Permanent {
             reason: format!("payload of part {}: {error}", part.key()),
         })?;
@@ -147,10 +143,9 @@ mod tests {
     use crate::payload::tests::payloads;
     use crate::rejects::RejectStore;
     use crate::stand_in::StandIn;
-    use crate::tests_support::{part, reason};
+    use crate::tests_support::{BATCH, part, refused};
 
     const ARN: &str = "arn:aws:states:eu-west-1:123456789012:stateMachine:m";
-    const BATCH: &str = "0190163d-8694-739b-aea5-966c26f8ad91";
     const STARTED: &str = r#"{"executionArn":"arn:e","startDate":1}"#;
 
     fn sink(states: &StandIn, format: Format) -> StatesSink {
@@ -169,11 +164,11 @@ mod tests {
             ARN.replace(":m", ":"),
         ];
         for wrong in wrong {
-            let error = state_machine(&wrong).unwrap_err();
+            let error = region(&wrong).unwrap_err();
             assert!(error.contains("<region>:<account>"), "{error}");
         }
         for text in [ARN.to_owned(), format!("{ARN}:live"), format!("{ARN}:1")] {
-            assert_eq!(state_machine(&text).unwrap().region, "eu-west-1");
+            assert_eq!(region(&text), Ok("eu-west-1"));
         }
     }
 
@@ -227,10 +222,8 @@ mod tests {
     async fn a_part_too_large_for_an_input_is_an_object_that_the_input_names() {
         let (states, s3) = (StandIn::start().await, StandIn::start().await);
         let body = "a".repeat(INPUT_BYTES_MAX);
-        let error = sink(&states, Format::Envelope)
-            .deliver(&part(0, &[&body]))
-            .await;
-        let reason = reason(error.unwrap_err(), true);
+        let inline = sink(&states, Format::Envelope);
+        let reason = refused(&inline, &part(0, &[&body]), true).await;
         assert!(reason.contains("expected at most 262144;"), "{reason}");
         assert!(states.requests().is_empty());
         let payloads = payloads(Format::Envelope, Some(&s3));
@@ -249,7 +242,7 @@ mod tests {
         let states = StandIn::start().await;
         let directory = tempfile::tempdir().unwrap();
         let mut sink = sink(&states, Format::Body);
-        reason(sink.deliver(&part(0, &["a\n"])).await.unwrap_err(), true);
+        refused(&sink, &part(0, &["a\n"]), true).await;
         sink.payloads.rejects = Some(RejectStore::below(directory.path()));
         states.answer(200, STARTED);
         let receipt = sink.deliver(&part(0, &["a\n", "b"])).await.unwrap();
@@ -279,20 +272,10 @@ mod tests {
         ] {
             let states = StandIn::start().await;
             states.answer(status, &error(code));
-            let answer = sink(&states, Format::Envelope)
-                .deliver(&part(0, &["a"]))
-                .await;
-            let reason = reason(answer.unwrap_err(), permanent);
+            let sink = sink(&states, Format::Envelope);
+            let reason = refused(&sink, &part(0, &["a"]), permanent).await;
             let words = format!("`{ARN}`: HTTP status {status}: {code}: words");
             assert!(reason.contains(&words), "{reason}");
         }
-    }
-
-    #[tokio::test]
-    async fn an_unreachable_endpoint_is_retryable() {
-        let states = StandIn::start().await;
-        let sink = sink(&states, Format::Envelope);
-        states.stop().await;
-        reason(sink.deliver(&part(0, &["a"])).await.unwrap_err(), false);
     }
 }

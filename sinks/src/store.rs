@@ -1,14 +1,17 @@
-//! Delivers a part to a store of files: objects in a bucket, or files on a server. The store may be on another machine, and
-//! never replaces a file. [`manifest`](crate::manifest) says what a consumer may rely on.
+//! Delivers a part to a store of files: files in a directory, objects in a bucket, or files on a server. A store never replaces
+//! a file. [`manifest`](crate::manifest) says what a consumer may rely on.
+
+use std::io::{self, Write};
 
 use async_trait::async_trait;
 use tracing::info;
 
 use crate::compression::Compression;
-use crate::file::rejects_name;
+use crate::directory::{directory_of, rejects_name};
 use crate::format::write_rejects;
 use crate::manifest;
 use crate::part::Part;
+use crate::reject::Reject;
 use crate::rendering::{Content, Rendering};
 use crate::sink::{Receipt, SinkError, render_failed};
 
@@ -21,20 +24,33 @@ pub(crate) struct NewFile<'f> {
     /// The length of the content before compression, in bytes.
     pub(crate) length: u64,
     pub(crate) compression: Compression,
-    pub(crate) kind: FileKind,
+    /// The media type.
+    pub(crate) content_type: &'f str,
 }
 
-/// The kind of a part's file.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum FileKind {
-    Records,
-    Rejects,
-    Manifest,
+impl NewFile<'_> {
+    /// Compares the bytes of an existing file with this one.
+    ///
+    /// # Errors
+    /// Permanent if the file, which errors call `uri`, has other content.
+    pub(crate) fn compare(&self, uri: &str, bytes: &[u8]) -> Result<(), SinkError> {
+        let expected = self.hash;
+        let problem = match self.compression.hash(bytes) {
+            Ok(found) if found == expected => return Ok(()),
+            Ok(found) => format!("got hash `{found}`, expected `{expected}`"),
+            // A file under its final name is always complete, so a file that cannot be decompressed is another file.
+            Err(error) => format!("not valid `{}`: {error}", self.compression.name()),
+        };
+        Err(other_content(uri, &problem))
+    }
 }
 
 /// The files of one part in a store.
 #[async_trait]
 pub(crate) trait Store: Sync {
+    /// The bytes of a file that has no name yet.
+    type Upload: Write + Send;
+
     /// Returns the path of a file, which the manifest names. A name that begins with `/` is a path below the sink (`SINK_PATH`);
     /// any other is in the directory of the part's batch.
     fn path(&self, name: &str) -> String;
@@ -42,20 +58,33 @@ pub(crate) trait Store: Sync {
     /// Returns the URI of a file, for errors.
     fn uri(&self, name: &str) -> String;
 
+    /// Begins a file, with these bytes at its start.
+    fn begin(&self, name: &str, bytes: Vec<u8>) -> Result<Self::Upload, SinkError>;
+
+    /// Returns the error of a part that could not be written to an upload.
+    fn write_failed(&self, error: io::Error) -> SinkError {
+        render_failed(error)
+    }
+
     /// Reads a file of at most `bytes_max` bytes; returns `None` if there is no such file.
     async fn read(&self, name: &str, bytes_max: u64) -> Result<Option<Vec<u8>>, SinkError>;
 
-    /// Writes a file if its name is free; returns whether it was free. Returns only when the file is stored durably.
-    async fn put_new(&self, file: &NewFile<'_>, bytes: Vec<u8>) -> Result<bool, SinkError>;
+    /// Gives a file its name if the name is free; returns whether it was free. Returns only when the file is stored durably.
+    async fn put_new(&self, file: &NewFile<'_>, upload: Self::Upload) -> Result<bool, SinkError>;
 
     /// Compares an existing file with the one that was to be written.
     ///
     /// # Errors
     /// Permanent if the file has other content.
     async fn compare(&self, file: &NewFile<'_>) -> Result<(), SinkError>;
+
+    /// Refuses a reject list of a part without rejects, if the store can look for one without a request.
+    fn refuse_rejects(&self, _name: &str) -> Result<(), SinkError> {
+        Ok(())
+    }
 }
 
-/// Writes the part's file, then its reject list if any record was rejected, and last its manifest. Writes nothing if the
+/// Writes the part's reject list if any record was rejected, then the part's file, and last its manifest. Writes nothing if the
 /// manifest is there.
 ///
 /// # Errors
@@ -75,7 +104,9 @@ pub(crate) async fn deliver(
     };
     let (items, rejected) = (part.items.len(), content.rejects.len());
     info!(part_key = part.key(), items_count = items, rejected_count = rejected, content_hash = %content.hash, repeated, "part written");
-    Ok(manifest::receipt(&content))
+    // It is the same for the attempt that wrote the part and for later ones.
+    let text = format!("blake3:{}", content.hash);
+    Ok(Receipt::with_rejects(text, &content.rejects))
 }
 
 /// Writes all files of a part; returns facts about its content, and whether the part's file existed already.
@@ -84,16 +115,15 @@ async fn put_all(
     part: &Part,
     rendering: &Rendering,
 ) -> Result<(Content, bool), SinkError> {
-    let (bytes, content) = rendering
-        .write_for_manifest(part, Vec::new())
-        .map_err(render_failed)?;
     let name = records_name(part, rendering)?;
-    let repeated = put_records(store, &name, rendering, bytes, &content).await?;
-    if !content.rejects.is_empty() {
-        let mut list = Vec::new();
-        write_rejects(part, &content.rejects, &mut list).map_err(render_failed)?;
-        put_rejects(store, part, list).await?;
+    let (upload, content) = rendering
+        .write_for_manifest(part, store.begin(&name, Vec::new())?)
+        .map_err(|error| store.write_failed(error))?;
+    match content.rejects.is_empty() {
+        true => store.refuse_rejects(&rejects_name(part.part_index))?,
+        false => put_rejects(store, part, &content.rejects).await?,
     }
+    let repeated = put_records(store, &name, rendering, upload, &content).await?;
     let key = store.path(&name);
     let manifest = manifest::render(part, &key, rendering, &content).map_err(render_failed)?;
     put_manifest(store, part, manifest, &content).await?;
@@ -109,33 +139,58 @@ pub(crate) fn records_name(part: &Part, rendering: &Rendering) -> Result<String,
     })
 }
 
+/// Returns the path of a file of a part below the sink. The name is as [`Store::path`] takes it.
+pub(crate) fn path_below(part: &Part, name: &str) -> String {
+    match name.strip_prefix('/') {
+        Some(path) => path.to_owned(),
+        None => {
+            let directory = directory_of(part.batch_id, part.batch_key.as_ref());
+            format!("{directory}/{name}")
+        }
+    }
+}
+
 /// Writes the file with a part's records; returns whether it existed already.
-pub(crate) async fn put_records(
-    store: &impl Store,
+pub(crate) async fn put_records<S: Store>(
+    store: &S,
     name: &str,
     rendering: &Rendering,
-    bytes: Vec<u8>,
+    upload: S::Upload,
     content: &Content,
 ) -> Result<bool, SinkError> {
+    let content_type = content_type(rendering);
     let file = NewFile {
         name,
         hash: content.hash,
         length: content.bytes,
         compression: rendering.compression,
-        kind: FileKind::Records,
+        content_type: &content_type,
     };
-    put(store, &file, bytes).await
+    put(store, &file, upload).await
+}
+
+/// Returns the media type of a file with records. A compressed object has no `Content-Encoding`: clients would then decompress it
+/// on download, although its name says that it is compressed.
+fn content_type(rendering: &Rendering) -> String {
+    match rendering.compression {
+        Compression::None => rendering.content_type(),
+        Compression::Gzip => "application/gzip".to_owned(),
+        Compression::Zstd => "application/zstd".to_owned(),
+    }
 }
 
 /// Writes the reject list of a part.
 pub(crate) async fn put_rejects(
     store: &impl Store,
     part: &Part,
-    list: Vec<u8>,
+    rejects: &[Reject],
 ) -> Result<(), SinkError> {
+    let mut list = Vec::new();
+    write_rejects(part, rejects, &mut list).map_err(render_failed)?;
     let name = rejects_name(part.part_index);
-    let file = small_file(&name, &list, FileKind::Rejects);
-    put(store, &file, list).await.map(|_| ())
+    let file = small_file(&name, &list, "application/x-ndjson");
+    let upload = store.begin(&name, list)?;
+    put(store, &file, upload).await.map(|_| ())
 }
 
 async fn put_manifest(
@@ -145,8 +200,9 @@ async fn put_manifest(
     content: &Content,
 ) -> Result<(), SinkError> {
     let name = manifest::name(part);
-    let file = small_file(&name, &bytes, FileKind::Manifest);
-    if store.put_new(&file, bytes).await? {
+    let file = small_file(&name, &bytes, "application/json");
+    let upload = store.begin(&name, bytes)?;
+    if store.put_new(&file, upload).await? {
         return Ok(());
     }
     // Another attempt wrote the manifest first. Its version of the service may write other fields.
@@ -173,27 +229,34 @@ fn compare_manifest(
 }
 
 /// Writes a file if its name is free; returns whether a file with the same content existed already.
-async fn put(store: &impl Store, file: &NewFile<'_>, bytes: Vec<u8>) -> Result<bool, SinkError> {
-    match store.put_new(file, bytes).await? {
+async fn put<S: Store>(
+    store: &S,
+    file: &NewFile<'_>,
+    upload: S::Upload,
+) -> Result<bool, SinkError> {
+    match store.put_new(file, upload).await? {
         true => Ok(false),
         false => store.compare(file).await.map(|()| true),
     }
 }
 
 /// Returns a file that is not compressed.
-fn small_file<'f>(name: &'f str, bytes: &[u8], kind: FileKind) -> NewFile<'f> {
+fn small_file<'f>(name: &'f str, bytes: &[u8], content_type: &'f str) -> NewFile<'f> {
     NewFile {
         name,
         hash: blake3::hash(bytes),
         length: bytes.len() as u64,
         compression: Compression::None,
-        kind,
+        content_type,
     }
+}
+
+/// Returns the error of a file of other content that has the name of one of a part.
+pub(crate) fn other_content(uri: &str, problem: &str) -> SinkError {
+    SinkError::permanent(format!("`{uri}`: exists with other content: {problem}"))
 }
 
 /// Returns the error of a file that was there a moment ago, and is not any more.
 pub(crate) fn deleted(uri: &str) -> SinkError {
-    SinkError::Retryable {
-        reason: format!("`{uri}`: was deleted while this attempt ran"),
-    }
+    SinkError::retryable(format!("`{uri}`: was deleted while this attempt ran"))
 }

@@ -5,4 +5,4 @@ mod placeholder;
 
 pub use parser::Template;
 pub(crate) use parser::TemplateUse;
-pub(crate) use placeholder::{Facts, LayoutError, Target};
+pub(crate) use placeholder::{Facts, Target, Value};

@@ -1,4 +1,4 @@
-//! Makes parts for tests.
+//! Makes parts for tests, and delivers them.
 
 use std::sync::Arc;
 
@@ -6,8 +6,15 @@ use protocol::ids::{BatchId, BodyHash, Seat};
 use protocol::time::Timestamp;
 use shared::ports::StoredEvent;
 
+use crate::compression::Compression;
+use crate::format::Format;
+use crate::layout::Layout;
 use crate::part::Part;
-use crate::sink::SinkError;
+use crate::rendering::Rendering;
+use crate::sink::{Sink, SinkError};
+
+/// The id of the batch of every part.
+pub(crate) const BATCH: &str = "0190163d-8694-739b-aea5-966c26f8ad91";
 
 /// Returns the reason of an error, which is `permanent` or else retryable.
 pub(crate) fn reason(error: SinkError, permanent: bool) -> String {
@@ -18,8 +25,30 @@ pub(crate) fn reason(error: SinkError, permanent: bool) -> String {
     }
 }
 
+/// Checks that a text has all of these words.
+#[track_caller]
+pub(crate) fn assert_has(text: &str, all: &[&str]) {
+    for words in all {
+        assert!(text.contains(words), "{words} in {text}");
+    }
+}
+
+/// Delivers a part; returns the reason why it is refused, permanently or else until a retry.
+pub(crate) async fn refused(sink: &impl Sink, part: &Part, permanent: bool) -> String {
+    reason(sink.deliver(part).await.unwrap_err(), permanent)
+}
+
+/// Returns a rendering in the default layout.
+pub(crate) fn rendering(format: Format, compression: Compression) -> Rendering {
+    Rendering {
+        format,
+        layout: Layout::default(),
+        compression,
+    }
+}
+
 pub(crate) fn part(number: usize, bodies: &[&str]) -> Part {
-    let batch_id: BatchId = "0190163d-8694-739b-aea5-966c26f8ad91".parse().unwrap();
+    let batch_id: BatchId = BATCH.parse().unwrap();
     let item = |(seq, body): (usize, &&str)| StoredEvent {
         event_id: format!("e{seq}").parse().unwrap(),
         sqs_message_id: format!("m{seq}").parse().unwrap(),

@@ -37,34 +37,23 @@ pub(crate) struct Total {
 #[derive(Debug)]
 pub(crate) struct Totals<'l> {
     pub(crate) count: u64,
-    amounts: Vec<(&'l Total, Amount)>,
-}
-
-#[derive(Clone, Debug)]
-enum Amount {
-    Sum(BigDecimal),
-    Hash(u128),
+    amounts: Vec<(&'l Total, BigDecimal)>,
 }
 
 impl<'l> Totals<'l> {
     /// Returns the totals of no records.
     pub(crate) fn of(totals: impl Iterator<Item = &'l Total>) -> Totals<'l> {
-        let zero = |total: &'l Total| match total.kind {
-            TotalKind::Sum { .. } => (total, Amount::Sum(BigDecimal::zero())),
-            TotalKind::Hash { .. } => (total, Amount::Hash(0)),
-        };
         Totals {
             count: 0,
-            amounts: totals.map(zero).collect(),
+            amounts: totals.map(|total| (total, BigDecimal::zero())).collect(),
         }
     }
 
     /// Adds a record with these texts of its columns. A record that is refused changes nothing.
     pub(crate) fn add(&mut self, fields: &[Cow<'_, str>]) -> Result<(), RejectReason> {
-        let added: Result<Vec<Amount>, RejectReason> = self
-            .amounts
-            .iter()
-            .map(|(total, amount)| amount.plus(total, &fields[total.column]))
+        let amounts = self.amounts.iter();
+        let added: Result<Vec<BigDecimal>, RejectReason> = amounts
+            .map(|(total, amount)| total.plus(amount, &fields[total.column]))
             .collect();
         for ((_, amount), added) in self.amounts.iter_mut().zip(added?) {
             *amount = added;
@@ -76,32 +65,25 @@ impl<'l> Totals<'l> {
     /// Returns a total in digits.
     pub(crate) fn text(&self, total: &Total) -> String {
         let found = self.amounts.iter().find(|(known, _)| *known == total);
-        match found.map(|(_, amount)| amount) {
-            Some(Amount::Sum(sum)) => match total.kind {
-                TotalKind::Sum {
-                    decimals: Some(decimals),
-                } => sum.with_scale(decimals.into()).to_plain_string(),
-                TotalKind::Sum { decimals: None } | TotalKind::Hash { .. } => sum.to_plain_string(),
-            },
-            Some(Amount::Hash(sum)) => sum.to_string(),
-            None => unreachable!("the totals are those of the layout's templates"),
+        let (_, amount) = found.expect("the totals are those of the layout's templates");
+        match total.kind {
+            TotalKind::Sum {
+                decimals: Some(decimals),
+            } => amount.with_scale(decimals.into()).to_plain_string(),
+            TotalKind::Sum { decimals: None } | TotalKind::Hash { .. } => amount.to_plain_string(),
         }
     }
 }
 
-impl Amount {
-    fn plus(&self, total: &Total, text: &str) -> Result<Amount, RejectReason> {
-        match (self, total.kind) {
-            (Amount::Sum(sum), TotalKind::Sum { decimals }) => {
-                Ok(Amount::Sum(sum + number(total, decimals, text)?))
-            }
-            (Amount::Hash(sum), TotalKind::Hash { digits }) => {
+impl Total {
+    /// Returns this total with the text of another record.
+    fn plus(&self, amount: &BigDecimal, text: &str) -> Result<BigDecimal, RejectReason> {
+        match self.kind {
+            TotalKind::Sum { decimals } => Ok(amount + number(self, decimals, text)?),
+            TotalKind::Hash { digits } => {
                 let modulus = 10_u128.pow(digits as u32);
-                Ok(Amount::Hash((sum + digits_modulo(text, modulus)) % modulus))
-            }
-            (Amount::Sum(..), TotalKind::Hash { .. })
-            | (Amount::Hash(..), TotalKind::Sum { .. }) => {
-                unreachable!("an amount has the kind of its total")
+                let sum = amount + BigDecimal::from(digits_modulo(text, modulus));
+                Ok(sum % BigDecimal::from(modulus))
             }
         }
     }

@@ -34,9 +34,8 @@ impl Rig {
     async fn start() -> Rig {
         let server = Server::start(None).await.expect("a server is installed");
         let errors = Arc::new(SinkErrors::new(&FaultOptions::default()));
-        let proxy = Proxy::start(server.port(), errors)
-            .await
-            .expect("there is a port");
+        let proxy = Proxy::start(server.port(), errors).await;
+        let proxy = proxy.expect("there is a port");
         Rig { server, proxy }
     }
 

@@ -1,6 +1,6 @@
 //! Variables for the layout of a part: its encoding, its line ends, its header and trailer, and its path.
 
-use shared::config::{Reader, Text, Unset, Variable, Word};
+use shared::config::{Declared, Description, Reader, Text, Unset, Variable, Word};
 
 use crate::dates::Zone;
 use crate::encoding::{Encoding, LineEnd};
@@ -221,26 +221,17 @@ fn check_characters(reader: &mut Reader<'_>, format: &Format, layout: &Layout) {
 
 /// Returns the variables of the layout that are set, with their values, for the fingerprint.
 pub(super) fn settings(reader: &Reader<'_>) -> Vec<(&'static str, String)> {
-    let values = [
-        (SINK_ENCODING.name, reader.value(&SINK_ENCODING)),
-        (SINK_LINE_END.name, reader.value(&SINK_LINE_END)),
-        (SINK_HEADER_RECORD.name, reader.value(&SINK_HEADER_RECORD)),
-        (SINK_TRAILER_RECORD.name, reader.value(&SINK_TRAILER_RECORD)),
-        (SINK_PATH.name, reader.value(&SINK_PATH)),
-        (SINK_TIME_ZONE.name, reader.value(&SINK_TIME_ZONE)),
+    let values: [(&dyn Declared, Option<String>); 6] = [
+        (&SINK_ENCODING, reader.value(&SINK_ENCODING)),
+        (&SINK_LINE_END, reader.value(&SINK_LINE_END)),
+        (&SINK_HEADER_RECORD, reader.value(&SINK_HEADER_RECORD)),
+        (&SINK_TRAILER_RECORD, reader.value(&SINK_TRAILER_RECORD)),
+        (&SINK_PATH, reader.value(&SINK_PATH)),
+        (&SINK_TIME_ZONE, reader.value(&SINK_TIME_ZONE)),
     ];
-    let defaults = [
-        Some(Encoding::default().name()),
-        Some(LineEnd::default().name()),
-        None,
-        None,
-        None,
-        Some("UTC"),
-    ];
-    let set = values.into_iter().zip(defaults);
-    set.filter_map(|((name, value), default)| {
-        let value = value.filter(|value| default != Some(value.as_str()))?;
-        Some((name, value))
-    })
-    .collect()
+    let set = values.into_iter().filter_map(|(variable, value)| {
+        let Description { name, default, .. } = variable.description();
+        (value != default).then_some((name, value?))
+    });
+    set.collect()
 }

@@ -11,10 +11,9 @@ use tokio_postgres::{Client, Error, NoTls, SimpleQueryMessage, SimpleQueryRow};
 use tokio_postgres_rustls::MakeRustlsConnect;
 use tracing::warn;
 
-use super::database::Database;
 use super::errors::sink_error;
 use crate::endpoint::is_loopback;
-use crate::secret::SecretReader;
+use crate::secret::{Secret, SecretReader};
 use crate::sink::SinkError;
 
 /// TCP keepalives of both sides. A connection to a frozen environment, or to a server that is gone, ends within half a
@@ -33,7 +32,8 @@ const IDLE_IN_TRANSACTION_MAX: Duration = Duration::from_secs(10);
 pub(super) struct Connections {
     config: tokio_postgres::Config,
     tls: Option<MakeTls>,
-    secret: Option<SecretReader>,
+    /// Has the password, and is read again for each new connection.
+    pub(super) secret: Option<SecretReader>,
     idle: Mutex<Vec<Client>>,
 }
 
@@ -52,7 +52,7 @@ impl Connections {
     /// The URL is malformed, or the host is another machine and no trusted certificates were found.
     pub(super) fn new(
         url: &str,
-        database: &Database,
+        password: Option<&Secret>,
         timeout: Duration,
     ) -> Result<Connections, String> {
         let mut config: tokio_postgres::Config =
@@ -74,7 +74,7 @@ impl Connections {
             .keepalives_retries(KEEPALIVE_COUNT)
             .tcp_user_timeout(UNACKNOWLEDGED_MAX)
             .application_name("batch-processor");
-        if let Some(password) = &database.password {
+        if let Some(password) = password {
             config.password(password.expose());
         }
         Ok(Connections {
@@ -86,14 +86,6 @@ impl Connections {
             secret: None,
             idle: Mutex::default(),
         })
-    }
-
-    /// Takes the password from a secret, which is read again for each new connection.
-    pub(super) fn with_secret(self, reader: SecretReader) -> Connections {
-        Connections {
-            secret: Some(reader),
-            ..self
-        }
     }
 
     /// Takes an idle connection, if there is one. It may be broken.
@@ -206,17 +198,12 @@ fn tls() -> Result<MakeRustlsConnect, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests_support::assert_has;
 
     #[test]
     fn a_connection_has_keepalives_and_a_limit_of_unacknowledged_data() {
-        let database = Database {
-            table: crate::postgres::TableName::events(),
-            columns: None,
-            password: None,
-            rejects_max: 0,
-        };
         let url = "postgres://user@localhost/legacy";
-        let connections = Connections::new(url, &database, Duration::from_secs(1)).unwrap();
+        let connections = Connections::new(url, None, Duration::from_secs(1)).unwrap();
         let config = &connections.config;
         assert!(config.get_keepalives());
         assert_eq!(config.get_keepalives_idle(), KEEPALIVE_IDLE);
@@ -229,10 +216,7 @@ mod tests {
     fn limits_are_never_zero_and_idle_time_is_capped() {
         assert!(limits(Duration::ZERO).contains("statement_timeout = 1;"));
         let long = limits(Duration::from_secs(900));
-        assert!(long.contains("lock_timeout = 900000;"), "{long}");
-        assert!(
-            long.contains("idle_in_transaction_session_timeout = 10000;"),
-            "{long}"
-        );
+        assert_has(&long, &["lock_timeout = 900000;"]);
+        assert_has(&long, &["idle_in_transaction_session_timeout = 10000;"]);
     }
 }

@@ -9,7 +9,7 @@ use tracing::info;
 use super::attempt::{Attempt, Durability, Entry};
 use super::connection::{Connections, limits, rows_of};
 use super::errors::sink_error;
-use super::insertion::Insertion;
+use super::insertion::insertion;
 use super::rejects::{self, Refused, storable};
 use super::rows::{Chunk, Mark, Rows};
 use super::staging::Snapshot;
@@ -107,11 +107,8 @@ impl Attempt<'_> {
         );
         let storable = |text| storable(text, snapshot.utf8);
         let source = storable(self.part.source.as_str());
-        let batch_key = self
-            .part
-            .batch_key
-            .as_ref()
-            .map(|key| storable(key.as_str()));
+        let batch_key = self.part.batch_key.as_ref();
+        let batch_key = batch_key.map(|key| storable(key.as_str()));
         let entered = client
             .execute_typed(
                 &statement,
@@ -132,13 +129,11 @@ impl Attempt<'_> {
         let results = rows_of(client, &self.entry_statement()).await?;
         match results.last().and_then(|rows| Entry::from_rows(rows)) {
             Some(entry) => Ok(Some(entry)),
-            None => Err(SinkError::Retryable {
-                reason: format!(
-                    "part {}: its row was deleted from {} while this attempt ran",
-                    self.part.key(),
-                    self.target.table.ledger()
-                ),
-            }),
+            None => Err(SinkError::retryable(format!(
+                "part {}: its row was deleted from {} while this attempt ran",
+                self.part.key(),
+                self.target.table.ledger()
+            ))),
         }
     }
 
@@ -157,20 +152,14 @@ impl Attempt<'_> {
         let (Some(first), Some(last)) = (marks.first(), marks.last()) else {
             return Ok(Refused::default());
         };
-        let insertion = Insertion {
-            table: &self.target.table,
-            columns,
-            part_condition: &self.part_condition(),
-            first: first.first,
-            last: last.last,
-        };
+        let (table, part_condition) = (&self.target.table, self.part_condition());
         let statements = format!(
             "{} {}; SELECT seq, refused, count(*) OVER () FROM {} WHERE {} AND refused IS NOT NULL ORDER BY seq LIMIT {}",
             // Some of the time that the transaction began with is spent.
             limits(self.time_left()),
-            insertion.statements(),
-            self.target.table.staging(),
-            self.part_condition(),
+            insertion(table, columns, &part_condition, first.first..=last.last),
+            table.staging(),
+            part_condition,
             // The error for too many rejects quotes the first one, even if none is allowed.
             self.target.rejects_max.max(1),
         );
@@ -221,14 +210,12 @@ impl Attempt<'_> {
     async fn earlier_receipt(&self, client: &Client, entry: &Entry) -> Result<Receipt, SinkError> {
         let hash = self.hash;
         if entry.hash != hash.to_string() {
-            return Err(SinkError::Permanent {
-                reason: format!(
-                    "part {}: is in {} with other content: got hash `{}`, expected `{hash}`",
-                    self.part.key(),
-                    self.target.table.ledger(),
-                    entry.hash,
-                ),
-            });
+            return Err(SinkError::permanent(format!(
+                "part {}: is in {} with other content: got hash `{}`, expected `{hash}`",
+                self.part.key(),
+                self.target.table.ledger(),
+                entry.hash,
+            )));
         }
         let (items, rejected) = (self.part.items.len(), entry.rejected);
         info!(part_key = self.part.key(), items_count = items, rejected_count = rejected, content_hash = %hash, repeated = true, "part written");

@@ -13,20 +13,18 @@ const TABLES: &str = "infra/postgres.sql";
 pub(super) fn sink_error(error: Error) -> SinkError {
     let Some(database_error) = error.as_db_error() else {
         // The connection broke, or could not be made. The next attempt learns from the ledger whether a commit succeeded.
-        return SinkError::Retryable {
-            reason: chain(&error),
-        };
+        return SinkError::retryable(chain(&error));
     };
     let reason = describe(database_error);
     let code = database_error.code();
     if may_pass(code) {
-        SinkError::Retryable { reason }
+        SinkError::retryable(reason)
     } else if [SqlState::UNDEFINED_TABLE, SqlState::UNDEFINED_COLUMN].contains(code) {
-        SinkError::Permanent {
-            reason: format!("{reason}: expected the tables that `{TABLES}` defines"),
-        }
+        SinkError::permanent(format!(
+            "{reason}: expected the tables that `{TABLES}` defines"
+        ))
     } else {
-        SinkError::Permanent { reason }
+        SinkError::permanent(reason)
     }
 }
 

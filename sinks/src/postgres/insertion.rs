@@ -1,5 +1,7 @@
 //! The statements that move staged rows into the table and mark the rows that the database refuses.
 
+use std::ops::RangeInclusive;
+
 use protocol::ids::Seq;
 
 use super::names::{TableName, block, identifier};
@@ -16,38 +18,29 @@ const WORDS_LETTERS_MAX: usize = 1_000;
 const REFUSALS: &str = "data_exception OR integrity_constraint_violation OR with_check_option_violation \
                         OR program_limit_exceeded";
 
-/// Moves the staged rows of a part from the staging table to the table.
-pub(super) struct Insertion<'a> {
-    pub(super) table: &'a TableName,
-    /// Names and types of the columns.
-    pub(super) columns: &'a [(String, String)],
-    pub(super) part_condition: &'a str,
-    pub(super) first: Seq,
-    pub(super) last: Seq,
-}
-
-impl Insertion<'_> {
-    /// Returns the statements. After them, each row is in the table, or its `refused` is set in the staging table.
-    ///
-    /// One INSERT covers up to 4,096 rows. If the database refuses it, the next INSERT covers an eighth of the range, down to a
-    /// single row, which is then marked as refused. After each success the range doubles. So the work is proportional to the
-    /// number of rows, whatever share is refused. Two alternatives were measured on PostgreSQL 15: row by row after a refusal
-    /// uses a transaction id for each row, and halving the range is slower if many rows are refused.
-    pub(super) fn statements(&self) -> String {
-        let (table, staging, part_condition) = (
-            self.table.table(),
-            self.table.staging(),
-            self.part_condition,
-        );
-        let (before, last) = (i64::from(self.first) - 1, self.last);
-        let names = Vec::from_iter(self.columns.iter().map(|(name, _)| identifier(name)));
-        let values = self.columns.iter().enumerate().map(|(index, (_, kind))| {
-            // Converted here and not while staging, so that a character which the database cannot store is a refused row.
-            format!("convert_from(fields[{}], 'UTF8')::{kind}", index + 1)
-        });
-        let (names, values) = (names.join(", "), Vec::from_iter(values).join(", "));
-        let body = format!(
-            "
+/// Returns the statements that move the rows of these seqs from the staging table to the table, whose columns have names and types.
+/// After them, each row is in the table, or its `refused` is set in the staging table.
+///
+/// One INSERT covers up to 4,096 rows. If the database refuses it, the next INSERT covers an eighth of the range, down to a
+/// single row, which is then marked as refused. After each success the range doubles. So the work is proportional to the
+/// number of rows, whatever share is refused. Two alternatives were measured on PostgreSQL 15: row by row after a refusal
+/// uses a transaction id for each row, and halving the range is slower if many rows are refused.
+pub(super) fn insertion(
+    table: &TableName,
+    columns: &[(String, String)],
+    part_condition: &str,
+    seqs: RangeInclusive<Seq>,
+) -> String {
+    let (table, staging) = (table.table(), table.staging());
+    let (before, last) = (i64::from(*seqs.start()) - 1, *seqs.end());
+    let names = Vec::from_iter(columns.iter().map(|(name, _)| identifier(name)));
+    let values = columns.iter().enumerate().map(|(index, (_, kind))| {
+        // Converted here and not while staging, so that a character which the database cannot store is a refused row.
+        format!("convert_from(fields[{}], 'UTF8')::{kind}", index + 1)
+    });
+    let (names, values) = (names.join(", "), Vec::from_iter(values).join(", "));
+    let body = format!(
+        "
 #variable_conflict use_column
 DECLARE
     done bigint := {before};
@@ -79,10 +72,9 @@ BEGIN
     END LOOP;
 END
 "
-        );
-        // A deferred constraint would be checked at the commit, and the error would not say which row violates it.
-        format!("SET CONSTRAINTS ALL IMMEDIATE; {}", block(&body))
-    }
+    );
+    // A deferred constraint would be checked at the commit, and the error would not say which row violates it.
+    format!("SET CONSTRAINTS ALL IMMEDIATE; {}", block(&body))
 }
 
 #[cfg(test)]
@@ -93,14 +85,8 @@ mod tests {
     fn names_are_quoted_and_every_column_gets_its_type() {
         let columns = [("id", "integer"), ("a \"b\"", "character varying")]
             .map(|(name, kind)| (name.to_owned(), kind.to_owned()));
-        let text = Insertion {
-            table: &"legacy.orders".parse().unwrap(),
-            columns: &columns,
-            part_condition: "part = 7",
-            first: 0,
-            last: 9,
-        }
-        .statements();
+        let table = "legacy.orders".parse().unwrap();
+        let text = insertion(&table, &columns, "part = 7", 0..=9);
         for words in [
             r#"INSERT INTO "legacy"."orders" ("id", "a ""b""")"#,
             "convert_from(fields[1], 'UTF8')::integer, convert_from(fields[2], 'UTF8')::character varying",

@@ -8,7 +8,6 @@
 
 mod attempt;
 mod connection;
-mod database;
 mod delivery;
 mod errors;
 mod insertion;
@@ -26,14 +25,14 @@ use shared::config::{Number, Reader, Variable};
 use tokio::time::{Instant, timeout_at};
 use tokio_postgres::config::Host;
 
+use crate::columns::Columns;
 use crate::config::form::SINK_TABLE;
 use crate::kind::{Kind, Make, RejectLists};
 use crate::part::Part;
-use crate::secret::{SINK_PASSWORD, SINK_SECRET, SecretReader};
+use crate::secret::{SINK_PASSWORD, SINK_SECRET, Secret, SecretReader};
 use crate::sink::{Receipt, Sink, SinkError};
 use attempt::{Attempt, Target};
 use connection::Connections;
-pub use database::Database;
 pub use names::TableName;
 
 pub(crate) const KIND: Kind = Kind {
@@ -116,6 +115,19 @@ const ENVELOPE: &str = r#"[
     {"name": "body", "field": "body"}
 ]"#;
 
+/// The configuration of the sink `postgres:` besides the URL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Database {
+    /// The table that events are written to: `SINK_TABLE`.
+    pub table: TableName,
+    /// The columns that rows have; `None` for those of the envelope.
+    pub columns: Option<Columns>,
+    /// The user's password: `SINK_PASSWORD`.
+    pub password: Option<Secret>,
+    /// How many records of one part may be rejected. If there are more, nothing of the part is written.
+    pub rejects_max: u64,
+}
+
 /// Writes the records of parts as rows of a PostgreSQL table.
 #[derive(Debug)]
 pub struct PostgresSink {
@@ -138,7 +150,7 @@ impl PostgresSink {
                 .map_err(|error| format!("columns: {error}"))?,
         };
         Ok(PostgresSink {
-            connections: Connections::new(url, database, timeout)?,
+            connections: Connections::new(url, database.password.as_ref(), timeout)?,
             target: Target {
                 table: database.table.clone(),
                 columns: columns.csv(),
@@ -149,11 +161,9 @@ impl PostgresSink {
     }
 
     /// Takes the password from a secret, which is read again for each new connection.
-    pub fn with_secret(self, reader: SecretReader) -> PostgresSink {
-        PostgresSink {
-            connections: self.connections.with_secret(reader),
-            ..self
-        }
+    pub fn with_secret(mut self, reader: SecretReader) -> PostgresSink {
+        self.connections.secret = Some(reader);
+        self
     }
 }
 
@@ -177,7 +187,7 @@ impl Sink for PostgresSink {
                 let reply = replies.first().and_then(|rows| rows.first()?.get(0));
                 if reply != Some("t") {
                     let reason = format!("the user may not insert into {table}");
-                    return Err(SinkError::Retryable { reason });
+                    return Err(SinkError::retryable(reason));
                 }
             }
             Ok(())
@@ -195,13 +205,11 @@ impl Sink for PostgresSink {
         let attempt = Attempt::new(&self.target, part, ends_at);
         match timeout_at(ends_at, attempt.run(&self.connections)).await {
             Ok(result) => result,
-            Err(_) => Err(SinkError::Retryable {
-                reason: format!(
-                    "part {key}: not written within `{}` s; the next attempt continues with the rows that are staged",
-                    self.timeout.as_secs(),
-                    key = part.key()
-                ),
-            }),
+            Err(_) => Err(SinkError::retryable(format!(
+                "part {key}: not written within `{}` s; the next attempt continues with the rows that are staged",
+                self.timeout.as_secs(),
+                key = part.key()
+            ))),
         }
     }
 }

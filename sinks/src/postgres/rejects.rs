@@ -37,28 +37,21 @@ pub(super) fn within_limit(
     mut rejects: Vec<Reject>,
     refused: Refused,
 ) -> Result<Vec<Reject>, SinkError> {
-    let items = &attempt.part.items;
     let rejected = rejects.len() as u64 + refused.count;
     let refused_rows = refused.rows.into_iter().filter_map(|(seq, message)| {
-        let index = items.binary_search_by_key(&seq, |item| item.seq).ok()?;
-        Some(Reject {
-            seq,
-            event_id: items[index].event_id.clone(),
-            reason: RejectReason::Refused { message },
-        })
+        let item = attempt.part.item(seq)?;
+        Some(Reject::of(item, RejectReason::Refused { message }))
     });
     rejects.extend(refused_rows);
     rejects.sort_by_key(|reject| reject.seq);
     match rejects.first() {
-        Some(first) if rejected > attempt.target.rejects_max => Err(SinkError::Permanent {
-            reason: format!(
-                "part {}: too many rejects: got `{rejected}` of `{}` records, expected at most `{}` (`SINK_REJECTS_MAX`); \
-                 nothing of the part is written; the first reject: {first}",
-                attempt.part.key(),
-                items.len(),
-                attempt.target.rejects_max
-            ),
-        }),
+        Some(first) if rejected > attempt.target.rejects_max => Err(SinkError::permanent(format!(
+            "part {}: too many rejects: got `{rejected}` of `{}` records, expected at most `{}` (`SINK_REJECTS_MAX`); \
+             nothing of the part is written; the first reject: {first}",
+            attempt.part.key(),
+            attempt.part.items.len(),
+            attempt.target.rejects_max
+        ))),
         _ => Ok(rejects),
     }
 }
@@ -85,9 +78,7 @@ pub(super) async fn store(
         {
             let record = reject_line(attempt.part, reject)
                 .and_then(|line| String::from_utf8(line).map_err(io::Error::other))
-                .map_err(|error| SinkError::Permanent {
-                    reason: error.to_string(),
-                })?;
+                .map_err(|error| SinkError::permanent(error.to_string()))?;
             let reason = reject.reason.to_string();
             tuples.begin(5);
             tuples.uuid(attempt.key.0);

@@ -83,10 +83,10 @@ impl<'a> Rows<'a> {
             tuples.bigint(i64::from(item.seq));
             let hash_field = tuples.reserve(blake3::OUT_LEN);
             let mut body = Body::of(item);
-            let fields = tuples.array(self.columns.len(), |elements| {
+            let fields = tuples.array(self.columns.len(), |tuples| {
                 self.columns.iter().try_for_each(|column| {
                     let value = column.value(self.part, item, &mut body)?;
-                    elements.push(value.as_deref());
+                    tuples.element(value.as_deref());
                     Ok::<(), RejectReason>(())
                 })
             });
@@ -100,11 +100,7 @@ impl<'a> Rows<'a> {
                 }
                 Err(reason) => {
                     tuples.truncate(start);
-                    self.rejects.push(Reject {
-                        seq: item.seq,
-                        event_id: item.event_id.clone(),
-                        reason,
-                    });
+                    self.rejects.push(Reject::of(item, reason));
                 }
             }
         }

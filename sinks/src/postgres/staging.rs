@@ -44,14 +44,12 @@ impl Snapshot {
             Some(kind) => Ok((column.name.clone(), kind.clone())),
             None => {
                 let known: Vec<_> = self.types.keys().map(|name| format!("`{name}`")).collect();
-                Err(SinkError::Permanent {
-                    reason: format!(
-                        "table {}: a column is missing: got `{}` to write, expected one of {}",
-                        table.table(),
-                        column.name,
-                        known.join(", ")
-                    ),
-                })
+                Err(SinkError::permanent(format!(
+                    "table {}: a column is missing: got `{}` to write, expected one of {}",
+                    table.table(),
+                    column.name,
+                    known.join(", ")
+                )))
             }
         };
         columns.iter().map(typed).collect()
@@ -82,12 +80,10 @@ impl Attempt<'_> {
         );
         let results = rows_of(client, &statements).await?;
         let [.., encoding, types, entry, staged, _commit] = results.as_slice() else {
-            return Err(SinkError::Retryable {
-                reason: format!(
-                    "the database returned `{}` results, expected at least 5",
-                    results.len()
-                ),
-            });
+            return Err(SinkError::retryable(format!(
+                "the database returned `{}` results, expected at least 5",
+                results.len()
+            )));
         };
         let text = |row: &SimpleQueryRow, column| row.get(column).unwrap_or_default().to_owned();
         Ok(Snapshot {
@@ -157,14 +153,12 @@ impl Attempt<'_> {
             return Ok(());
         }
         let rows = |chunks: &BTreeMap<String, u64>| chunks.values().sum::<u64>();
-        Err(SinkError::Retryable {
-            reason: format!(
-                "part {}: rows are missing in {staging}: got `{}`, expected `{}`; the next attempt sends them again",
-                self.part.key(),
-                rows(&staged),
-                rows(&expected)
-            ),
-        })
+        Err(SinkError::retryable(format!(
+            "part {}: rows are missing in {staging}: got `{}`, expected `{}`; the next attempt sends them again",
+            self.part.key(),
+            rows(&staged),
+            rows(&expected)
+        )))
     }
 
     /// Returns the statement that selects the staged chunks of the part, for [`chunks`].

@@ -20,10 +20,6 @@ const BYTEA_OID: i32 = 17;
 #[derive(Debug)]
 pub(super) struct Tuples(Vec<u8>);
 
-/// The position of reserved bytes, to be filled later.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Reserved(usize);
-
 impl Tuples {
     pub(super) fn new() -> Tuples {
         let mut bytes = SIGNATURE.to_vec();
@@ -55,32 +51,40 @@ impl Tuples {
         self.0.extend_from_slice(value);
     }
 
-    /// Pushes a value of `bytes` zero bytes, for [`fill`](Tuples::fill) to overwrite.
-    pub(super) fn reserve(&mut self, bytes: usize) -> Reserved {
+    /// Pushes a value of `bytes` zero bytes; returns where they are, for [`fill`](Tuples::fill) to overwrite.
+    pub(super) fn reserve(&mut self, bytes: usize) -> usize {
         self.bytes(&vec![0; bytes]);
-        Reserved(self.0.len() - bytes)
+        self.0.len() - bytes
     }
 
-    pub(super) fn fill(&mut self, reserved: Reserved, value: &[u8]) {
-        self.0[reserved.0..][..value.len()].copy_from_slice(value);
+    pub(super) fn fill(&mut self, reserved: usize, value: &[u8]) {
+        self.0[reserved..][..value.len()].copy_from_slice(value);
     }
 
     /// Pushes a value of the type `bytea[]` with a number of elements, which `push` pushes. Returns the bytes of the value.
     pub(super) fn array<E>(
         &mut self,
         elements: usize,
-        push: impl FnOnce(&mut Elements<'_>) -> Result<(), E>,
+        push: impl FnOnce(&mut Tuples) -> Result<(), E>,
     ) -> Result<&[u8], E> {
         let start = self.0.len();
         // The length of the value, filled in below; one dimension; a flag for nulls, which the server ignores; the type of the
         // elements; their number; the index of the first one.
         let head = [0, 1, 1, BYTEA_OID, length(elements), 1];
         self.0.extend(head.into_iter().flat_map(i32::to_be_bytes));
-        push(&mut Elements(self))?;
+        push(self)?;
         let value = start + size_of::<i32>();
         let bytes = length(self.0.len() - value).to_be_bytes();
         self.0[start..value].copy_from_slice(&bytes);
         Ok(&self.0[value..])
+    }
+
+    /// Pushes an element of an array.
+    pub(super) fn element(&mut self, value: Option<&str>) {
+        match value {
+            Some(text) => self.bytes(text.as_bytes()),
+            None => self.0.extend_from_slice(&NULL.to_be_bytes()),
+        }
     }
 
     /// Returns the length so far, for [`truncate`](Tuples::truncate).
@@ -106,18 +110,6 @@ impl Tuples {
             }
         }
         sink.finish().await.map(|_| ())
-    }
-}
-
-/// Pushes the elements of an array.
-pub(super) struct Elements<'a>(&'a mut Tuples);
-
-impl Elements<'_> {
-    pub(super) fn push(&mut self, value: Option<&str>) {
-        match value {
-            Some(text) => self.0.bytes(text.as_bytes()),
-            None => self.0.0.extend_from_slice(&NULL.to_be_bytes()),
-        }
     }
 }
 

@@ -13,8 +13,7 @@ use tokio::time::timeout;
 
 use super::errors::status;
 use super::host_keys::{HostKeys, fingerprint};
-use super::login::Login;
-use super::server::SftpServer;
+use super::login::{Login, LoginSource};
 use crate::address::Address;
 use crate::sink::SinkError;
 
@@ -28,6 +27,17 @@ const KEEPALIVES_MAX: usize = 3;
 /// Source: <https://github.com/openssh/openssh-portable/blob/master/channels.h>, `CHAN_SES_WINDOW_DEFAULT` (2026-11).
 const WRITES_MAX: usize = 64;
 
+/// A server, and how its identity and ours are proven.
+#[derive(Debug)]
+pub struct SftpServer {
+    /// Where the files go.
+    pub address: Address,
+    /// The accepted keys of the server.
+    pub host_keys: HostKeys,
+    /// Where the password or the private key of the user comes from.
+    pub login: LoginSource,
+}
+
 /// Makes connections to a server, and keeps idle ones for later attempts.
 pub(super) struct Connections {
     server: SftpServer,
@@ -39,7 +49,7 @@ pub(super) struct Connections {
 /// A connection whose user is logged in.
 pub(super) struct Connection {
     ssh: Handle<HostKeyCheck>,
-    sftp: SftpSession,
+    pub(super) sftp: SftpSession,
 }
 
 impl fmt::Debug for Connections {
@@ -129,10 +139,6 @@ impl Connections {
 }
 
 impl Connection {
-    pub(super) fn sftp(&self) -> &SftpSession {
-        &self.sftp
-    }
-
     /// Returns whether the server still replies.
     async fn works(&self) -> bool {
         if self.ssh.is_closed() {

@@ -10,7 +10,6 @@ use tokio::net::TcpListener;
 
 use super::*;
 use crate::secret::Secret;
-use crate::sftp::login::LoginSource;
 
 /// A server that knows one password and one key, and remembers what it was shown. It has no SFTP.
 #[derive(Clone)]

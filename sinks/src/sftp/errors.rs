@@ -28,9 +28,9 @@ pub(super) fn sftp_error(uri: &str, attempted: &str, error: &Error) -> SinkError
 
 /// Returns the error of a file whose content could not be read or written.
 pub(super) fn content_error(uri: &str, attempted: &str, error: &std::io::Error) -> SinkError {
-    SinkError::Retryable {
-        reason: format!("`{uri}`: cannot {attempted} its content: «{error}»"),
-    }
+    SinkError::retryable(format!(
+        "`{uri}`: cannot {attempted} its content: «{error}»"
+    ))
 }
 
 /// Returns the status that the server returned; `None` if it returned none.

@@ -10,7 +10,6 @@ mod host_keys;
 mod login;
 mod part_files;
 mod partials;
-mod server;
 
 use std::time::Duration;
 
@@ -26,11 +25,11 @@ use crate::rendering::Rendering;
 use crate::secret::{SINK_PASSWORD, SINK_SECRET};
 use crate::sink::{Receipt, Sink, SinkError};
 use crate::store;
+pub use connection::SftpServer;
 use connection::{Connection, Connections};
 pub use host_keys::HostKeys;
 pub use login::LoginSource;
 use part_files::PartFiles;
-pub use server::SftpServer;
 
 pub(crate) const KIND: Kind = Kind {
     name: "sftp:",
@@ -96,7 +95,7 @@ fn read(reader: &mut Reader<'_>, uri: Option<&str>) -> Option<Make> {
     }))
 }
 
-/// Writes a file for each part, `<path>/<batchId>/<part>.<ext>` or what `SINK_PATH` says, then the reject list `<part>.rejects` if any record was
+/// Writes a file for each part, `<path>/<batchId>/<part>.<ext>` or what `SINK_PATH` says, before it the reject list `<part>.rejects` if any record was
 /// rejected, and last `<part>.manifest.json`. Files are never replaced. An attempt that finds the manifest writes nothing.
 #[derive(Debug)]
 pub struct SftpSink {
@@ -130,7 +129,7 @@ impl SftpSink {
     async fn write(&self, connection: &Connection, part: &Part) -> Result<Receipt, SinkError> {
         let address = self.connections.address();
         let records = store::records_name(part, &self.rendering)?;
-        let files = PartFiles::open(connection.sftp(), address, part, &records).await?;
+        let files = PartFiles::open(&connection.sftp, address, part, &records).await?;
         files.remove_partials_older_than(self.timeout).await;
         let receipt = store::deliver(&files, part, &self.rendering).await?;
         files.remove_partials().await;
@@ -144,27 +143,23 @@ impl Sink for SftpSink {
     async fn dry_run(&self) -> Result<(), SinkError> {
         match timeout(self.timeout, self.connections.take()).await {
             Ok(connection) => connection.map(|connection| self.connections.keep_idle(connection)),
-            Err(_) => Err(SinkError::Retryable {
-                reason: format!(
-                    "`{}`: no reply within `{}` s",
-                    self.connections.address(),
-                    self.timeout.as_secs()
-                ),
-            }),
+            Err(_) => Err(SinkError::retryable(format!(
+                "`{}`: no reply within `{}` s",
+                self.connections.address(),
+                self.timeout.as_secs()
+            ))),
         }
     }
 
     async fn deliver(&self, part: &Part) -> Result<Receipt, SinkError> {
         match timeout(self.timeout, self.attempt(part)).await {
             Ok(result) => result,
-            Err(_) => Err(SinkError::Retryable {
-                reason: format!(
-                    "`{}`: part {} not written within `{}` s; the next attempt uploads it from the beginning",
-                    self.connections.address(),
-                    part.key(),
-                    self.timeout.as_secs()
-                ),
-            }),
+            Err(_) => Err(SinkError::retryable(format!(
+                "`{}`: part {} not written within `{}` s; the next attempt uploads it from the beginning",
+                self.connections.address(),
+                part.key(),
+                self.timeout.as_secs()
+            ))),
         }
     }
 }

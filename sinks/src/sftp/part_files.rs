@@ -12,12 +12,12 @@ use tracing::debug;
 use uuid::Uuid;
 
 use super::errors::{content_error, sftp_error, status};
-use super::partials::{PartialOf, is_abandoned};
+use super::partials::{is_abandoned, is_partial, new_name};
 use crate::address::Address;
 use crate::directory::{directory_of, shown};
 use crate::part::Part;
 use crate::sink::SinkError;
-use crate::store::{NewFile, Store, deleted};
+use crate::store::{NewFile, Store, deleted, other_content, path_below};
 
 /// How much longer compressed content may be than the content itself, in bytes: for the headers of its blocks.
 const COMPRESSION_OVERHEAD_BYTES: u64 = 1_024;
@@ -29,10 +29,6 @@ pub(super) struct PartFiles<'a> {
     sftp: &'a SftpSession,
     address: &'a Address,
     part: &'a Part,
-    /// The path of the batch's directory, below the sink's own.
-    directory: String,
-    /// Which files are uploads of this part.
-    partial: PartialOf,
     /// The names that were there when the first of them was looked for. Empty if the batch's directory was made then, because
     /// no other attempt has come that far; nor has it what is in directories that may not be listed.
     found: Vec<String>,
@@ -51,11 +47,10 @@ impl PartFiles<'_> {
             sftp,
             address,
             part,
-            directory: directory_of(part.batch_id, part.batch_key.as_ref()),
-            partial: PartialOf::new(part.batch_id, part.part_index),
             found: Vec::new(),
         };
-        let path = format!("{}/{}", address.path, files.directory);
+        let directory = directory_of(part.batch_id, part.batch_key.as_ref());
+        let path = format!("{}/{directory}", address.path);
         let Err(refused) = make(sftp, &path).await else {
             return Ok(files);
         };
@@ -82,7 +77,7 @@ impl PartFiles<'_> {
             return;
         };
         let names = entries.map(|entry| format!("{parent}/{}", entry.file_name()));
-        let is_ours = |name: &String| name == records || self.partial.is(name);
+        let is_ours = |name: &String| name == records || is_partial(self.part, name);
         self.found.extend(names.filter(is_ours));
     }
 
@@ -142,7 +137,7 @@ impl PartFiles<'_> {
         let partials = self
             .found
             .iter()
-            .filter(|name| self.partial.is(name) && wanted(name));
+            .filter(|name| is_partial(self.part, name) && wanted(name));
         for name in partials {
             self.remove(name).await;
         }
@@ -200,9 +195,27 @@ impl PartFiles<'_> {
             )),
         }
     }
+}
 
-    /// Reads a whole file; returns at most `bytes_max` bytes of it.
-    async fn content(&self, name: &str, bytes_max: u64) -> Result<Option<Vec<u8>>, SinkError> {
+#[async_trait]
+impl Store for PartFiles<'_> {
+    type Upload = Vec<u8>;
+
+    fn path(&self, name: &str) -> String {
+        path_below(self.part, name)
+    }
+
+    fn uri(&self, name: &str) -> String {
+        let path = shown(self.part, &self.absolute_path(name));
+        format!("{}{path}", self.address.server())
+    }
+
+    fn begin(&self, _: &str, bytes: Vec<u8>) -> Result<Vec<u8>, SinkError> {
+        Ok(bytes)
+    }
+
+    /// A longer file is cut, and then does not parse as a manifest.
+    async fn read(&self, name: &str, bytes_max: u64) -> Result<Option<Vec<u8>>, SinkError> {
         let mut file = match self.sftp.open(self.absolute_path(name)).await {
             Ok(file) => file,
             Err(error) if status(&error) == Some(StatusCode::NoSuchFile) => return Ok(None),
@@ -217,26 +230,6 @@ impl PartFiles<'_> {
         read.map_err(|error| content_error(&self.uri(name), "read", &error))?;
         Ok(Some(bytes))
     }
-}
-
-#[async_trait]
-impl Store for PartFiles<'_> {
-    fn path(&self, name: &str) -> String {
-        match name.strip_prefix('/') {
-            Some(path) => path.to_owned(),
-            None => format!("{}/{name}", self.directory),
-        }
-    }
-
-    fn uri(&self, name: &str) -> String {
-        let path = shown(self.part, &self.absolute_path(name));
-        format!("{}{path}", self.address.server())
-    }
-
-    /// A longer file is cut, and then does not parse as a manifest.
-    async fn read(&self, name: &str, bytes_max: u64) -> Result<Option<Vec<u8>>, SinkError> {
-        self.content(name, bytes_max).await
-    }
 
     async fn put_new(&self, file: &NewFile<'_>, bytes: Vec<u8>) -> Result<bool, SinkError> {
         // An earlier attempt may have written the file, and died before the manifest.
@@ -244,7 +237,7 @@ impl Store for PartFiles<'_> {
             return Ok(false);
         }
         self.make_parent(file.name).await?;
-        let partial = self.partial.new_name(file.name);
+        let partial = new_name(self.part, file.name);
         let published = match self.upload(&partial, &bytes).await {
             Ok(()) => self.publish(&partial, file.name).await,
             Err(error) => Err(error),
@@ -258,23 +251,16 @@ impl Store for PartFiles<'_> {
 
     async fn compare(&self, file: &NewFile<'_>) -> Result<(), SinkError> {
         let uri = self.uri(file.name);
-        let expected = file.hash;
         // One byte more than the content can have, so that a longer file is noticed.
         let bytes_max = file.length + file.length / 64 + COMPRESSION_OVERHEAD_BYTES + 1;
-        let found = self.content(file.name, bytes_max).await?;
+        let found = self.read(file.name, bytes_max).await?;
         let found = found.ok_or_else(|| deleted(&uri))?;
-        let problem = match file.compression.hash(&found[..]) {
-            Ok(hash) if hash == expected => return Ok(()),
-            Ok(_) if found.len() as u64 == bytes_max => {
-                format!("got at least {bytes_max} bytes, expected hash `{expected}`")
-            }
-            Ok(hash) => format!("got hash `{hash}`, expected `{expected}`"),
-            // A file under its final name is always complete, so a file that cannot be decompressed is another file.
-            Err(error) => format!("not valid `{}`: {error}", file.compression.name()),
-        };
-        Err(SinkError::Permanent {
-            reason: format!("`{uri}`: exists with other content: {problem}"),
-        })
+        if found.len() as u64 == bytes_max {
+            let expected = file.hash;
+            let problem = format!("got at least {bytes_max} bytes, expected hash `{expected}`");
+            return Err(other_content(&uri, &problem));
+        }
+        file.compare(&uri, &found)
     }
 }
 

@@ -14,7 +14,7 @@ use crate::layout::Layout;
 use crate::rendering::Rendering;
 use crate::sink::Receipt;
 use crate::store;
-use crate::tests_support::part;
+use crate::tests_support::{BATCH, part, reason};
 
 /// A server with files in memory.
 #[derive(Clone, Default)]
@@ -76,12 +76,6 @@ impl StandIn {
     fn paths(&self) -> Vec<String> {
         self.disk().files.keys().cloned().collect()
     }
-
-    fn names(&self) -> Vec<String> {
-        let disk = self.disk();
-        let name = |path: &String| path.rsplit('/').next().unwrap_or_default().to_owned();
-        disk.files.keys().map(name).collect()
-    }
 }
 
 /// Returns the directory above a path.
@@ -104,6 +98,12 @@ fn failure() -> StatusReply {
 
 fn missing() -> StatusReply {
     StatusReply::new(StatusCode::NoSuchFile)
+}
+
+/// Returns attributes that do not say what has them.
+fn attributes(id: u32, is_there: bool) -> Result<Attrs, StatusReply> {
+    let attrs = FileAttributes::empty();
+    is_there.then_some(Attrs { id, attrs }).ok_or_else(missing)
 }
 
 impl server::Handler for StandIn {
@@ -176,24 +176,11 @@ impl server::Handler for StandIn {
     }
 
     async fn lstat(&mut self, id: u32, path: String) -> Result<Attrs, StatusReply> {
-        match self.disk().files.contains_key(&path) {
-            true => Ok(Attrs {
-                id,
-                attrs: FileAttributes::empty(),
-            }),
-            false => Err(missing()),
-        }
+        attributes(id, self.disk().files.contains_key(&path))
     }
 
     async fn stat(&mut self, id: u32, path: String) -> Result<Attrs, StatusReply> {
-        match self.disk().directories.contains(&path) {
-            // This server does not say what it is.
-            true => Ok(Attrs {
-                id,
-                attrs: FileAttributes::empty(),
-            }),
-            false => Err(missing()),
-        }
+        attributes(id, self.disk().directories.contains(&path))
     }
 
     async fn mkdir(
@@ -248,34 +235,25 @@ impl server::Handler for StandIn {
 async fn a_full_disk_is_retryable_and_the_upload_is_removed() {
     let server = StandIn::default();
     server.disk().bytes_max = 100;
-    let error = server
-        .deliver(&["x".repeat(200).as_str()])
-        .await
-        .unwrap_err();
-    assert!(matches!(error, SinkError::Retryable { .. }), "{error}");
-    assert!(
-        error.to_string().contains("cannot write its content"),
-        "{error}"
-    );
-    assert!(server.names().is_empty());
+    let body = "x".repeat(200);
+    let reason = reason(server.deliver(&[&body]).await.unwrap_err(), false);
+    assert!(reason.contains("cannot write its content"), "{reason}");
+    assert!(server.paths().is_empty());
     server.disk().bytes_max = 10_000;
-    server.deliver(&["x".repeat(200).as_str()]).await.unwrap();
-    assert_eq!(server.names(), ["0.manifest.json", "0.txt"]);
+    server.deliver(&[&body]).await.unwrap();
+    assert_eq!(server.paths(), [manifest(), of_batch("0.txt")]);
 }
 
 #[tokio::test]
 async fn a_server_that_would_replace_a_file_is_not_asked_to() {
     let server = StandIn::default();
-    let path = format!("/in/{}/0.txt", part(0, &[]).batch_id);
-    server
-        .disk()
-        .files
-        .insert(path.clone(), b"other\n".to_vec());
+    let path = of_batch("0.txt");
+    let files = [(path.clone(), b"other\n".to_vec())];
+    server.disk().files.extend(files);
     // The directory is new to the sink, so it does not list what is there.
-    let error = server.deliver(&["a"]).await.unwrap_err();
-    assert!(matches!(error, SinkError::Permanent { .. }), "{error}");
+    reason(server.deliver(&["a"]).await.unwrap_err(), true);
     assert_eq!(server.disk().files[&path], b"other\n");
-    assert_eq!(server.names(), ["0.txt"]);
+    assert_eq!(server.paths(), [path]);
 }
 
 #[tokio::test]
@@ -285,18 +263,23 @@ async fn a_name_that_another_attempt_takes_before_the_rename_is_compared() {
         server.disk().before_rename = Some(others.as_bytes().to_vec());
         let result = server.deliver(&["a"]).await;
         assert_eq!(result.is_ok(), delivered, "{result:?}");
-        assert!(server.names().iter().all(|name| !name.starts_with('.')));
+        assert!(server.paths().iter().all(|path| !path.contains("/.")));
     }
 }
 
 const PATH: &str = "{date:%Y}/{date:%m}/{batch}-{part}.dat";
 
 fn at_path() -> String {
-    format!("/in/2026/11/{}-0.dat", part(0, &[]).batch_id)
+    format!("/in/2026/11/{BATCH}-0.dat")
+}
+
+/// Returns the path of a file in the directory of the batch.
+fn of_batch(name: &str) -> String {
+    format!("/in/{BATCH}/{name}")
 }
 
 fn manifest() -> String {
-    format!("/in/{}/0.manifest.json", part(0, &[]).batch_id)
+    of_batch("0.manifest.json")
 }
 
 #[tokio::test]
@@ -304,7 +287,7 @@ async fn a_path_directly_below_the_sink_needs_no_directory() {
     let server = StandIn::default();
     let path = Some("ORDERS_{batch}-{part}.dat");
     server.deliver_at(path, &["a"]).await.unwrap();
-    let name = format!("/in/ORDERS_{}-0.dat", part(0, &[]).batch_id);
+    let name = format!("/in/ORDERS_{BATCH}-0.dat");
     assert_eq!(server.paths(), [manifest(), name]);
 }
 

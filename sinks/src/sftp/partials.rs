@@ -6,48 +6,38 @@
 
 use std::time::Duration;
 
-use protocol::ids::BatchId;
 use protocol::limits::CLOCK_SKEW_MAX;
 use uuid::Uuid;
 
+use crate::part::Part;
+
 const SUFFIX: &str = ".partial";
 
-/// The names of the files of one part that are not complete. Names are as [`Store::path`](crate::store::Store::path) takes them.
+/// Returns a new name for a file of a part that is not complete, beside the file `name`. Its id holds the time. Names are as
+/// [`Store::path`](crate::store::Store::path) takes them.
 ///
 /// In the directory of the batch they are `.<name>.<id>.partial`, and every name there begins with the part's number. At a path
 /// of `SINK_PATH` they are `.<batchId>-<part>.<id>.partial`: other parts may be there, and a name with room for an id may be too
 /// long for a file system.
-pub(super) struct PartialOf {
-    batch_id: BatchId,
-    part: usize,
+pub(super) fn new_name(part: &Part, name: &str) -> String {
+    let id = Uuid::now_v7();
+    match name.rsplit_once('/') {
+        None => format!(".{name}.{id}{SUFFIX}"),
+        Some((parent, _)) => format!("{parent}/{}{id}{SUFFIX}", start_at_path(part)),
+    }
 }
 
-impl PartialOf {
-    pub(super) const fn new(batch_id: BatchId, part: usize) -> PartialOf {
-        PartialOf { batch_id, part }
-    }
+/// Returns whether a name is of a file of this part that is not complete.
+pub(super) fn is_partial(part: &Part, name: &str) -> bool {
+    let is_ours = match name.rsplit_once('/') {
+        None => name.starts_with(&format!(".{}.", part.part_index)),
+        Some((_, last)) => last.starts_with(&start_at_path(part)),
+    };
+    is_ours && id(name).is_some()
+}
 
-    /// Returns a new name for a file that is not complete, beside the file `name`. Its id holds the time.
-    pub(super) fn new_name(&self, name: &str) -> String {
-        let id = Uuid::now_v7();
-        match name.rsplit_once('/') {
-            None => format!(".{name}.{id}{SUFFIX}"),
-            Some((parent, _)) => format!("{parent}/{}{id}{SUFFIX}", self.start_at_path()),
-        }
-    }
-
-    /// Returns whether a name is of a file of this part that is not complete.
-    pub(super) fn is(&self, name: &str) -> bool {
-        let is_ours = match name.rsplit_once('/') {
-            None => name.starts_with(&format!(".{}.", self.part)),
-            Some((_, last)) => last.starts_with(&self.start_at_path()),
-        };
-        is_ours && id(name).is_some()
-    }
-
-    fn start_at_path(&self) -> String {
-        format!(".{}-{}.", self.batch_id, self.part)
-    }
+fn start_at_path(part: &Part) -> String {
+    format!(".{}-{}.", part.batch_id, part.part_index)
 }
 
 /// Returns whether the attempt that made a partial file ended before `now`, if an attempt takes at most `timeout`. Another
@@ -70,38 +60,37 @@ fn time(id: Uuid) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const BATCH: &str = "0190163d-8694-739b-aea5-966c26f8ad91";
-
-    fn of(part: usize) -> PartialOf {
-        PartialOf::new(BATCH.parse().unwrap(), part)
-    }
+    use crate::tests_support::{BATCH, part};
 
     #[test]
     fn a_partial_name_is_hidden_and_known_by_its_part() {
-        let name = of(1).new_name("1.jsonl.gz");
+        let (one, eleven) = (part(1, &[]), part(11, &[]));
+        let name = new_name(&one, "1.jsonl.gz");
         assert!(name.starts_with(".1.jsonl.gz.") && name.ends_with(".partial"));
-        assert_ne!(name, of(1).new_name("1.jsonl.gz"));
-        assert!(of(1).is(&name) && !of(11).is(&name));
-        assert!(of(1).is(&of(1).new_name("1.manifest.json")));
+        assert_ne!(name, new_name(&one, "1.jsonl.gz"));
+        assert!(is_partial(&one, &name) && !is_partial(&eleven, &name));
+        assert!(is_partial(&one, &new_name(&one, "1.manifest.json")));
         for other in ["1.jsonl", ".1.jsonl.partial", ".1.notes.partial"] {
-            assert!(!of(1).is(other), "{other}");
+            assert!(!is_partial(&one, other), "{other}");
         }
     }
 
     #[test]
     fn a_partial_file_at_a_path_is_beside_the_file_and_known_by_batch_and_part() {
+        let (one, eleven) = (part(1, &[]), part(11, &[]));
+        let mut other = part(1, &[]);
+        other.batch_id = BATCH.replace('1', "2").parse().unwrap();
         for (path, parent) in [("/2026/11/ORDERS_1.txt", "/2026/11"), ("/ORDERS_1.txt", "")] {
-            let name = of(1).new_name(path);
+            let name = new_name(&one, path);
             assert!(name.starts_with(&format!("{parent}/.{BATCH}-1.")), "{name}");
-            assert!(of(1).is(&name) && !of(11).is(&name));
-            let other = PartialOf::new(BATCH.replace('1', "2").parse().unwrap(), 1);
-            assert!(!other.is(&name));
+            assert!(is_partial(&one, &name) && !is_partial(&eleven, &name));
+            assert!(!is_partial(&other, &name));
         }
-        assert!(!of(1).is("/2026/.1.jsonl.0190163d-8694-739b-aea5-966c26f8ad91.partial"));
+        let of_batch = format!("/2026/.1.jsonl.{BATCH}.partial");
+        assert!(!is_partial(&one, &of_batch));
         // A file system has names of at most 255 bytes.
         let long = format!("/{}", "x".repeat(222));
-        assert!(of(usize::MAX).new_name(&long).len() < 120);
+        assert!(new_name(&part(usize::MAX, &[]), &long).len() < 120);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! How a template is written, and what may be wrong with it.
 
-use super::placeholder::{Facts, LayoutError, Placeholder, Value, Width};
+use super::placeholder::{Facts, Placeholder, Value, Width};
 use crate::dates::DateFormat;
 use crate::totals::{HASH_DIGITS_MAX, Total, TotalKind};
 
@@ -148,19 +148,8 @@ impl Template {
         self.has(&Value::Sequence)
     }
 
-    pub(crate) fn has_key(&self) -> bool {
-        self.has(&Value::Key)
-    }
-
-    pub(crate) fn has_batch(&self) -> bool {
-        self.has(&Value::Batch)
-    }
-
-    pub(crate) fn has_part(&self) -> bool {
-        self.has(&Value::Part)
-    }
-
-    fn has(&self, value: &Value) -> bool {
+    /// Returns whether the template has a placeholder for this value.
+    pub(crate) fn has(&self, value: &Value) -> bool {
         self.placeholders()
             .any(|placeholder| placeholder.value == *value)
     }
@@ -209,7 +198,10 @@ impl Template {
     }
 
     /// Returns the text for a part.
-    pub(crate) fn text(&self, facts: &Facts<'_>) -> Result<String, LayoutError> {
+    ///
+    /// # Errors
+    /// Says which placeholder has no text, and why. Another attempt at the same part fails as well.
+    pub(crate) fn text(&self, facts: &Facts<'_>) -> Result<String, String> {
         let mut text = String::new();
         for piece in &self.pieces {
             match piece {
@@ -342,23 +334,19 @@ fn column(name: &str, columns: &[&str]) -> Result<usize, String> {
 }
 
 fn text_width(argument: Option<&str>) -> Result<Width, String> {
-    width(argument)
-        .filter(|width| !matches!(width, Width::Zeros(_)))
-        .ok_or_else(|| {
-            format!(
-                "width: got `{}`, expected {TEXT_WIDTH}",
-                argument.unwrap_or_default()
-            )
-        })
+    match width(argument) {
+        Some(Width::Zeros(_)) | None => Err(wrong_width(argument, TEXT_WIDTH)),
+        Some(width) => Ok(width),
+    }
 }
 
 fn number_width(argument: Option<&str>) -> Result<Width, String> {
-    width(argument).ok_or_else(|| {
-        format!(
-            "width: got `{}`, expected {NUMBER_WIDTH}",
-            argument.unwrap_or_default()
-        )
-    })
+    width(argument).ok_or_else(|| wrong_width(argument, NUMBER_WIDTH))
+}
+
+fn wrong_width(argument: Option<&str>, expected: &str) -> String {
+    let got = argument.unwrap_or_default();
+    format!("width: got `{got}`, expected {expected}")
 }
 
 fn width(argument: Option<&str>) -> Option<Width> {

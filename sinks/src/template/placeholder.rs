@@ -19,7 +19,7 @@ pub(super) struct Placeholder {
 
 /// The value of a placeholder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Value {
+pub(crate) enum Value {
     Batch,
     Part,
     Source,
@@ -61,47 +61,6 @@ pub(crate) enum Target {
     Path,
 }
 
-/// Why a header, a trailer or a path cannot be written. Another attempt at the same part fails as well.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum LayoutError {
-    #[error(
-        "placeholder `{placeholder}`: too long: got «{value}», expected at most {width} characters"
-    )]
-    TooLong {
-        placeholder: String,
-        value: String,
-        width: usize,
-    },
-    #[error("placeholder `{placeholder}`: got «{value}» with a control character, expected none")]
-    Control { placeholder: String, value: String },
-    #[error(
-        "placeholder `{placeholder}`: got «{value}», expected characters of the encoding `{encoding}`"
-    )]
-    NotInEncoding {
-        placeholder: String,
-        value: String,
-        encoding: &'static str,
-    },
-    #[error(
-        "placeholder `{placeholder}`: got a batch without a batch key, expected one with a key"
-    )]
-    NoKey { placeholder: String },
-    #[error(
-        "got the batch key «{key}» and a path without it, expected `{{key}}` beside `{{sequence}}`: each key has its own numbers"
-    )]
-    KeyNotInPath { key: String },
-    #[error("too long: got «{path}», expected at most {bytes_max} bytes")]
-    PathTooLong { path: String, bytes_max: usize },
-    #[error(
-        "placeholder `{placeholder}`: got a batch without a period, expected one that was opened with `CLOSE_AT`"
-    )]
-    NoPeriod { placeholder: String },
-    #[error(
-        "placeholder `{placeholder}`: got a part without a number, expected one that the batch-processor delivers"
-    )]
-    NoSequence { placeholder: String },
-}
-
 impl Placeholder {
     /// Returns how many characters the placeholder has, if that is the same for every part.
     pub(super) fn length(&self) -> Option<usize> {
@@ -121,33 +80,39 @@ impl Placeholder {
         }
     }
 
-    /// Returns the text in a record.
-    pub(super) fn text(&self, facts: &Facts<'_>) -> Result<String, LayoutError> {
-        let value = self.value(facts)?;
-        let placeholder = || self.written.clone();
+    /// Returns the text for a part.
+    ///
+    /// # Errors
+    /// Says why there is none. Another attempt at the same part fails as well.
+    pub(super) fn text(&self, facts: &Facts<'_>) -> Result<String, String> {
+        let text = self
+            .value(facts)
+            .and_then(|value| self.fitted(value, facts.target));
+        text.map_err(|problem| format!("placeholder `{}`: {problem}", self.written))
+    }
+
+    /// Returns a value in the width of the placeholder.
+    fn fitted(&self, value: String, target: Target) -> Result<String, String> {
         if value.contains(char::is_control) {
-            return Err(LayoutError::Control {
-                placeholder: placeholder(),
-                value: value.escape_debug().to_string(),
-            });
+            return Err(format!(
+                "got «{}» with a control character, expected none",
+                value.escape_debug()
+            ));
         }
-        if let Target::Record(encoding) = facts.target
+        if let Target::Record(encoding) = target
             && encoding.check(&value).is_err()
         {
-            return Err(LayoutError::NotInEncoding {
-                placeholder: placeholder(),
-                value,
-                encoding: encoding.name(),
-            });
+            return Err(format!(
+                "got «{value}», expected characters of the encoding `{}`",
+                encoding.name()
+            ));
         }
         let length = value.chars().count();
         match self.width {
             Width::Left(width) | Width::Right(width) | Width::Zeros(width) if length > width => {
-                Err(LayoutError::TooLong {
-                    placeholder: placeholder(),
-                    value,
-                    width,
-                })
+                Err(format!(
+                    "too long: got «{value}», expected at most {width} characters"
+                ))
             }
             Width::AsItIs => Ok(value),
             Width::Left(width) => Ok(format!("{value:<width$}")),
@@ -163,7 +128,7 @@ impl Placeholder {
         }
     }
 
-    fn value(&self, facts: &Facts<'_>) -> Result<String, LayoutError> {
+    fn value(&self, facts: &Facts<'_>) -> Result<String, String> {
         let part = facts.part;
         Ok(match &self.value {
             Value::Batch => part.batch_id.to_string(),
@@ -174,22 +139,22 @@ impl Placeholder {
                 (Target::Record(_), Some(key)) => key.as_str().to_owned(),
                 (Target::Path, Some(key)) => key_name(key),
                 (Target::Path, None) => {
-                    return Err(LayoutError::NoKey {
-                        placeholder: self.written.clone(),
-                    });
+                    return Err(
+                        "got a batch without a batch key, expected one with a key".to_owned()
+                    );
                 }
             },
             Value::Sequence => {
-                let number = part.file_number.ok_or_else(|| LayoutError::NoSequence {
-                    placeholder: self.written.clone(),
-                })?;
+                let number = part.file_number.ok_or(
+                    "got a part without a number, expected one that the batch-processor delivers",
+                )?;
                 number.to_string()
             }
             Value::Date(format) => format.text(part.closed_at, facts.zone),
             Value::Period(format) => {
-                let period = part.period.ok_or_else(|| LayoutError::NoPeriod {
-                    placeholder: self.written.clone(),
-                })?;
+                let period = part.period.ok_or(
+                    "got a batch without a period, expected one that was opened with `CLOSE_AT`",
+                )?;
                 format.text(period.begins, facts.zone)
             }
             Value::Count => facts.totals.count.to_string(),

@@ -63,16 +63,12 @@ async fn a_kept_connection_that_broke_is_replaced_within_the_attempt() {
 #[tokio::test]
 async fn a_server_that_is_silent_or_gone_is_retryable() {
     let rig = Rig::start().await;
-    let listener = TcpListener::bind(("127.0.0.1", 0))
-        .await
-        .expect("there is a port");
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await;
+    let listener = listener.expect("there is a port");
     let port = listener.local_addr().expect("it has a port").port();
+    let url = rig.server.url(port);
     let server = || SftpServer {
-        address: rig
-            .server
-            .url(port)
-            .parse()
-            .expect("the URL is one of the sink"),
+        address: url.parse().expect("the URL is one of the sink"),
         ..rig.access()
     };
     let sink = |timeout| SftpSink::new(server(), bodies(Compression::None), timeout);

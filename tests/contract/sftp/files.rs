@@ -20,7 +20,7 @@ fn records_key(path: Option<&str>, name: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_part_is_a_file_then_rejects_then_a_manifest_and_is_written_once() {
+async fn a_part_is_rejects_then_a_file_then_a_manifest_and_is_written_once() {
     for path in PATHS {
         let rig = Rig::start().await;
         let sink = rig.sink_at(path, Compression::None);
@@ -96,15 +96,10 @@ async fn equal_content_is_a_success_and_other_content_is_an_error_with_both_hash
             let reason = permanent(&sink, &other).await;
             assert!(both.iter().all(|hash| reason.contains(hash)), "{reason}");
             let records = records_key(path, name);
-            assert!(
-                reason.contains(&format!("{records}›`: exists with other content")),
-                "{reason}"
-            );
-            assert_eq!(
-                rig.files(),
-                before,
-                "nothing is replaced, and nothing is left"
-            );
+            let exists = format!("{records}›`: exists with other content");
+            assert!(reason.contains(&exists), "{reason}");
+            // Nothing is replaced, and nothing is left.
+            assert_eq!(rig.files(), before);
             delivered(&sink, &one).await;
             assert_eq!(rig.files(), complete);
 
@@ -189,11 +184,8 @@ async fn what_dead_attempts_left_is_removed_and_what_is_of_others_stays() {
         fs::remove_file(rig.path("0.manifest.json")).expect("it is there");
         permanent(&sink, &part(&["other"])).await;
         let left = Vec::from_iter(rig.files().into_keys());
-        assert_eq!(
-            own.each_ref().map(|file| file.exists()),
-            [false, true, false],
-            "{left:?}"
-        );
+        let there = own.each_ref().map(|file| file.exists());
+        assert_eq!(there, [false, true, false], "{left:?}");
         // One that succeeds removes all that is of its part.
         delivered(&sink, &part(&["a"])).await;
         let left = Vec::from_iter(rig.files().into_keys());

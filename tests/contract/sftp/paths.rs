@@ -17,10 +17,8 @@ fn records_path(rig: &Rig, part: &Part) -> PathBuf {
     let manifest = fs::read(manifest).expect("it is there");
     let manifest: serde_json::Value = serde_json::from_slice(&manifest).expect("it is JSON");
     let key = manifest["key"].as_str().expect("it names a file");
-    assert!(
-        key.ends_with(&format!("Zo!C3!AB/{}-0.dat", part.batch_id)),
-        "{key}"
-    );
+    let end = format!("Zo!C3!AB/{}-0.dat", part.batch_id);
+    assert!(key.ends_with(&end), "{key}");
     assert_eq!(key.split('/').count(), 4, "{key}");
     rig.server.files().join(key)
 }
