@@ -4,18 +4,14 @@
 //! not the one it asked for.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use protocol::format_version::{self, LaterFormat, Versioned};
-use protocol::ids::{
-    BatchId, BatchShard, BodyHash, ChunkId, EventId, Seq, SourceArn, SqsMessageId,
-};
+use protocol::ids::{BatchId, ChunkId, Seq};
 use protocol::seqs::SeqSet;
-use protocol::time::Timestamp;
 use serde::Deserialize;
 
 use crate::compression::{DecompressError, decompress_bytes};
-use crate::message_attributes::MessageAttributes;
+use crate::load::{Line, add_event};
 use crate::ports::StoredEvent;
 
 /// Maximum bytes of the lines of a chunk, uncompressed. JSON escapes make a body longer.
@@ -59,25 +55,15 @@ pub enum ChunkError {
     Missing { chunk: ChunkId, count: u64 },
 }
 
-/// The event of one seat. The fields have the names of the lock item's attributes.
+/// What a line has beside a [`Line`].
 #[derive(Deserialize)]
-#[cfg_attr(any(test, feature = "test-support"), derive(serde::Serialize))]
 #[serde(rename_all = "camelCase")]
-struct Line<'a> {
-    #[serde(skip_serializing_if = "Option::is_none", default)]
+struct OfSeat<'a> {
     format_version: Option<u64>,
     batch: BatchId,
     seq: Seq,
-    message_id: EventId,
-    sqs_message_id: SqsMessageId,
     #[serde(borrow)]
     body_hash: Cow<'a, str>,
-    source: SourceArn,
-    /// Epoch milliseconds.
-    sent_at: u64,
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    attributes: Option<Cow<'a, str>>,
-    message: Cow<'a, str>,
 }
 
 /// Returns a chunk with the events of these seats of `batch`, as former versions stored it.
@@ -88,20 +74,11 @@ pub fn encode<'a>(
 ) -> Vec<u8> {
     let mut lines = Vec::new();
     for (seq, candidate) in events {
-        let line = Line {
-            format_version: None,
-            batch,
-            seq,
-            message_id: candidate.event_id.clone(),
-            sqs_message_id: candidate.sqs_message_id.clone(),
-            body_hash: candidate.body_hash.to_string().into(),
-            source: candidate.source.clone(),
-            sent_at: candidate.sent_at.as_ms(),
-            attributes: candidate.attributes.as_deref().map(Cow::Borrowed),
-            message: Cow::Borrowed(&candidate.body),
-        };
-        serde_json::to_writer(&mut lines, &line).expect("a line of texts and numbers is JSON");
-        lines.push(b'\n');
+        let mut line = serde_json::json!(Line::of(candidate));
+        line["batch"] = serde_json::json!(batch);
+        line["seq"] = serde_json::json!(seq);
+        line["bodyHash"] = serde_json::json!(candidate.body_hash.to_string());
+        lines.extend(format!("{line}\n").into_bytes());
     }
     crate::compression::compress_bytes(&lines).expect("there is memory for a chunk")
 }
@@ -127,18 +104,14 @@ pub fn decode(chunk: ChunkId, bytes: &[u8], wanted: &SeqSet) -> Decoded {
         }
     };
     let mut found = SeqSet::new();
-    let mut source: Option<SourceArn> = None;
     for (index, line) in lines.split(|byte| *byte == b'\n').enumerate() {
         if line.is_empty() {
             continue;
         }
         match event_of(chunk, index + 1, line, wanted) {
-            Ok(Some(mut event)) if !found.contains(event.seq) => {
+            Ok(Some(event)) if !found.contains(event.seq) => {
                 found.insert(event.seq);
-                // Most events have the same source; one copy serves all.
-                let known = source.take().filter(|known| *known == event.source);
-                event.source = source.insert(known.unwrap_or(event.source)).clone();
-                decoded.events.push(event);
+                add_event(&mut decoded.events, event);
             }
             Ok(_) => {}
             Err(problem) => decoded.problem = decoded.problem.or(Some(problem)),
@@ -173,15 +146,15 @@ fn event_of(
         line: number,
         source,
     };
-    let line: Line<'_> = serde_json::from_slice(line).map_err(|source| {
+    let seat: OfSeat<'_> = serde_json::from_slice(line).map_err(|source| {
         // A second reading only of lines that are wrong: there are many lines.
         match serde_json::from_slice(line).map(Versioned::check) {
             Ok(Err(source)) => later(source),
             Ok(Ok(())) | Err(_) => wrong(source),
         }
     })?;
-    format_version::check(line.format_version).map_err(later)?;
-    let Line { batch, seq, .. } = line;
+    format_version::check(seat.format_version).map_err(later)?;
+    let OfSeat { batch, seq, .. } = seat;
     if batch != chunk.batch || seq < chunk.first {
         return Err(ChunkError::OtherSeat {
             chunk,
@@ -193,23 +166,12 @@ fn event_of(
     if !wanted.contains(seq) {
         return Ok(None);
     }
-    let body_hash = BodyHash::of(line.message.as_bytes());
-    if body_hash.to_string() != line.body_hash {
+    let line: Line<'_> = serde_json::from_slice(line).map_err(wrong)?;
+    let event = line.event(batch, seq).map_err(wrong)?;
+    if event.body_hash.to_string() != seat.body_hash {
         return Err(ChunkError::OtherBody { chunk, seq });
     }
-    let attributes = line.attributes.as_deref().map(MessageAttributes::read);
-    Ok(Some(StoredEvent {
-        event_id: line.message_id,
-        sqs_message_id: line.sqs_message_id,
-        body_hash,
-        shard: BatchShard { batch, shard: 0 },
-        seq,
-        body: Arc::from(&*line.message),
-        overflow: None,
-        source: line.source,
-        sent_at: Timestamp::from_ms(line.sent_at),
-        attributes: attributes.transpose().map_err(wrong)?.flatten(),
-    }))
+    Ok(Some(event))
 }
 
 #[cfg(test)]
@@ -228,10 +190,8 @@ mod tests {
     }
 
     fn stored(bodies: &[&str]) -> Vec<u8> {
-        let candidates: Vec<_> = (7..)
-            .zip(bodies)
-            .map(|(number, body)| candidate(number, body))
-            .collect();
+        let bodies_from_7 = (7..).zip(bodies);
+        let candidates = Vec::from_iter(bodies_from_7.map(|(n, body)| candidate(n, body)));
         encode(chunk().batch, (7..).zip(&candidates))
     }
 
@@ -250,62 +210,30 @@ mod tests {
     }
 
     #[test]
-    fn message_attributes_read_back_and_an_event_without_them_has_no_such_field() {
-        let mut with = candidate(7, "body");
-        with.attributes = Some(r#"{"n":{"dataType":"String","stringValue":"v"}}"#.into());
-        let candidates = [with.clone(), candidate(8, "body")];
-        let bytes = encode(chunk().batch, (7..).zip(&candidates));
-        let decoded = decode(chunk(), &bytes, &[7, 8].into_iter().collect());
-        let read = decoded.events.iter().map(|event| event.attributes.as_ref());
-        let texts = Vec::from_iter(read.map(|one| one.map(|one| one.as_text().clone())));
-        assert_eq!(texts, [with.attributes, None]);
-        let lines = decompress_bytes(&bytes, LINES_BYTES_MAX).unwrap();
-        let lines = String::from_utf8(lines).unwrap();
-        let have = lines.lines().map(|line| line.contains("attributes"));
-        assert_eq!(Vec::from_iter(have), [true, false]);
-    }
-
-    #[test]
     fn a_wrong_chunk_is_refused_with_its_name_and_reason() {
         let wanted: SeqSet = [7].into_iter().collect();
         let other = ChunkId {
             first: 8,
             ..chunk()
         };
-        let lines = decompress_bytes(&stored(&["body"]), LINES_BYTES_MAX).unwrap();
+        let body = stored(&["body"]);
+        let lines = decompress_bytes(&body, LINES_BYTES_MAX).unwrap();
         let edited = String::from_utf8(lines.clone())
             .unwrap()
             .replace("\"message\":\"body\"", "\"message\":\"else\"");
         let edited = compress_bytes(edited.as_bytes()).unwrap();
-        let later = |line: &[u8]| decode(chunk(), &compress_bytes(line).unwrap(), &wanted);
+        let read = |bytes: &[u8]| decode(chunk(), bytes, &wanted);
+        let later = |line: &[u8]| read(&compress_bytes(line).unwrap());
         let later_of_same_form = lines.strip_prefix(b"{").unwrap();
         let later_of_same_form = [b"{\"formatVersion\":3,", later_of_same_form].concat();
         let cases = [
-            (
-                decode(chunk(), b"no zstd", &wanted),
-                "not a valid compressed",
-            ),
-            (
-                decode(chunk(), &compress_bytes(b"{}\n").unwrap(), &wanted),
-                "line 1",
-            ),
-            (decode(other, &stored(&["body"]), &wanted), "wrong seat"),
-            (
-                later(&later_of_same_form),
-                "line 1: written by a later version",
-            ),
-            (
-                later(b"{\"formatVersion\":3}\n"),
-                "got `3`, expected at most `2`",
-            ),
-            (
-                decode(chunk(), &edited, &wanted),
-                "not the one that was claimed",
-            ),
-            (
-                decode(chunk(), &stored(&["body"]), &(7..9).collect()),
-                "1 of the seats",
-            ),
+            (read(b"no zstd"), "not a valid compressed"),
+            (later(b"{}\n"), "line 1"),
+            (decode(other, &body, &wanted), "wrong seat"),
+            (later(&later_of_same_form), "line 1: written by a later"),
+            (later(b"{\"formatVersion\":3}\n"), "got `3`, expected at"),
+            (read(&edited), "not the one that was claimed"),
+            (decode(chunk(), &body, &(7..9).collect()), "1 of the seats"),
         ];
         for (decoded, words) in cases {
             let error = decoded.problem.unwrap().to_string();

@@ -70,18 +70,13 @@ impl FromStr for CloseAt {
 
 #[cfg(test)]
 mod tests {
-    use jiff::Timestamp as Instant;
     use proptest::prelude::*;
 
     use super::*;
+    use crate::zone::at;
 
     fn close_at(text: &str) -> CloseAt {
         text.parse().unwrap()
-    }
-
-    fn at(text: &str) -> Timestamp {
-        let instant: Instant = text.parse().unwrap();
-        Timestamp::from_ms(instant.as_millisecond().try_into().unwrap())
     }
 
     /// Checks the period of each time of `times`, given as its first moment and the first moment after it.
@@ -136,18 +131,13 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_is_named_with_what_is_allowed() {
-        for (text, words) in [
-            ("00:00", "no time zone: expected one at the end"),
-            (
-                "00:00 Mars/Olympus",
-                "time zone: got `Mars/Olympus`, expected a name",
-            ),
-            (
-                "24:00 UTC",
-                "time: got `24:00`, expected one such as `00:00`",
-            ),
-            ("00:00, UTC", "time: got ``, expected one such as `00:00`"),
+        for row in [
+            "00:00 => no time zone: expected one at the end",
+            "00:00 Mars/Olympus => time zone: got `Mars/Olympus`, expected a name",
+            "24:00 UTC => time: got `24:00`, expected one such as `00:00`",
+            "00:00, UTC => time: got ``, expected one such as `00:00`",
         ] {
+            let (text, words) = row.split_once(" => ").unwrap();
             let error = text.parse::<CloseAt>().unwrap_err();
             assert!(error.starts_with(words), "{text}: {error}");
         }

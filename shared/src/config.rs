@@ -341,16 +341,21 @@ impl Common {
 mod tests {
     use super::*;
 
-    fn read(variables: &[(&str, &str)]) -> Result<Common, ConfigError> {
+    fn read_with<T>(
+        variables: &[(&str, &str)],
+        read: impl FnOnce(&mut Reader<'_>) -> Option<T>,
+    ) -> Result<T, ConfigError> {
         let lookup = |name: &str| {
-            variables
-                .iter()
-                .find(|(key, _)| *key == name)
-                .map(|(_, value)| (*value).to_owned())
+            let found = variables.iter().find(|(key, _)| *key == name);
+            found.map(|(_, value)| (*value).to_owned())
         };
         let mut reader = Reader::new(&lookup);
-        let common = Common::read(&mut reader);
-        reader.finish(common)
+        let read = read(&mut reader);
+        reader.finish(read)
+    }
+
+    fn read(variables: &[(&str, &str)]) -> Result<Common, ConfigError> {
+        read_with(variables, Common::read)
     }
 
     #[test]
@@ -380,13 +385,7 @@ mod tests {
     #[test]
     fn a_configuration_that_needs_too_many_parts_is_refused_with_the_smallest_allowed_value() {
         let read = |variables: &[(&str, &str)]| {
-            let lookup = |name: &str| {
-                let found = variables.iter().find(|(key, _)| *key == name);
-                found.map(|(_, value)| (*value).to_owned())
-            };
-            let mut reader = Reader::new(&lookup);
-            let read = BatchBytes::read(&mut reader);
-            reader.finish(Some(read))
+            read_with(variables, |reader| Some(BatchBytes::read(reader)))
         };
         assert!(read(&[]).is_ok());
         let largest = [
@@ -394,22 +393,14 @@ mod tests {
             ("MAX_BATCH_BYTES", "4294967296"),
         ];
         assert!(read(&largest).is_ok(), "the largest batch fits the default");
-        let stranded = [
-            ("MAX_PART_BYTES", "1048576"),
-            ("MAX_BATCH_BYTES", "200000000"),
-        ];
-        let error = read(&stranded).unwrap_err().to_string();
-        assert!(
-            error.contains(
-                "`MAX_PART_BYTES`: too small: got `1048576`, expected at least 3152593 with"
-            ),
-            "{error}"
-        );
-        let least = [
-            ("MAX_PART_BYTES", "3152593"),
-            ("MAX_BATCH_BYTES", "200000000"),
-        ];
-        assert!(read(&least).is_ok());
+        let with_parts_of = |part_bytes: &str| {
+            let batch_bytes = ("MAX_BATCH_BYTES", "200000000");
+            read(&[("MAX_PART_BYTES", part_bytes), batch_bytes])
+        };
+        let error = with_parts_of("1048576").unwrap_err().to_string();
+        let words = "`MAX_PART_BYTES`: too small: got `1048576`, expected at least 3152593 with";
+        assert!(error.contains(words), "{error}");
+        assert!(with_parts_of("3152593").is_ok());
     }
 
     #[test]

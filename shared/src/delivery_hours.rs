@@ -65,27 +65,13 @@ impl DeliveryHours {
     /// Returns when the hours that `now` is in began; `None` if it is in none. Spans that meet are taken together, eight at most.
     pub fn open_since(&self, now: Timestamp) -> Option<Timestamp> {
         let begin = |at: Timestamp| self.open_spans(at)?.map(|span| span.start).min();
-        let mut since = begin(now)?;
-        for _ in 0..SPANS_JOINED_MAX {
-            match begin(since.saturating_sub(MOMENT)) {
-                Some(earlier) => since = earlier,
-                None => break,
-            }
-        }
-        Some(since)
+        last_of(begin(now), |since| begin(since.saturating_sub(MOMENT)))
     }
 
     /// Returns when the hours that `now` is in end; `None` if it is in none. Spans that meet are taken together, eight at most.
     pub fn open_until(&self, now: Timestamp) -> Option<Timestamp> {
         let end = |at: Timestamp| self.open_spans(at)?.map(|span| span.end).max();
-        let mut until = end(now)?;
-        for _ in 0..SPANS_JOINED_MAX {
-            match end(until) {
-                Some(later) => until = later,
-                None => break,
-            }
-        }
-        Some(until)
+        last_of(end(now), end)
     }
 
     /// Returns the spans that `now` is in.
@@ -112,6 +98,15 @@ impl DeliveryHours {
         };
         hours.map(span).collect()
     }
+}
+
+/// Follows spans that meet from one to the next, and returns the last time.
+fn last_of(
+    first: Option<Timestamp>,
+    next: impl Fn(Timestamp) -> Option<Timestamp>,
+) -> Option<Timestamp> {
+    let ends = std::iter::successors(first, |at| next(*at));
+    ends.take(1 + SPANS_JOINED_MAX).last()
 }
 
 impl Hours {
@@ -187,17 +182,11 @@ mod props;
 
 #[cfg(test)]
 mod tests {
-    use jiff::Timestamp as Instant;
-
     use super::*;
+    use crate::zone::at;
 
     fn hours(text: &str) -> DeliveryHours {
         text.parse().unwrap()
-    }
-
-    fn at(text: &str) -> Timestamp {
-        let instant: Instant = text.parse().unwrap();
-        Timestamp::from_ms(instant.as_millisecond().try_into().unwrap())
     }
 
     /// Checks when the hours next begin; the empty text is "now".
@@ -261,95 +250,42 @@ mod tests {
     #[test]
     fn repro_a_span_in_the_hour_that_the_clock_skips_was_left_out() {
         // On the day on which summer begins, 02:00 is followed by 03:00 (in Lord Howe by 02:30, in Nuuk 23:00 by 00:00).
-        for (text, before, opening, closing) in [
-            (
-                "Sun 02:00-03:00 Europe/Berlin",
-                "2027-03-21T02:00:00Z",
-                "2027-03-28T01:00:00Z",
-                "2027-03-28T02:00:00Z",
-            ),
-            (
-                "Sun 02:30-03:00 Europe/Berlin",
-                "2027-03-27T02:00:00Z",
-                "2027-03-28T01:30:00Z",
-                "2027-03-28T02:00:00Z",
-            ),
-            (
-                "Sun 02:30-03:30 Europe/Berlin",
-                "2027-03-27T02:00:00Z",
-                "2027-03-28T01:30:00Z",
-                "2027-03-28T02:30:00Z",
-            ),
+        // The span, a time before it, and when it opens and closes, in 2027 by UTC.
+        for row in [
+            "Sun 02:00-03:00 Europe/Berlin; 03-21T02:00; 03-28T01:00; 03-28T02:00",
+            "Sun 02:30-03:00 Europe/Berlin; 03-27T02:00; 03-28T01:30; 03-28T02:00",
+            "Sun 02:30-03:30 Europe/Berlin; 03-27T02:00; 03-28T01:30; 03-28T02:30",
             // Times that are not skipped are as written.
-            (
-                "Sun 01:00-03:00 Europe/Berlin",
-                "2027-03-27T02:00:00Z",
-                "2027-03-28T00:00:00Z",
-                "2027-03-28T01:00:00Z",
-            ),
-            (
-                "Sun 02:30-05:00 Europe/Berlin",
-                "2027-03-27T02:00:00Z",
-                "2027-03-28T01:30:00Z",
-                "2027-03-28T03:00:00Z",
-            ),
-            (
-                "Sun 02:00-03:00 America/New_York",
-                "2027-03-07T08:00:00Z",
-                "2027-03-14T07:00:00Z",
-                "2027-03-14T08:00:00Z",
-            ),
-            (
-                "Sun 02:00-02:30 Australia/Lord_Howe",
-                "2027-09-25T16:00:00Z",
-                "2027-10-02T15:30:00Z",
-                "2027-10-02T16:00:00Z",
-            ),
-            (
-                "Sat 23:00-24:00 America/Nuuk",
-                "2027-03-27T12:00:00Z",
-                "2027-03-28T01:00:00Z",
-                "2027-03-28T02:00:00Z",
-            ),
+            "Sun 01:00-03:00 Europe/Berlin; 03-27T02:00; 03-28T00:00; 03-28T01:00",
+            "Sun 02:30-05:00 Europe/Berlin; 03-27T02:00; 03-28T01:30; 03-28T03:00",
+            "Sun 02:00-03:00 America/New_York; 03-07T08:00; 03-14T07:00; 03-14T08:00",
+            "Sun 02:00-02:30 Australia/Lord_Howe; 09-25T16:00; 10-02T15:30; 10-02T16:00",
+            "Sat 23:00-24:00 America/Nuuk; 03-27T12:00; 03-28T01:00; 03-28T02:00",
         ] {
-            let hours = hours(text);
-            opens(&hours, before, opening);
-            opens(&hours, opening, "");
-            assert_eq!(hours.open_until(at(opening)), Some(at(closing)), "{text}");
-            assert_eq!(hours.open_since(at(opening)), Some(at(opening)), "{text}");
+            let mut cells = row.split("; ");
+            let hours = hours(cells.next().unwrap());
+            let mut time = || at(&format!("2027-{}:00Z", cells.next().unwrap()));
+            let (before, opening, closing) = (time(), time(), time());
+            assert_eq!(hours.closed_until(before), Some(opening), "{row}");
+            assert_eq!(hours.closed_until(opening), None, "{row}");
+            assert_eq!(hours.open_until(opening), Some(closing), "{row}");
+            assert_eq!(hours.open_since(opening), Some(opening), "{row}");
         }
     }
 
     #[test]
     fn what_cannot_be_read_is_named_with_what_is_allowed() {
-        for (text, words) in [
-            ("20:00-05:00", "no time zone: expected one at the end"),
-            (
-                "20:00-05:00 Europe/Atlantis",
-                "time zone: got `Europe/Atlantis`, expected a name",
-            ),
-            (
-                "Mon-Fry 20:00-05:00 UTC",
-                "days: got `Mon-Fry`, expected one or two of Mon, Tue",
-            ),
-            (
-                "Mon 20-05:00 UTC",
-                "hours: got `20-05:00`, expected two times",
-            ),
-            (
-                "Mon 24:00-05:00 UTC",
-                "hours: got `24:00-05:00`, expected two times",
-            ),
-            (
-                "Mon 05:60-06:00 UTC",
-                "hours: got `05:60-06:00`, expected two times",
-            ),
-            (
-                "Mon 05:00-05:00 UTC",
-                "hours: got `05:00-05:00`, expected two different times",
-            ),
-            ("Mon 05:00-06:00, UTC", "hours: got ``, expected two times"),
+        for row in [
+            "20:00-05:00 => no time zone: expected one at the end",
+            "20:00-05:00 Europe/Atlantis => time zone: got `Europe/Atlantis`, expected a name",
+            "Mon-Fry 20:00-05:00 UTC => days: got `Mon-Fry`, expected one or two of Mon, Tue",
+            "Mon 20-05:00 UTC => hours: got `20-05:00`, expected two times",
+            "Mon 24:00-05:00 UTC => hours: got `24:00-05:00`, expected two times",
+            "Mon 05:60-06:00 UTC => hours: got `05:60-06:00`, expected two times",
+            "Mon 05:00-05:00 UTC => hours: got `05:00-05:00`, expected two different times",
+            "Mon 05:00-06:00, UTC => hours: got ``, expected two times",
         ] {
+            let (text, words) = row.split_once(" => ").unwrap();
             let error = text.parse::<DeliveryHours>().unwrap_err();
             assert!(error.starts_with(words), "{text}: {error}");
         }

@@ -2,7 +2,6 @@
 //!
 //! An invocation without messages is a dry run. Only the check of a deployment sends one.
 
-use std::fmt;
 use std::time::Duration;
 
 use futures::future::{BoxFuture, join_all};
@@ -22,15 +21,10 @@ pub const NO_LOAD: ObjectId = ObjectId::Load(Uuid::nil());
 
 /// The problems that a dry run found, one text for each place that failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("dry run: {}", .problems.join("; "))]
 pub struct DryRunFailed {
     /// Each names its place.
     pub problems: Vec<String>,
-}
-
-impl fmt::Display for DryRunFailed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "dry run: {}", self.problems.join("; "))
-    }
 }
 
 /// The trial of one place.

@@ -336,14 +336,8 @@ impl IndexStore<'_> {
             sizes: ObjectSizes::default(),
             retention: LOG_RETENTION,
         };
-        let stored = store_object(
-            self.objects,
-            &rules,
-            object,
-            bytes,
-            self.permits,
-            self.budget,
-        );
+        let (permits, budget) = (self.permits, self.budget);
+        let stored = store_object(self.objects, &rules, object, bytes, permits, budget);
         stored.await.map_err(|error| match error {
             NotStored::Port(error) => of_object(object, error),
             NotStored::Exists(_) => damaged(object, &error),

@@ -20,6 +20,7 @@ pub mod expression;
 pub mod index;
 pub mod index_run;
 pub mod load;
+mod locked;
 pub mod message_attributes;
 #[cfg(feature = "metrics")]
 pub mod metrics;

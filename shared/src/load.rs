@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use protocol::claim::Candidate;
-use protocol::ids::{BatchId, BatchShard, BodyHash, EventId, SourceArn, SqsMessageId};
+use protocol::ids::{BatchId, BatchShard, BodyHash, EventId, Seq, SourceArn, SqsMessageId};
 use protocol::log::{Frame, object_hash};
 use protocol::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -56,7 +56,7 @@ pub enum FrameError {
 /// One message. The fields have the names of the lock item's attributes.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Line<'a> {
+pub(crate) struct Line<'a> {
     message_id: EventId,
     sqs_message_id: SqsMessageId,
     source: SourceArn,
@@ -67,6 +67,48 @@ struct Line<'a> {
     message: Cow<'a, str>,
 }
 
+impl<'a> Line<'a> {
+    /// Returns the line of a message.
+    pub(crate) fn of(candidate: &'a Candidate) -> Line<'a> {
+        Line {
+            message_id: candidate.event_id.clone(),
+            sqs_message_id: candidate.sqs_message_id.clone(),
+            source: candidate.source.clone(),
+            sent_at: candidate.sent_at.as_ms(),
+            attributes: candidate.attributes.as_deref().map(Cow::Borrowed),
+            message: Cow::Borrowed(&candidate.body),
+        }
+    }
+
+    /// Returns the event of the message, in a seat of `batch`.
+    ///
+    /// # Errors
+    /// The message attributes are malformed.
+    pub(crate) fn event(self, batch: BatchId, seq: Seq) -> Result<StoredEvent, serde_json::Error> {
+        let attributes = self.attributes.as_deref().map(MessageAttributes::read);
+        Ok(StoredEvent {
+            attributes: attributes.transpose()?.flatten(),
+            event_id: self.message_id,
+            sqs_message_id: self.sqs_message_id,
+            body_hash: BodyHash::of(self.message.as_bytes()),
+            shard: BatchShard { batch, shard: 0 },
+            seq,
+            body: Arc::from(&*self.message),
+            overflow: None,
+            source: self.source,
+            sent_at: Timestamp::from_ms(self.sent_at),
+        })
+    }
+}
+
+/// Adds an event. Most events have the same source; one copy serves all.
+pub(crate) fn add_event(events: &mut Vec<StoredEvent>, mut event: StoredEvent) {
+    if let Some(last) = events.last().filter(|last| last.source == event.source) {
+        event.source = last.source.clone();
+    }
+    events.push(event);
+}
+
 /// Returns the frame of the messages of one scope.
 pub fn encode_frame<'a>(messages: impl Iterator<Item = &'a Candidate> + Clone) -> Vec<u8> {
     // A buffer that grows would copy a megabyte of lines several times.
@@ -74,14 +116,7 @@ pub fn encode_frame<'a>(messages: impl Iterator<Item = &'a Candidate> + Clone) -
     let bytes = contents.map(|bytes| bytes + bytes / 8 + LINE_OVERHEAD_BYTES);
     let mut lines = Vec::with_capacity(bytes.sum());
     for candidate in messages {
-        let line = Line {
-            message_id: candidate.event_id.clone(),
-            sqs_message_id: candidate.sqs_message_id.clone(),
-            source: candidate.source.clone(),
-            sent_at: candidate.sent_at.as_ms(),
-            attributes: candidate.attributes.as_deref().map(Cow::Borrowed),
-            message: Cow::Borrowed(&candidate.body),
-        };
+        let line = Line::of(candidate);
         serde_json::to_writer(&mut lines, &line).expect("a line of texts and numbers is JSON");
         lines.push(b'\n');
     }
@@ -123,23 +158,7 @@ pub fn decode_frame(
             source,
         };
         let line: Line<'_> = serde_json::from_slice(line).map_err(wrong)?;
-        let attributes = line.attributes.as_deref().map(MessageAttributes::read);
-        // Most events have the same source; one copy serves all.
-        let source = events.last().map(|last| last.source.clone());
-        events.push(StoredEvent {
-            event_id: line.message_id,
-            sqs_message_id: line.sqs_message_id,
-            body_hash: BodyHash::of(line.message.as_bytes()),
-            shard: BatchShard { batch, shard: 0 },
-            seq,
-            body: Arc::from(&*line.message),
-            overflow: None,
-            source: source
-                .filter(|known| *known == line.source)
-                .unwrap_or(line.source),
-            sent_at: Timestamp::from_ms(line.sent_at),
-            attributes: attributes.transpose().map_err(wrong)?.flatten(),
-        });
+        add_event(&mut events, line.event(batch, seq).map_err(wrong)?);
     }
     let (got, expected) = (events.len() as u32, frame.lines.len() as u32);
     match got == expected {
@@ -178,23 +197,29 @@ pub(crate) mod tests {
 
     /// Returns a load whose second frame has these bodies, and that frame.
     fn load(bodies: &[&str]) -> (Vec<u8>, Frame) {
-        let candidates: Vec<_> = (7..)
-            .zip(bodies)
-            .map(|(n, body)| candidate(n, body))
-            .collect();
+        let bodies_from_7 = (7..).zip(bodies);
+        let candidates = Vec::from_iter(bodies_from_7.map(|(n, body)| candidate(n, body)));
         let mut load = encode_frame([candidate(1, "other")].iter());
         let start = load.len() as u64;
         load.extend(encode_frame(candidates.iter()));
         let frame = Frame {
-            load: uuid::Uuid::from_u128(1),
-            bodies: Bodies::Log(ObjectPlace::Table),
             bytes: start..load.len() as u64,
-            lines: 0..bodies.len() as u32,
-            first_seq: 40,
-            stored_at: Timestamp::from_ms(9),
-            hash: object_hash(&load[start as usize..]),
+            ..frame(&load[start as usize..], bodies.len() as u32)
         };
         (load, frame)
+    }
+
+    /// Returns the frame that is all of a load.
+    fn frame(load: &[u8], lines: u32) -> Frame {
+        Frame {
+            load: uuid::Uuid::from_u128(1),
+            bodies: Bodies::Log(ObjectPlace::Table),
+            bytes: 0..load.len() as u64,
+            lines: 0..lines,
+            first_seq: 40,
+            stored_at: Timestamp::from_ms(9),
+            hash: object_hash(load),
+        }
     }
 
     /// Returns the bytes of a frame, as far as the load has them.
@@ -229,25 +254,25 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn message_attributes_and_hashes_read_back() {
+    fn message_attributes_and_hashes_read_back_and_an_event_without_them_has_no_such_field() {
         let mut with = candidate(7, "body");
         with.attributes = Some(r#"{"n":{"dataType":"String","stringValue":"v"}}"#.into());
         let load = encode_frame([with.clone(), candidate(8, "body")].iter());
-        let frame = Frame {
-            load: uuid::Uuid::nil(),
-            bodies: Bodies::Log(ObjectPlace::Table),
-            bytes: 0..load.len() as u64,
-            lines: 0..2,
-            first_seq: 0,
-            stored_at: Timestamp::EPOCH,
-            hash: object_hash(&load),
-        };
-        let events = decode_frame(batch(), &frame, &load).unwrap();
+        let lines = decompress_bytes(&load, LINES_BYTES_MAX).unwrap();
+        let lines = String::from_utf8(lines).unwrap();
+        let have = lines.lines().map(|line| line.contains("attributes"));
+        assert_eq!(Vec::from_iter(have), [true, false]);
+        let events = decode_frame(batch(), &frame(&load, 2), &load).unwrap();
         let texts = events.iter().map(|event| event.attributes.as_ref());
         let texts = Vec::from_iter(texts.map(|one| one.map(|one| one.as_text().clone())));
         assert_eq!(texts, [with.attributes, None]);
         assert!(events.iter().all(|event| event.body_hash == with.body_hash));
         assert!(events.iter().all(|event| event.sent_at == with.sent_at));
+    }
+
+    fn refusal(frame: &Frame, bytes: &[u8]) -> String {
+        let read = decode_frame(batch(), frame, bytes);
+        read.unwrap_err().to_string()
     }
 
     #[test]
@@ -256,34 +281,17 @@ pub(crate) mod tests {
         let with = |change: &dyn Fn(&mut Frame)| {
             let mut frame = frame.clone();
             change(&mut frame);
-            decode_frame(batch(), &frame, of_frame(&load, &frame))
-                .unwrap_err()
-                .to_string()
+            refusal(&frame, of_frame(&load, &frame))
         };
         let mut edited = load.clone();
         *edited.last_mut().unwrap() ^= 1;
         let no_lines = compress_bytes(b"{}\n").unwrap();
-        let of = |bytes: &[u8]| {
-            let frame = Frame {
-                bytes: 0..bytes.len() as u64,
-                lines: 0..1,
-                hash: object_hash(bytes),
-                ..frame.clone()
-            };
-            decode_frame(batch(), &frame, bytes)
-                .unwrap_err()
-                .to_string()
-        };
+        let of = |bytes: &[u8]| refusal(&self::frame(bytes, 1), bytes);
         let cases = [
             (with(&|frame| frame.bytes.end += 1), "too short"),
             (with(&|frame| frame.lines.end += 1), "got 2, expected 3"),
             (with(&|frame| frame.hash = [0; 16]), "other bytes"),
-            (
-                decode_frame(batch(), &frame, of_frame(&edited, &frame))
-                    .unwrap_err()
-                    .to_string(),
-                "other bytes",
-            ),
+            (refusal(&frame, of_frame(&edited, &frame)), "other bytes"),
             (of(b"no zstd"), "not a valid compressed"),
             (of(&no_lines), "line 1: «missing field"),
         ];

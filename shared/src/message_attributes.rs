@@ -142,7 +142,7 @@ mod base64_text {
     use base64::Engine;
     use base64::engine::general_purpose::STANDARD;
     use serde::de::Error;
-    use serde::{Deserialize, Deserializer, Serializer};
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
     pub(super) fn encoded(bytes: &[u8]) -> String {
         STANDARD.encode(bytes)
@@ -152,10 +152,7 @@ mod base64_text {
         bytes: &Option<Vec<u8>>,
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
-        match bytes {
-            Some(bytes) => serializer.serialize_str(&encoded(bytes)),
-            None => serializer.serialize_none(),
-        }
+        bytes.as_deref().map(encoded).serialize(serializer)
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(

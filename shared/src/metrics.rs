@@ -57,7 +57,8 @@ pub struct LongestTime(Option<u64>);
 
 impl LongestTime {
     pub fn measured(&mut self, time: Duration) {
-        self.0 = self.0.max(Some(whole_ms(time)));
+        let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        self.0 = self.0.max(Some(ms));
     }
 }
 
@@ -80,10 +81,6 @@ pub struct Level(pub u64);
 /// The age of the oldest thing, in milliseconds; zero, which is in the line too, if there is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OldestAge(pub u64);
-
-fn whole_ms(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
-}
 
 fn write_one(writer: impl ValueWriter, observation: Observation, unit: Unit) {
     writer.metric([observation], unit, [], MetricFlags::empty());

@@ -95,21 +95,17 @@ pub fn versioned<T: NamedItem>(name: &str, item: Document) -> Result<Versioned<T
         false => {
             let map = AttributeValue::M(item.attributes.into_iter().collect());
             let map = Deserializer::from_attribute_value(map);
-            serde_path_to_error::deserialize(map).map_err(|error| refused(name, &error))?
+            serde_path_to_error::deserialize(map).map_err(|error| {
+                let (path, problem) = (error.path(), error.inner());
+                let message = format!("item `{name}`, attribute `{path}`: {problem}");
+                PortError::refused("DynamoDB", message)
+            })?
         }
     };
     Ok(Versioned {
         value,
         version: item.version,
     })
-}
-
-fn refused(name: &str, error: &serde_path_to_error::Error<serde_dynamo::Error>) -> PortError {
-    let (path, problem) = (error.path(), error.inner());
-    PortError::Refused {
-        service: "DynamoDB",
-        message: format!("item `{name}`, attribute `{path}`: {problem}"),
-    }
 }
 
 impl NamedItem for Pauses {

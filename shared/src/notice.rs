@@ -33,7 +33,7 @@ struct Manifest<'a> {
     counts: Counts,
     parts: Vec<PartManifest<'a>>,
     /// Present if receipts are left out.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     cut: bool,
 }
 
@@ -60,14 +60,6 @@ struct PartManifest<'a> {
     rejected: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     receipt: Option<&'a str>,
-}
-
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes a reference"
-)]
-fn is_false(value: &bool) -> bool {
-    !value
 }
 
 /// Returns the message of a notice of this record.

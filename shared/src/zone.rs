@@ -69,3 +69,10 @@ pub(crate) fn minutes(text: &str) -> Option<u16> {
     let minutes = hour * 60 + minute;
     (minute < 60 && minutes <= MINUTES_OF_DAY).then_some(minutes)
 }
+
+/// Returns the time that a text names as RFC 3339 does.
+#[cfg(test)]
+pub(crate) fn at(text: &str) -> Timestamp {
+    let instant: Instant = text.parse().unwrap();
+    Timestamp::from_ms(instant.as_millisecond().try_into().unwrap())
+}

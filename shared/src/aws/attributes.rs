@@ -18,6 +18,17 @@ use crate::ports::{Attributes, PortError};
 /// One item, or one map within an item.
 pub(super) type Item = HashMap<String, AttributeValue>;
 
+/// Returns an item with these attributes; those without a value are left out.
+pub(super) fn item_of<'n, V: Into<Option<AttributeValue>>>(
+    attributes: impl IntoIterator<Item = (&'n str, V)>,
+) -> Item {
+    let attribute = |(name, value): (&str, V)| {
+        let value: Option<AttributeValue> = value.into();
+        Some((name.to_owned(), value?))
+    };
+    attributes.into_iter().filter_map(attribute).collect()
+}
+
 pub(super) enum StoredBody {
     Inline(Arc<str>),
     InS3(Item),
@@ -53,6 +64,14 @@ pub(super) fn seqs_value(seqs: &SeqSet) -> Option<AttributeValue> {
     (!seqs.is_empty()).then(|| b(seqs.to_bytes()))
 }
 
+/// Returns values as a list; `None` when there are none.
+pub(super) fn list<T>(
+    values: &[T],
+    value: impl Fn(&T) -> AttributeValue,
+) -> Option<AttributeValue> {
+    (!values.is_empty()).then(|| AttributeValue::L(values.iter().map(value).collect()))
+}
+
 /// An item in a form that this program does not write.
 #[derive(Debug, thiserror::Error)]
 #[error("table `{table}`, item {key}, attribute `{attribute}`: {problem}")]
@@ -66,10 +85,7 @@ pub(super) struct MalformedItem {
 
 impl From<MalformedItem> for PortError {
     fn from(error: MalformedItem) -> PortError {
-        PortError::Refused {
-            service: DYNAMODB,
-            message: error.to_string(),
-        }
+        PortError::refused(DYNAMODB, error.to_string())
     }
 }
 
@@ -108,35 +124,35 @@ impl<'a> StoredItem<'a> {
         mut item: Item,
         of_event: bool,
     ) -> Result<Self, MalformedItem> {
-        match item.remove(key_attribute) {
-            Some(AttributeValue::S(key)) => {
-                let mut item = StoredItem {
-                    table,
-                    key,
-                    of_event,
-                    item,
-                };
-                let version = item.number(FORMAT_VERSION_FIELD)?;
-                match format_version::check(version) {
-                    Ok(()) => Ok(item),
-                    Err(later) => Err(item.malformed(FORMAT_VERSION_FIELD, later)),
-                }
-            }
-            Some(_) | None => Err(MalformedItem {
-                table: table.to_owned(),
-                key: "``".to_owned(),
-                attribute: key_attribute.to_owned(),
-                problem: "missing, or not a string".to_owned(),
-            }),
+        let key = item.remove(key_attribute);
+        let mut item = StoredItem {
+            table,
+            key: String::new(),
+            of_event: false,
+            item,
+        };
+        let Some(AttributeValue::S(key)) = key else {
+            return Err(item.malformed(key_attribute, "missing, or not a string"));
+        };
+        (item.key, item.of_event) = (key, of_event);
+        let version = item.number(FORMAT_VERSION_FIELD)?;
+        match format_version::check(version) {
+            Ok(()) => Ok(item),
+            Err(later) => Err(item.malformed(FORMAT_VERSION_FIELD, later)),
         }
     }
 
-    pub(super) fn key(&self) -> &str {
-        &self.key
+    /// Returns the value of the partition key, whose name is `attribute`.
+    pub(super) fn parsed_key<T>(&self, attribute: &str) -> Result<T, MalformedItem>
+    where
+        T: FromStr<Err: Display>,
+    {
+        let key = self.key.parse::<T>();
+        key.map_err(|error| self.malformed(attribute, error))
     }
 
     /// Returns a reader of a map within this item. Its errors name the key of the item.
-    pub(super) fn nested(&self, item: Item) -> StoredItem<'a> {
+    fn nested(&self, item: Item) -> StoredItem<'a> {
         StoredItem {
             table: self.table,
             key: self.key.clone(),
@@ -160,38 +176,13 @@ impl<'a> StoredItem<'a> {
 
     /// Returns the attributes that were not read yet.
     pub(super) fn into_attributes(self) -> Attributes {
-        let attributes = self.item.into_iter();
-        attributes
-            .map(|(name, value)| (name, value.into()))
-            .collect()
+        let attribute = |(name, value): (String, AttributeValue)| (name, value.into());
+        self.item.into_iter().map(attribute).collect()
     }
 
     /// Returns whether the item has an attribute that was not read yet.
     pub(super) fn has(&self, attribute: &str) -> bool {
         self.item.contains_key(attribute)
-    }
-
-    /// Returns the value of a required attribute.
-    pub(super) fn required<T>(
-        &self,
-        attribute: &str,
-        value: Option<T>,
-    ) -> Result<T, MalformedItem> {
-        value.ok_or_else(|| self.malformed(attribute, "missing"))
-    }
-
-    /// Reads a string as a `T`.
-    pub(super) fn text<T>(&mut self, attribute: &str) -> Result<Option<T>, MalformedItem>
-    where
-        T: for<'t> TryFrom<&'t str, Error: Display>,
-    {
-        match self.item.remove(attribute) {
-            None => Ok(None),
-            Some(AttributeValue::S(text)) => T::try_from(text.as_str())
-                .map(Some)
-                .map_err(|error| self.malformed(attribute, error)),
-            Some(_) => Err(self.malformed(attribute, "wrong type: expected a string")),
-        }
     }
 
     /// Reads a string.
@@ -224,13 +215,9 @@ impl<'a> StoredItem<'a> {
     where
         T: FromStr<Err: Display>,
     {
-        match self.string(attribute)? {
-            None => Ok(None),
-            Some(text) => text
-                .parse()
-                .map(Some)
-                .map_err(|error| self.malformed(attribute, error)),
-        }
+        let value = self.string(attribute)?.map(|text| text.parse::<T>());
+        let value = value.transpose();
+        value.map_err(|error| self.malformed(attribute, error))
     }
 
     /// Reads a number within the range of `T`.
@@ -240,13 +227,10 @@ impl<'a> StoredItem<'a> {
     ) -> Result<Option<T>, MalformedItem> {
         match self.item.remove(attribute) {
             None => Ok(None),
-            Some(AttributeValue::N(number)) => match number.parse() {
-                Ok(number) => Ok(Some(number)),
-                Err(_) => Err(self.malformed(
-                    attribute,
-                    format_args!("not a number in range: got `{number}`"),
-                )),
-            },
+            Some(AttributeValue::N(number)) => number.parse().map(Some).map_err(|_| {
+                let problem = format_args!("not a number in range: got `{number}`");
+                self.malformed(attribute, problem)
+            }),
             Some(_) => Err(self.malformed(attribute, "wrong type: expected a number")),
         }
     }
@@ -261,9 +245,8 @@ impl<'a> StoredItem<'a> {
         &mut self,
         attribute: &str,
     ) -> Result<Option<Timestamp>, MalformedItem> {
-        Ok(self
-            .number::<u64>(attribute)?
-            .map(|secs| Timestamp::from_ms(secs.saturating_mul(1_000))))
+        let secs: Option<u64> = self.number(attribute)?;
+        Ok(secs.map(|secs| Timestamp::from_ms(secs.saturating_mul(1_000))))
     }
 
     /// Reads bytes.
@@ -272,6 +255,19 @@ impl<'a> StoredItem<'a> {
             None => Ok(None),
             Some(AttributeValue::B(bytes)) => Ok(Some(bytes.into_inner())),
             Some(_) => Err(self.malformed(attribute, "wrong type: expected binary")),
+        }
+    }
+
+    /// Reads bytes as a `T`.
+    pub(super) fn decoded<T>(&mut self, attribute: &str) -> Result<Option<T>, MalformedItem>
+    where
+        T: for<'b> TryFrom<&'b [u8], Error: Display>,
+    {
+        match self.bytes(attribute)? {
+            None => Ok(None),
+            Some(bytes) => T::try_from(bytes.as_slice())
+                .map(Some)
+                .map_err(|error| self.malformed(attribute, error)),
         }
     }
 
@@ -284,18 +280,22 @@ impl<'a> StoredItem<'a> {
         }
     }
 
-    /// Reads a list of maps; empty when the attribute is absent.
-    pub(super) fn maps(&mut self, attribute: &str) -> Result<Vec<Item>, MalformedItem> {
+    /// Reads a list of maps, each with `read`; empty when the attribute is absent.
+    pub(super) fn list<T>(
+        &mut self,
+        attribute: &str,
+        read: impl Fn(StoredItem<'a>) -> Result<T, MalformedItem>,
+    ) -> Result<Vec<T>, MalformedItem> {
         let values = match self.item.remove(attribute) {
             None => return Ok(Vec::new()),
             Some(AttributeValue::L(values)) => values,
             Some(_) => return Err(self.malformed(attribute, "wrong type: expected a list")),
         };
-        let map = |value| match value {
-            AttributeValue::M(map) => Ok(map),
+        let element = |value| match value {
+            AttributeValue::M(map) => read(self.nested(map)),
             _ => Err(self.malformed(attribute, "wrong type: expected a list of maps")),
         };
-        values.into_iter().map(map).collect()
+        values.into_iter().map(element).collect()
     }
 }
 
@@ -306,24 +306,5 @@ pub(super) fn required<'a, T>(
     read: impl FnOnce(&mut StoredItem<'a>, &str) -> Result<Option<T>, MalformedItem>,
 ) -> Result<T, MalformedItem> {
     let value = read(item, attribute)?;
-    item.required(attribute, value)
-}
-
-/// Reads a set of seqs; `None` if the attribute is missing.
-pub(super) fn seqs(
-    item: &mut StoredItem<'_>,
-    attribute: &str,
-) -> Result<Option<SeqSet>, MalformedItem> {
-    let bytes = item.bytes(attribute)?;
-    bytes
-        .map(|bytes| read_seqs(item, attribute, &bytes))
-        .transpose()
-}
-
-fn read_seqs(
-    item: &StoredItem<'_>,
-    attribute: &str,
-    bytes: &[u8],
-) -> Result<SeqSet, MalformedItem> {
-    SeqSet::try_from(bytes).map_err(|error| item.malformed(attribute, error))
+    value.ok_or_else(|| item.malformed(attribute, "missing"))
 }

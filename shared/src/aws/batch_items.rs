@@ -5,16 +5,16 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::AttributeValue;
 use protocol::batch::{BatchRecord, Failure, Lease, Listing, OperatorNote, Status};
 use protocol::bodies::Bodies;
-use protocol::ids::{BatchId, SourceArn};
+use protocol::ids::BatchId;
 use protocol::limits::STATUS_SHARDS;
 use protocol::period::Period;
 
 use super::attributes::{
-    Item, MalformedItem, StoredItem, ms, n, required, s, seqs, seqs_value, ttl,
+    Item, MalformedItem, StoredItem, item_of, list, ms, n, required, s, seqs_value, ttl,
 };
-use super::log_items;
-use super::notice_items::{notices, notices_value};
-use super::part_items::{part_value, parts};
+use super::log_items::{log_item, read_log};
+use super::notice_items::{notice_value, read_notice};
+use super::part_items::{part_value, read_part};
 use crate::ports::Overdue;
 
 /// Partition key: the batch id.
@@ -41,69 +41,46 @@ pub(super) fn listing_shard_key(listing: Listing, shard: u8) -> AttributeValue {
 
 /// Returns a record as an item. Fields that are `None` or empty have no attribute.
 pub(super) fn record_item(record: &BatchRecord) -> Item {
-    let mut item = Item::new();
-    let mut put = |name: &str, value: AttributeValue| drop(item.insert(name.to_owned(), value));
-    put(BATCH_ID, s(record.batch_id.to_string()));
-    put("dueAt", ms(record.due_at));
-    put("source", s(record.source.as_str()));
-    put("createdAt", ms(record.created_at));
-    put("closesAt", ms(record.closes_at));
-    match record.bodies.lists_claims() {
+    let (key, period) = (record.batch_key.as_ref(), record.period);
+    let (lease, failure) = (record.lease.as_ref(), record.last_failure.as_ref());
+    let lists_claims = record.bodies.lists_claims();
+    let window = record.dedup_window.as_secs();
+    let shard = |listing| listing_shard(listing, record.batch_id);
+    let positive = |count: u64| (count > 0).then(|| n(count));
+    let mut item = item_of([
+        (BATCH_ID, Some(s(record.batch_id.to_string()))),
+        ("status", record.status.map(|status| s(status.as_str()))),
+        (STATUS_SHARD, record.listing().map(shard)),
+        ("dueAt", Some(ms(record.due_at))),
+        ("source", Some(s(record.source.as_str()))),
+        ("batchKey", key.map(|key| s(key.as_str()))),
+        ("periodBegins", period.map(|period| ms(period.begins))),
+        ("periodEnds", period.map(|period| ms(period.ends))),
+        ("createdAt", Some(ms(record.created_at))),
+        ("closesAt", Some(ms(record.closes_at))),
         // Without `shards`, a batch-processor of an earlier version refuses the record. It would look for the claims in the
         // index, find none, and complete the batch.
-        true => {
-            put(BODIES, s(record.bodies.to_string()));
-            put("window", n(record.dedup_window.as_secs()));
-        }
-        false => put("shards", n(record.shards)),
-    }
-    log_items::put(record, &mut put);
-    put("confirmed", n(record.confirmed));
-    put("uncertain", n(record.uncertain));
-    put("accounts", n(record.counts_version));
-    put("witnesses", n(record.witnesses));
-    put("attempts", n(record.attempts));
-    if let Some(lease) = &record.lease {
-        put("lockedBy", s(lease.owner.as_str()));
-        put("lockedUntil", ms(lease.until));
-    }
-    if !record.parts.is_empty() {
-        put(
-            "parts",
-            AttributeValue::L(record.parts.iter().map(part_value).collect()),
-        );
-    }
-    let failure = record.last_failure.as_ref();
-    let optional = [
-        ("status", record.status.map(|status| s(status.as_str()))),
-        (
-            STATUS_SHARD,
-            record
-                .listing()
-                .map(|listing| listing_shard(listing, record.batch_id)),
-        ),
-        (
-            "batchKey",
-            record.batch_key.as_ref().map(|key| s(key.as_str())),
-        ),
-        (
-            "periodBegins",
-            record.period.map(|period| ms(period.begins)),
-        ),
-        ("periodEnds", record.period.map(|period| ms(period.ends))),
+        ("shards", (!lists_claims).then(|| n(record.shards))),
+        (BODIES, lists_claims.then(|| s(record.bodies.to_string()))),
+        ("window", lists_claims.then(|| n(window))),
+        ("confirmed", Some(n(record.confirmed))),
+        ("uncertain", Some(n(record.uncertain))),
         ("settled", seqs_value(&record.settled)),
         ("claimed", seqs_value(&record.claimed)),
         ("chunks", seqs_value(&record.chunks)),
+        ("accounts", Some(n(record.counts_version))),
+        ("sealedAt", record.sealed_at.map(ms)),
         ("witnessed", seqs_value(&record.witnessed)),
         ("witnessedChunks", seqs_value(&record.witnessed_chunks)),
+        ("witnesses", Some(n(record.witnesses))),
+        ("lockedBy", lease.map(|lease| s(lease.owner.as_str()))),
+        ("lockedUntil", lease.map(|lease| ms(lease.until))),
+        ("attempts", Some(n(record.attempts))),
+        ("parts", list(&record.parts, part_value)),
         ("delivered", seqs_value(&record.delivered)),
         ("setAside", seqs_value(&record.set_aside)),
-        (
-            "setAsides",
-            (record.set_asides > 0).then(|| n(record.set_asides)),
-        ),
+        ("setAsides", positive(record.set_asides)),
         ("quarantine", record.quarantine.as_deref().map(s)),
-        ("sealedAt", record.sealed_at.map(ms)),
         ("verifyAt", record.verify_at.map(ms)),
         ("turnAt", record.turn_at.map(ms)),
         ("lastFailure", failure.map(|failure| s(&failure.text))),
@@ -111,58 +88,36 @@ pub(super) fn record_item(record: &BatchRecord) -> Item {
         ("completedAt", record.completed_at.map(ms)),
         ("error", record.error.as_deref().map(s)),
         ("expiresAt", record.expires_at.map(ttl)),
-        (
-            "notices",
-            (!record.notices.is_empty()).then(|| notices_value(&record.notices)),
-        ),
-        ("notes", some_notes(&record.notes)),
-        (
-            "noteCount",
-            Some(record.notes_count).filter(|count| *count > 0).map(n),
-        ),
-    ];
-    for (name, value) in optional {
-        if let Some(value) = value {
-            put(name, value);
-        }
-    }
+        ("notices", list(&record.notices, notice_value)),
+        ("notes", list(&record.notes, note_value)),
+        ("noteCount", positive(record.notes_count)),
+    ]);
+    item.extend(record.log.iter().flat_map(log_item));
     item
 }
 
-/// Returns notes as the value of `notes`; `None` when there are none.
-fn some_notes(notes: &[OperatorNote]) -> Option<AttributeValue> {
-    (!notes.is_empty()).then(|| notes_value(notes))
-}
-
-/// Returns notes as the value of `notes`.
-pub(super) fn notes_value(notes: &[OperatorNote]) -> AttributeValue {
-    let note = |note: &OperatorNote| {
-        AttributeValue::M(Item::from([
-            ("at".to_owned(), ms(note.at)),
-            ("by".to_owned(), s(&note.by)),
-            ("action".to_owned(), s(&note.action)),
-            ("why".to_owned(), s(&note.why)),
-        ]))
-    };
-    AttributeValue::L(notes.iter().map(note).collect())
+/// Returns a note as an element of `notes`.
+pub(super) fn note_value(note: &OperatorNote) -> AttributeValue {
+    AttributeValue::M(item_of([
+        ("at", ms(note.at)),
+        ("by", s(&note.by)),
+        ("action", s(&note.action)),
+        ("why", s(&note.why)),
+    ]))
 }
 
 /// Reads a record. `expires_at` is in whole seconds, rounded up when it was written.
 pub(super) fn read_record(table: &str, item: Item) -> Result<BatchRecord, MalformedItem> {
     let mut item = StoredItem::new(table, BATCH_ID, item)?;
-    let batch_id: BatchId = item
-        .key()
-        .parse()
-        .map_err(|error| item.malformed(BATCH_ID, error))?;
     let bodies = bodies(&mut item)?;
     let lists_claims = bodies.lists_claims();
-    let log = log_items::read(&mut item, &bodies)?;
+    let log = read_log(&mut item, &bodies)?;
     Ok(BatchRecord {
-        batch_id,
+        batch_id: item.parsed_key(BATCH_ID)?,
         status: status(&mut item)?,
         due_at: required(&mut item, "dueAt", StoredItem::time_ms)?,
-        source: required(&mut item, "source", StoredItem::text)?,
-        batch_key: item.text("batchKey")?,
+        source: required(&mut item, "source", StoredItem::parsed)?,
+        batch_key: item.parsed("batchKey")?,
         period: period(&mut item)?,
         created_at: required(&mut item, "createdAt", StoredItem::time_ms)?,
         closes_at: required(&mut item, "closesAt", StoredItem::time_ms)?,
@@ -177,30 +132,30 @@ pub(super) fn read_record(table: &str, item: Item) -> Result<BatchRecord, Malfor
         },
         confirmed: required(&mut item, "confirmed", StoredItem::number)?,
         uncertain: required(&mut item, "uncertain", StoredItem::number)?,
-        settled: seqs(&mut item, "settled")?.unwrap_or_default(),
-        claimed: seqs(&mut item, "claimed")?.unwrap_or_default(),
-        chunks: seqs(&mut item, "chunks")?.unwrap_or_default(),
+        settled: item.decoded("settled")?.unwrap_or_default(),
+        claimed: item.decoded("claimed")?.unwrap_or_default(),
+        chunks: item.decoded("chunks")?.unwrap_or_default(),
         counts_version: required(&mut item, "accounts", StoredItem::number)?,
         log,
         sealed_at: item.time_ms("sealedAt")?,
-        witnessed: seqs(&mut item, "witnessed")?.unwrap_or_default(),
-        witnessed_chunks: seqs(&mut item, "witnessedChunks")?.unwrap_or_default(),
-        delivered: seqs(&mut item, "delivered")?.unwrap_or_default(),
-        set_aside: seqs(&mut item, "setAside")?.unwrap_or_default(),
+        witnessed: item.decoded("witnessed")?.unwrap_or_default(),
+        witnessed_chunks: item.decoded("witnessedChunks")?.unwrap_or_default(),
+        delivered: item.decoded("delivered")?.unwrap_or_default(),
+        set_aside: item.decoded("setAside")?.unwrap_or_default(),
         set_asides: item.number("setAsides")?.unwrap_or_default(),
         quarantine: item.string("quarantine")?,
         witnesses: required(&mut item, "witnesses", StoredItem::number)?,
         lease: lease(&mut item)?,
         attempts: required(&mut item, "attempts", StoredItem::number)?,
-        parts: parts(&mut item)?,
+        parts: item.list("parts", read_part)?,
         verify_at: item.time_ms("verifyAt")?,
         turn_at: item.time_ms("turnAt")?,
         last_failure: last_failure(&mut item)?,
         completed_at: item.time_ms("completedAt")?,
         error: item.string("error")?,
         expires_at: item.time_secs("expiresAt")?,
-        notes: notes(&mut item)?,
-        notices: notices(&mut item)?,
+        notes: item.list("notes", read_note)?,
+        notices: item.list("notices", read_notice)?,
         notes_count: item.number("noteCount")?.unwrap_or_default(),
     })
 }
@@ -208,14 +163,9 @@ pub(super) fn read_record(table: &str, item: Item) -> Result<BatchRecord, Malfor
 /// Reads an entry of `status-index`.
 pub(super) fn read_overdue(table: &str, item: Item) -> Result<Overdue, MalformedItem> {
     let mut item = StoredItem::new(table, BATCH_ID, item)?;
-    let batch_id: BatchId = item
-        .key()
-        .parse()
-        .map_err(|error| item.malformed(BATCH_ID, error))?;
-    let source: SourceArn = required(&mut item, "source", StoredItem::text)?;
     Ok(Overdue {
-        batch_id,
-        source,
+        batch_id: item.parsed_key(BATCH_ID)?,
+        source: required(&mut item, "source", StoredItem::parsed)?,
         due_at: required(&mut item, "dueAt", StoredItem::time_ms)?,
     })
 }
@@ -224,10 +174,8 @@ fn status(item: &mut StoredItem<'_>) -> Result<Option<Status>, MalformedItem> {
     let Some(text) = item.string("status")? else {
         return Ok(None);
     };
-    match Status::ALL
-        .into_iter()
-        .find(|status| status.as_str() == text)
-    {
+    let mut all = Status::ALL.into_iter();
+    match all.find(|status| status.as_str() == text) {
         Some(status) => Ok(Some(status)),
         None => Err(item.malformed("status", format_args!("not a status: got `{text}`"))),
     }
@@ -256,7 +204,7 @@ fn last_failure(item: &mut StoredItem<'_>) -> Result<Option<Failure>, MalformedI
 }
 
 fn lease(item: &mut StoredItem<'_>) -> Result<Option<Lease>, MalformedItem> {
-    match item.text("lockedBy")? {
+    match item.parsed("lockedBy")? {
         None => Ok(None),
         Some(owner) => Ok(Some(Lease {
             owner,
@@ -265,24 +213,19 @@ fn lease(item: &mut StoredItem<'_>) -> Result<Option<Lease>, MalformedItem> {
     }
 }
 
-fn notes(item: &mut StoredItem<'_>) -> Result<Vec<OperatorNote>, MalformedItem> {
-    let notes = item.maps("notes")?;
-    let note = |note| {
-        let mut note = item.nested(note);
-        Ok(OperatorNote {
-            at: required(&mut note, "at", StoredItem::time_ms)?,
-            by: required(&mut note, "by", StoredItem::string)?,
-            action: required(&mut note, "action", StoredItem::string)?,
-            why: required(&mut note, "why", StoredItem::string)?,
-        })
-    };
-    notes.into_iter().map(note).collect()
+fn read_note(mut note: StoredItem<'_>) -> Result<OperatorNote, MalformedItem> {
+    Ok(OperatorNote {
+        at: required(&mut note, "at", StoredItem::time_ms)?,
+        by: required(&mut note, "by", StoredItem::string)?,
+        action: required(&mut note, "action", StoredItem::string)?,
+        why: required(&mut note, "why", StoredItem::string)?,
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use protocol::batch::{LogResolution, LogState, Notice, PartRecord, PartState};
+    use protocol::batch::{Notice, PartRecord, PartState};
     use protocol::seqs::SeqSet;
     use protocol::time::Timestamp;
 
@@ -290,24 +233,11 @@ mod tests {
 
     const BATCH: &str = "0190163d-8694-739b-aea5-966c26f8ad91";
 
-    fn full() -> BatchRecord {
+    /// Returns a record with notices and with a part without members, which no property draws.
+    fn record() -> BatchRecord {
         let at = Timestamp::from_ms(1_700_000_000_001);
         let source = "arn:aws:sqs:eu-west-1:1:q".parse().unwrap();
-        let mut record = BatchRecord::open(
-            BATCH.parse().unwrap(),
-            source,
-            Some("k".parse().unwrap()),
-            10,
-            at,
-            at,
-        );
-        record.settled = (0..5).collect();
-        record.witnessed = [7].into_iter().collect();
-        record.sealed_at = Some(at);
-        record.verify_at = Some(at);
-        record.completed_at = Some(at);
-        record.error = Some("no".to_owned());
-        record.expires_at = Some(Timestamp::from_ms(1_800_000_000_000));
+        let mut record = BatchRecord::open(BATCH.parse().unwrap(), source, None, 10, at, at);
         record.lease = Some(Lease {
             owner: "f/1".parse().unwrap(),
             until: at,
@@ -316,57 +246,46 @@ mod tests {
             Notice::of_error(&record, "no", at),
             Notice::of_completion(&record, at),
         ];
-        record.delivered = (10..12).collect();
-        record.set_aside = [20].into_iter().collect();
-        record.set_asides = 1;
-        record.quarantine = Some("why".to_owned());
-        let part = |state| PartRecord {
-            state,
+        record.parts = vec![PartRecord {
+            state: PartState::SetAside,
+            members: SeqSet::new(),
             ..PartRecord::frozen((0..3).collect(), [9; 32], None)
-        };
-        record.parts = vec![
-            part(PartState::Delivered {
-                receipt: "r".to_owned(),
-                at: Some(at),
-            }),
-            PartRecord {
-                members: SeqSet::new(),
-                ..part(PartState::SetAside)
-            },
-            PartRecord {
-                sink: Some("file:///out".to_owned()),
-                file_number: Some(7),
-                ..part(PartState::Frozen)
-            },
-        ];
+        }];
         record
+    }
+
+    fn with_bodies(bodies: &str) -> BatchRecord {
+        record().with_bodies(bodies.parse().unwrap(), Duration::from_secs(60))
+    }
+
+    fn of_log() -> BatchRecord {
+        with_bodies("log:s3://bucket/prefix")
+    }
+
+    /// Returns why a record is refused if an attribute has another value, or is missing. The error names the record and the attribute
+    /// `named`.
+    fn refusal(
+        record: &BatchRecord,
+        attribute: &str,
+        value: Option<AttributeValue>,
+        named: &str,
+    ) -> String {
+        let mut item = record_item(record);
+        match value {
+            Some(value) => item.insert(attribute.to_owned(), value),
+            None => item.remove(attribute),
+        };
+        let error = read_record("batch-table", item).unwrap_err().to_string();
+        let words = format!("table `batch-table`, item `{BATCH}`, attribute `{named}`: ");
+        let problem = error.strip_prefix(&words);
+        problem.expect(&error).to_owned()
     }
 
     #[test]
     fn a_record_reads_back_as_it_was_written() {
-        assert_eq!(read_record("t", record_item(&full())).unwrap(), full());
-        let at = Timestamp::from_ms(5);
-        let bare = BatchRecord::open(full().batch_id, full().source, None, 1, at, at);
-        assert_eq!(read_record("t", record_item(&bare)).unwrap(), bare);
-        assert!(!record_item(&bare).contains_key("settled"));
-    }
-
-    /// The record of a batch of the log with every attribute that only such a record has.
-    fn of_log() -> BatchRecord {
-        let bodies = "log:s3://bucket/prefix".parse().unwrap();
-        let mut record = full().with_bodies(bodies, Duration::from_secs(60));
-        record.log = Some(LogState {
-            reserved: 9,
-            reserved_bytes: 90,
-            slots: 2,
-            last_at: Timestamp::from_ms(7),
-            resolution: Some(LogResolution {
-                duplicates: [1].into_iter().collect(),
-                conflicts: [2].into_iter().collect(),
-                is_reported: false,
-            }),
-        });
-        record
+        let item = record_item(&record());
+        assert!(!item.contains_key("settled"));
+        assert_eq!(read_record("t", item).unwrap(), record());
     }
 
     #[test]
@@ -374,20 +293,6 @@ mod tests {
         let item = record_item(&of_log());
         assert_eq!(item.get("formatVersion"), Some(&n(2)));
         assert_eq!(read_record("t", item).unwrap(), of_log());
-    }
-
-    #[test]
-    fn a_record_of_the_log_with_a_missing_or_wrong_attribute_is_refused_by_its_name() {
-        for name in ["reserved", "reservedBytes", "slots", "lastAt"] {
-            let mut item = record_item(&of_log());
-            item.remove(name);
-            let error = read_record("t", item).unwrap_err().to_string();
-            assert!(error.contains(&format!("`{name}`: missing")), "{error}");
-        }
-        let mut item = record_item(&of_log());
-        item.insert("resolution".to_owned(), s("else"));
-        let error = read_record("t", item).unwrap_err().to_string();
-        assert!(error.contains("not a resolution: got `else`"), "{error}");
     }
 
     #[test]
@@ -406,30 +311,23 @@ mod tests {
             ("confirmed", n(-1)),
             ("formatVersion", n(3)),
         ] {
-            let mut item = record_item(&full());
-            item.insert(attribute.to_owned(), value);
-            let error = read_record("batch-table", item).unwrap_err().to_string();
-            assert!(
-                error.contains(attribute) && error.contains(BATCH) && error.contains("batch-table"),
-                "{error}"
-            );
+            refusal(&record(), attribute, Some(value), attribute);
         }
+        let unknown = refusal(&of_log(), "resolution", Some(s("else")), "resolution");
+        assert_eq!(unknown, "not a resolution: got `else`");
         for attribute in ["dueAt", "source", "lockedUntil", "accounts"] {
-            let mut item = record_item(&full());
-            item.remove(attribute);
-            let error = read_record("t", item).unwrap_err().to_string();
-            assert!(
-                error.contains(&format!("`{attribute}`: missing")),
-                "{error}"
-            );
+            let problem = refusal(&record(), attribute, None, attribute);
+            assert_eq!(problem, "missing");
+        }
+        for attribute in ["reserved", "reservedBytes", "slots", "lastAt"] {
+            let problem = refusal(&of_log(), attribute, None, attribute);
+            assert_eq!(problem, "missing");
         }
     }
 
     #[test]
     fn an_edited_record_of_a_batch_of_chunks_is_refused_with_its_key_and_attribute() {
-        for bodies in ["table", "s3://bucket/prefix/"] {
-            let bodies = bodies.parse().unwrap();
-            let record = full().with_bodies(bodies, Duration::from_secs(3_600));
+        for record in ["table", "s3://bucket/prefix/"].map(with_bodies) {
             assert_eq!(read_record("t", record_item(&record)).unwrap(), record);
             for (attribute, value, named) in [
                 ("bodies", Some(s("elsewhere")), "bodies"),
@@ -442,14 +340,7 @@ mod tests {
                 ("chunks", Some(b([1, 2, 3])), "chunks"),
                 ("witnessedChunks", Some(s("0")), "witnessedChunks"),
             ] {
-                let mut item = record_item(&record);
-                match value {
-                    Some(value) => item.insert(attribute.to_owned(), value),
-                    None => item.remove(attribute),
-                };
-                let error = read_record("batch-table", item).unwrap_err().to_string();
-                let words = format!("table `batch-table`, item `{BATCH}`, attribute `{named}`: ");
-                assert!(error.starts_with(&words), "{error}");
+                refusal(&record, attribute, value, named);
             }
         }
     }

@@ -1,33 +1,35 @@
 //! Every [`BatchWrite`] as an update expression with its condition. It has the same effect as
 //! [`apply`](protocol::batch::apply); the contract tests compare the two.
 
-use aws_sdk_dynamodb::types::AttributeValue;
 use protocol::batch::{
-    BatchCounts, BatchWrite, Failure, Lease, NO_ERROR, OperatorDecision, OperatorNote, PartRecord,
-    Rejects, Status,
+    BatchCounts, BatchWrite, Lease, Listing, LogResolution, NO_ERROR, Notice, OperatorDecision,
+    OperatorNote, Rejects, Reservation, Status,
 };
-use protocol::format_version::{FORMAT_VERSION, FORMAT_VERSION_FIELD};
+use protocol::format_version::FORMAT_VERSION;
 use protocol::ids::{BatchId, LeaseOwner};
 use protocol::limits::{CLOCK_SKEW_MAX, DUE_GRACE};
 use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
 
-use super::attributes::{b, ms, n, s};
-use super::batch_items::{notes_value, status_shard};
+use super::attributes::{b, list, ms, n, s, seqs_value, ttl};
+use super::batch_items::{listing_shard, note_value};
+use super::log_items::{REPORTED, state};
+use super::notice_items::notice_value;
 use super::part_items::{DELIVERED, FROZEN, SET_ASIDE, part_value};
-use super::update::{LEASED, Update, with_parts, with_sets};
-use ends::{complete, fail, notices_sent};
+use super::update::Update;
 
 /// Permits a write to a batch that is not complete. Like every condition here, it does not hold if there is no record.
 const NOT_COMPLETE: &str = "attribute_exists(#status)";
-/// Permits counts that are later than those in the record.
-const LATER_COUNTS: &str = "#accounts < :version";
+/// Permits a write to a batch of the log. Only such a record has the attribute.
+const IS_LOG: &str = "attribute_exists(#slots)";
 
 /// Permits taking the lease of a sealed batch, of an open batch whose window has ended, and of a batch in processing
 /// whose lease was given up or ended longer ago than the clock skew.
 const FREE: &str = "#status = :sealed \
      OR (#status = :open AND #closesAt <= :at) \
      OR (#status = :processing AND (attribute_not_exists(#lockedBy) OR #lockedUntil <= :free))";
+/// The attributes of the lease.
+const LEASE: &str = "#lockedBy, #lockedUntil";
 
 /// Permits a write to a record that this code can read. The lease and a resent ticket are written before anything is read.
 const READABLE: &str = "attribute_not_exists(#formatVersion) OR #formatVersion <= :formatVersion";
@@ -36,8 +38,6 @@ const READABLE: &str = "attribute_not_exists(#formatVersion) OR #formatVersion <
 pub(super) fn update(batch: BatchId, write: &BatchWrite) -> Update {
     let mut update = update_of(batch, write);
     update.condition = format!("({READABLE}) AND ({})", update.condition);
-    let name = format!("#{FORMAT_VERSION_FIELD}");
-    update.names.insert(name, FORMAT_VERSION_FIELD.to_owned());
     let update = update.with(":formatVersion", n(FORMAT_VERSION));
     debug_assert!(update.has_its_values(), "{update:?}");
     update
@@ -45,20 +45,28 @@ pub(super) fn update(batch: BatchId, write: &BatchWrite) -> Update {
 
 fn update_of(batch: BatchId, write: &BatchWrite) -> Update {
     match write {
-        BatchWrite::Count(counts) => counts_update(counts),
-        BatchWrite::Seal { counts, at, due_at } => seal(batch, counts, *at, *due_at),
-        BatchWrite::Reserve(wanted) => log::reserve(wanted),
+        BatchWrite::Count(counts) => counted(Update::under(NOT_COMPLETE), counts),
+        BatchWrite::Seal { counts, at, due_at } => {
+            let open = Update::in_status(Status::Open);
+            sealed(counted(open, counts), batch, *at, *due_at)
+        }
+        BatchWrite::Reserve(wanted) => reserve(wanted),
         BatchWrite::SealLog {
             at,
             due_at,
             idle_since,
-        } => log::seal(batch, *at, *due_at, *idle_since),
+        } => {
+            let open = Update::in_status(Status::Open).and(IS_LOG);
+            sealed(idle(open, *idle_since), batch, *at, *due_at)
+        }
         BatchWrite::Resolve {
             owner,
             winners,
             resolution,
-        } => log::resolve(owner, winners, resolution),
-        BatchWrite::Reported { owner } => log::report(owner),
+        } => resolve(owner, winners, resolution),
+        BatchWrite::Reported { owner } => Update::leased(owner)
+            .and("attribute_exists(#resolution)")
+            .set("#resolution", s(REPORTED)),
         BatchWrite::Witness {
             witnessed,
             chunks,
@@ -69,8 +77,12 @@ fn update_of(batch: BatchId, write: &BatchWrite) -> Update {
             at,
             operator,
         } => take_lease(batch, lease, *at, *operator),
-        BatchWrite::Freeze { owner, index, part } => freeze(owner, *index, part),
-        BatchWrite::AcceptSink { owner, index, sink } => accept_sink(owner, *index, sink),
+        BatchWrite::Freeze { owner, index, part } => with_parts(Update::leased(owner), *index)
+            .append("#parts", part_value(part))
+            .remove("#verifyAt"),
+        BatchWrite::AcceptSink { owner, index, sink } => {
+            frozen(owner, *index).set(&of_part(*index, "sink"), s(sink))
+        }
         BatchWrite::Number {
             owner,
             index,
@@ -85,30 +97,38 @@ fn update_of(batch: BatchId, write: &BatchWrite) -> Update {
             delivered,
         } => {
             let update = mark_delivered(owner, *index, receipt, *at, delivered.as_ref());
-            match rejects {
-                None => update,
-                Some(rejects) => with_rejects(update, *index, rejects),
-            }
+            with_rejects(update, *index, rejects.as_ref())
         }
         BatchWrite::SetAside {
             owner,
             part,
             set_aside,
             set_asides,
-        } => set_aside_update(owner, *part, set_aside, *set_asides),
+        } => set_part_aside(owner, *part, set_aside, *set_asides),
         BatchWrite::TicketResent { was_due_at, due_at } => ticket_resent(*was_due_at, *due_at),
+        // Keeps the `verifyAt` and the failure of the record if no new ones are given.
         BatchWrite::GiveUp {
             owner,
             due_at,
             verify_at,
             turn_at,
             failure,
-        } => give_up(owner, *due_at, *verify_at, *turn_at, failure.as_ref()),
+        } => Update::leased(owner)
+            .set("#dueAt", ms(*due_at))
+            .set("#verifyAt", verify_at.map(ms))
+            .set_or_remove("#turnAt", turn_at.map(ms))
+            .set("#lastFailure", failure.as_ref().map(|last| s(&last.text)))
+            .set("#lastFailureAt", failure.as_ref().map(|last| ms(last.at)))
+            .remove(LEASE),
         BatchWrite::Fail {
             owner,
             error,
             notice,
-        } => fail(batch, owner, error, notice.as_ref()),
+        } => {
+            let update = Update::leased(owner).with_status(Status::Error, batch);
+            let update = update.set("#error", s(error)).remove(LEASE);
+            with_notice(update, notice.as_ref())
+        }
         BatchWrite::Complete {
             owner,
             counts_version,
@@ -136,56 +156,67 @@ fn update_of(batch: BatchId, write: &BatchWrite) -> Update {
     }
 }
 
-/// Writes counts under `condition`. `also` goes into the same `SET`.
-fn counted(condition: String, also: &str, counts: &BatchCounts) -> Update {
-    let set =
-        format!("SET #confirmed = :confirmed, #uncertain = :uncertain, #accounts = :version{also}");
-    let values = [
-        (":confirmed", n(counts.confirmed)),
-        (":uncertain", n(counts.uncertain)),
-        (":version", n(counts.version)),
-    ];
-    let (expression, sets) = with_sets(set, &[("settled", &counts.settled)]);
-    let mut update = Update::new(condition, expression, values);
-    update.values.extend(sets);
+/// Writes counts that are later than those in the record.
+fn counted(update: Update, counts: &BatchCounts) -> Update {
     update
+        .and("#accounts < :accounts")
+        .set("#confirmed", n(counts.confirmed))
+        .set("#uncertain", n(counts.uncertain))
+        .set("#accounts", n(counts.version))
+        .set_or_remove("#settled", seqs_value(&counts.settled))
 }
 
-fn counts_update(counts: &BatchCounts) -> Update {
-    counted(format!("{NOT_COMPLETE} AND {LATER_COUNTS}"), "", counts)
+/// Seals the batch. Keeps the `dueAt` of the record if no new one is given.
+fn sealed(update: Update, batch: BatchId, at: Timestamp, due_at: Option<Timestamp>) -> Update {
+    update
+        .with_status(Status::Sealed, batch)
+        .set("#sealedAt", ms(at))
+        .set("#dueAt", due_at.map(ms))
 }
 
-/// Writes counts and the seal, if the batch is open and its counts are of an earlier version. Keeps the `dueAt` of the record if no
-/// new one is given.
-fn seal(batch: BatchId, counts: &BatchCounts, at: Timestamp, due_at: Option<Timestamp>) -> Update {
-    let condition = format!("#status = :open AND {LATER_COUNTS}");
-    let mut set = ", #status = :sealed, #statusShard = :shard, #sealedAt = :at".to_owned();
-    set += due_at.map_or("", |_| ", #dueAt = :dueAt");
-    let mut update = counted(condition, &set, counts);
-    if let Some(due_at) = due_at {
-        update = update.with(":dueAt", ms(due_at));
+/// Demands that nothing was reserved after `since`, if it is given.
+fn idle(update: Update, since: Option<Timestamp>) -> Update {
+    match since {
+        Some(since) => update.and("#lastAt <= :since").with(":since", ms(since)),
+        None => update,
     }
-    update
-        .with(":open", s(Status::Open.as_str()))
-        .with(":sealed", s(Status::Sealed.as_str()))
-        .with(":shard", status_shard(Status::Sealed, batch))
-        .with(":at", ms(at))
+}
+
+/// Reserves seats and a slot, if the batch is open and has room.
+fn reserve(wanted: &Reservation) -> Update {
+    // A room below 0 refuses every batch.
+    let room = |max: u64, wanted: u64| n(i128::from(max) - i128::from(wanted));
+    Update::in_status(Status::Open)
+        .and("#reserved <= :linesRoom AND (#reserved = :zero OR #reservedBytes <= :bytesRoom)")
+        .with(":linesRoom", room(wanted.limits.lines_max, wanted.lines))
+        .with(":bytesRoom", room(wanted.limits.bytes_max, wanted.bytes))
+        .with(":zero", n(0))
+        .set("#lastAt", ms(wanted.at))
+        .add("#reserved", wanted.lines)
+        .add("#reservedBytes", wanted.bytes)
+        .add("#slots", 1)
+}
+
+/// Writes the decisions about a batch of the log, by the holder of the lease, if there are none.
+fn resolve(owner: &LeaseOwner, winners: &SeqSet, resolution: &LogResolution) -> Update {
+    Update::leased(owner)
+        .and(IS_LOG)
+        .and("attribute_not_exists(#resolution)")
+        .set("#resolution", state(resolution))
+        .set("#confirmed", n(winners.len()))
+        .set_or_remove("#claimed", seqs_value(winners))
+        .set_or_remove("#duplicates", seqs_value(&resolution.duplicates))
+        .set_or_remove("#conflicts", seqs_value(&resolution.conflicts))
 }
 
 /// Sets the witnessed seats, if the batch is not complete and got no witness since it was read.
 fn witness(witnessed: &SeqSet, chunks: &SeqSet, witnesses: u64) -> Update {
-    let condition = format!("{NOT_COMPLETE} AND #witnesses = :witnesses");
-    let values = [
-        (":witnessed", b(witnessed.to_bytes())),
-        (":witnesses", n(witnesses)),
-        (":one", n(1)),
-    ];
-    let set = "SET #witnessed = :witnessed".to_owned();
-    let (expression, sets) = with_sets(set, &[("witnessedChunks", chunks)]);
-    let expression = format!("{expression} ADD #witnesses :one");
-    let mut update = Update::new(condition, expression, values);
-    update.values.extend(sets);
-    update
+    Update::under(NOT_COMPLETE)
+        .and("#witnesses = :witnesses")
+        .with(":witnesses", n(witnesses))
+        .set("#witnessed", b(witnessed.to_bytes()))
+        .set_or_remove("#witnessedChunks", seqs_value(chunks))
+        .add("#witnesses", 1)
 }
 
 /// Takes the lease of a batch that is free, or with an operator's decision, of a batch in error, and removes its error.
@@ -197,104 +228,61 @@ fn take_lease(
     at: Timestamp,
     operator: Option<OperatorDecision>,
 ) -> Update {
-    // A batch that is not in error is not set aside.
-    let must_be_in_error = matches!(
-        operator,
-        Some(OperatorDecision::Quarantine | OperatorDecision::AcceptSink)
-    );
-    let condition = match operator {
-        Some(OperatorDecision::Quarantine | OperatorDecision::AcceptSink) => {
-            "#status = :error".to_owned()
-        }
-        Some(OperatorDecision::Retry) => format!("{FREE} OR #status = :error"),
-        None => FREE.to_owned(),
-    };
-    let quarantine = match operator {
-        Some(OperatorDecision::Quarantine) => {
-            ", #quarantine = if_not_exists(#quarantine, if_not_exists(#error, :noError))"
-        }
-        Some(OperatorDecision::Retry | OperatorDecision::AcceptSink) | None => "",
-    };
-    let set = format!(
-        "SET #status = :processing, #statusShard = :shard, #lockedBy = :owner, #lockedUntil = :until, \
-         #dueAt = :dueAt{quarantine} REMOVE #error ADD #attempts :one"
-    );
-    let mut update = Update::new(
-        condition,
-        set,
-        [
-            (":shard", status_shard(Status::Processing, batch)),
-            (":processing", s(Status::Processing.as_str())),
-            (":owner", s(lease.owner.as_str())),
-            (":until", ms(lease.until)),
-            (":dueAt", ms(lease.until + DUE_GRACE)),
-            (":one", n(1)),
-        ],
-    );
-    if !must_be_in_error {
-        // A lease counts as ended only after the clock skew has passed.
-        let free = i128::from(at.as_ms()) - CLOCK_SKEW_MAX.as_millis() as i128;
-        update = update
+    // A lease counts as ended only after the clock skew has passed.
+    let ended = i128::from(at.as_ms()) - CLOCK_SKEW_MAX.as_millis() as i128;
+    let free = |condition: String| {
+        Update::under(condition)
             .with(":sealed", s(Status::Sealed.as_str()))
             .with(":open", s(Status::Open.as_str()))
+            .with(":processing", s(Status::Processing.as_str()))
             .with(":at", ms(at))
-            .with(":free", n(free));
-    }
-    if operator.is_some() {
-        update = update.with(":error", s(Status::Error.as_str()));
-    }
-    if !quarantine.is_empty() {
-        update = update.with(":noError", s(NO_ERROR));
-    }
+            .with(":free", n(ended))
+    };
+    let in_error = s(Status::Error.as_str());
+    let update = match operator {
+        None => free(FREE.to_owned()),
+        Some(OperatorDecision::Retry) => {
+            free(format!("{FREE} OR #status = :error")).with(":error", in_error)
+        }
+        // A batch that is not in error is not set aside.
+        Some(OperatorDecision::AcceptSink) => Update::in_status(Status::Error),
+        Some(OperatorDecision::Quarantine) => Update::in_status(Status::Error)
+            .assign("#quarantine = if_not_exists(#quarantine, if_not_exists(#error, :noError))")
+            .with(":noError", s(NO_ERROR)),
+    };
     update
+        .with_status(Status::Processing, batch)
+        .set("#lockedBy", s(lease.owner.as_str()))
+        .set("#lockedUntil", ms(lease.until))
+        .set("#dueAt", ms(lease.until + DUE_GRACE))
+        .remove("#error")
+        .add("#attempts", 1)
 }
 
-/// Appends part `index`, by the holder of the lease, if there are exactly `index` parts.
-fn freeze(owner: &LeaseOwner, index: usize, part: &PartRecord) -> Update {
-    let expression =
-        "SET #parts = list_append(if_not_exists(#parts, :none), :part) REMOVE #verifyAt";
-    let values = [
-        (":owner", s(owner.as_str())),
-        (":none", AttributeValue::L(Vec::new())),
-        (":part", AttributeValue::L(vec![part_value(part)])),
-    ];
-    with_parts(LEASED.to_owned(), index, expression, values)
+/// Demands exactly `parts` parts.
+fn with_parts(update: Update, parts: usize) -> Update {
+    update.and_count("#parts", "size(#parts)", parts as u64)
 }
 
-/// Permits a write to part `index` by the holder of the lease, while the part is frozen.
-fn frozen(index: usize) -> String {
-    format!("{LEASED} AND #parts[{index}].#state = :frozen")
+/// Returns the path of an attribute of part `index`.
+fn of_part(index: usize, name: &str) -> String {
+    format!("#parts[{index}].#{name}")
 }
 
-/// Writes another sink fingerprint for part `index`, by the holder of the lease, while the part is frozen.
-fn accept_sink(owner: &LeaseOwner, index: usize, sink: &str) -> Update {
-    Update::new(
-        frozen(index),
-        format!("SET #parts[{index}].#sink = :sink"),
-        [
-            (":owner", s(owner.as_str())),
-            (":frozen", s(FROZEN)),
-            (":sink", s(sink)),
-        ],
-    )
+/// Returns an update by the holder of the lease, while part `index` is frozen.
+fn frozen(owner: &LeaseOwner, index: usize) -> Update {
+    Update::leased(owner)
+        .and(&format!("{} = :frozen", of_part(index, "state")))
+        .with(":frozen", s(FROZEN))
 }
 
 /// Writes the number of part `index`, by the holder of the lease, while the part is frozen and has none.
 fn set_file_number(owner: &LeaseOwner, index: usize, number: u64) -> Update {
-    let without = format!("attribute_not_exists(#parts[{index}].#sequence)");
-    Update::new(
-        format!("{} AND {without}", frozen(index)),
-        format!("SET #parts[{index}].#sequence = :number"),
-        [
-            (":owner", s(owner.as_str())),
-            (":frozen", s(FROZEN)),
-            (":number", n(number)),
-        ],
-    )
+    let path = of_part(index, "sequence");
+    frozen(owner, index)
+        .and(&format!("attribute_not_exists({path})"))
+        .set(&path, n(number))
 }
-
-/// Attributes that are removed when the next part is delivered.
-const ENDED_WITH_PART: &str = "#turnAt, #lastFailure, #lastFailureAt";
 
 /// Marks part `index` as delivered, by the holder of the lease, while it is frozen. With `delivered`, the members of
 /// the part move into that set.
@@ -305,177 +293,135 @@ fn mark_delivered(
     at: Timestamp,
     delivered: Option<&SeqSet>,
 ) -> Update {
-    let set = format!(
-        "SET #parts[{index}].#state = :delivered, #parts[{index}].#receipt = :receipt, \
-             #parts[{index}].#deliveredAt = :at"
-    );
-    let values = [
-        (":at", ms(at)),
-        (":owner", s(owner.as_str())),
-        (":frozen", s(FROZEN)),
-        (":delivered", s(DELIVERED)),
-        (":receipt", s(receipt)),
-    ];
+    let update = frozen(owner, index)
+        .set(&of_part(index, "state"), s(DELIVERED))
+        .set(&of_part(index, "receipt"), s(receipt))
+        .set(&of_part(index, "deliveredAt"), ms(at))
+        .remove("#turnAt, #lastFailure, #lastFailureAt")
+        .remove(&of_part(index, "sink"));
     match delivered {
-        None => Update::new(
-            frozen(index),
-            format!("{set} REMOVE {ENDED_WITH_PART}, #parts[{index}].#sink"),
-            values,
-        ),
-        Some(all) => Update::new(
-            frozen(index),
-            format!(
-                "{set}, #delivered = :all REMOVE {ENDED_WITH_PART}, #parts[{index}].#sink, #parts[{index}].#members"
-            ),
-            values,
-        )
-        .with(":all", b(all.to_bytes())),
+        None => update,
+        Some(all) => update
+            .set("#delivered", b(all.to_bytes()))
+            .remove(&of_part(index, "members")),
     }
 }
 
-/// Adds the rejected records of part `index` to the update that marks it as delivered, if nothing was set aside since the record was
-/// read.
-fn with_rejects(delivered: Update, index: usize, rejects: &Rejects) -> Update {
-    let set = format!("SET #parts[{index}].#rejected = :rejected, #setAside = :setAside, ");
-    let condition = delivered.condition + " AND " + same_set_asides(rejects.set_asides);
-    let expression = delivered.expression.replacen("SET ", &set, 1) + " ADD #setAsides :one";
-    let values = [
-        (":rejected", n(rejects.count)),
-        (":setAside", b(rejects.set_aside.to_bytes())),
-        (":one", n(1)),
-    ];
-    let mut update = Update::new(condition, expression, values);
-    update.values.extend(delivered.values);
-    match rejects.set_asides {
-        0 => update,
-        count => update.with(":setAsides", n(count)),
+/// Adds the rejected records of part `index`, if there are any, to the update that marks it as delivered.
+fn with_rejects(delivered: Update, index: usize, rejects: Option<&Rejects>) -> Update {
+    match rejects {
+        None => delivered,
+        Some(rejects) => set_aside(delivered, &rejects.set_aside, rejects.set_asides)
+            .set(&of_part(index, "rejected"), n(rejects.count)),
     }
 }
 
-/// Permits a write if nothing was set aside since the record was read. With another number than 0, it needs `:setAsides`.
-fn same_set_asides(set_asides: u64) -> &'static str {
-    match set_asides {
-        // The attribute is absent until something is set aside.
-        0 => "attribute_not_exists(#setAsides)",
-        _ => "#setAsides = :setAsides",
-    }
+/// Sets the seats that are set aside, if nothing was set aside since the record was read.
+fn set_aside(update: Update, all: &SeqSet, set_asides: u64) -> Update {
+    update
+        .and_count("#setAsides", "#setAsides", set_asides)
+        .set("#setAside", b(all.to_bytes()))
+        .add("#setAsides", 1)
 }
 
-/// Sets the seats that are set aside, by the holder of the lease, if nothing was set aside since the record was read.
-/// If `part` is given, it must be frozen, and is marked as set aside.
-fn set_aside_update(
+/// Sets the seats that are set aside, by the holder of the lease. If `part` is given, it must be frozen, and is marked as set aside.
+fn set_part_aside(
     owner: &LeaseOwner,
     part: Option<usize>,
-    set_aside: &SeqSet,
+    all: &SeqSet,
     set_asides: u64,
 ) -> Update {
-    let unchanged = same_set_asides(set_asides);
-    let set = "SET #setAside = :all";
-    let add = "ADD #setAsides :one";
-    let values = [
-        (":owner", s(owner.as_str())),
-        (":all", b(set_aside.to_bytes())),
-        (":one", n(1)),
-    ];
-    let mut update = match part {
-        None => Update::new(
-            format!("{LEASED} AND {unchanged}"),
-            format!("{set} REMOVE #verifyAt {add}"),
-            values,
-        ),
-        Some(index) => Update::new(
-            format!("{} AND {unchanged}", frozen(index)),
-            format!(
-                "{set}, #parts[{index}].#state = :ended \
-                 REMOVE #parts[{index}].#sink, #parts[{index}].#members, #verifyAt {add}"
-            ),
-            values,
-        )
-        .with(":frozen", s(FROZEN))
-        .with(":ended", s(SET_ASIDE)),
+    let update = match part {
+        None => Update::leased(owner),
+        Some(index) => frozen(owner, index)
+            .set(&of_part(index, "state"), s(SET_ASIDE))
+            .remove(&of_part(index, "sink"))
+            .remove(&of_part(index, "members")),
     };
-    if set_asides > 0 {
-        update = update.with(":setAsides", n(set_asides));
-    }
-    update
+    set_aside(update, all, set_asides).remove("#verifyAt")
 }
 
 /// Moves the due time of a batch that is not complete or has a notice that waits, if no other writer has moved it.
 fn ticket_resent(was_due_at: Timestamp, due_at: Timestamp) -> Update {
-    Update::new(
-        format!("({NOT_COMPLETE} OR attribute_exists(#notices)) AND #dueAt = :was"),
-        "SET #dueAt = :dueAt",
-        [(":was", ms(was_due_at)), (":dueAt", ms(due_at))],
-    )
+    Update::under(format!("({NOT_COMPLETE} OR attribute_exists(#notices))"))
+        .and("#dueAt = :wasDueAt")
+        .with(":wasDueAt", ms(was_due_at))
+        .set("#dueAt", ms(due_at))
 }
 
-/// Gives the lease up, by its holder. Keeps the `verifyAt` and the failure of the record if no new ones are given.
-fn give_up(
+/// Adds a notice, if there is one, and makes the batch due when the notice is.
+fn with_notice(update: Update, notice: Option<&Notice>) -> Update {
+    match notice {
+        None => update,
+        Some(notice) => update
+            .append("#notices", notice_value(notice))
+            .set("#dueAt", ms(notice.due_at())),
+    }
+}
+
+/// Completes the batch, by the holder of the lease, if no counts, no witness and no part were written since it was read. With a
+/// notice, the batch stays in `status-index`, in the list of notices. Without one, notices that wait are dropped.
+fn complete(
+    batch: BatchId,
     owner: &LeaseOwner,
-    due_at: Timestamp,
-    verify_at: Option<Timestamp>,
-    turn_at: Option<Timestamp>,
-    failure: Option<&Failure>,
+    (counts_version, witnesses, parts): (u64, u64, usize),
+    (at, expires_at): (Timestamp, Timestamp),
+    notice: Option<&Notice>,
 ) -> Update {
-    let mut set = "SET #dueAt = :dueAt".to_owned();
-    set += verify_at.map_or("", |_| ", #verifyAt = :verifyAt");
-    set += failure.map_or(
-        "",
-        |_| ", #lastFailure = :lastFailure, #lastFailureAt = :lastFailureAt",
-    );
-    let (turn, no_turn) = match turn_at {
-        Some(_) => (", #turnAt = :turnAt", ""),
-        None => ("", ", #turnAt"),
+    let update = Update::leased(owner)
+        .and("#accounts = :accounts AND #witnesses = :witnesses")
+        .with(":accounts", n(counts_version))
+        .with(":witnesses", n(witnesses))
+        .set("#completedAt", ms(at))
+        .set("#expiresAt", ttl(expires_at))
+        .remove("#status")
+        .remove(LEASE);
+    let update = with_parts(update, parts);
+    match notice {
+        None => update.remove("#statusShard, #notices"),
+        Some(_) => {
+            let shard = listing_shard(Listing::Notices, batch);
+            with_notice(update.set("#statusShard", shard), notice)
+        }
+    }
+}
+
+/// Removes the notices, if they and the status are as they were read. Takes a complete batch out of `status-index`, and moves
+/// the due time of a batch in error.
+fn notices_sent(status: Option<Status>, count: usize, last: u64, due_at: Timestamp) -> Update {
+    let update = match status {
+        None => {
+            // `completedAt`, because the condition must not hold if there is no record.
+            Update::under("attribute_not_exists(#status) AND attribute_exists(#completedAt)")
+                .remove("#statusShard")
+        }
+        Some(Status::Error) => Update::in_status(Status::Error).set("#dueAt", ms(due_at)),
+        Some(status @ (Status::Open | Status::Sealed | Status::Processing)) => {
+            Update::in_status(status)
+        }
     };
-    set += turn;
-    let values = [(":owner", s(owner.as_str())), (":dueAt", ms(due_at))];
-    let mut update = Update::new(
-        LEASED,
-        format!("{set} REMOVE #lockedBy, #lockedUntil{no_turn}"),
-        values,
-    );
-    if let Some(verify_at) = verify_at {
-        update = update.with(":verifyAt", ms(verify_at));
-    }
-    if let Some(turn_at) = turn_at {
-        update = update.with(":turnAt", ms(turn_at));
-    }
-    if let Some(failure) = failure {
-        update = update
-            .with(":lastFailure", s(&failure.text))
-            .with(":lastFailureAt", ms(failure.at));
-    }
+    let update = match count {
+        0 => update,
+        _ => update
+            .and(&format!("#notices[{}].#number = :last", count - 1))
+            .with(":last", n(last)),
+    };
     update
+        .and_count("#notices", "size(#notices)", count as u64)
+        .remove("#notices")
 }
 
 /// Sets the notes, if status, number of leases and number of notes are as they were read.
 fn note(status: Option<Status>, attempts: u64, count: u64, notes: &[OperatorNote]) -> Update {
-    let same_status = match status {
-        Some(_) => "#status = :status",
+    let update = match status {
+        Some(status) => Update::in_status(status),
         // Without a record, `attempts` is absent too, and the condition does not hold.
-        None => "attribute_not_exists(#status)",
+        None => Update::under("attribute_not_exists(#status)"),
     };
-    // The attribute is absent until there is a note.
-    let same_count = match count {
-        0 => "attribute_not_exists(#noteCount)",
-        _ => "#noteCount = :count",
-    };
-    let condition = format!("{same_status} AND #attempts = :attempts AND {same_count}");
-    let values = [
-        (":attempts", n(attempts)),
-        (":notes", notes_value(notes)),
-        (":next", n(count + 1)),
-    ];
-    let set = "SET #notes = :notes, #noteCount = :next";
-    let mut update = Update::new(condition, set, values);
-    if let Some(status) = status {
-        update = update.with(":status", s(status.as_str()));
-    }
-    if count > 0 {
-        update = update.with(":count", n(count));
-    }
     update
+        .and("#attempts = :attempts")
+        .with(":attempts", n(attempts))
+        .and_count("#noteCount", "#noteCount", count)
+        .set_or_remove("#notes", list(notes, note_value))
+        .set("#noteCount", n(count + 1))
 }
-
-mod ends;
-mod log;

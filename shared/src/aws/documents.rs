@@ -110,10 +110,7 @@ async fn in_object(sdk: &Sdk, bucket: &str, key: &str, bytes_max: u64) -> Result
     let object = match got {
         Ok(object) => object,
         Err(error) if error.code() == Some("NoSuchKey") => {
-            return Err(Failed {
-                words: "there is no such object".to_owned(),
-                may_pass: false,
-            });
+            return Err(Failed::lasting("there is no such object".to_owned()));
         }
         Err(error) => {
             let error = target_error(S3, bucket, &error);
@@ -128,16 +125,11 @@ async fn in_object(sdk: &Sdk, bucket: &str, key: &str, bytes_max: u64) -> Result
     };
     let length = object.content_length().unwrap_or_default();
     if u64::try_from(length).is_ok_and(|length| length > bytes_max) {
-        return Err(Failed {
-            words: format!("too large: got {length} bytes, expected at most {bytes_max}"),
-            may_pass: false,
-        });
+        let words = format!("too large: got {length} bytes, expected at most {bytes_max}");
+        return Err(Failed::lasting(words));
     }
     let body = object.body.collect().await;
-    let body = body.map_err(|error| Failed {
-        words: chain(&error),
-        may_pass: true,
-    })?;
+    let body = body.map_err(|error| Failed::passing(chain(&error)))?;
     Ok(body.to_vec())
 }
 

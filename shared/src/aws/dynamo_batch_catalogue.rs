@@ -12,14 +12,13 @@ use protocol::batch::{
     BatchRecord, Lease, Listing, Notice, OperatorNote, PartRecord, PartState, Status,
 };
 use protocol::bodies::Bodies;
-use protocol::format_version::FORMAT_VERSION_FIELD;
 use protocol::ids::{BatchId, BatchKey, SourceArn};
 use protocol::limits::{BATCH_GET_KEYS_MAX, STATUS_SHARDS};
 use protocol::period::Period;
 use protocol::time::Timestamp;
 use serde::{Serialize, Serializer};
 
-use super::attributes::{Item, StoredItem, ms, s};
+use super::attributes::{Item, StoredItem, item_of, ms, s};
 use super::batch_items::{BATCH_ID, listing_shard_key, read_overdue, read_record};
 use super::dynamo_batch_store::STATUS_INDEX;
 use super::errors::{DYNAMODB, port_error};
@@ -39,52 +38,17 @@ const COMPLETE: &str = "attribute_exists(#completedAt) AND #createdAt >= :since"
 /// Selects the records of batches of the log. The account of a quota has `reserved` too.
 const OF_LOG: &str = "attribute_exists(reservedBytes)";
 /// The attributes of a record that [`read_record`] needs, without the sets of seqs.
-const ATTRIBUTES: [&str; 35] = [
-    BATCH_ID,
-    FORMAT_VERSION_FIELD,
-    "status",
-    "dueAt",
-    "source",
-    "batchKey",
-    "periodBegins",
-    "periodEnds",
-    "createdAt",
-    "closesAt",
-    "shards",
-    "bodies",
-    "window",
-    "confirmed",
-    "uncertain",
-    "accounts",
-    "sealedAt",
-    "witnesses",
-    "lockedBy",
-    "lockedUntil",
-    "attempts",
-    "parts",
-    "quarantine",
-    "verifyAt",
-    "error",
-    "completedAt",
-    "expiresAt",
-    "notes",
-    "noteCount",
-    "notices",
-    "reserved",
-    "reservedBytes",
-    "slots",
-    "lastAt",
-    "resolution",
-];
+const ATTRIBUTES: &str = "batchId formatVersion status dueAt source batchKey periodBegins \
+     periodEnds createdAt closesAt shards bodies window confirmed uncertain accounts sealedAt \
+     witnesses lockedBy lockedUntil attempts parts quarantine verifyAt error completedAt \
+     expiresAt notes noteCount notices reserved reservedBytes slots lastAt resolution";
 
 /// Returns the projection of [`ATTRIBUTES`], with its placeholders: several of the names are reserved words.
 fn projection() -> (String, HashMap<String, String>) {
-    let placeholders = ATTRIBUTES.map(|name| format!("#{name}"));
-    let names = placeholders
-        .iter()
-        .cloned()
-        .zip(ATTRIBUTES.map(str::to_owned));
-    (placeholders.join(", "), names.collect())
+    let names = ATTRIBUTES.split(' ');
+    let names = names.map(|name| (format!("#{name}"), name.to_owned()));
+    let projection = format!("#{}", ATTRIBUTES.replace(' ', ", #"));
+    (projection, names.collect())
 }
 
 /// The record of a batch without its sets of seqs.
@@ -230,17 +194,14 @@ impl DynamoBatchCatalogue {
         let what = format!("{}, index {STATUS_INDEX}", self.table);
         let items = items.collect::<Result<Vec<Item>, _>>().await;
         let items = items.map_err(|error| port_error(DYNAMODB, &what, &error))?;
-        let read = items
-            .into_iter()
-            .map(|item| read_overdue(&self.table, item));
-        Ok(read.collect::<Result<_, _>>()?)
+        let read = |item| read_overdue(&self.table, item);
+        Ok(items.into_iter().map(read).collect::<Result<_, _>>()?)
     }
 
     /// Reads items by key, with strong consistency.
     async fn get(&self, ids: &[BatchId]) -> Result<Vec<Item>, PortError> {
-        let keys = ids
-            .iter()
-            .map(|id| Item::from([(BATCH_ID.to_owned(), s(id.to_string()))]));
+        let keys = ids.iter();
+        let keys = keys.map(|id| item_of([(BATCH_ID, s(id.to_string()))]));
         let (projection, names) = projection();
         let keys = KeysAndAttributes::builder()
             .set_keys(Some(keys.collect()))
@@ -262,10 +223,8 @@ impl DynamoBatchCatalogue {
                 return Ok(items);
             }
         }
-        Err(PortError::Throttled {
-            service: DYNAMODB,
-            message: format!("{}: items left unread in {ROUNDS_MAX} requests", self.table),
-        })
+        let message = format!("{}: items left unread in {ROUNDS_MAX} requests", self.table);
+        Err(PortError::throttled(DYNAMODB, message))
     }
 
     fn read(&self, items: impl IntoIterator<Item = Item>) -> Summaries {
@@ -329,8 +288,7 @@ impl BatchCatalogue for DynamoBatchCatalogue {
         let items = items.map_err(|error| port_error(DYNAMODB, &self.table, &error))?;
         let ids = items.into_iter().map(|item| {
             let item = StoredItem::new(&self.table, BATCH_ID, item)?;
-            let id = item.key().parse();
-            id.map_err(|error| item.malformed(BATCH_ID, error))
+            item.parsed_key(BATCH_ID)
         });
         Ok(ids.collect::<Result<_, _>>()?)
     }

@@ -2,22 +2,19 @@ use async_trait::async_trait;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::http::HttpResponse;
 use aws_sdk_dynamodb::error::SdkError;
-use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
-use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_dynamodb::types::ReturnValue::AllNew;
 use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure::AllOld;
 use protocol::batch::{BatchRecord, BatchWrite};
 use protocol::ids::BatchId;
 use protocol::time::Timestamp;
 
-use super::attributes::{Item, ms, s};
+use super::attributes::{Item, item_of, ms, n, s};
 use super::batch_items::{
     BATCH_ID, STATUS_SHARD, listing_shard_key, read_overdue, read_record, record_item,
 };
 use super::batch_writes::update;
-use super::errors::{DYNAMODB, port_error};
-use super::update::Update;
+use super::errors::{DYNAMODB, applied, port_error};
 use crate::ports::{BatchReply, BatchStore, ListPage, ListPosition, ListShard, Overdue, PortError};
 
 /// The index of the batch table by status, shard and due time. A complete batch has no status, so it is not in the
@@ -47,10 +44,6 @@ impl DynamoBatchStore {
         }
     }
 
-    fn key(batch: BatchId) -> Item {
-        [(BATCH_ID.to_owned(), s(batch.to_string()))].into()
-    }
-
     fn record(&self, item: Item) -> Result<Box<BatchRecord>, PortError> {
         Ok(Box::new(read_record(&self.table, item)?))
     }
@@ -65,13 +58,13 @@ impl DynamoBatchStore {
         {
             return Err(port_error(DYNAMODB, &self.table, &error));
         }
-        match error.into_service_error() {
-            UpdateItemError::ConditionalCheckFailedException(failure) => Ok(BatchReply::Refused(
-                failure.item.map(|item| self.record(item)).transpose()?,
-            )),
-            // `error` has this variant, as checked above. Without a record, the caller reads it.
-            _ => Ok(BatchReply::Refused(None)),
-        }
+        let item = match error.into_service_error() {
+            UpdateItemError::ConditionalCheckFailedException(failure) => failure.item,
+            // `error` has the other variant, as checked above. Without a record, the caller reads it.
+            _ => None,
+        };
+        let record = item.map(|item| self.record(item)).transpose()?;
+        Ok(BatchReply::Refused(record))
     }
 
     /// Returns an entry of the index, or logs an error if it is malformed, so that the sweep still gets the other
@@ -94,18 +87,9 @@ impl BatchStore for DynamoBatchStore {
             .condition_expression(NO_RECORD)
             .send()
             .await;
-        match sent {
-            Ok(_) => Ok(()),
-            // An earlier attempt was applied, and its reply was lost.
-            Err(error)
-                if error
-                    .as_service_error()
-                    .is_some_and(PutItemError::is_conditional_check_failed_exception) =>
-            {
-                Ok(())
-            }
-            Err(error) => Err(port_error(DYNAMODB, &self.table, &error)),
-        }
+        // If the condition does not hold, an earlier attempt was applied, and its reply was lost.
+        applied(&self.table, sent)?;
+        Ok(())
     }
 
     async fn read(&self, batch: BatchId) -> Result<Option<BatchRecord>, PortError> {
@@ -113,33 +97,18 @@ impl BatchStore for DynamoBatchStore {
             .client
             .get_item()
             .table_name(&self.table)
-            .set_key(Some(Self::key(batch)))
+            .key(BATCH_ID, s(batch.to_string()))
             .consistent_read(true)
             .send()
             .await;
         let output = sent.map_err(|error| port_error(DYNAMODB, &self.table, &error))?;
-        Ok(output
-            .item
-            .map(|item| read_record(&self.table, item))
-            .transpose()?)
+        let record = output.item.map(|item| read_record(&self.table, item));
+        Ok(record.transpose()?)
     }
 
     async fn write(&self, batch: BatchId, write: &BatchWrite) -> Result<BatchReply, PortError> {
-        let Update {
-            condition,
-            expression,
-            names,
-            values,
-        } = update(batch, write);
-        let sent = self
-            .client
-            .update_item()
-            .table_name(&self.table)
-            .set_key(Some(Self::key(batch)))
-            .condition_expression(condition)
-            .update_expression(expression)
-            .set_expression_attribute_names(Some(names))
-            .set_expression_attribute_values((!values.is_empty()).then_some(values))
+        let call = update(batch, write).request(&self.client, &self.table, &batch.to_string());
+        let sent = call
             .return_values(AllNew)
             .return_values_on_condition_check_failure(AllOld)
             .send()
@@ -147,13 +116,11 @@ impl BatchStore for DynamoBatchStore {
         match sent {
             Ok(output) => match output.attributes {
                 Some(item) => Ok(BatchReply::Applied(self.record(item)?)),
-                None => Err(PortError::Unknown {
-                    service: DYNAMODB,
-                    message: format!(
-                        "{}: no attributes in the reply to an update of {batch}",
-                        self.table
-                    ),
-                }),
+                None => {
+                    let lack = "no attributes in the reply to an update of";
+                    let message = format!("{}: {lack} {batch}", self.table);
+                    Err(PortError::unknown(DYNAMODB, message))
+                }
             },
             Err(error) => self.refused(error),
         }
@@ -167,10 +134,10 @@ impl BatchStore for DynamoBatchStore {
     ) -> Result<ListPage, PortError> {
         let shard = listing_shard_key(list.listing, list.shard);
         let start = after.map(|last| {
-            Item::from([
-                (BATCH_ID.to_owned(), s(&last.batch_id)),
-                (STATUS_SHARD.to_owned(), shard.clone()),
-                (DUE_AT.to_owned(), AttributeValue::N(last.due_at.clone())),
+            item_of([
+                (BATCH_ID, s(&last.batch_id)),
+                (STATUS_SHARD, shard.clone()),
+                (DUE_AT, n(&last.due_at)),
             ])
         });
         let sent = self

@@ -11,10 +11,10 @@ use protocol::limits::{BATCH_GET_KEYS_MAX, PARTIQL_STATEMENTS_MAX};
 use tracing::warn;
 
 use super::attributes::{Item, s};
-use super::errors::{DYNAMODB, port_error, repeated};
+use super::errors::{DYNAMODB, port_error};
 use super::lock_items::{
-    EVENT_NAMES, EVENT_PROJECTION, LOCK_ITEM_NAMES, LOCK_ITEM_PROJECTION, MESSAGE_ID, index_key,
-    key, read_event, read_index_entry, read_last_seat, read_lock_item, tombstone_item,
+    EVENT_NAME, EVENT_PROJECTION, LOCK_ITEM_NAME, LOCK_ITEM_PROJECTION, MESSAGE_ID, index_key, key,
+    read_event, read_index_entry, read_last_seat, read_lock_item, tombstone_item,
 };
 use super::partiql::{self, PartiqlRefused, Statements};
 use super::single_writes;
@@ -42,6 +42,7 @@ pub struct DynamoLockStore {
 }
 
 /// The result of one BatchGetItem.
+#[derive(Default)]
 struct Got {
     items: Vec<Item>,
     /// The requested keys that were not read.
@@ -77,7 +78,7 @@ impl DynamoLockStore {
     }
 
     /// Writes `count` items by the one request `partiql`, or by `singles`, one request an item, which is not sent otherwise. `failed`
-    /// makes a reply of an error, and `is_written` tells whether the store took a write.
+    /// makes a reply of an error, and `is_done` tells whether the store took a write.
     ///
     /// With `auto`, single writes follow a request that was refused for PartiQL, and the store goes over to them if it takes one. One
     /// that refuses both may be one whose permissions have not taken effect yet.
@@ -87,7 +88,7 @@ impl DynamoLockStore {
         singles: impl Future<Output = Vec<R>>,
         count: usize,
         failed: fn(PortError) -> R,
-        is_written: fn(&R) -> bool,
+        is_done: fn(&R) -> bool,
     ) -> Vec<R> {
         if !self.uses_partiql() {
             return singles.await;
@@ -97,17 +98,16 @@ impl DynamoLockStore {
             Err(PartiqlRefused(error)) => error,
         };
         if self.mode == WriteMode::Batch {
-            return (0..count).map(|_| failed(repeated(&error))).collect();
+            return (0..count).map(|_| failed(error.clone())).collect();
         }
         let replies = singles.await;
-        if replies.iter().any(is_written) && !self.is_partiql_refused.swap(true, Ordering::Relaxed)
-        {
+        if replies.iter().any(is_done) && !self.is_partiql_refused.swap(true, Ordering::Relaxed) {
             warn!(%error, "`WRITE_MODE` `auto`: the lock table refuses PartiQL: from now on, one conditional request an item");
         }
         replies
     }
 
-    /// Reads items by key with strong consistency; `names` are the placeholders of the projection. An id that is in
+    /// Reads items by key with strong consistency; `name` is the placeholder of the projection. An id that is in
     /// `ids` twice is requested once, because DynamoDB refuses requests that name a key twice. The keys are sent in
     /// order, so that DynamoDB reads the first ones when it stops at 16 MB.
     ///
@@ -117,28 +117,20 @@ impl DynamoLockStore {
         &self,
         ids: &[EventId],
         projection: &str,
-        names: &[(&str, &str)],
+        name: (&str, &str),
     ) -> Result<Got, PortError> {
-        debug_assert!(
-            ids.len() <= BATCH_GET_KEYS_MAX,
-            "{} keys in one request",
-            ids.len()
-        );
+        let count = ids.len();
+        debug_assert!(count <= BATCH_GET_KEYS_MAX, "{count} keys in one request");
         let mut seen = BTreeSet::new();
         let mut request = KeysAndAttributes::builder()
             .projection_expression(projection)
+            .expression_attribute_names(name.0, name.1)
             .consistent_read(true);
         for id in ids.iter().filter(|id| seen.insert(*id)) {
             request = request.keys(key(id));
         }
-        for (name, attribute) in names {
-            request = request.expression_attribute_names(*name, *attribute);
-        }
         if seen.is_empty() {
-            return Ok(Got {
-                items: Vec::new(),
-                unread: BTreeSet::new(),
-            });
+            return Ok(Got::default());
         }
         let request = request.build().expect("it has keys");
         let sent = self
@@ -161,10 +153,7 @@ impl DynamoLockStore {
             .collect();
         if unread.len() >= seen.len() {
             let message = format!("{}: none of {} items was read", self.table, seen.len());
-            return Err(PortError::Throttled {
-                service: DYNAMODB,
-                message,
-            });
+            return Err(PortError::throttled(DYNAMODB, message));
         }
         Ok(Got {
             items: items.flatten().collect(),
@@ -209,15 +198,13 @@ impl LockItems for DynamoLockStore {
         &self,
         each: &mut (dyn FnMut(EventId, LockItem) + Send),
     ) -> Result<(), PortError> {
-        let mut scan = self
+        let scan = self
             .client
             .scan()
             .table_name(&self.table)
             .projection_expression(LOCK_ITEM_PROJECTION)
+            .expression_attribute_names(LOCK_ITEM_NAME.0, LOCK_ITEM_NAME.1)
             .consistent_read(true);
-        for (placeholder, name) in LOCK_ITEM_NAMES {
-            scan = scan.expression_attribute_names(placeholder, name);
-        }
         let mut items = scan.into_paginator().items().send();
         while let Some(item) = items.next().await {
             let item = item.map_err(|error| port_error(DYNAMODB, &self.table, &error))?;
@@ -242,30 +229,22 @@ impl LockStore for DynamoLockStore {
             let mut replies = Vec::with_capacity(claims.len());
             // One after the other, because the caller counts them as one request in flight. There are several only after a refusal.
             for claim in claims {
-                replies.push(single_writes::claim(&self.client, &self.table, claim).await);
+                replies.push(single_writes::claim(&self.client, &self.table, claim, None).await);
             }
             replies
         };
         let partiql = partiql::claim(&self.client, &self.statements, claims);
-        let is_written = |reply: &ClaimReply| !matches!(reply, ClaimReply::Error(_));
-        self.write(
-            partiql,
-            singles,
-            claims.len(),
-            ClaimReply::Error,
-            is_written,
-        )
-        .await
+        let is_done = |reply: &ClaimReply| !matches!(reply, ClaimReply::Error(_));
+        self.write(partiql, singles, claims.len(), ClaimReply::Error, is_done)
+            .await
     }
 
     async fn replace(&self, claim: &Claim, expected: &LockItem) -> ClaimReply {
-        single_writes::replace(&self.client, &self.table, claim, expected).await
+        single_writes::claim(&self.client, &self.table, claim, Some(expected)).await
     }
 
     async fn read(&self, ids: &[EventId]) -> Result<Vec<Option<LockItem>>, PortError> {
-        let got = self
-            .get(ids, LOCK_ITEM_PROJECTION, &LOCK_ITEM_NAMES)
-            .await?;
+        let got = self.get(ids, LOCK_ITEM_PROJECTION, LOCK_ITEM_NAME).await?;
         let items: BTreeMap<EventId, LockItem> = got
             .items
             .into_iter()
@@ -278,16 +257,9 @@ impl LockStore for DynamoLockStore {
             .map(|id| items.get(id).cloned())
             .collect();
         if read.is_empty() && !ids.is_empty() {
-            let message = format!(
-                "{}: {} of {} items were not read",
-                self.table,
-                got.unread.len(),
-                ids.len()
-            );
-            return Err(PortError::Throttled {
-                service: DYNAMODB,
-                message,
-            });
+            let (unread, all) = (got.unread.len(), ids.len());
+            let message = format!("{}: {unread} of {all} items were not read", self.table);
+            return Err(PortError::throttled(DYNAMODB, message));
         }
         Ok(read)
     }
@@ -296,7 +268,7 @@ impl LockStore for DynamoLockStore {
         &self,
         ids: &[EventId],
     ) -> Result<(Vec<StoredEvent>, Vec<EventId>), PortError> {
-        let got = self.get(ids, EVENT_PROJECTION, &EVENT_NAMES).await?;
+        let got = self.get(ids, EVENT_PROJECTION, EVENT_NAME).await?;
         // As a rule, all events of a batch have the same source, so its text is kept once.
         let mut source = None;
         let events = got
@@ -322,15 +294,9 @@ impl LockStore for DynamoLockStore {
             replies
         };
         let partiql = partiql::release(&self.client, &self.statements, items, release);
-        let is_written = |reply: &ReleaseReply| matches!(reply, ReleaseReply::Released);
-        self.write(
-            partiql,
-            singles,
-            items.len(),
-            ReleaseReply::Error,
-            is_written,
-        )
-        .await
+        let is_done = |reply: &ReleaseReply| matches!(reply, ReleaseReply::Released);
+        self.write(partiql, singles, items.len(), ReleaseReply::Error, is_done)
+            .await
     }
 
     async fn index(

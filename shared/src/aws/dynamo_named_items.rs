@@ -1,15 +1,17 @@
 use async_trait::async_trait;
 use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::types::AttributeValue;
 
-use super::attributes::{StoredItem, n, s};
+use super::attributes::{StoredItem, n, required, s};
 use super::batch_items::BATCH_ID;
 use super::errors::{DYNAMODB, applied, port_error};
+use super::update::Update;
 use crate::ports::{Change, Document, NamedItems, PortError};
 
 /// How often an item was written.
 const VERSION: &str = "version";
 /// Permits the write only if the item was not written since it was read.
-const SAME_VERSION: &str = "#version = :version";
+const SAME_VERSION: &str = "#version = :from";
 /// Permits the write only if there is no item.
 const NO_ITEM: &str = "attribute_not_exists(#version)";
 
@@ -41,39 +43,26 @@ impl NamedItems for DynamoNamedItems {
             return Ok(Document::default());
         };
         let mut item = StoredItem::new(&self.table, BATCH_ID, item)?;
-        let version = item.number(VERSION)?;
         Ok(Document {
-            version: item.required(VERSION, version)?,
+            version: required(&mut item, VERSION, StoredItem::number)?,
             attributes: item.into_attributes(),
         })
     }
 
     async fn write(&self, name: &str, from: u64, change: &Change) -> Result<bool, PortError> {
-        let mut call = self
-            .client
-            .update_item()
-            .table_name(&self.table)
-            .key(BATCH_ID, s(name))
-            .expression_attribute_names("#version", VERSION)
-            .expression_attribute_values(":next", n(from + 1));
-        let mut expression = "SET #version = :next".to_owned();
-        for (attribute, value) in &change.set {
-            expression += &format!(", #{attribute} = :{attribute}");
-            call = call
-                .expression_attribute_names(format!("#{attribute}"), attribute)
-                .expression_attribute_values(format!(":{attribute}"), value.clone().into());
-        }
-        for (index, attribute) in change.remove.iter().enumerate() {
-            expression += if index == 0 { " REMOVE " } else { ", " };
-            expression += &format!("#{attribute}");
-            call = call.expression_attribute_names(format!("#{attribute}"), attribute);
-        }
-        let call = match from {
-            0 => call.condition_expression(NO_ITEM),
-            version => call
-                .condition_expression(SAME_VERSION)
-                .expression_attribute_values(":version", n(version)),
+        let update = match from {
+            0 => Update::under(NO_ITEM),
+            version => Update::under(SAME_VERSION).with(":from", n(version)),
         };
-        applied(&self.table, call.update_expression(expression).send().await)
+        let mut update = update.set("#version", n(from + 1));
+        for (attribute, value) in &change.set {
+            let value: AttributeValue = value.clone().into();
+            update = update.set(&format!("#{attribute}"), value);
+        }
+        for attribute in &change.remove {
+            update = update.remove(&format!("#{attribute}"));
+        }
+        let call = update.request(&self.client, &self.table, name);
+        applied(&self.table, call.send().await)
     }
 }

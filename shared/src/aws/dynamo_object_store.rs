@@ -1,13 +1,12 @@
 use async_trait::async_trait;
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use protocol::bodies::{ObjectPlace, S3Prefix};
 use protocol::ids::PieceId;
 use protocol::time::Timestamp;
 
-use super::attributes::{Item, MalformedItem, StoredItem, b, n, s, ttl};
+use super::attributes::{Item, MalformedItem, StoredItem, b, n, required, s, ttl};
 use super::batch_items::BATCH_ID;
-use super::errors::{DYNAMODB, port_error};
+use super::errors::{DYNAMODB, S3, applied, port_error};
 use crate::config::WITHOUT_FULL;
 use crate::ports::{ObjectReply, ObjectStore, Piece, PortError};
 
@@ -37,13 +36,28 @@ impl DynamoObjectStore {
         }
     }
 
-    /// Writes a piece into the table.
-    pub(super) async fn put_piece(
+    fn piece(&self, item: Item) -> Result<Piece, MalformedItem> {
+        let mut item = StoredItem::new(&self.table, BATCH_ID, item)?;
+        Ok(Piece {
+            bytes: required(&mut item, PIECE, StoredItem::bytes)?,
+            pieces_count: item.number(PIECES)?.unwrap_or(1),
+        })
+    }
+}
+
+/// Objects in S3 are refused: a build with the cargo feature `full` has another store for them.
+#[async_trait]
+impl ObjectStore for DynamoObjectStore {
+    async fn put(
         &self,
+        place: &ObjectPlace,
         id: PieceId,
         piece: &Piece,
         expires_at: Timestamp,
     ) -> Result<ObjectReply, PortError> {
+        if let ObjectPlace::S3(prefix) = place {
+            return Err(refused(prefix, id));
+        }
         let call = self
             .client
             .put_item()
@@ -56,21 +70,16 @@ impl DynamoObjectStore {
             0 => call.item(PIECES, n(piece.pieces_count)),
             _ => call,
         };
-        match call.send().await {
-            Ok(_) => Ok(ObjectReply::Stored),
-            Err(error)
-                if error
-                    .as_service_error()
-                    .is_some_and(PutItemError::is_conditional_check_failed_exception) =>
-            {
-                Ok(ObjectReply::Exists)
-            }
-            Err(error) => Err(port_error(DYNAMODB, &self.table, &error)),
+        match applied(&self.table, call.send().await)? {
+            true => Ok(ObjectReply::Stored),
+            false => Ok(ObjectReply::Exists),
         }
     }
 
-    /// Reads a piece from the table; returns `None` if it is not there.
-    pub(super) async fn get_piece(&self, id: PieceId) -> Result<Option<Piece>, PortError> {
+    async fn get(&self, place: &ObjectPlace, id: PieceId) -> Result<Option<Piece>, PortError> {
+        if let ObjectPlace::S3(prefix) = place {
+            return Err(refused(prefix, id));
+        }
         let sent = self
             .client
             .get_item()
@@ -80,47 +89,11 @@ impl DynamoObjectStore {
             .send()
             .await;
         let output = sent.map_err(|error| port_error(DYNAMODB, &self.table, &error))?;
-        let piece = output.item.map(|item| self.piece(item)).transpose()?;
-        Ok(piece)
-    }
-
-    fn piece(&self, item: Item) -> Result<Piece, MalformedItem> {
-        let mut item = StoredItem::new(&self.table, BATCH_ID, item)?;
-        let bytes = item.bytes(PIECE)?;
-        Ok(Piece {
-            bytes: item.required(PIECE, bytes)?,
-            pieces_count: item.number(PIECES)?.unwrap_or(1),
-        })
-    }
-}
-
-/// The objects of a build without the cargo feature `full`.
-#[async_trait]
-impl ObjectStore for DynamoObjectStore {
-    async fn put(
-        &self,
-        place: &ObjectPlace,
-        id: PieceId,
-        piece: &Piece,
-        expires_at: Timestamp,
-    ) -> Result<ObjectReply, PortError> {
-        match place {
-            ObjectPlace::Table => self.put_piece(id, piece, expires_at).await,
-            ObjectPlace::S3(prefix) => Err(refused(prefix, id)),
-        }
-    }
-
-    async fn get(&self, place: &ObjectPlace, id: PieceId) -> Result<Option<Piece>, PortError> {
-        match place {
-            ObjectPlace::Table => self.get_piece(id).await,
-            ObjectPlace::S3(prefix) => Err(refused(prefix, id)),
-        }
+        Ok(output.item.map(|item| self.piece(item)).transpose()?)
     }
 }
 
 fn refused(S3Prefix { bucket, prefix }: &S3Prefix, id: PieceId) -> PortError {
-    PortError::Refused {
-        service: "S3",
-        message: format!("object `{id}`: in `s3://{bucket}/{prefix}`: {WITHOUT_FULL}"),
-    }
+    let message = format!("object `{id}`: in `s3://{bucket}/{prefix}`: {WITHOUT_FULL}");
+    PortError::refused(S3, message)
 }

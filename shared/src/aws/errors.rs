@@ -81,13 +81,10 @@ impl Meaning {
 }
 
 /// Returns whether a conditional write was applied; `false` if its condition did not hold.
-pub(super) fn applied<T, E>(
+pub(super) fn applied<T, E: ProvideErrorMetadata + Error + 'static>(
     table: &str,
     sent: Result<T, SdkError<E, HttpResponse>>,
-) -> Result<bool, PortError>
-where
-    E: ProvideErrorMetadata + Error + 'static,
-{
+) -> Result<bool, PortError> {
     match sent {
         Ok(_) => Ok(true),
         Err(error) if error.code() == Some("ConditionalCheckFailedException") => Ok(false),
@@ -97,39 +94,30 @@ where
 
 /// Returns the [`PortError`] of a failed request. `what` is the table, queue or object in the message. If the credentials have
 /// expired, the process ends.
-pub(super) fn port_error<E>(
+pub(super) fn port_error<E: ProvideErrorMetadata + Error + 'static>(
     service: &'static str,
     what: &str,
     error: &SdkError<E, HttpResponse>,
-) -> PortError
-where
-    E: ProvideErrorMetadata + Error + 'static,
-{
+) -> PortError {
     if let SdkError::ServiceError(context) = error
         && let Some(code) = context
             .err()
             .code()
             .filter(|code| credentials_have_expired(code))
     {
-        end_process(
-            service,
-            code,
-            context.err().message().unwrap_or("no message"),
-        );
+        let message = context.err().message().unwrap_or("no message");
+        end_process(service, code, message);
     }
     target_error(service, what, error)
 }
 
 /// As [`port_error`], and never ends the process: a target of notices may be in another region or partition, which answers valid
 /// credentials as if they had expired. If they have, the next request to a table shows it.
-pub(super) fn target_error<E>(
+pub(super) fn target_error<E: ProvideErrorMetadata + Error + 'static>(
     service: &'static str,
     what: &str,
     error: &SdkError<E, HttpResponse>,
-) -> PortError
-where
-    E: ProvideErrorMetadata + Error + 'static,
-{
+) -> PortError {
     let meaning = match error {
         // The SDK could not build the request, and a retry would fail too.
         SdkError::ConstructionFailure(_) => Meaning::Refused,
@@ -194,50 +182,35 @@ pub fn chain(error: &dyn Error) -> String {
     text
 }
 
-/// Returns a copy of an error, because every item of a failed request gets one.
-pub(super) fn repeated(error: &PortError) -> PortError {
-    match error {
-        PortError::Throttled { service, message } => PortError::Throttled {
-            service,
-            message: message.clone(),
-        },
-        PortError::Unknown { service, message } => PortError::Unknown {
-            service,
-            message: message.clone(),
-        },
-        PortError::Refused { service, message } => PortError::Refused {
-            service,
-            message: message.clone(),
-        },
-        PortError::DeadlineReached => PortError::DeadlineReached,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn throttles_are_recognised_by_code_or_status() {
-        for code in [
-            "ThrottlingError",
-            "ProvisionedThroughputExceededException",
-            "RequestLimitExceeded",
-        ] {
-            assert_eq!(meaning(code, Some(400)), Meaning::Throttled, "{code}");
-        }
-        assert_eq!(meaning("", Some(429)), Meaning::Throttled);
-        assert_eq!(
-            meaning("AWS.SimpleQueueService.RequestThrottled", Some(400)),
-            Meaning::Throttled
-        );
-    }
+    fn a_code_says_what_a_failure_means_and_a_status_does_without_one() {
+        use Meaning::{Refused, Throttled, Unknown};
 
-    #[test]
-    fn after_a_server_error_a_write_may_have_been_applied() {
-        assert_eq!(meaning("InternalServerError", Some(500)), Meaning::Unknown);
-        assert_eq!(meaning("TransactionConflict", None), Meaning::Unknown);
-        assert_eq!(meaning("", Some(503)), Meaning::Unknown);
+        // The status 0 is none.
+        for (code, status, expected) in [
+            ("ThrottlingError", 400, Throttled),
+            ("ProvisionedThroughputExceededException", 400, Throttled),
+            ("RequestLimitExceeded", 400, Throttled),
+            ("AWS.SimpleQueueService.RequestThrottled", 400, Throttled),
+            ("", 429, Throttled),
+            // After a server error, a write may have been applied.
+            ("InternalServerError", 500, Unknown),
+            ("TransactionConflict", 0, Unknown),
+            ("", 503, Unknown),
+            // Any other error is a refusal.
+            ("ResourceNotFoundException", 400, Refused),
+            ("AccessDeniedException", 400, Refused),
+            ("ValidationError", 0, Refused),
+            ("PermanentRedirect", 301, Refused),
+            ("AWS.SimpleQueueService.NonExistentQueue", 400, Refused),
+        ] {
+            let status = Some(status).filter(|status| *status > 0);
+            assert_eq!(meaning(code, status), expected, "{code}");
+        }
     }
 
     #[test]
@@ -256,23 +229,5 @@ mod tests {
         ] {
             assert!(!credentials_have_expired(code), "{code}");
         }
-    }
-
-    #[test]
-    fn any_other_error_code_is_a_refusal() {
-        assert_eq!(
-            meaning("ResourceNotFoundException", Some(400)),
-            Meaning::Refused
-        );
-        assert_eq!(
-            meaning("AccessDeniedException", Some(400)),
-            Meaning::Refused
-        );
-        assert_eq!(meaning("ValidationError", None), Meaning::Refused);
-        assert_eq!(meaning("PermanentRedirect", Some(301)), Meaning::Refused);
-        assert_eq!(
-            meaning("AWS.SimpleQueueService.NonExistentQueue", Some(400)),
-            Meaning::Refused
-        );
     }
 }

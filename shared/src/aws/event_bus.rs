@@ -45,10 +45,8 @@ impl NoticeTarget for EventBus {
         let output = sent.map_err(|error| target_error(EVENTBRIDGE, &self.arn, &error))?;
         // A reply without an error may still say that the entry failed.
         let Some(entry) = output.entries().first() else {
-            return Err(PortError::Unknown {
-                service: EVENTBRIDGE,
-                message: format!("{}: entry not in the reply", self.arn),
-            });
+            let message = format!("{}: entry not in the reply", self.arn);
+            return Err(PortError::unknown(EVENTBRIDGE, message));
         };
         match (entry.error_code(), output.failed_entry_count()) {
             (None, 0) => Ok(()),

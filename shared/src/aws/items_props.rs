@@ -10,7 +10,7 @@ use protocol::batch::{
     Status,
 };
 use protocol::bodies::{Bodies, ObjectPlace, S3Prefix};
-use protocol::claim::{Candidate, Claim, LockItem, LockState, Overflow};
+use protocol::claim::{Candidate, Claim, LockState, Overflow};
 use protocol::ids::{BatchId, BodyHash, QuotaKey, Seat, Seq};
 use protocol::limits::{FAILURE_BYTES_MAX, NOTES_MAX};
 use protocol::period::Period;
@@ -27,8 +27,9 @@ use super::lock_items::{
 };
 use super::partiql::Statements;
 use crate::compression::compress;
+use crate::memory::lock_store::Stored;
 use crate::message_attributes::{AttributeMap, MessageAttribute, MessageAttributes};
-use crate::ports::{IndexEntry, StoredEvent};
+use crate::ports::IndexEntry;
 
 fn text(bytes: std::ops::RangeInclusive<usize>) -> impl Strategy<Value = String> {
     prop::collection::vec(any::<char>(), bytes).prop_map(String::from_iter)
@@ -140,28 +141,23 @@ fn bodies() -> impl Strategy<Value = Bodies> {
         bucket: bucket.into(),
         prefix: prefix.into(),
     });
-    let place = s3.prop_map(ObjectPlace::S3);
-    let log = prop_oneof![Just(ObjectPlace::Table), place.clone()].prop_map(Bodies::Log);
-    let chunks = place.prop_map(|place| match place {
-        ObjectPlace::Table => Bodies::Table,
-        ObjectPlace::S3(prefix) => Bodies::S3(prefix),
-    });
+    let place = s3.clone().prop_map(ObjectPlace::S3);
+    let log = prop_oneof![Just(ObjectPlace::Table), place].prop_map(Bodies::Log);
+    let chunks = s3.prop_map(Bodies::S3);
     prop_oneof![Just(Bodies::Items), Just(Bodies::Table), chunks, log]
 }
 
 /// Draws what only a batch of the log has.
 fn log_states() -> impl Strategy<Value = LogState> {
-    let resolution =
-        (seqs(), seqs(), any::<bool>()).prop_map(|(duplicates, conflicts, is_reported)| {
-            LogResolution {
-                duplicates,
-                conflicts,
-                is_reported,
-            }
-        });
-    let counts = (any::<u64>(), any::<u64>(), any::<u32>(), time());
-    (counts, prop::option::of(resolution)).prop_map(
-        |((reserved, reserved_bytes, slots, last_at), resolution)| LogState {
+    let resolution = (seqs(), seqs(), any::<bool>());
+    let resolution = resolution.prop_map(|(duplicates, conflicts, is_reported)| LogResolution {
+        duplicates,
+        conflicts,
+        is_reported,
+    });
+    let counts = any::<(u64, u64, u32)>();
+    (counts, time(), prop::option::of(resolution)).prop_map(
+        |((reserved, reserved_bytes, slots), last_at, resolution)| LogState {
             reserved,
             reserved_bytes,
             slots,
@@ -171,104 +167,83 @@ fn log_states() -> impl Strategy<Value = LogState> {
     )
 }
 
+/// Draws the record of a new batch.
+fn opened() -> impl Strategy<Value = BatchRecord> {
+    let ids = (batch_ids(), id(), prop::option::of(id()));
+    let drawn = (ids, time(), 0..u64::MAX / 2, any::<(u16, u32)>(), bodies());
+    drawn.prop_map(|(ids, now, closes_at, (shards, window), bodies)| {
+        let (batch, source, key) = ids;
+        let closes_at = Timestamp::from_ms(closes_at);
+        BatchRecord::open(batch, source, key, shards, now, closes_at)
+            .with_bodies(bodies, Duration::from_secs(u64::from(window)))
+    })
+}
+
 /// Draws any record, also one that the protocol never writes.
 fn records() -> impl Strategy<Value = BatchRecord> {
     let status = prop::option::of(prop::sample::select(Status::ALL.to_vec()));
     let lease = (id(), time()).prop_map(|(owner, until)| Lease { owner, until });
-    let opening = (
-        batch_ids(),
-        id(),
-        prop::option::of(id()),
-        any::<u16>(),
-        time(),
-        0..u64::MAX / 2,
-    );
-    let counts = any::<[u64; 5]>();
-    let shared = (seqs(), seqs(), any::<u64>(), prop::option::of(text(0..=20)));
     // A few parts, or as many as a record may have.
-    let parts = (
-        prop::collection::vec(parts(), 0..4),
-        prop::sample::select(vec![1, 33]),
-    )
-        .prop_map(|(parts, times)| std::iter::repeat_n(parts, times).flatten().collect());
-    let sets = (seqs(), seqs(), parts, shared);
-    let listed = (
-        bodies(),
-        any::<u32>(),
-        prop::array::uniform3(seqs()),
-        log_states(),
-    );
+    let times = prop::sample::select(vec![1, 33]);
+    let parts = (prop::collection::vec(parts(), 0..4), times);
+    let parts = parts.prop_map(|(parts, times)| vec![parts; times].concat());
     let note = (time(), text(0..=20), text(0..=20), text(0..=300));
     let note = note.prop_map(|(at, by, action, why)| OperatorNote::new(at, &by, &action, &why));
-    let notes = (prop::collection::vec(note, 0..=NOTES_MAX), any::<u64>());
+    let notes = prop::collection::vec(note, 0..=NOTES_MAX);
     let times = prop::array::uniform3(prop::option::of(time()));
-    let end = (
-        prop::option::of(text(0..=20)),
-        prop::option::of(time_secs()),
-        notes,
-    );
-    (
-        opening,
-        status,
-        prop::option::of(lease),
-        counts,
-        sets,
-        times,
-        end,
-        listed,
-    )
-        .prop_map(
-            |(opening, status, lease, counts, sets, times, end, listed)| {
-                let (bodies, window, chunk_sets, log) = listed;
-                let (settled, witnessed, parts, shared) = sets;
-                let chunk_sets = match bodies.lists_claims() {
-                    true => chunk_sets,
-                    false => Default::default(),
-                };
-                let [claimed, chunks, witnessed_chunks] = chunk_sets;
-                let (delivered, set_aside, set_asides, quarantine) = shared;
-                let (batch, source, key, shards, now, closes_at) = opening;
-                let closes_at = Timestamp::from_ms(closes_at);
-                BatchRecord {
-                    status,
-                    lease,
-                    confirmed: counts[0],
-                    uncertain: counts[1],
-                    counts_version: counts[2],
-                    witnesses: counts[3],
-                    attempts: counts[4],
-                    settled,
-                    claimed,
-                    chunks,
-                    log: bodies.is_log().then_some(log),
-                    witnessed,
-                    witnessed_chunks,
-                    parts,
-                    delivered,
-                    set_aside,
-                    set_asides,
-                    quarantine,
-                    period: times[1].map(|begins| Period {
-                        begins,
-                        ends: begins + Duration::from_secs(3_600),
-                    }),
-                    sealed_at: times[0],
-                    verify_at: times[1],
-                    turn_at: times[2],
-                    last_failure: times[0].map(|at| Failure {
-                        at,
-                        text: "f".repeat(FAILURE_BYTES_MAX),
-                    }),
-                    completed_at: times[2],
-                    error: end.0,
-                    expires_at: end.1,
-                    notes: end.2.0,
-                    notes_count: end.2.1,
-                    ..BatchRecord::open(batch, source, key, shards, now, closes_at)
-                        .with_bodies(bodies, Duration::from_secs(u64::from(window)))
-                }
-            },
-        )
+    let texts = prop::array::uniform2(prop::option::of(text(0..=20)));
+    let sets = prop::array::uniform7(seqs());
+    let others = (log_states(), prop::option::of(lease), parts, notes);
+    let ends = (times, texts, prop::option::of(time_secs()));
+    let counts = any::<[u64; 7]>();
+    let drawn = (opened(), status, counts, sets, others, ends);
+    drawn.prop_map(|(opened, status, counts, sets, others, ends)| {
+        let (log, lease, parts, notes) = others;
+        let (times, texts, expires_at) = ends;
+        let [settled, witnessed, delivered, set_aside, listed @ ..] = sets;
+        let [claimed, chunks, witnessed_chunks] = match opened.bodies.lists_claims() {
+            true => listed,
+            false => Default::default(),
+        };
+        let [quarantine, error] = texts;
+        BatchRecord {
+            status,
+            lease,
+            confirmed: counts[0],
+            uncertain: counts[1],
+            counts_version: counts[2],
+            witnesses: counts[3],
+            attempts: counts[4],
+            settled,
+            claimed,
+            chunks,
+            log: opened.bodies.is_log().then_some(log),
+            witnessed,
+            witnessed_chunks,
+            parts,
+            delivered,
+            set_aside,
+            set_asides: counts[5],
+            quarantine,
+            period: times[1].map(|begins| Period {
+                begins,
+                ends: begins + Duration::from_secs(3_600),
+            }),
+            sealed_at: times[0],
+            verify_at: times[1],
+            turn_at: times[2],
+            last_failure: times[0].map(|at| Failure {
+                at,
+                text: "f".repeat(FAILURE_BYTES_MAX),
+            }),
+            completed_at: times[2],
+            error,
+            expires_at,
+            notes,
+            notes_count: counts[6],
+            ..opened
+        }
+    })
 }
 
 /// Returns the size of a value as DynamoDB counts it; for numbers, the maximum.
@@ -298,28 +273,6 @@ fn released(claim: &Claim, expires_at: Timestamp) -> Item {
     item
 }
 
-/// Returns the event of a claim.
-fn event_of(claim: &Claim) -> StoredEvent {
-    let candidate = claim.candidate.clone();
-    StoredEvent {
-        event_id: candidate.event_id,
-        sqs_message_id: candidate.sqs_message_id,
-        body_hash: candidate.body_hash,
-        shard: claim.seat.shard(),
-        seq: claim.seat.seq,
-        body: match claim.overflow {
-            None => candidate.body,
-            Some(_) => "".into(),
-        },
-        overflow: claim.overflow.clone().map(Box::new),
-        source: candidate.source,
-        sent_at: candidate.sent_at,
-        attributes: candidate.attributes.and_then(|text| {
-            MessageAttributes::read(&text).expect("the drawn text is of attributes")
-        }),
-    }
-}
-
 /// Draws message attributes as they are stored.
 fn attributes() -> impl Strategy<Value = String> {
     prop::collection::btree_map(text(1..=8), text(1..=50), 1..4).prop_map(|all| {
@@ -337,20 +290,9 @@ proptest! {
 
     #[test]
     fn a_claim_reads_back_as_lock_item_and_as_event(claim in claims()) {
-        let locked = LockItem {
-            sqs_message_id: claim.candidate.sqs_message_id.clone(),
-            body_hash: claim.candidate.body_hash,
-            past: claim.past.clone(),
-            state: LockState::Live {
-                shard: claim.seat.shard(),
-                seq: claim.seat.seq,
-            },
-            set_aside: false,
-            place: claim.place,
-        };
+        let Stored { item, event } = Stored::of(&claim);
         let read = read_lock_item("t", claim_item(&claim));
-        prop_assert_eq!(read.unwrap(), (claim.candidate.event_id.clone(), locked));
-        let event = Some(event_of(&claim));
+        prop_assert_eq!(read.unwrap(), (claim.candidate.event_id.clone(), item));
         prop_assert_eq!(read_event("t", claim_item(&claim), &mut None).unwrap(), event);
     }
 

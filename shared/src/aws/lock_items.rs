@@ -1,17 +1,14 @@
 //! Items of the lock table: a claim as attributes, and back.
 
-use std::collections::HashMap;
-
 use aws_sdk_dynamodb::types::AttributeValue;
 use protocol::claim::{Claim, LockItem, LockState, Overflow, PastDeliveries};
-use protocol::ids::{
-    BatchId, BatchShard, BodyHash, EventId, SeatKey, Seq, SourceArn, SqsMessageId,
-};
+use protocol::ids::{BatchId, BatchShard, EventId, SeatKey, Seq, SourceArn, SqsMessageId};
 use protocol::limits::DYNAMODB_ITEM_BYTES_MAX;
-use protocol::quota::Place;
 use protocol::time::Timestamp;
 
-use super::attributes::{Item, MalformedItem, StoredBody, StoredItem, b, ms, n, s, ttl};
+use super::attributes::{
+    Item, MalformedItem, StoredBody, StoredItem, b, item_of, ms, n, required, s, ttl,
+};
 use crate::message_attributes::MessageAttributes;
 use crate::ports::{ClaimReply, IndexEntry, StoredEvent};
 
@@ -58,12 +55,12 @@ pub(super) const PAST_DELIVERIES: &str = "pastDeliveries";
 pub(super) const OF_LIVE_CLAIMS: [&str; 6] = [BATCH_ID, SEQ, MESSAGE, SOURCE, SENT_AT, ATTRIBUTES];
 /// The attributes that [`read_lock_item`] needs. The body is not among them, because it may be large.
 pub(super) const LOCK_ITEM_PROJECTION: &str = "messageId, sqsMessageId, bodyHash, batchId, #batch, seq, chunk, expiresAt, setAside, quotaPlace, pastDeliveries, formatVersion";
-/// The placeholders in [`LOCK_ITEM_PROJECTION`], each with its attribute. `batch` is a reserved word.
-pub(super) const LOCK_ITEM_NAMES: [(&str, &str); 1] = [("#batch", BATCH)];
+/// The placeholder in [`LOCK_ITEM_PROJECTION`], with its attribute. `batch` is a reserved word.
+pub(super) const LOCK_ITEM_NAME: (&str, &str) = ("#batch", BATCH);
 /// The attributes that [`read_event`] needs. `source` is a reserved word.
 pub(super) const EVENT_PROJECTION: &str = "messageId, sqsMessageId, bodyHash, batchId, seq, message, #source, sentAt, attributes, formatVersion";
-/// The placeholders in [`EVENT_PROJECTION`], each with its attribute.
-pub(super) const EVENT_NAMES: [(&str, &str); 1] = [("#source", SOURCE)];
+/// The placeholder in [`EVENT_PROJECTION`], with its attribute.
+pub(super) const EVENT_NAME: (&str, &str) = ("#source", SOURCE);
 
 /// The attributes that every claim has, in the order of [`claim_values`].
 pub(super) const OF_EVERY_CLAIM: [&str; 8] = [
@@ -153,46 +150,31 @@ pub(super) fn tombstone_item(
     seat: Option<(BatchId, Seq)>,
 ) -> Item {
     let past = (!tombstone.past.is_empty()).then(|| past_value(&tombstone.past));
-    let values = [
+    let (set_aside, place) = (tombstone.set_aside, tombstone.place);
+    item_of([
         (MESSAGE_ID, Some(s(id.as_str()))),
         (SQS_MESSAGE_ID, Some(s(tombstone.sqs_message_id.as_str()))),
         (BODY_HASH, Some(b(tombstone.body_hash.as_bytes()))),
         (EXPIRES_AT, tombstone.expires_at().map(ttl)),
-        (
-            SET_ASIDE,
-            tombstone.set_aside.then_some(AttributeValue::Bool(true)),
-        ),
-        (
-            LAST_SEAT,
-            seat.map(|(batch, seq)| s(format!("{batch}/{seq}"))),
-        ),
-        (
-            QUOTA_PLACE,
-            tombstone.place.map(|place| b(place.to_bytes())),
-        ),
+        (SET_ASIDE, set_aside.then_some(AttributeValue::Bool(true))),
+        (LAST_SEAT, seat.map(last_seat)),
+        (QUOTA_PLACE, place.map(|place| b(place.to_bytes()))),
         (PAST_DELIVERIES, past),
-    ];
-    let given = values.into_iter();
-    given
-        .filter_map(|(name, value)| Some((name.to_owned(), value?)))
-        .collect()
+    ])
 }
 
 fn overflow_value(overflow: &Overflow) -> AttributeValue {
-    AttributeValue::M(HashMap::from([
-        (BUCKET.to_owned(), s(&*overflow.bucket)),
-        (KEY.to_owned(), s(&overflow.key)),
-        (BYTES.to_owned(), n(overflow.bytes)),
+    AttributeValue::M(item_of([
+        (BUCKET, s(&*overflow.bucket)),
+        (KEY, s(&overflow.key)),
+        (BYTES, n(overflow.bytes)),
     ]))
 }
 
 fn past_value(past: &PastDeliveries) -> AttributeValue {
     let entries = past.iter();
-    AttributeValue::M(
-        entries
-            .map(|(id, until)| (id.as_str().to_owned(), ms(*until)))
-            .collect(),
-    )
+    let entry = |(id, until): (&SqsMessageId, &Timestamp)| (id.as_str().to_owned(), ms(*until));
+    AttributeValue::M(entries.map(entry).collect())
 }
 
 /// Returns the reply for a claim that is too large for an item. Such a claim is not sent, because it may get its whole
@@ -224,36 +206,34 @@ pub(super) fn read_lock_item(
     item: Item,
 ) -> Result<(EventId, LockItem), MalformedItem> {
     let mut item = StoredItem::of_event(table, MESSAGE_ID, item)?;
-    let id = event_id(&item)?;
+    let id = item.parsed_key(MESSAGE_ID)?;
     let state = if item.has(BATCH_ID) {
-        let (shard, seq) = live(&mut item)?;
-        LockState::Live { shard, seq }
+        LockState::Live {
+            shard: required(&mut item, BATCH_ID, StoredItem::parsed)?,
+            seq: required(&mut item, SEQ, StoredItem::number)?,
+        }
     } else if item.has(BATCH) {
-        let batch = item.parsed(BATCH)?;
-        let (seq, chunk) = (item.number(SEQ)?, item.number(CHUNK)?);
-        let expires_at = item.time_secs(EXPIRES_AT)?;
         LockState::InChunk {
-            batch: item.required(BATCH, batch)?,
-            seq: item.required(SEQ, seq)?,
-            chunk: item.required(CHUNK, chunk)?,
-            expires_at: item.required(EXPIRES_AT, expires_at)?,
+            batch: required(&mut item, BATCH, StoredItem::parsed)?,
+            seq: required(&mut item, SEQ, StoredItem::number)?,
+            chunk: required(&mut item, CHUNK, StoredItem::number)?,
+            expires_at: required(&mut item, EXPIRES_AT, StoredItem::time_secs)?,
         }
     } else if item.has(CHUNK) {
         // A chunk claim that lost its batch to an edit. Taken for a tombstone, it would pass for delivered.
         return Err(item.malformed(BATCH, "missing"));
     } else {
-        let expires_at = item.time_secs(EXPIRES_AT)?;
         LockState::Tombstone {
-            expires_at: item.required(EXPIRES_AT, expires_at)?,
+            expires_at: required(&mut item, EXPIRES_AT, StoredItem::time_secs)?,
         }
     };
     let lock_item = LockItem {
-        sqs_message_id: sqs_message_id(&mut item)?,
-        body_hash: body_hash(&mut item)?,
+        sqs_message_id: required(&mut item, SQS_MESSAGE_ID, StoredItem::parsed)?,
+        body_hash: required(&mut item, BODY_HASH, StoredItem::decoded)?,
         past: past_deliveries(&mut item)?,
         state,
         set_aside: item.has(SET_ASIDE),
-        place: place(&mut item)?,
+        place: item.decoded(QUOTA_PLACE)?,
     };
     Ok((id, lock_item))
 }
@@ -269,53 +249,44 @@ pub(super) fn read_event(
     if !item.has(BATCH_ID) {
         return Ok(None);
     }
-    let event_id = event_id(&item)?;
-    let (shard, seq) = live(&mut item)?;
-    let body = item.body(MESSAGE)?;
-    let (body, overflow) = match item.required(MESSAGE, body)? {
+    let (body, overflow) = match required(&mut item, MESSAGE, StoredItem::body)? {
         StoredBody::Inline(body) => (body, None),
         StoredBody::InS3(fields) => ("".into(), Some(Box::new(overflow(&item, fields)?))),
     };
-    let source = match item.string(SOURCE)? {
-        Some(text) if known.as_ref().is_none_or(|source| source.as_str() != text) => {
-            let source = SourceArn::try_from(text.as_str());
-            *known = Some(source.map_err(|error| item.malformed(SOURCE, error))?);
-            known.clone()
+    let text = required(&mut item, SOURCE, StoredItem::string)?;
+    let source = match &*known {
+        Some(source) if source.as_str() == text => source.clone(),
+        Some(_) | None => {
+            let source = SourceArn::try_from(text);
+            let source = source.map_err(|error| item.malformed(SOURCE, error))?;
+            known.insert(source).clone()
         }
-        Some(_) => known.clone(),
-        None => None,
     };
-    let sent_at = item.time_ms(SENT_AT)?;
     let attributes = item.string(ATTRIBUTES)?;
     let attributes = attributes.as_deref().map(MessageAttributes::read);
     // The error may quote a value.
     let wrong = |error| item.malformed(ATTRIBUTES, format_args!("«{error}»"));
     let attributes = attributes.transpose().map_err(wrong)?.flatten();
     Ok(Some(StoredEvent {
-        event_id,
-        sqs_message_id: sqs_message_id(&mut item)?,
-        body_hash: body_hash(&mut item)?,
-        shard,
-        seq,
+        event_id: item.parsed_key(MESSAGE_ID)?,
+        sqs_message_id: required(&mut item, SQS_MESSAGE_ID, StoredItem::parsed)?,
+        body_hash: required(&mut item, BODY_HASH, StoredItem::decoded)?,
+        shard: required(&mut item, BATCH_ID, StoredItem::parsed)?,
+        seq: required(&mut item, SEQ, StoredItem::number)?,
         body,
         overflow,
-        source: item.required(SOURCE, source)?,
-        sent_at: item.required(SENT_AT, sent_at)?,
+        source,
+        sent_at: required(&mut item, SENT_AT, StoredItem::time_ms)?,
         attributes,
     }))
 }
 
 fn overflow(item: &StoredItem<'_>, mut fields: Item) -> Result<Overflow, MalformedItem> {
-    let (bucket, key, bytes) = (
-        fields.remove(BUCKET),
-        fields.remove(KEY),
-        fields.remove(BYTES),
-    );
-    if let (
+    if let [
         Some(AttributeValue::S(bucket)),
         Some(AttributeValue::S(key)),
         Some(AttributeValue::N(bytes)),
-    ) = (bucket, key, bytes)
+    ] = [BUCKET, KEY, BYTES].map(|name| fields.remove(name))
         && let Ok(bytes) = bytes.parse()
     {
         return Ok(Overflow {
@@ -330,27 +301,28 @@ fn overflow(item: &StoredItem<'_>, mut fields: Item) -> Result<Overflow, Malform
 /// Reads an entry of the index, or the key at which a page ended.
 pub(super) fn read_index_entry(table: &str, item: Item) -> Result<IndexEntry, MalformedItem> {
     let mut item = StoredItem::of_event(table, MESSAGE_ID, item)?;
-    let seq = item.number(SEQ)?;
     Ok(IndexEntry {
-        event_id: event_id(&item)?,
-        seq: item.required(SEQ, seq)?,
+        event_id: item.parsed_key(MESSAGE_ID)?,
+        seq: required(&mut item, SEQ, StoredItem::number)?,
     })
 }
 
 /// Returns the key at which a page of the index ended.
 pub(super) fn index_key(shard: BatchShard, entry: &IndexEntry) -> Item {
-    [
+    item_of([
         (MESSAGE_ID, s(entry.event_id.as_str())),
         (BATCH_ID, s(shard.to_string())),
         (SEQ, n(entry.seq)),
-    ]
-    .map(|(name, value)| (name.to_owned(), value))
-    .into()
+    ])
 }
 
 /// Returns a seat as the value of [`LAST_SEAT`].
 pub(super) fn last_seat_value(seat: SeatKey) -> AttributeValue {
-    s(format!("{}/{}", seat.shard.batch, seat.seq))
+    last_seat((seat.shard.batch, seat.seq))
+}
+
+fn last_seat((batch, seq): (BatchId, Seq)) -> AttributeValue {
+    s(format!("{batch}/{seq}"))
 }
 
 /// Reads the seat that a tombstone had as a claim; `None` if the item does not say. Tombstones of earlier versions do not.
@@ -364,47 +336,14 @@ pub(super) fn read_last_seat(
     };
     let seat = text.split_once('/');
     let seat = seat.and_then(|(batch, seq)| Some((batch.parse().ok()?, seq.parse().ok()?)));
-    match seat {
-        Some(seat) => Ok(Some(seat)),
-        None => Err(item.malformed(
-            LAST_SEAT,
-            format_args!("malformed: got `{text}`, expected `<batch uuid>/<seq>`"),
-        )),
-    }
+    let problem = format_args!("malformed: got `{text}`, expected `<batch uuid>/<seq>`");
+    let malformed = || item.malformed(LAST_SEAT, problem);
+    seat.map(Some).ok_or_else(malformed)
 }
 
 /// Returns the key of an event.
 pub(super) fn key(id: &EventId) -> Item {
-    [(MESSAGE_ID.to_owned(), s(id.as_str()))].into()
-}
-
-fn event_id(item: &StoredItem<'_>) -> Result<EventId, MalformedItem> {
-    EventId::try_from(item.key()).map_err(|error| item.malformed(MESSAGE_ID, error))
-}
-
-fn live(item: &mut StoredItem<'_>) -> Result<(BatchShard, u32), MalformedItem> {
-    let shard = item.parsed(BATCH_ID)?;
-    let seq = item.number(SEQ)?;
-    Ok((item.required(BATCH_ID, shard)?, item.required(SEQ, seq)?))
-}
-
-fn sqs_message_id(item: &mut StoredItem<'_>) -> Result<SqsMessageId, MalformedItem> {
-    let id = item.text(SQS_MESSAGE_ID)?;
-    item.required(SQS_MESSAGE_ID, id)
-}
-
-fn body_hash(item: &mut StoredItem<'_>) -> Result<BodyHash, MalformedItem> {
-    let bytes = item.bytes(BODY_HASH)?;
-    let bytes = item.required(BODY_HASH, bytes)?;
-    BodyHash::try_from(bytes.as_slice()).map_err(|error| item.malformed(BODY_HASH, error))
-}
-
-fn place(item: &mut StoredItem<'_>) -> Result<Option<Place>, MalformedItem> {
-    let place = item.bytes(QUOTA_PLACE)?;
-    let place = place.map(|bytes| Place::try_from(bytes.as_slice()));
-    place
-        .transpose()
-        .map_err(|error| item.malformed(QUOTA_PLACE, error))
+    item_of([(MESSAGE_ID, s(id.as_str()))])
 }
 
 fn past_deliveries(item: &mut StoredItem<'_>) -> Result<PastDeliveries, MalformedItem> {

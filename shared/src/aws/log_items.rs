@@ -1,11 +1,11 @@
 //! The fields that only the record of a batch of the log has, as attributes and back.
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use protocol::batch::{BatchRecord, LogResolution, LogState};
+use protocol::batch::{LogResolution, LogState};
 use protocol::bodies::Bodies;
 use protocol::format_version::{FORMAT_VERSION_FIELD, LOG_FORMAT_VERSION};
 
-use super::attributes::{MalformedItem, StoredItem, ms, n, required, s, seqs, seqs_value};
+use super::attributes::{Item, MalformedItem, StoredItem, item_of, ms, n, required, s, seqs_value};
 
 /// Whether the lines are decided, and whether the decisions are reported; absent before.
 const RESOLUTION: &str = "resolution";
@@ -22,32 +22,25 @@ pub(super) fn state(resolution: &LogResolution) -> AttributeValue {
     })
 }
 
-/// Puts the attributes of a batch of the log.
-pub(super) fn put(record: &BatchRecord, put: &mut impl FnMut(&str, AttributeValue)) {
-    let Some(log) = &record.log else {
-        return;
-    };
-    put(FORMAT_VERSION_FIELD, n(LOG_FORMAT_VERSION));
-    put("reserved", n(log.reserved));
-    put("reservedBytes", n(log.reserved_bytes));
-    put("slots", n(log.slots));
-    put("lastAt", ms(log.last_at));
-    let Some(resolution) = &log.resolution else {
-        return;
-    };
-    put(RESOLUTION, state(resolution));
-    for (name, set) in [
-        ("duplicates", &resolution.duplicates),
-        ("conflicts", &resolution.conflicts),
-    ] {
-        if let Some(value) = seqs_value(set) {
-            put(name, value);
-        }
-    }
+/// Returns the attributes of a batch of the log.
+pub(super) fn log_item(log: &LogState) -> Item {
+    let decided = log.resolution.as_ref();
+    let duplicates = decided.and_then(|decided| seqs_value(&decided.duplicates));
+    let conflicts = decided.and_then(|decided| seqs_value(&decided.conflicts));
+    item_of([
+        (FORMAT_VERSION_FIELD, Some(n(LOG_FORMAT_VERSION))),
+        ("reserved", Some(n(log.reserved))),
+        ("reservedBytes", Some(n(log.reserved_bytes))),
+        ("slots", Some(n(log.slots))),
+        ("lastAt", Some(ms(log.last_at))),
+        (RESOLUTION, decided.map(state)),
+        ("duplicates", duplicates),
+        ("conflicts", conflicts),
+    ])
 }
 
 /// Reads the attributes of a batch of the log; `None` if it is another batch.
-pub(super) fn read(
+pub(super) fn read_log(
     item: &mut StoredItem<'_>,
     bodies: &Bodies,
 ) -> Result<Option<LogState>, MalformedItem> {
@@ -76,8 +69,8 @@ fn resolution(item: &mut StoredItem<'_>) -> Result<Option<LogResolution>, Malfor
         }
     };
     Ok(Some(LogResolution {
-        duplicates: seqs(item, "duplicates")?.unwrap_or_default(),
-        conflicts: seqs(item, "conflicts")?.unwrap_or_default(),
+        duplicates: item.decoded("duplicates")?.unwrap_or_default(),
+        conflicts: item.decoded("conflicts")?.unwrap_or_default(),
         is_reported,
     }))
 }

@@ -21,10 +21,7 @@ impl NoOverflowStore {
 }
 
 fn refused(object: &Overflow) -> PortError {
-    PortError::Refused {
-        service: S3,
-        message: format!("{object}: not available: {WITHOUT_FULL}"),
-    }
+    PortError::refused(S3, format!("{object}: not available: {WITHOUT_FULL}"))
 }
 
 #[async_trait]

@@ -3,43 +3,34 @@
 use aws_sdk_dynamodb::types::AttributeValue;
 use protocol::batch::{Notice, NoticeKind};
 
-use super::attributes::{Item, MalformedItem, StoredItem, ms, n, required, s};
+use super::attributes::{MalformedItem, StoredItem, item_of, ms, n, required, s};
 
-/// Returns notices as the value of `notices`.
-pub(super) fn notices_value(notices: &[Notice]) -> AttributeValue {
-    AttributeValue::L(notices.iter().map(notice_value).collect())
-}
-
-fn notice_value(notice: &Notice) -> AttributeValue {
-    let mut map = Item::from([
-        ("number".to_owned(), n(notice.number)),
-        ("at".to_owned(), ms(notice.at)),
-        ("parts".to_owned(), n(notice.parts)),
-        ("setAside".to_owned(), n(notice.set_aside)),
-    ]);
-    if notice.frozen {
-        map.insert("frozen".to_owned(), n(1));
-    }
+/// Returns a notice as an element of `notices`.
+pub(super) fn notice_value(notice: &Notice) -> AttributeValue {
     // A notice with an error is about the error; one without is about the completion.
-    if let NoticeKind::Error { error } = &notice.kind {
-        map.insert("error".to_owned(), s(error));
-    }
-    AttributeValue::M(map)
+    let error = match &notice.kind {
+        NoticeKind::Error { error } => Some(s(error)),
+        NoticeKind::Complete => None,
+    };
+    AttributeValue::M(item_of([
+        ("number", Some(n(notice.number))),
+        ("at", Some(ms(notice.at))),
+        ("parts", Some(n(notice.parts))),
+        ("setAside", Some(n(notice.set_aside))),
+        ("frozen", notice.frozen.then(|| n(1))),
+        ("error", error),
+    ]))
 }
 
-pub(super) fn notices(item: &mut StoredItem<'_>) -> Result<Vec<Notice>, MalformedItem> {
-    let notices = item.maps("notices")?;
-    let notice = |notice| {
-        let mut notice = item.nested(notice);
-        let error = notice.string("error")?;
-        Ok(Notice {
-            kind: error.map_or(NoticeKind::Complete, |error| NoticeKind::Error { error }),
-            number: required(&mut notice, "number", StoredItem::number)?,
-            at: required(&mut notice, "at", StoredItem::time_ms)?,
-            parts: required(&mut notice, "parts", StoredItem::number)?,
-            frozen: notice.number::<u8>("frozen")?.is_some(),
-            set_aside: required(&mut notice, "setAside", StoredItem::number)?,
-        })
-    };
-    notices.into_iter().map(notice).collect()
+/// Reads an element of `notices`.
+pub(super) fn read_notice(mut notice: StoredItem<'_>) -> Result<Notice, MalformedItem> {
+    let error = notice.string("error")?;
+    Ok(Notice {
+        kind: error.map_or(NoticeKind::Complete, |error| NoticeKind::Error { error }),
+        number: required(&mut notice, "number", StoredItem::number)?,
+        at: required(&mut notice, "at", StoredItem::time_ms)?,
+        parts: required(&mut notice, "parts", StoredItem::number)?,
+        frozen: notice.number::<u8>("frozen")?.is_some(),
+        set_aside: required(&mut notice, "setAside", StoredItem::number)?,
+    })
 }

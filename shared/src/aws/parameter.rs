@@ -30,33 +30,41 @@ pub(super) struct Failed {
     pub(super) may_pass: bool,
 }
 
+impl Failed {
+    /// Returns the failure of an attempt whose retry may succeed.
+    pub(super) fn passing(words: String) -> Failed {
+        Failed {
+            words,
+            may_pass: true,
+        }
+    }
+
+    /// Returns the failure of an attempt whose retry would fail too.
+    pub(super) fn lasting(words: String) -> Failed {
+        Failed {
+            words,
+            may_pass: false,
+        }
+    }
+}
+
 /// Returns the value of a parameter, decrypted if it is a `SecureString`.
 pub(super) async fn parameter(
     sdk: &Sdk,
     name: &str,
     attempt_time: Duration,
 ) -> Result<Vec<u8>, Failed> {
-    let request = signed(sdk, name).await.map_err(|words| Failed {
-        words,
-        may_pass: false,
-    })?;
-    match tokio::time::timeout(attempt_time, send(request)).await {
-        Ok(value) => value,
-        Err(_) => Err(Failed {
-            words: format!(
-                "Systems Manager did not respond within {} s",
-                attempt_time.as_secs_f64()
-            ),
-            may_pass: true,
-        }),
-    }
+    let request = signed(sdk, name).await.map_err(Failed::lasting)?;
+    let sent = tokio::time::timeout(attempt_time, send(request)).await;
+    sent.unwrap_or_else(|_| {
+        let secs = attempt_time.as_secs_f64();
+        let words = format!("Systems Manager did not respond within {secs} s");
+        Err(Failed::passing(words))
+    })
 }
 
 async fn send(request: HttpRequest) -> Result<Vec<u8>, Failed> {
-    let passing = |words: String| Failed {
-        words: format!("Systems Manager: {words}"),
-        may_pass: true,
-    };
+    let passing = |words: String| Failed::passing(format!("Systems Manager: {words}"));
     let response = connector(1).call(request).await;
     let mut response = response.map_err(|error| passing(chain(&error)))?;
     let status = response.status().as_u16();

@@ -2,17 +2,18 @@
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use protocol::batch::{PartRecord, PartState};
+use protocol::seqs::SeqSet;
 
-use super::attributes::{Item, MalformedItem, StoredItem, b, ms, n, required, s, seqs, seqs_value};
+use super::attributes::{MalformedItem, StoredItem, b, item_of, ms, n, required, s, seqs_value};
 
 /// `state` of a part that the sink may or may not have.
 pub(super) const FROZEN: &str = "frozen";
 /// `state` of a part that the sink has.
 pub(super) const DELIVERED: &str = "delivered";
 /// When the sink had a part.
-pub(super) const DELIVERED_AT: &str = "deliveredAt";
+const DELIVERED_AT: &str = "deliveredAt";
 /// How many records of a part are only in a reject list; absent if there are none.
-pub(super) const REJECTED: &str = "rejected";
+const REJECTED: &str = "rejected";
 /// The number of a part; absent if its sink needs none.
 const SEQUENCE: &str = "sequence";
 /// `state` of a part whose events were sent to the quarantine.
@@ -20,63 +21,40 @@ pub(super) const SET_ASIDE: &str = "setAside";
 
 /// Returns a part as an element of `parts`.
 pub(super) fn part_value(part: &PartRecord) -> AttributeValue {
-    let mut map = Item::from([
-        ("count".to_owned(), n(part.count)),
-        ("hash".to_owned(), b(part.hash)),
-    ]);
-    if let Some(members) = seqs_value(&part.members) {
-        map.insert("members".to_owned(), members);
-    }
-    if let Some(sink) = &part.sink {
-        map.insert("sink".to_owned(), s(sink));
-    }
-    if let Some(number) = part.file_number {
-        map.insert(SEQUENCE.to_owned(), n(number));
-    }
-    let state = match &part.state {
-        PartState::Frozen => FROZEN,
-        PartState::SetAside => SET_ASIDE,
-        PartState::Delivered { receipt, at } => {
-            map.insert("receipt".to_owned(), s(receipt));
-            at.map(|at| map.insert(DELIVERED_AT.to_owned(), ms(at)));
-            if part.rejected > 0 {
-                map.insert(REJECTED.to_owned(), n(part.rejected));
-            }
-            DELIVERED
-        }
+    let (state, receipt, delivered_at) = match &part.state {
+        PartState::Frozen => (FROZEN, None, None),
+        PartState::SetAside => (SET_ASIDE, None, None),
+        PartState::Delivered { receipt, at } => (DELIVERED, Some(receipt), *at),
     };
-    map.insert("state".to_owned(), s(state));
-    AttributeValue::M(map)
+    let rejected = receipt.is_some() && part.rejected > 0;
+    AttributeValue::M(item_of([
+        ("count", Some(n(part.count))),
+        ("hash", Some(b(part.hash))),
+        ("members", seqs_value(&part.members)),
+        ("sink", part.sink.as_ref().map(s)),
+        (SEQUENCE, part.file_number.map(n)),
+        ("state", Some(s(state))),
+        ("receipt", receipt.map(s)),
+        (DELIVERED_AT, delivered_at.map(ms)),
+        (REJECTED, rejected.then(|| n(part.rejected))),
+    ]))
 }
 
-/// Reads the parts of a record.
-pub(super) fn parts(item: &mut StoredItem<'_>) -> Result<Vec<PartRecord>, MalformedItem> {
-    let parts = item.maps("parts")?;
-    parts
-        .into_iter()
-        .map(|part| read_part(item.nested(part)))
-        .collect()
-}
-
-fn read_part(mut part: StoredItem<'_>) -> Result<PartRecord, MalformedItem> {
-    let members = seqs(&mut part, "members")?;
+/// Reads an element of `parts`.
+pub(super) fn read_part(mut part: StoredItem<'_>) -> Result<PartRecord, MalformedItem> {
+    let members: Option<SeqSet> = part.decoded("members")?;
     let count: u64 = required(&mut part, "count", StoredItem::number)?;
     if let Some(members) = members.as_ref()
         && count != members.len()
     {
-        let problem = format_args!(
-            "wrong: got {count}, expected {} as in `members`",
-            members.len()
-        )
-        .to_string();
+        let expected = members.len();
+        let problem = format_args!("wrong: got {count}, expected {expected} as in `members`");
         return Err(part.malformed("count", problem));
     }
     let hash = required(&mut part, "hash", StoredItem::bytes)?;
     let hash = <[u8; 32]>::try_from(hash).map_err(|bytes| {
-        part.malformed(
-            "hash",
-            format!("wrong length: got {} bytes, expected 32", bytes.len()),
-        )
+        let problem = format!("wrong length: got {} bytes, expected 32", bytes.len());
+        part.malformed("hash", problem)
     })?;
     let sink = part.string("sink")?;
     let rejected = part.number(REJECTED)?.unwrap_or_default();

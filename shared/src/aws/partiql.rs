@@ -15,7 +15,7 @@ use protocol::claim::Claim;
 use protocol::ids::{EventId, SeatKey};
 
 use super::attributes::{n, s, ttl};
-use super::errors::{DYNAMODB, is_item_too_large, meaning, port_error, repeated};
+use super::errors::{DYNAMODB, is_item_too_large, meaning, port_error};
 use super::lock_items::{
     BATCH_ID, ClaimForm, EXPIRES_AT, LAST_SEAT, MESSAGE_ID, OF_LIVE_CLAIMS, SEQ, SET_ASIDE,
     claim_names, claim_values, last_seat_value, unstorable,
@@ -114,7 +114,10 @@ pub(super) async fn claim(
     let mut replies: Vec<Option<ClaimReply>> = Vec::with_capacity(claims.len());
     let mut requests = Vec::with_capacity(claims.len());
     for (index, claim) in claims.iter().enumerate() {
-        let reply = unstorable(claim).or_else(|| claimed_earlier(&claims[..index], claim));
+        // DynamoDB refuses a request with two statements on one key. Callers do not send any; this is a second line of defence.
+        let is_of_claim = |other: &Claim| other.candidate.event_id == claim.candidate.event_id;
+        let exists = claims[..index].iter().any(is_of_claim);
+        let reply = unstorable(claim).or_else(|| exists.then_some(ClaimReply::Exists(None)));
         if reply.is_none() {
             requests.push(statements.insert(claim));
         }
@@ -127,16 +130,6 @@ pub(super) async fn claim(
         reply.unwrap_or_else(|| ClaimReply::Error(missing_reply()))
     };
     Ok(replies.into_iter().map(reply).collect())
-}
-
-/// Returns the reply for a claim whose event id is in an earlier claim of the request: an item exists. DynamoDB refuses
-/// a request with two statements on one key. Callers do not send any; this is a second line of defence.
-fn claimed_earlier(earlier: &[Claim], claim: &Claim) -> Option<ClaimReply> {
-    let id = &claim.candidate.event_id;
-    earlier
-        .iter()
-        .any(|other| other.candidate.event_id == *id)
-        .then_some(ClaimReply::Exists(None))
 }
 
 /// Releases claims in one request.
@@ -193,15 +186,12 @@ async fn execute(
     let mut results: Vec<StatementResult> = responses
         .into_iter()
         .map(|response| statement_result(table, response))
-        .chain(repeat_with(|| Err(repeated(&lack))))
+        .chain(repeat_with(|| Err(lack.clone())))
         .take(count)
         .collect();
     let is_refused = |result: &StatementResult| matches!(result, Ok(Some(failure)) if REFUSALS.contains(&&*failure.code));
-    match results
-        .iter()
-        .all(is_refused)
-        .then(|| results.swap_remove(0))
-    {
+    let are_refused = results.iter().all(is_refused);
+    match are_refused.then(|| results.swap_remove(0)) {
         Some(Ok(Some(failure))) => Err(PartiqlRefused(failure.into_error())),
         _ => Ok(results),
     }
@@ -218,20 +208,17 @@ fn statement_result(table: &str, response: BatchStatementResponse) -> StatementR
             table: table.to_owned(),
             message,
         })),
-        None => Err(PortError::Unknown {
-            service: DYNAMODB,
-            message: format!("{table}: error without a code: {message}"),
-        }),
+        None => {
+            let message = format!("{table}: error without a code: {message}");
+            Err(PortError::unknown(DYNAMODB, message))
+        }
     }
 }
 
 impl Failure {
     fn into_error(self) -> PortError {
-        let code = &self.code;
-        meaning(code, None).error(
-            DYNAMODB,
-            format!("{}: {code}: {}", self.table, self.message),
-        )
+        let message = format!("{}: {}: {}", self.table, self.code, self.message);
+        meaning(&self.code, None).error(DYNAMODB, message)
     }
 }
 
@@ -258,8 +245,5 @@ fn release_reply(result: StatementResult) -> ReleaseReply {
 }
 
 fn missing_reply() -> PortError {
-    PortError::Unknown {
-        service: DYNAMODB,
-        message: "fewer responses than statements".to_owned(),
-    }
+    PortError::unknown(DYNAMODB, "fewer responses than statements")
 }

@@ -154,6 +154,17 @@ mod tests {
         rules
     }
 
+    fn rule(id: &str, prefix: &str, days: u32) -> ExpirationRule {
+        ExpirationRule {
+            id: id.to_owned(),
+            enabled: true,
+            prefix: prefix.to_owned(),
+            tagged: false,
+            larger_than_bytes: None,
+            days,
+        }
+    }
+
     #[tokio::test]
     async fn a_rule_is_read_with_its_filters_and_days() {
         let rules = rules_in_reply(
@@ -177,14 +188,6 @@ mod tests {
         )
         .await
         .unwrap();
-        let rule = |id: &str, prefix: &str, days| ExpirationRule {
-            id: id.to_owned(),
-            enabled: true,
-            prefix: prefix.to_owned(),
-            tagged: false,
-            larger_than_bytes: None,
-            days,
-        };
         let expected = [
             rule("old", "01", 7),
             ExpirationRule {
@@ -217,10 +220,8 @@ mod tests {
             |code: &str| format!("<Error><Code>{code}</Code><Message>words</Message></Error>");
         let none = rules_in_reply(404, &error("NoSuchLifecycleConfiguration")).await;
         assert_eq!(none.unwrap(), []);
-        let refused = rules_in_reply(403, &error("AccessDenied"))
-            .await
-            .unwrap_err();
-        let words = refused.to_string();
+        let refused = rules_in_reply(403, &error("AccessDenied")).await;
+        let words = refused.unwrap_err().to_string();
         assert!(words.contains("bodies: AccessDenied: words"), "{words}");
     }
 
@@ -234,25 +235,14 @@ mod tests {
 
     #[test]
     fn the_log_names_bucket_rule_and_days_if_a_rule_removes_bodies_too_soon() {
-        let rule = |id: &str, days| ExpirationRule {
-            id: id.to_owned(),
-            enabled: true,
-            prefix: String::new(),
-            tagged: false,
-            larger_than_bytes: None,
-            days,
-        };
-        let log = log_of(Ok(vec![rule("weekly", 7), rule("yearly", 365)]));
+        let log = log_of(Ok(vec![rule("weekly", "", 7), rule("yearly", "", 365)]));
         assert_eq!(log.lines().count(), 1, "{log}");
         for words in ["ERROR", "bucket=bodies", "rule=weekly", "days=7"] {
             assert!(log.contains(words), "{words} in {log}");
         }
-        let unread = PortError::Refused {
-            service: S3,
-            message: "why".to_owned(),
-        };
+        let unread = PortError::refused(S3, "why");
         for (rules, words) in [
-            (Ok(vec![rule("yearly", 365)]), "keeps bodies long enough"),
+            (Ok(vec![rule("year", "", 365)]), "keeps bodies long enough"),
             (Err(unread), "why"),
         ] {
             let log = log_of(rules);

@@ -26,36 +26,6 @@ impl S3ObjectStore {
         S3ObjectStore { client, table }
     }
 
-    async fn put_object(
-        &self,
-        S3Prefix { bucket, prefix }: &S3Prefix,
-        id: PieceId,
-        bytes: &[u8],
-    ) -> Result<ObjectReply, PortError> {
-        let key = format!("{prefix}{id}");
-        let sent = self
-            .client
-            .put_object()
-            .bucket(&**bucket)
-            .key(&key)
-            .if_none_match("*")
-            .body(ByteStream::from(bytes.to_vec()))
-            .send()
-            .await;
-        match sent {
-            Ok(_) => Ok(ObjectReply::Stored),
-            Err(error) => match error.code() {
-                Some("PreconditionFailed") => Ok(ObjectReply::Exists),
-                // Another request for this object was under way; a retry finds out what became of it.
-                Some("ConditionalRequestConflict") => Err(PortError::Unknown {
-                    service: S3,
-                    message: format!("s3://{bucket}/{key}: conflict with a request under way"),
-                }),
-                _ => Err(port_error(S3, &format!("s3://{bucket}/{key}"), &error)),
-            },
-        }
-    }
-
     async fn get_object(
         &self,
         S3Prefix { bucket, prefix }: &S3Prefix,
@@ -77,23 +47,43 @@ impl ObjectStore for S3ObjectStore {
         piece: &Piece,
         expires_at: Timestamp,
     ) -> Result<ObjectReply, PortError> {
-        match place {
-            ObjectPlace::Table => self.table.put_piece(id, piece, expires_at).await,
-            ObjectPlace::S3(prefix) => self.put_object(prefix, id, &piece.bytes).await,
+        let ObjectPlace::S3(S3Prefix { bucket, prefix }) = place else {
+            return self.table.put(place, id, piece, expires_at).await;
+        };
+        let key = format!("{prefix}{id}");
+        let name = || format!("s3://{bucket}/{key}");
+        let sent = self
+            .client
+            .put_object()
+            .bucket(&**bucket)
+            .key(&key)
+            .if_none_match("*")
+            .body(ByteStream::from(piece.bytes.clone()))
+            .send()
+            .await;
+        match sent {
+            Ok(_) => Ok(ObjectReply::Stored),
+            Err(error) => match error.code() {
+                Some("PreconditionFailed") => Ok(ObjectReply::Exists),
+                // Another request for this object was under way; a retry finds out what became of it.
+                Some("ConditionalRequestConflict") => {
+                    let message = format!("{}: conflict with a request under way", name());
+                    Err(PortError::unknown(S3, message))
+                }
+                _ => Err(port_error(S3, &name(), &error)),
+            },
         }
     }
 
     async fn get(&self, place: &ObjectPlace, id: PieceId) -> Result<Option<Piece>, PortError> {
-        match place {
-            ObjectPlace::Table => self.table.get_piece(id).await,
-            ObjectPlace::S3(prefix) => {
-                let bytes = self.get_object(prefix, id, None).await?;
-                Ok(bytes.map(|bytes| Piece {
-                    bytes,
-                    pieces_count: 1,
-                }))
-            }
-        }
+        let ObjectPlace::S3(prefix) = place else {
+            return self.table.get(place, id).await;
+        };
+        let bytes = self.get_object(prefix, id, None).await?;
+        Ok(bytes.map(|bytes| Piece {
+            bytes,
+            pieces_count: 1,
+        }))
     }
 
     async fn get_range(

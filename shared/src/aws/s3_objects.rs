@@ -36,9 +36,6 @@ pub(super) async fn get(
         Err(error) => return Err(port_error(S3, name, &error)),
     };
     let bytes = reply.body.collect().await;
-    let bytes = bytes.map_err(|error| PortError::Unknown {
-        service: S3,
-        message: format!("{name}: {error}"),
-    })?;
+    let bytes = bytes.map_err(|error| PortError::unknown(S3, format!("{name}: {error}")))?;
     Ok(Some(bytes.to_vec()))
 }

@@ -49,10 +49,8 @@ impl OverflowStore for S3OverflowStore {
         let Some(bytes) = bytes else {
             return Ok(None);
         };
-        let text = String::from_utf8(bytes).map_err(|error| PortError::Refused {
-            service: S3,
-            message: format!("{object}: {error}"),
-        })?;
+        let text = String::from_utf8(bytes);
+        let text = text.map_err(|error| PortError::refused(S3, format!("{object}: {error}")))?;
         Ok(Some(text.into()))
     }
 

@@ -185,10 +185,8 @@ impl Sdk {
         region: &str,
         attempt_timeout: Duration,
     ) -> aws_sdk_eventbridge::Client {
-        aws_sdk_eventbridge::Client::new(&in_region(
-            region,
-            &self.of("EVENTBRIDGE", attempt_timeout),
-        ))
+        let config = in_region(region, &self.of("EVENTBRIDGE", attempt_timeout));
+        aws_sdk_eventbridge::Client::new(&config)
     }
 
     /// Returns a client of Lambda in the region of the function to be invoked.
@@ -246,17 +244,22 @@ mod tests {
 
     const ATTEMPT: Duration = Duration::from_secs(3);
 
+    /// Returns an SDK with these variables.
+    fn sdk(variables: &'static [(&'static str, &'static str)]) -> Sdk {
+        let value = move |name: &str| {
+            let set = variables.iter().find(|(variable, _)| *variable == name)?;
+            Some(set.1.to_owned())
+        };
+        Sdk::from_variables(value, 1)
+    }
+
     #[test]
     fn a_service_may_have_an_endpoint_of_its_own() {
-        let sdk = Sdk::from_variables(
-            |name| match name {
-                "AWS_ENDPOINT_URL" => Some("http://all".to_owned()),
-                "AWS_ENDPOINT_URL_SQS" => Some("http://sqs".to_owned()),
-                "AWS_ENDPOINT_URL_S3" => Some(String::new()),
-                _ => None,
-            },
-            1,
-        );
+        let sdk = sdk(&[
+            ("AWS_ENDPOINT_URL", "http://all"),
+            ("AWS_ENDPOINT_URL_SQS", "http://sqs"),
+            ("AWS_ENDPOINT_URL_S3", ""),
+        ]);
         for (service, endpoint) in [
             ("SQS", "http://sqs"),
             ("S3", "http://all"),
@@ -264,27 +267,15 @@ mod tests {
         ] {
             assert_eq!(sdk.of(service, ATTEMPT).endpoint_url(), Some(endpoint));
         }
-        assert_eq!(
-            Sdk::from_variables(|_| None, 1)
-                .of("SQS", ATTEMPT)
-                .endpoint_url(),
-            None
-        );
+        let none = Sdk::from_variables(|_| None, 1).of("SQS", ATTEMPT);
+        assert_eq!(none.endpoint_url(), None);
     }
 
     #[test]
     fn lambda_and_step_functions_are_called_in_the_region_of_the_arn() {
-        let sdk = Sdk::from_variables(
-            |name| match name {
-                "AWS_REGION" => Some("eu-west-1".to_owned()),
-                _ => None,
-            },
-            1,
-        );
-        let (lambda, states) = (
-            sdk.lambda("us-east-1", ATTEMPT),
-            sdk.step_functions("us-west-2", ATTEMPT),
-        );
+        let sdk = sdk(&[("AWS_REGION", "eu-west-1")]);
+        let lambda = sdk.lambda("us-east-1", ATTEMPT);
+        let states = sdk.step_functions("us-west-2", ATTEMPT);
         let regions = [lambda.config().region(), states.config().region()];
         let regions = regions.map(|region| region.unwrap().to_string());
         assert_eq!(regions, ["us-east-1", "us-west-2"]);
@@ -292,15 +283,11 @@ mod tests {
 
     #[tokio::test]
     async fn white_space_around_credentials_is_removed() {
-        let sdk = Sdk::from_variables(
-            |name| match name {
-                "AWS_ACCESS_KEY_ID" => Some("id\n".to_owned()),
-                "AWS_SECRET_ACCESS_KEY" => Some(" secret".to_owned()),
-                "AWS_SESSION_TOKEN" => Some("token \r\n".to_owned()),
-                _ => None,
-            },
-            1,
-        );
+        let sdk = sdk(&[
+            ("AWS_ACCESS_KEY_ID", "id\n"),
+            ("AWS_SECRET_ACCESS_KEY", " secret"),
+            ("AWS_SESSION_TOKEN", "token \r\n"),
+        ]);
         let provider = sdk.of("SQS", ATTEMPT).credentials_provider().unwrap();
         let read = provider.provide_credentials().await.unwrap();
         assert_eq!(read.access_key_id(), "id");
@@ -310,21 +297,15 @@ mod tests {
 
     #[test]
     fn region_and_endpoints_come_from_the_variables() {
-        let sdk = Sdk::from_variables(
-            |name| match name {
-                "AWS_REGION" => Some("us-gov-west-1".to_owned()),
-                "AWS_USE_FIPS_ENDPOINT" => Some("TRUE".to_owned()),
-                "AWS_USE_DUALSTACK_ENDPOINT" => Some("false".to_owned()),
-                _ => None,
-            },
-            1,
-        );
+        let sdk = sdk(&[
+            ("AWS_REGION", "us-gov-west-1"),
+            ("AWS_USE_FIPS_ENDPOINT", "TRUE"),
+            ("AWS_USE_DUALSTACK_ENDPOINT", "false"),
+        ]);
         let config = sdk.of("SQS", ATTEMPT);
         assert_eq!(config.region().unwrap().as_ref(), "us-gov-west-1");
-        assert_eq!(
-            (config.use_fips(), config.use_dual_stack()),
-            (Some(true), Some(false))
-        );
+        assert_eq!(config.use_fips(), Some(true));
+        assert_eq!(config.use_dual_stack(), Some(false));
         assert!(config.credentials_provider().is_none());
         let timeouts = config.timeout_config().unwrap();
         assert_eq!(timeouts.operation_attempt_timeout(), Some(ATTEMPT));

@@ -14,7 +14,7 @@ use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure::AllOld;
 use protocol::claim::{Claim, LockItem, LockState};
 use protocol::ids::{EventId, SeatKey};
 
-use super::attributes::{Item, n, s, ttl};
+use super::attributes::{Item, item_of, n, s, ttl};
 use super::errors::{DYNAMODB, applied, is_item_too_large, port_error};
 use super::lock_items::{BATCH, claim_item, key, last_seat_value, read_lock_item, unstorable};
 use crate::ports::{ClaimReply, PortError, Release, ReleaseReply};
@@ -37,40 +37,21 @@ const TO_SET_ASIDE: &str = "SET expiresAt = :expiresAt, lastSeat = :lastSeat, se
 const TO_TOMBSTONE: &str = "SET expiresAt = :expiresAt, lastSeat = :lastSeat \
      REMOVE batchId, seq, message, #source, sentAt, attributes";
 
-/// Writes a claim if there is no item.
-pub(super) async fn claim(client: &Client, table: &str, claim: &Claim) -> ClaimReply {
-    if let Some(reply) = unstorable(claim) {
-        return reply;
-    }
-    put(
-        client.put_item().condition_expression(NO_ITEM),
-        table,
-        claim,
-    )
-    .await
-}
-
-/// Writes a claim in place of `expected`.
-pub(super) async fn replace(
+/// Writes a claim in place of `expected`, or if there is no item.
+pub(super) async fn claim(
     client: &Client,
     table: &str,
     claim: &Claim,
-    expected: &LockItem,
+    expected: Option<&LockItem>,
 ) -> ClaimReply {
     if let Some(reply) = unstorable(claim) {
         return reply;
     }
-    let SameState {
-        condition,
-        names,
-        values,
-    } = same_state(expected);
-    let call = client
-        .put_item()
-        .condition_expression(condition)
-        .set_expression_attribute_names(names)
-        .set_expression_attribute_values(Some(values));
-    put(call, table, claim).await
+    let call = put(client, table, claim_item(claim), expected);
+    match call.send().await {
+        Ok(_) => ClaimReply::Written,
+        Err(error) => refused_put(table, error),
+    }
 }
 
 /// Deletes an item, if it is still in the state of `expected`. Returns whether it was deleted.
@@ -84,14 +65,14 @@ pub(super) async fn remove(
         condition,
         names,
         values,
-    } = same_state(expected);
+    } = same_state(Some(expected));
     let sent = client
         .delete_item()
         .table_name(table)
         .set_key(Some(key(id)))
         .condition_expression(condition)
         .set_expression_attribute_names(names)
-        .set_expression_attribute_values(Some(values))
+        .set_expression_attribute_values(values)
         .send()
         .await;
     applied(table, sent)
@@ -105,25 +86,8 @@ pub(super) async fn remember(
     tombstone: Item,
     expected: Option<&LockItem>,
 ) -> Result<bool, PortError> {
-    let call = client.put_item();
-    let call = match expected.map(same_state) {
-        None => call.condition_expression(NO_ITEM),
-        Some(SameState {
-            condition,
-            names,
-            values,
-        }) => call
-            .condition_expression(condition)
-            .set_expression_attribute_names(names)
-            .set_expression_attribute_values(Some(values)),
-    };
-    let sent = call
-        .table_name(table)
-        .set_item(Some(tombstone.clone()))
-        .return_values_on_condition_check_failure(AllOld)
-        .send()
-        .await;
-    let Err(error) = sent else {
+    let call = put(client, table, tombstone.clone(), expected);
+    let Err(error) = call.send().await else {
         return Ok(true);
     };
     match error.as_service_error() {
@@ -138,10 +102,18 @@ pub(super) async fn remember(
 struct SameState {
     condition: &'static str,
     names: Option<HashMap<String, String>>,
-    values: HashMap<String, AttributeValue>,
+    values: Option<Item>,
 }
 
-fn same_state(expected: &LockItem) -> SameState {
+/// Returns the condition that the item is in the state of `expected`, or that there is none.
+fn same_state(expected: Option<&LockItem>) -> SameState {
+    let Some(expected) = expected else {
+        return SameState {
+            condition: NO_ITEM,
+            names: None,
+            values: None,
+        };
+    };
     let batch = HashMap::from([("#batch".to_owned(), BATCH.to_owned())]);
     let (condition, names, of_state) = match expected.state {
         LockState::Live { shard, seq } => {
@@ -158,27 +130,33 @@ fn same_state(expected: &LockItem) -> SameState {
         }
     };
     let message = (":sqsMessageId", s(expected.sqs_message_id.as_str()));
-    let values = of_state.into_iter().chain([message]);
     SameState {
         condition,
         names,
-        values: values
-            .map(|(name, value)| (name.to_owned(), value))
-            .collect(),
+        values: Some(item_of(of_state.into_iter().chain([message]))),
     }
 }
 
-async fn put(call: PutItemFluentBuilder, table: &str, claim: &Claim) -> ClaimReply {
-    let sent = call
+/// Returns the request that puts an item in place of `expected`, or if there is none.
+fn put(
+    client: &Client,
+    table: &str,
+    item: Item,
+    expected: Option<&LockItem>,
+) -> PutItemFluentBuilder {
+    let SameState {
+        condition,
+        names,
+        values,
+    } = same_state(expected);
+    client
+        .put_item()
         .table_name(table)
-        .set_item(Some(claim_item(claim)))
+        .set_item(Some(item))
+        .condition_expression(condition)
+        .set_expression_attribute_names(names)
+        .set_expression_attribute_values(values)
         .return_values_on_condition_check_failure(AllOld)
-        .send()
-        .await;
-    match sent {
-        Ok(_) => ClaimReply::Written,
-        Err(error) => refused_put(table, error),
-    }
 }
 
 fn refused_put(table: &str, error: SdkError<PutItemError, HttpResponse>) -> ClaimReply {
@@ -212,7 +190,7 @@ pub(super) async fn release(
     (id, seat): (&EventId, SeatKey),
     release: Release,
 ) -> ReleaseReply {
-    match release {
+    let released = match release {
         Release::Remembered(expires_at) | Release::SetAside(expires_at) => {
             let mut call = client
                 .update_item()
@@ -230,7 +208,7 @@ pub(super) async fn release(
                     .update_expression(TO_SET_ASIDE)
                     .expression_attribute_values(":setAside", AttributeValue::Bool(true));
             }
-            release_reply(table, call.send().await)
+            applied(table, call.send().await)
         }
         Release::Deleted => {
             let call = client
@@ -240,21 +218,12 @@ pub(super) async fn release(
                 .condition_expression(SAME_SEAT)
                 .expression_attribute_values(":batchId", s(seat.shard.to_string()))
                 .expression_attribute_values(":seq", n(seat.seq));
-            release_reply(table, call.send().await)
+            applied(table, call.send().await)
         }
-    }
-}
-
-fn release_reply<T, E>(table: &str, sent: Result<T, SdkError<E, HttpResponse>>) -> ReleaseReply
-where
-    E: ProvideErrorMetadata + std::error::Error + 'static,
-{
-    match sent {
+    };
+    match released {
+        // If it was not released now, the item is no longer the claim of this seat.
         Ok(_) => ReleaseReply::Released,
-        // The item is no longer the claim of this seat.
-        Err(error) if error.code() == Some("ConditionalCheckFailedException") => {
-            ReleaseReply::Released
-        }
-        Err(error) => ReleaseReply::Error(port_error(DYNAMODB, table, &error)),
+        Err(error) => ReleaseReply::Error(error),
     }
 }

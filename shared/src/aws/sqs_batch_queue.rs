@@ -37,10 +37,8 @@ impl BatchQueue for SqsBatchQueue {
             .delay_seconds(delay_secs(delay))
             .send()
             .await;
-        match sent {
-            Ok(_) => Ok(()),
-            Err(error) => Err(port_error(SQS, &self.queue_url, &error)),
-        }
+        sent.map_err(|error| port_error(SQS, &self.queue_url, &error))?;
+        Ok(())
     }
 
     async fn send_all(&self, tickets: &[(Ticket, Duration)]) -> Vec<Result<(), PortError>> {
@@ -70,8 +68,8 @@ impl BatchQueue for SqsBatchQueue {
             .visibility_timeout(i32::try_from(delay_secs).unwrap_or(i32::MAX))
             .send()
             .await;
-        sent.map(|_| ())
-            .map_err(|error| port_error(SQS, &self.queue_url, &error))
+        sent.map_err(|error| port_error(SQS, &self.queue_url, &error))?;
+        Ok(())
     }
 }
 

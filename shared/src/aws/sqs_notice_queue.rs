@@ -40,10 +40,7 @@ impl NoticeTarget for SqsNoticeQueue {
                 "`COMPLETION`: the queue that the events of the batch came from: got `{}`, expected another queue",
                 self.queue_url
             );
-            return Err(PortError::Refused {
-                service: SQS,
-                message,
-            });
+            return Err(PortError::refused(SQS, message));
         }
         let text = |value: &str| {
             MessageAttributeValue::builder()
@@ -61,10 +58,8 @@ impl NoticeTarget for SqsNoticeQueue {
             .message_attributes("kind", text(notice.kind))
             .send()
             .await;
-        match sent {
-            Ok(_) => Ok(()),
-            Err(error) => Err(target_error(SQS, &self.queue_url, &error)),
-        }
+        sent.map_err(|error| target_error(SQS, &self.queue_url, &error))?;
+        Ok(())
     }
 }
 

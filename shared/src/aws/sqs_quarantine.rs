@@ -21,9 +21,8 @@ pub struct SqsQuarantineQueue {
 }
 
 /// A message with its attributes.
-struct Prepared {
-    /// The index of the message in the call.
-    index: usize,
+struct Prepared<'a> {
+    message: &'a Quarantined,
     packed: Packed,
 }
 
@@ -33,21 +32,6 @@ impl SqsQuarantineQueue {
             client,
             queue_url: queue_url.into(),
         }
-    }
-
-    /// Sends one request. Returns a result for each message, with the index of the message.
-    async fn send_request(
-        &self,
-        messages: &[Quarantined],
-        request: Vec<Prepared>,
-    ) -> Vec<(usize, Result<(), PortError>)> {
-        let indices: Vec<usize> = request.iter().map(|prepared| prepared.index).collect();
-        let entries = request
-            .into_iter()
-            .map(|prepared| entry(&messages[prepared.index], prepared))
-            .collect();
-        let sent = send_entries(&self.client, &self.queue_url, entries).await;
-        indices.into_iter().zip(sent).collect()
     }
 }
 
@@ -59,38 +43,27 @@ impl QuarantineQueue for SqsQuarantineQueue {
             "{} messages in one call",
             messages.len()
         );
-        let requests = split(
-            messages
-                .iter()
-                .enumerate()
-                .map(|(index, message)| prepare(index, message)),
-        );
-        let mut replies: Vec<(usize, Result<(), PortError>)> = join_all(
-            requests
-                .into_iter()
-                .map(|request| self.send_request(messages, request)),
-        )
-        .await
-        .into_iter()
-        .flatten()
-        .collect();
-        replies.sort_by_key(|(index, _)| *index);
-        replies.into_iter().map(|(_, reply)| reply).collect()
+        let requests = split(messages).into_iter().map(|request| {
+            let entries = request.into_iter().enumerate().map(entry).collect();
+            send_entries(&self.client, &self.queue_url, entries)
+        });
+        let sent = join_all(requests).await;
+        sent.into_iter().flatten().collect()
     }
 }
 
-fn entry(message: &Quarantined, prepared: Prepared) -> SendMessageBatchRequestEntry {
+fn entry((index, prepared): (usize, Prepared<'_>)) -> SendMessageBatchRequestEntry {
     let attributes = to_sqs(prepared.packed.attributes);
     SendMessageBatchRequestEntry::builder()
-        .id(prepared.index.to_string())
-        .message_body(&*message.body)
+        .id(index.to_string())
+        .message_body(&*prepared.message.body)
         .set_message_attributes(attributes.message_attributes)
         .set_message_group_id(attributes.message_group_id)
         .build()
         .expect("id and body are set above")
 }
 
-fn prepare(index: usize, message: &Quarantined) -> Prepared {
+fn prepare(message: &Quarantined) -> Prepared<'_> {
     let packed = packed(message);
     if !packed.left_out.is_empty() {
         let names = packed.left_out.join(", ");
@@ -100,14 +73,14 @@ fn prepare(index: usize, message: &Quarantined) -> Prepared {
             "message attributes left out: no space in the quarantine's message"
         );
     }
-    Prepared { index, packed }
+    Prepared { message, packed }
 }
 
 /// Splits a list into requests within the limits of SQS on entries and bytes, in order.
-fn split(messages: impl Iterator<Item = Prepared>) -> Vec<Vec<Prepared>> {
-    let mut requests: Vec<Vec<Prepared>> = Vec::new();
+fn split(messages: &[Quarantined]) -> Vec<Vec<Prepared<'_>>> {
+    let mut requests: Vec<Vec<Prepared<'_>>> = Vec::new();
     let mut bytes = 0;
-    for prepared in messages {
+    for prepared in messages.iter().map(prepare) {
         let message_bytes = prepared.packed.bytes;
         match requests.last_mut() {
             Some(request)
@@ -130,35 +103,15 @@ fn split(messages: impl Iterator<Item = Prepared>) -> Vec<Vec<Prepared>> {
 mod tests {
     use super::*;
     use crate::message_attributes::AttributeMap;
-    use crate::quarantine_attributes;
-
-    fn message(body_bytes: usize, reason: &str) -> Quarantined {
-        quarantine_attributes::tests::message(body_bytes, reason, &AttributeMap::new())
-    }
+    use crate::quarantine_attributes::tests::message;
 
     #[test]
     fn requests_stay_within_the_size_limit_of_sqs() {
-        let messages: Vec<Quarantined> = (0..10).map(|_| message(300_000, "bad")).collect();
-        let requests = split(
-            messages
-                .iter()
-                .enumerate()
-                .map(|(index, message)| prepare(index, message)),
-        );
-        assert_eq!(
-            requests.iter().map(Vec::len).collect::<Vec<_>>(),
-            [3, 3, 3, 1]
-        );
-        let small: Vec<Quarantined> = (0..10).map(|_| message(10, "bad")).collect();
-        assert_eq!(
-            split(
-                small
-                    .iter()
-                    .enumerate()
-                    .map(|(index, message)| prepare(index, message))
-            )
-            .len(),
-            1
-        );
+        for (body_bytes, requests) in [(300_000, &[3, 3, 3, 1][..]), (10, &[10][..])] {
+            let message = |_| message(body_bytes, "bad", &AttributeMap::new());
+            let messages = Vec::from_iter((0..10).map(message));
+            let split = split(&messages);
+            assert_eq!(Vec::from_iter(split.iter().map(Vec::len)), requests);
+        }
     }
 }

@@ -3,7 +3,7 @@
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::{BatchResultErrorEntry, QueueAttributeName, SendMessageBatchRequestEntry};
 
-use super::errors::{Meaning, SQS, meaning, port_error, repeated};
+use super::errors::{Meaning, SQS, meaning, port_error};
 use crate::ports::{PortError, QueueDepth};
 
 /// Sends up to 10 messages in one request. Returns a result for each entry, in order.
@@ -23,7 +23,7 @@ pub(super) async fn send_entries(
         Ok(output) => output,
         Err(error) => {
             let error = port_error(SQS, queue_url, &error);
-            return ids.iter().map(|_| Err(repeated(&error))).collect();
+            return ids.iter().map(|_| Err(error.clone())).collect();
         }
     };
     let reply = |id: String| {
@@ -33,10 +33,8 @@ pub(super) async fn send_entries(
         if output.successful.iter().any(|entry| entry.id == id) {
             return Ok(());
         }
-        Err(PortError::Unknown {
-            service: SQS,
-            message: format!("{queue_url}: entry not in the reply"),
-        })
+        let message = format!("{queue_url}: entry not in the reply");
+        Err(PortError::unknown(SQS, message))
     };
     ids.into_iter().map(reply).collect()
 }
@@ -64,11 +62,10 @@ pub(super) async fn depth(client: &Client, queue_url: &str) -> Result<QueueDepth
         .map_err(|error| port_error(SQS, queue_url, &error))?;
     let number = |name: QueueAttributeName| {
         let text = reply.attributes().and_then(|all| all.get(&name));
-        text.and_then(|text| text.parse().ok())
-            .ok_or_else(|| PortError::Unknown {
-                service: SQS,
-                message: format!("{queue_url}: no number `{name}` in the reply"),
-            })
+        text.and_then(|text| text.parse().ok()).ok_or_else(|| {
+            let message = format!("{queue_url}: no number `{name}` in the reply");
+            PortError::unknown(SQS, message)
+        })
     };
     Ok(QueueDepth {
         visible: number(QueueAttributeName::ApproximateNumberOfMessages)?,

@@ -1,5 +1,5 @@
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use async_trait::async_trait;
 use aws_sdk_sqs::Client;
@@ -7,6 +7,7 @@ use protocol::ids::SourceArn;
 
 use super::errors::{SQS, port_error};
 use super::sqs_requests::depth;
+use crate::locked::locked;
 use crate::ports::{PortError, QueueDepth, SourceQueues};
 
 /// The queues that events come from, on SQS.
@@ -30,15 +31,12 @@ impl SqsSourceQueues {
     }
 
     async fn url(&self, source: &SourceArn) -> Result<String, PortError> {
-        let known = || self.urls.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(url) = known().get(source) {
+        if let Some(url) = locked(&self.urls).get(source) {
             return Ok(url.clone());
         }
         let Some((account, name)) = account_and_name(source) else {
-            return Err(PortError::Refused {
-                service: SQS,
-                message: format!("source: not the ARN of a queue: got `{source}`"),
-            });
+            let message = format!("source: not the ARN of a queue: got `{source}`");
+            return Err(PortError::refused(SQS, message));
         };
         let reply = self
             .client
@@ -48,11 +46,9 @@ impl SqsSourceQueues {
             .send()
             .await
             .map_err(|error| port_error(SQS, source.as_str(), &error))?;
-        let url = reply.queue_url.ok_or_else(|| PortError::Unknown {
-            service: SQS,
-            message: format!("{source}: no URL in the reply"),
-        })?;
-        known().insert(source.clone(), url.clone());
+        let lack = || PortError::unknown(SQS, format!("{source}: no URL in the reply"));
+        let url = reply.queue_url.ok_or_else(lack)?;
+        locked(&self.urls).insert(source.clone(), url.clone());
         Ok(url)
     }
 }
@@ -83,10 +79,8 @@ mod tests {
     fn account_and_name_come_only_from_the_arn_of_a_queue() {
         let queue = "arn:aws-cn:sqs:cn-north-1:123456789012:input-queue";
         let queue: SourceArn = queue.parse().unwrap();
-        assert_eq!(
-            account_and_name(&queue),
-            Some(("123456789012", "input-queue"))
-        );
+        let found = account_and_name(&queue);
+        assert_eq!(found, Some(("123456789012", "input-queue")));
         for other in [
             "unknown",
             "arn:aws:sqs:eu-west-1:123456789012:",

@@ -1,9 +1,8 @@
 //! The problems of a configuration.
 
-use std::fmt;
-
 /// All problems of a configuration.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("configuration has {} problem(s); {}", .problems.len(), .problems.join("; "))]
 pub struct ConfigError {
     pub problems: Vec<String>,
 }
@@ -44,14 +43,3 @@ impl ConfigError {
         Err(ConfigError { problems })
     }
 }
-
-impl fmt::Display for ConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "configuration has {} problem(s)", self.problems.len())?;
-        self.problems
-            .iter()
-            .try_for_each(|problem| write!(f, "; {problem}"))
-    }
-}
-
-impl std::error::Error for ConfigError {}

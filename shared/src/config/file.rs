@@ -9,7 +9,7 @@ use toml::de::{DeTable, DeValue};
 use super::error::ConfigError;
 use super::file_value::FileValue;
 use super::known;
-use super::variable::Declared;
+use super::variable::{Declared, Description};
 use super::without_password::without_password;
 
 /// The longest configuration file.
@@ -69,37 +69,44 @@ impl ConfigFile {
         if !errors.is_empty() {
             let places = errors.iter().map(|error| error.span().unwrap_or_default());
             let places = places.map(|span| place_in(&text, span.start));
-            let words = errors
-                .iter()
-                .map(|error| error.message().replace('\n', ", "));
+            let words = errors.iter().map(|one| one.message().replace('\n', ", "));
             let problems = places.zip(words);
             let problems = problems.map(|(place, words)| format!("{name}:{place}: {words}"));
             return Err(ConfigError {
                 problems: problems.collect(),
             });
         }
-        let mut found = Vec::new();
-        collect("", document.into_inner(), &mut found);
         file.text.clone_from(&text);
-        for Found {
-            key,
-            at,
-            value,
-            span,
-        } in found
-        {
+        file.add("", document.into_inner());
+        Ok(file)
+    }
+
+    /// Adds every value below `section`, and a problem for every undeclared key.
+    fn add(&mut self, section: &str, table: DeTable<'_>) {
+        for (key, value) in table {
+            let (at, span) = (key.span(), value.span());
+            let key = match section {
+                "" => key.into_inner().into_owned(),
+                _ => format!("{section}.{}", key.get_ref()),
+            };
+            let value = match value.into_inner() {
+                DeValue::Table(table) if is_section(&key) => {
+                    self.add(&key, table);
+                    continue;
+                }
+                value => FileValue::of(&value),
+            };
             match unknown_key(&key, &value) {
                 None => {
-                    file.values.insert(key, (value, span));
+                    self.values.insert(key, (value, span));
                 }
-                Some(words) => file.problems.push(Problem {
-                    place: Some(place_in(&text, at.start)),
+                Some(words) => self.problems.push(Problem {
+                    place: Some(place_in(&self.text, at.start)),
                     words,
                     names_variables: false,
                 }),
             }
         }
-        Ok(file)
     }
 
     /// Returns what errors call the file.
@@ -124,8 +131,8 @@ impl ConfigFile {
     ) -> BTreeMap<String, String> {
         let declared = declared.into_iter();
         let set = declared.filter_map(|each| {
-            let text = each.text_of(self.value(each.key())?)?;
-            Some((each.description().name.to_owned(), text))
+            let Description { name, key, .. } = each.description();
+            Some((name.to_owned(), each.text_of(self.value(key)?)?))
         });
         set.collect()
     }
@@ -162,34 +169,6 @@ fn quoted(written: &str) -> String {
         text.push('…');
     }
     format!("`{text}`")
-}
-
-/// A value, its whole key, and where both are.
-struct Found {
-    key: String,
-    at: Range<usize>,
-    value: FileValue,
-    span: Range<usize>,
-}
-
-/// Adds every value below `section`.
-fn collect(section: &str, table: DeTable<'_>, found: &mut Vec<Found>) {
-    for (key, value) in table {
-        let (at, span) = (key.span(), value.span());
-        let key = match section {
-            "" => key.into_inner().into_owned(),
-            _ => format!("{section}.{}", key.get_ref()),
-        };
-        match value.into_inner() {
-            DeValue::Table(table) if is_section(&key) => collect(&key, table, found),
-            value => found.push(Found {
-                key,
-                at,
-                value: FileValue::of(&value),
-                span,
-            }),
-        }
-    }
 }
 
 fn is_section(key: &str) -> bool {

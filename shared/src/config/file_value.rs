@@ -17,6 +17,14 @@ pub enum FileValue {
 }
 
 impl FileValue {
+    /// Returns the value if it is a text.
+    pub(super) fn text(&self) -> Option<&str> {
+        match self {
+            FileValue::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
     pub(super) fn of(value: &DeValue<'_>) -> FileValue {
         match value {
             DeValue::String(text) => FileValue::Text(text.clone().into_owned()),

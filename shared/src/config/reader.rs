@@ -6,7 +6,7 @@ use std::str::FromStr;
 use super::error::ConfigError;
 use super::file::{ConfigFile, Place, Problem};
 use super::known;
-use super::variable::{Declared, Description, Kind, Number, Parsed, Text, Unset, Variable, Word};
+use super::variable::{Declared, Description, Kind, Number, Variable, Word};
 use super::without_password::without_password;
 
 /// Where settings come from: variables, and below them the file.
@@ -142,7 +142,7 @@ impl<'a> Reader<'a> {
             let number = text.parse().ok();
             number.filter(|number| (min..=max).contains(number))
         };
-        self.read(variable, parse).unwrap_or(default)
+        self.text(variable, parse).unwrap_or(default)
     }
 
     /// Returns the value of a word, or the default.
@@ -152,13 +152,13 @@ impl<'a> Reader<'a> {
             let mut words = words.iter();
             words.find_map(|(word, meaning)| (*word == text).then_some(*meaning))
         };
-        self.read(variable, parse).unwrap_or(default)
+        self.text(variable, parse).unwrap_or(default)
     }
 
     /// Returns a text as parsed by `parse`; [`None`] if the text is wrong, or not set and without a default.
-    pub fn text<T>(
+    pub fn text<K: Kind, T>(
         &mut self,
-        variable: &'static Variable<Text>,
+        variable: &'static Variable<K>,
         parse: impl FnOnce(&str) -> Option<T>,
     ) -> Option<T> {
         self.declared.push(variable);
@@ -171,7 +171,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Returns a text as [`text`](Self::text) does, with a parser that returns its own error.
-    pub fn text_with<K: Parsed, T, E: fmt::Display>(
+    pub fn text_with<K: Kind, T, E: fmt::Display>(
         &mut self,
         variable: &'static Variable<K>,
         parse: impl FnOnce(&str) -> Result<T, E>,
@@ -186,12 +186,13 @@ impl<'a> Reader<'a> {
     /// Returns whether a setting has a value.
     pub fn is_set(&self, setting: &dyn Declared) -> bool {
         let settings = &self.settings;
-        let in_file = || settings.file?.value(setting.key());
+        let Description { name, key, .. } = setting.description();
+        let in_file = || settings.file?.value(key);
         let is_text = |value| {
             let text = setting.text_of(value);
             text.is_none_or(|text| !text.trim().is_empty())
         };
-        settings.variable(setting.description().name).is_some() || in_file().is_some_and(is_text)
+        settings.variable(name).is_some() || in_file().is_some_and(is_text)
     }
 
     /// Returns the text of a setting, if it is set.
@@ -278,34 +279,17 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn read<K: Kind, T>(
-        &mut self,
-        variable: &'static Variable<K>,
-        parse: impl FnOnce(&str) -> Option<T>,
-    ) -> Option<T> {
-        self.declared.push(variable);
-        let value = self.found(variable)?;
-        let parsed = parse(&value);
-        if parsed.is_none() {
-            self.not_allowed(variable, &value);
-        }
-        parsed
-    }
-
     /// Returns the text of a setting, or its default.
-    fn value_or_default<K: Parsed>(&mut self, variable: &'static Variable<K>) -> Option<String> {
+    fn value_or_default<K: Kind>(&mut self, variable: &'static Variable<K>) -> Option<String> {
         if self.is_set(variable) {
             return self.found(variable);
         }
-        match variable.value.unset() {
-            Unset::Default(text) => Some(text.to_owned()),
-            Unset::Nothing => None,
-            Unset::Refused => {
-                let allowed = self.allowed(variable);
-                self.problem(format!("`{variable}`: not set: expected {allowed}"));
-                None
-            }
+        let default = variable.value.default();
+        if default.is_none() {
+            let allowed = self.allowed(variable);
+            self.problem(format!("`{variable}`: not set: expected {allowed}"));
         }
+        default.filter(|text| !text.is_empty())
     }
 
     /// Returns the text of a setting, and reports a value of another form.

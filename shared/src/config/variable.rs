@@ -89,8 +89,6 @@ pub struct Description {
 pub trait Declared {
     /// Returns the declaration in words.
     fn description(&self) -> Description;
-    /// Returns the key in the file.
-    fn key(&self) -> Option<&'static str>;
     /// Returns a value of the file as the variable would have it; [`None`] if it has another form.
     fn text_of(&self, value: &FileValue) -> Option<String>;
 }
@@ -112,13 +110,6 @@ pub trait Kind {
     fn text_of(&self, value: &FileValue) -> Option<String>;
 }
 
-impl<T: Copy + fmt::Display> Number<T> {
-    fn text_with_unit(&self, unit: Unit, number: T) -> String {
-        // The bounds of a number are numbers.
-        unit.text(number.to_string().parse().unwrap_or_default())
-    }
-}
-
 impl<T: Copy + fmt::Display> Kind for Number<T> {
     fn default(&self) -> Option<String> {
         Some(self.default.to_string())
@@ -133,7 +124,9 @@ impl<T: Copy + fmt::Display> Kind for Number<T> {
         let Some(unit) = Unit::of(self.unit) else {
             return self.allowed();
         };
-        let [min, max] = [self.min, self.max].map(|bound| self.text_with_unit(unit, bound));
+        // The bounds of a number are numbers.
+        let text = |bound: T| unit.text(bound.to_string().parse().unwrap_or_default());
+        let [min, max] = [self.min, self.max].map(text);
         format!(
             "{} from `\"{min}\"` to `\"{max}\"`, or a whole number of {}",
             unit.kind(),
@@ -159,21 +152,18 @@ impl<T: Copy + fmt::Display> Kind for Number<T> {
     }
 
     fn text_of(&self, value: &FileValue) -> Option<String> {
-        match value {
-            FileValue::Integer(number) => Some(number.to_string()),
-            FileValue::Text(text) => Some(Unit::of(self.unit)?.number(text)?.to_string()),
-            FileValue::Boolean(_) | FileValue::List(_) | FileValue::Table | FileValue::Other(_) => {
-                None
-            }
+        if let FileValue::Integer(number) = value {
+            return Some(number.to_string());
         }
+        let number = Unit::of(self.unit)?.number(value.text()?)?;
+        Some(number.to_string())
     }
 }
 
 impl<T> Word<T> {
     fn is_switch(&self) -> bool {
-        self.words
-            .iter()
-            .all(|(word, _)| ["on", "off"].contains(word))
+        let mut words = self.words.iter();
+        words.all(|(word, _)| ["on", "off"].contains(word))
     }
 }
 
@@ -215,8 +205,8 @@ impl<T: PartialEq> Kind for Word<T> {
     fn text_of(&self, value: &FileValue) -> Option<String> {
         match (value, self.is_switch()) {
             (FileValue::Boolean(on), true) => Some(if *on { "on" } else { "off" }.to_owned()),
-            (FileValue::Text(word), false) => Some(word.clone()),
-            _ => None,
+            (value, false) => value.text().map(str::to_owned),
+            (_, true) => None,
         }
     }
 }
@@ -242,14 +232,7 @@ impl Kind for Text {
     }
 
     fn text_of(&self, value: &FileValue) -> Option<String> {
-        match value {
-            FileValue::Text(text) => Some(text.clone()),
-            FileValue::Integer(_)
-            | FileValue::Boolean(_)
-            | FileValue::List(_)
-            | FileValue::Table
-            | FileValue::Other(_) => None,
-        }
+        value.text().map(str::to_owned)
     }
 }
 
@@ -271,32 +254,10 @@ impl Kind for List {
     }
 
     fn text_of(&self, value: &FileValue) -> Option<String> {
-        match value {
-            FileValue::List(list) => Some(list.to_string()),
-            FileValue::Text(_)
-            | FileValue::Integer(_)
-            | FileValue::Boolean(_)
-            | FileValue::Table
-            | FileValue::Other(_) => self.0.text_of(value),
+        if let FileValue::List(list) = value {
+            return Some(list.to_string());
         }
-    }
-}
-
-/// A kind whose values are texts that their reader parses.
-pub trait Parsed: Kind {
-    /// Returns what happens if the variable is not set.
-    fn unset(&self) -> Unset;
-}
-
-impl Parsed for Text {
-    fn unset(&self) -> Unset {
-        self.unset
-    }
-}
-
-impl Parsed for List {
-    fn unset(&self) -> Unset {
-        self.0.unset
+        self.0.text_of(value)
     }
 }
 
@@ -311,10 +272,6 @@ impl<K: Kind> Declared for Variable<K> {
             schema: self.value.schema(),
             meaning: self.meaning,
         }
-    }
-
-    fn key(&self) -> Option<&'static str> {
-        self.key
     }
 
     fn text_of(&self, value: &FileValue) -> Option<String> {

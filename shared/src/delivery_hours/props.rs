@@ -63,18 +63,12 @@ type Spans = Vec<(i64, i64, i64, i64)>;
 fn text(spans: &Spans, zone: &str) -> String {
     let clock = |minutes: i64| format!("{:02}:{:02}", minutes / 60, minutes % 60);
     let span = |(first, last, opens, length): &(i64, i64, i64, i64)| {
-        let days = [*first, *last].map(|day| DAYS[day as usize]);
+        let [first, last] = [*first, *last].map(|day| DAYS[day as usize]);
         let closes = match opens + length {
             DAY => DAY,
             closes => closes % DAY,
         };
-        format!(
-            "{}-{} {}-{}",
-            days[0],
-            days[1],
-            clock(*opens),
-            clock(closes)
-        )
+        format!("{first}-{last} {}-{}", clock(*opens), clock(closes))
     };
     let spans: Vec<String> = spans.iter().map(span).collect();
     format!("{} {zone}", spans.join(", "))

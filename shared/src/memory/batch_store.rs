@@ -9,7 +9,7 @@ use protocol::invariants::record_is_sound;
 use protocol::limits::{DYNAMODB_ITEM_BYTES_MAX, STATUS_SHARDS};
 use protocol::time::Timestamp;
 
-use super::locked::locked;
+use crate::locked::locked;
 use crate::ports::{BatchReply, BatchStore, ListPage, ListPosition, ListShard, Overdue, PortError};
 
 /// Entries in a page of a list, about as many as DynamoDB returns at once.
@@ -89,10 +89,7 @@ impl BatchStore for MemoryBatchStore {
 
     async fn write(&self, batch: BatchId, write: &BatchWrite) -> Result<BatchReply, PortError> {
         if matches!(write, BatchWrite::Seal { .. }) && self.refuses_seals.load(Ordering::Relaxed) {
-            return Err(PortError::Refused {
-                service: "memory",
-                message: "no seals".to_owned(),
-            });
+            return Err(PortError::refused("memory", "no seals"));
         }
         let mut records = locked(&self.records);
         let Some(record) = records.get_mut(&batch) else {
@@ -101,13 +98,9 @@ impl BatchStore for MemoryBatchStore {
         Ok(match apply(record, write) {
             None => BatchReply::Refused(Some(Box::new(record.clone()))),
             Some(next) if next.bytes() > self.item_bytes_max => {
-                return Err(PortError::Refused {
-                    service: "memory",
-                    message: format!(
-                        "record of batch {batch}: too large: got {} bytes",
-                        next.bytes()
-                    ),
-                });
+                let bytes = next.bytes();
+                let message = format!("record of batch {batch}: too large: got {bytes} bytes");
+                return Err(PortError::refused("memory", message));
             }
             Some(next) => {
                 debug_assert_eq!(record_is_sound(&next), Ok(()));

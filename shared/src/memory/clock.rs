@@ -6,7 +6,7 @@ use protocol::ids::BatchId;
 use protocol::time::Timestamp;
 use uuid::Builder;
 
-use super::locked::locked;
+use crate::locked::locked;
 use crate::ports::{Clock, Entropy};
 
 /// A clock that moves only by [`advance`](ManualClock::advance) and by sleeping.

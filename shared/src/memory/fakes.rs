@@ -5,11 +5,11 @@ use protocol::time::Timestamp;
 use super::batch_store::MemoryBatchStore;
 use super::clock::{ManualClock, SeededEntropy};
 use super::lock_store::MemoryLockStore;
-use super::locked::locked;
 use super::named_items::MemoryNamedItems;
 use super::object_store::MemoryObjectStore;
 use super::overflow_store::MemoryOverflowStore;
 use super::queues::{MemoryBatchQueue, MemoryQuarantineQueue};
+use crate::locked::locked;
 use crate::ports::{MetricLog, NamedItems, Ports};
 
 #[derive(Debug, Default)]

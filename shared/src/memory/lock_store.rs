@@ -6,7 +6,7 @@ use protocol::claim::{Claim, LockItem, LockState};
 use protocol::ids::{BatchShard, BodyHash, EventId, SeatKey};
 use protocol::limits::{BATCH_GET_KEYS_MAX, DYNAMODB_ITEM_BYTES_MAX, PARTIQL_STATEMENTS_MAX};
 
-use super::locked::locked;
+use crate::locked::locked;
 use crate::message_attributes::MessageAttributes;
 use crate::ports::{
     ClaimReply, IndexEntry, IndexPage, LockStore, PortError, Release, ReleaseReply, StoredEvent,
@@ -16,10 +16,10 @@ use crate::ports::{
 const PAGE_ENTRIES: usize = 16;
 
 #[derive(Debug, Clone)]
-struct Stored {
-    item: LockItem,
+pub(crate) struct Stored {
+    pub(crate) item: LockItem,
     /// The event of a live claim; absent for a tombstone, and if the body is in a chunk.
-    event: Option<StoredEvent>,
+    pub(crate) event: Option<StoredEvent>,
 }
 
 /// The lock table in memory, with an index that is always up to date.
@@ -38,9 +38,7 @@ impl MemoryLockStore {
             .map(|(id, stored)| (id.clone(), stored.item.clone()))
             .collect()
     }
-}
 
-impl MemoryLockStore {
     pub fn get(&self, id: &EventId) -> Option<LockItem> {
         locked(&self.0).get(id).map(|stored| stored.item.clone())
     }
@@ -73,7 +71,7 @@ impl MemoryLockStore {
 }
 
 impl Stored {
-    fn of(claim: &Claim) -> Stored {
+    pub(crate) fn of(claim: &Claim) -> Stored {
         let candidate = &claim.candidate;
         let shard = claim.seat.shard();
         Stored {
@@ -114,6 +112,11 @@ fn holds(event: &StoredEvent, seat: SeatKey) -> bool {
     event.seat_key() == seat
 }
 
+/// Checks that a request has no more items than DynamoDB takes.
+fn assert_fits<T>(items: &[T], max: usize) {
+    assert!(items.len() <= max, "{} items in one request", items.len());
+}
+
 fn unstorable(claim: &Claim) -> Option<ClaimReply> {
     let bytes = claim.item_bytes();
     (bytes > DYNAMODB_ITEM_BYTES_MAX)
@@ -127,11 +130,7 @@ impl LockStore for MemoryLockStore {
     }
 
     async fn claim(&self, claims: &[Claim]) -> Vec<ClaimReply> {
-        assert!(
-            claims.len() <= PARTIQL_STATEMENTS_MAX,
-            "{} claims in one request",
-            claims.len()
-        );
+        assert_fits(claims, PARTIQL_STATEMENTS_MAX);
         let mut items = locked(&self.0);
         let mut replies = Vec::with_capacity(claims.len());
         for claim in claims {
@@ -164,34 +163,20 @@ impl LockStore for MemoryLockStore {
     }
 
     async fn read(&self, ids: &[EventId]) -> Result<Vec<Option<LockItem>>, PortError> {
-        assert!(
-            ids.len() <= BATCH_GET_KEYS_MAX,
-            "{} keys in one request",
-            ids.len()
-        );
+        assert_fits(ids, BATCH_GET_KEYS_MAX);
         let items = locked(&self.0);
-        Ok(ids
-            .iter()
-            .map(|id| items.get(id).map(|stored| stored.item.clone()))
-            .collect())
+        let item = |id: &EventId| Some(items.get(id)?.item.clone());
+        Ok(ids.iter().map(item).collect())
     }
 
     async fn read_events(
         &self,
         ids: &[EventId],
     ) -> Result<(Vec<StoredEvent>, Vec<EventId>), PortError> {
-        assert!(
-            ids.len() <= BATCH_GET_KEYS_MAX,
-            "{} keys in one request",
-            ids.len()
-        );
+        assert_fits(ids, BATCH_GET_KEYS_MAX);
         let items = locked(&self.0);
-        Ok((
-            ids.iter()
-                .filter_map(|id| items.get(id)?.event.clone())
-                .collect(),
-            Vec::new(),
-        ))
+        let events = ids.iter().filter_map(|id| items.get(id)?.event.clone());
+        Ok((events.collect(), Vec::new()))
     }
 
     async fn release(
@@ -199,23 +184,15 @@ impl LockStore for MemoryLockStore {
         released: &[(EventId, SeatKey)],
         release: Release,
     ) -> Vec<ReleaseReply> {
-        assert!(
-            released.len() <= PARTIQL_STATEMENTS_MAX,
-            "{} releases in one request",
-            released.len()
-        );
+        assert_fits(released, PARTIQL_STATEMENTS_MAX);
         let mut items = locked(&self.0);
         for (id, seat) in released {
-            let Some(stored) = items.get_mut(id) else {
+            let is_held = |event: &StoredEvent| holds(event, *seat);
+            let stored = items.get_mut(id);
+            let stored = stored.filter(|stored| stored.event.as_ref().is_some_and(is_held));
+            let Some(stored) = stored else {
                 continue;
             };
-            if !stored
-                .event
-                .as_ref()
-                .is_some_and(|event| holds(event, *seat))
-            {
-                continue;
-            }
             match release {
                 Release::Deleted => {
                     items.remove(id);

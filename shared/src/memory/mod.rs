@@ -5,8 +5,7 @@
 mod batch_store;
 mod clock;
 mod fakes;
-mod lock_store;
-mod locked;
+pub(crate) mod lock_store;
 mod named_items;
 mod object_store;
 mod overflow_store;

@@ -3,7 +3,7 @@ use std::sync::Mutex;
 
 use async_trait::async_trait;
 
-use super::locked::locked;
+use crate::locked::locked;
 use crate::ports::{Change, Document, NamedItems, PortError};
 
 /// The named items of the batch table, in memory.

@@ -6,7 +6,7 @@ use protocol::bodies::{Bodies, ObjectPlace};
 use protocol::ids::{ChunkId, ObjectId, PieceId};
 use protocol::time::Timestamp;
 
-use super::locked::locked;
+use crate::locked::locked;
 use crate::ports::{ObjectReply, ObjectStore, Piece, PortError};
 
 /// The store of objects, in memory.
@@ -45,9 +45,8 @@ impl MemoryObjectStore {
         bodies.places().into_iter().find_map(|place| {
             let piece = |index| stored.get(&(place.clone(), PieceId { object, index }));
             let pieces_count = piece(0)?.pieces_count;
-            let pieces: Option<Vec<&[u8]>> = (0..pieces_count)
-                .map(|index| Some(&*piece(index)?.bytes))
-                .collect();
+            let bytes = |index| Some(piece(index)?.bytes.as_slice());
+            let pieces: Option<Vec<&[u8]>> = (0..pieces_count).map(bytes).collect();
             Some(pieces?.concat())
         })
     }
@@ -97,16 +96,12 @@ impl ObjectStore for MemoryObjectStore {
 
     async fn get(&self, place: &ObjectPlace, id: PieceId) -> Result<Option<Piece>, PortError> {
         if locked(&self.denied).contains(&id.object) {
-            return Err(PortError::Refused {
-                service: "memory",
-                message: format!("`{}`: access denied", id.object),
-            });
+            let message = format!("`{}`: access denied", id.object);
+            return Err(PortError::refused("memory", message));
         }
         if locked(&self.throttled).contains(&id.object) {
-            return Err(PortError::Throttled {
-                service: "memory",
-                message: format!("`{}`: slow down", id.object),
-            });
+            let message = format!("`{}`: slow down", id.object);
+            return Err(PortError::throttled("memory", message));
         }
         Ok(locked(&self.pieces).get(&(place.clone(), id)).cloned())
     }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use protocol::claim::Overflow;
 
-use super::locked::locked;
+use crate::locked::locked;
 use crate::ports::{OverflowStore, PortError};
 
 /// The store of bodies that do not fit their lock items, in memory.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use protocol::ids::SourceArn;
 
-use super::locked::locked;
+use crate::locked::locked;
 use crate::ports::{
     BatchQueue, NoticeMessage, NoticeTarget, PortError, QuarantineQueue, Quarantined, QueueDepth,
     SourceQueues,
@@ -97,10 +97,7 @@ impl<T: Clone> MemoryOutbox<T> {
 
     fn push(&self, message: &T, is_valid: bool) -> Result<(), PortError> {
         if self.refuses.load(Ordering::Relaxed) || !is_valid {
-            return Err(PortError::Refused {
-                service: "SQS",
-                message: "refused".to_owned(),
-            });
+            return Err(PortError::refused("SQS", "refused"));
         }
         locked(&self.sent).push(message.clone());
         Ok(())
@@ -147,9 +144,6 @@ impl SourceQueues for MemorySourceQueues {
             0 | 1 => depths.front().copied(),
             _ => depths.pop_front(),
         });
-        depth.ok_or_else(|| PortError::Refused {
-            service: "memory",
-            message: format!("no such queue: `{source}`"),
-        })
+        depth.ok_or_else(|| PortError::refused("memory", format!("no such queue: `{source}`")))
     }
 }

@@ -1,7 +1,7 @@
 //! Why requests fail.
 
 /// Why a request has no result.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum PortError {
     /// The service throttled the request, or was not available. Nothing was written, and a retry may succeed.
     #[error("throttled by {service}: {message}")]
@@ -30,6 +30,24 @@ pub enum PortError {
 }
 
 impl PortError {
+    /// Returns the error of a request that `service` throttled.
+    pub fn throttled(service: &'static str, message: impl Into<String>) -> PortError {
+        let message = message.into();
+        PortError::Throttled { service, message }
+    }
+
+    /// Returns the error of a request without a reply that can be read.
+    pub fn unknown(service: &'static str, message: impl Into<String>) -> PortError {
+        let message = message.into();
+        PortError::Unknown { service, message }
+    }
+
+    /// Returns the error of a request that `service` refused.
+    pub fn refused(service: &'static str, message: impl Into<String>) -> PortError {
+        let message = message.into();
+        PortError::Refused { service, message }
+    }
+
     /// Returns whether the same request may succeed later.
     pub fn retryable(&self) -> bool {
         match self {

@@ -257,10 +257,8 @@ impl<'a> Budget<'a> {
             };
             attempt += 1;
             if !self.pause(RetryPolicy::CONTROL, attempt).await {
-                return Err(PortError::Throttled {
-                    service: "batch table",
-                    message: format!("batch {batch} was written by others at every attempt"),
-                });
+                let message = format!("batch {batch} was written by others at every attempt");
+                return Err(PortError::throttled("batch table", message));
             }
         }
     }

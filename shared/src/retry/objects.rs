@@ -137,7 +137,10 @@ async fn read_in(
     permits: &RequestPermits,
     budget: &Budget<'_>,
 ) -> Result<Option<Vec<u8>>, PortError> {
-    let piece = |index| read_piece(store, place, PieceId { object, index }, permits, budget);
+    let piece = |index| async move {
+        let get = || permits.with(budget, store.get(place, PieceId { object, index }));
+        budget.call(RetryPolicy::ITEMS, get).await
+    };
     let Some(first) = piece(0).await? else {
         return Ok(None);
     };
@@ -149,15 +152,4 @@ async fn read_in(
         }
     }
     Ok(Some(bytes))
-}
-
-async fn read_piece(
-    store: &dyn ObjectStore,
-    place: &ObjectPlace,
-    id: PieceId,
-    permits: &RequestPermits,
-    budget: &Budget<'_>,
-) -> Result<Option<Piece>, PortError> {
-    let get = || permits.with(budget, store.get(place, id));
-    budget.call(RetryPolicy::ITEMS, get).await
 }

@@ -150,11 +150,10 @@ impl Slots<'_> {
         let Some(piece) = self.budget.call(RetryPolicy::ITEMS, get).await? else {
             return Ok(None);
         };
-        let value = serde_json::from_slice(&piece.bytes).map_err(|error| PortError::Refused {
-            service: "DynamoDB",
-            message: format!("slot `{slot}`: not a slot: {error}"),
-        })?;
-        Ok(Some(value))
+        let value = serde_json::from_slice(&piece.bytes).map(Some);
+        value.map_err(|error| {
+            PortError::refused("DynamoDB", format!("slot `{slot}`: not a slot: {error}"))
+        })
     }
 }
 

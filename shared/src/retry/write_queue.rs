@@ -2,7 +2,7 @@
 //! index key.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use protocol::ids::BatchShard;
@@ -13,6 +13,7 @@ use protocol::time::Timestamp;
 
 use super::budget::{Budget, bounded, joined};
 use super::permits::RequestPermits;
+use crate::locked::locked;
 use crate::ports::PortError;
 
 /// The write rates of an environment, which all its invocations share.
@@ -156,11 +157,6 @@ struct Lines<M> {
     workers: usize,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // The mutex may be poisoned by a panic. Continuing is safe: the conditions of the writes keep the table correct.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl<'a, M: Keyed> WriteQueue<'a, M> {
     /// Returns a queue of `members`, with `size` of them in a request, for at most `concurrency` workers.
     fn new(
@@ -170,7 +166,7 @@ impl<'a, M: Keyed> WriteQueue<'a, M> {
         paces: &'a SharedPaces,
         now: Timestamp,
     ) -> WriteQueue<'a, M> {
-        lock(&paces.0).forget_old(now);
+        locked(&paces.0).forget_old(now);
         let size = size.max(1);
         let workers = members.len().div_ceil(size).clamp(1, concurrency.max(1));
         let lines = Lines {
@@ -187,7 +183,7 @@ impl<'a, M: Keyed> WriteQueue<'a, M> {
 
     /// Returns how many workers the queue needs. Each worker must call [`next`](Self::next) until it returns nothing.
     fn workers(&self) -> usize {
-        lock(&self.lines).workers
+        locked(&self.lines).workers
     }
 
     /// Waits until the next request may be sent, and returns its items. Returns nothing when this worker should end:
@@ -205,8 +201,8 @@ impl<'a, M: Keyed> WriteQueue<'a, M> {
     }
 
     fn next_request(&self, now: Timestamp, stop_at: Timestamp) -> (Vec<M>, Timestamp) {
-        let mut lines = lock(&self.lines);
-        let mut paces = lock(&self.paces.0);
+        let mut lines = locked(&self.lines);
+        let mut paces = locked(&self.paces.0);
         let free_at = |paces: &Paces, key| paces.free_at(key).unwrap_or(Timestamp::EPOCH);
         loop {
             // A key with few items may get more while other items are written, so full requests go first.
@@ -259,14 +255,9 @@ impl<'a, M: Keyed> WriteQueue<'a, M> {
         let mut of_keys: BTreeMap<BatchShard, (u32, u32)> = BTreeMap::new();
         for (key, error) in replies {
             let (passed, throttled) = of_keys.entry(key).or_default();
-            match error {
-                Some(PortError::Throttled { .. }) => *throttled += 1,
-                Some(
-                    PortError::Unknown { .. }
-                    | PortError::Refused { .. }
-                    | PortError::DeadlineReached,
-                )
-                | None => *passed += 1,
+            match matches!(error, Some(PortError::Throttled { .. })) {
+                true => *throttled += 1,
+                false => *passed += 1,
             }
         }
         let replies: Vec<KeyReply> = of_keys
@@ -277,7 +268,7 @@ impl<'a, M: Keyed> WriteQueue<'a, M> {
                 throttled,
             })
             .collect();
-        lock(&self.paces.0).replied(&replies, now);
+        locked(&self.paces.0).replied(&replies, now);
     }
 
     /// Puts back items that must be written again. After `losses` requests in a row without a reply, it pauses first;
@@ -291,7 +282,7 @@ impl<'a, M: Keyed> WriteQueue<'a, M> {
 
     /// Puts items back, for any worker.
     fn put_back(&self, members: impl IntoIterator<Item = M>) {
-        let mut lines = lock(&self.lines);
+        let mut lines = locked(&self.lines);
         for member in members {
             lines.free.push_front(member);
         }
@@ -299,10 +290,8 @@ impl<'a, M: Keyed> WriteQueue<'a, M> {
 
     /// Returns the items that were not written in time.
     fn into_unwritten(self) -> Vec<M> {
-        let lines = self
-            .lines
-            .into_inner()
-            .unwrap_or_else(PoisonError::into_inner);
+        let lines = self.lines.into_inner();
+        let lines = lines.unwrap_or_else(PoisonError::into_inner);
         let paced = lines.paced.into_values().flatten();
         lines.free.into_iter().chain(paced).collect()
     }
@@ -354,10 +343,7 @@ mod tests {
     }
 
     fn throttled() -> PortError {
-        PortError::Throttled {
-            service: "DynamoDB",
-            message: String::new(),
-        }
+        PortError::throttled("DynamoDB", "")
     }
 
     struct World {
@@ -444,7 +430,7 @@ mod tests {
         let budget = world.budget(Duration::from_millis(500));
         assert_eq!(queue.next(&budget).await.len(), 25);
         // Five requests ahead: more than a worker waits for while there is another one.
-        lock(&world.paces.0).take(key(0), 125, now);
+        locked(&world.paces.0).take(key(0), 125, now);
         assert_eq!(queue.next(&budget).await, []);
         let mut written = 25;
         loop {

@@ -2,7 +2,7 @@
 //! which comes with SQS messages, and the W3C's `traceparent`.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use opentelemetry::Context;
 use opentelemetry::trace::{
@@ -14,6 +14,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 use super::xray;
+use crate::locked::locked;
 
 /// Spans that a ticket names: the one that sent it, and those of invocations that claimed events of the batch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -71,7 +72,7 @@ impl BatchLinks {
         let Some(present) = present() else {
             return;
         };
-        let mut known = self.lock();
+        let mut known = locked(&self.0);
         for batch in batches {
             if known.len() < BATCHES_WITH_LINKS_MAX || known.contains_key(&batch) {
                 known.entry(batch).or_default().add(&present);
@@ -82,7 +83,7 @@ impl BatchLinks {
     /// Returns the links of a ticket that the present span sends: the span itself, and the spans that claimed its events.
     pub fn of_ticket(&self, batch: BatchId) -> Links {
         let mut links = Links::of_present();
-        let known = self.lock();
+        let known = locked(&self.0);
         for span in known.get(&batch).into_iter().flat_map(|links| &links.0) {
             links.add(span);
         }
@@ -91,11 +92,7 @@ impl BatchLinks {
 
     /// Forgets the spans of a batch.
     pub fn forget(&self, batch: BatchId) {
-        self.lock().remove(&batch);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<BatchId, Links>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.0).remove(&batch);
     }
 }
 
@@ -126,17 +123,12 @@ pub(super) fn to_traceparent(span: &SpanContext) -> String {
 }
 
 fn of_traceparent(text: &str) -> Option<SpanContext> {
-    let mut parts = text.split('-');
-    if parts.next() != Some("00") {
+    let parts: Vec<&str> = text.split('-').collect();
+    let &["00", trace, span, flags] = &parts[..] else {
         return None;
-    }
-    let (trace, span, flags) = (parts.next()?, parts.next()?, parts.next()?);
+    };
     let flags = u8::from_str_radix(flags, 16).ok()?;
-    let flags = TraceFlags::new(flags) & TraceFlags::SAMPLED;
-    match parts.next() {
-        None => remote(trace, span, flags),
-        Some(_) => None,
-    }
+    remote(trace, span, TraceFlags::new(flags) & TraceFlags::SAMPLED)
 }
 
 /// Returns a span of another process. `None` unless both ids have their length in hexadecimal digits, and are not zero.

@@ -95,11 +95,8 @@ impl Start {
 
 /// Adds a number to the present span as an attribute.
 pub fn count(name: &'static str, count: u64) {
-    Context::map_current(|present| {
-        present
-            .span()
-            .set_attribute(KeyValue::new(name, count as i64));
-    });
+    let attribute = KeyValue::new(name, count as i64);
+    Context::map_current(|present| present.span().set_attribute(attribute));
 }
 
 /// Adds an attribute to the present span.

@@ -1,11 +1,10 @@
+use protocol::ids::BodyHash;
+
 use super::*;
 
 #[test]
 fn an_item_of_a_later_version_is_refused_by_every_reader() {
-    let item = Item::from([
-        (MESSAGE_ID.to_owned(), s("e1")),
-        ("formatVersion".to_owned(), n(3)),
-    ]);
+    let item = item_of([(MESSAGE_ID, s("e1")), ("formatVersion", n(3))]);
     let errors = [
         read_lock_item("lock-table", item.clone()).map(drop),
         read_event("lock-table", item, &mut None).map(drop),
@@ -19,12 +18,6 @@ fn an_item_of_a_later_version_is_refused_by_every_reader() {
     }
     assert!(LOCK_ITEM_PROJECTION.contains("formatVersion"));
     assert!(EVENT_PROJECTION.contains("formatVersion"));
-}
-
-fn item_of<const N: usize>(attributes: [(&str, AttributeValue); N]) -> Item {
-    attributes
-        .map(|(name, value)| (name.to_owned(), value))
-        .into()
 }
 
 /// Returns the item with another value of an attribute, or without it.

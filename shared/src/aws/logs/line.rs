@@ -47,9 +47,8 @@ impl Fields {
 
     fn message(&self) -> &str {
         let message = self.0.iter().find(|(name, _)| *name == MESSAGE);
-        message
-            .and_then(|(_, value)| value.as_str())
-            .unwrap_or_default()
+        let text = message.and_then(|(_, value)| value.as_str());
+        text.unwrap_or_default()
     }
 
     fn others(&self) -> impl Iterator<Item = &(&'static str, Value)> {

@@ -2,15 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use opentelemetry::trace::{
-    Link, SpanContext, SpanKind, TraceContextExt as _, Tracer as _, TracerProvider as _,
+    Link, SpanKind, TraceContextExt as _, Tracer as _, TracerProvider as _,
 };
 use opentelemetry::{Context, KeyValue};
 use opentelemetry_otlp::{ExporterBuildError, RetryPolicy, WithHttpConfig as _};
-use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::trace::{
     SdkTracer, SdkTracerProvider, Span as SdkSpan, SpanData, SpanExporter as _, SpanProcessor,
@@ -29,8 +28,9 @@ use super::http_client::ExportClient;
 use super::invocation::{TracedInvocation, TracedMessages};
 use super::resource::resource;
 use crate::aws::Sdk;
+use crate::locked::locked;
 use crate::traces::names::LINKS_DROPPED_COUNT;
-use crate::traces::{Span, of_xray_header};
+use crate::traces::{Links, Span, of_xray_header};
 
 /// The traces of a process. There are none unless a variable names an endpoint.
 #[derive(Debug)]
@@ -61,11 +61,8 @@ impl Traces {
             return Traces(None);
         }
         let recorder = Recorder::new(sdk, &variable);
-        Traces(
-            recorder
-                .inspect_err(|error| warn!(%error, "no traces: wrong variables"))
-                .ok(),
-        )
+        let recorder = recorder.inspect_err(|error| warn!(%error, "no traces: wrong variables"));
+        Traces(recorder.ok())
     }
 
     /// Returns the span of an invocation: a consumer span that is linked to the spans that its messages come from.
@@ -152,7 +149,14 @@ impl Recorder {
             }
             Some(messages) => {
                 let queue = queue_name(messages.queue_arn);
-                attributes.extend(messaging_attributes(queue, messages.count));
+                attributes.extend([
+                    KeyValue::new(FAAS_TRIGGER, "pubsub"),
+                    KeyValue::new(MESSAGING_SYSTEM, "aws_sqs"),
+                    KeyValue::new(MESSAGING_OPERATION_TYPE, "process"),
+                    KeyValue::new(MESSAGING_OPERATION_NAME, "process"),
+                    KeyValue::new(MESSAGING_DESTINATION_NAME, queue.to_owned()),
+                    KeyValue::new(MESSAGING_BATCH_MESSAGE_COUNT, messages.count as i64),
+                ]);
                 let (links, dropped_count) = links(messages);
                 if dropped_count > 0 {
                     attributes.push(KeyValue::new(LINKS_DROPPED_COUNT, dropped_count as i64));
@@ -163,18 +167,16 @@ impl Recorder {
         };
         let builder = builder.with_attributes(attributes);
         let span = self.tracer.build_with_context(builder, &parent);
-        Context::new()
-            .with_value(self.tracer.clone())
-            .with_span(span)
+        let context = Context::new().with_value(self.tracer.clone());
+        context.with_span(span)
     }
 
     async fn export(&self, deadline: Timestamp) {
-        let time_left = half_time_until(deadline);
+        // The other half is for the response.
+        let time_left = Timestamp::from(SystemTime::now()).until(deadline) / 2;
         let export = async { self.exporter.lock().await.export(&self.ended).await };
-        if tokio::time::timeout(self.time_max.min(time_left), export)
-            .await
-            .is_err()
-        {
+        let exported = tokio::time::timeout(self.time_max.min(time_left), export).await;
+        if exported.is_err() {
             warn!("spans not exported: no response in time");
             // The lock is free again: the export that had it is dropped, or was another invocation's.
             if let Ok(mut exporter) = self.exporter.try_lock() {
@@ -186,10 +188,9 @@ impl Recorder {
 
 impl Exporter {
     async fn export(&mut self, ended: &EndedSpans) {
-        let (spans, dropped_count) = ended.take();
-        let is_paused = self
-            .paused_until
-            .is_some_and(|until| Instant::now() < until);
+        let (spans, dropped_count) = std::mem::take(&mut *locked(&ended.0));
+        let now = Instant::now();
+        let is_paused = self.paused_until.is_some_and(|until| now < until);
         if spans.is_empty() || is_paused {
             return;
         }
@@ -208,23 +209,6 @@ impl Exporter {
     }
 }
 
-/// Returns half of the time until a deadline; the other half is for the response.
-fn half_time_until(deadline: Timestamp) -> Duration {
-    let now = Timestamp::from(SystemTime::now());
-    now.until(deadline) / 2
-}
-
-fn messaging_attributes(queue: &str, count: usize) -> [KeyValue; 6] {
-    [
-        KeyValue::new(FAAS_TRIGGER, "pubsub"),
-        KeyValue::new(MESSAGING_SYSTEM, "aws_sqs"),
-        KeyValue::new(MESSAGING_OPERATION_TYPE, "process"),
-        KeyValue::new(MESSAGING_OPERATION_NAME, "process"),
-        KeyValue::new(MESSAGING_DESTINATION_NAME, queue.to_owned()),
-        KeyValue::new(MESSAGING_BATCH_MESSAGE_COUNT, count as i64),
-    ]
-}
-
 /// Returns the name of a queue, which is the last part of its ARN.
 fn queue_name(arn: Option<&str>) -> &str {
     let name = arn.and_then(|arn| arn.rsplit(':').next());
@@ -233,18 +217,14 @@ fn queue_name(arn: Option<&str>) -> &str {
 
 /// Returns links to the spans that messages come from, each span once, and the number of spans that are too many.
 fn links(messages: TracedMessages<'_>) -> (Vec<Link>, usize) {
-    let of_headers = messages
-        .trace_headers
-        .into_iter()
-        .filter_map(of_xray_header);
-    let of_tickets = messages
-        .links
-        .into_iter()
-        .flat_map(|links| links.into_spans());
+    let of_headers = messages.trace_headers.into_iter();
+    let of_headers = of_headers.filter_map(of_xray_header);
+    let of_tickets = messages.links.into_iter().flat_map(Links::into_spans);
     let mut known = BTreeSet::new();
     let mut links = Vec::new();
     for span in of_tickets.chain(of_headers) {
-        if known.insert(ids(&span)) && links.len() < SPAN_LINKS_MAX {
+        let ids = (span.trace_id().to_bytes(), span.span_id().to_bytes());
+        if known.insert(ids) && links.len() < SPAN_LINKS_MAX {
             links.push(Link::with_context(span));
         }
     }
@@ -252,41 +232,19 @@ fn links(messages: TracedMessages<'_>) -> (Vec<Link>, usize) {
     (links, dropped_count)
 }
 
-fn ids(span: &SpanContext) -> (u128, u64) {
-    let trace = u128::from_be_bytes(span.trace_id().to_bytes());
-    (trace, u64::from_be_bytes(span.span_id().to_bytes()))
-}
-
-/// The spans that have ended and are not exported yet.
+/// The spans that have ended and are not exported yet, and the number of those that there was no room for.
 #[derive(Clone, Debug, Default)]
-struct EndedSpans(Arc<Mutex<Ended>>);
-
-#[derive(Debug, Default)]
-struct Ended {
-    spans: Vec<SpanData>,
-    dropped_count: u64,
-}
-
-impl EndedSpans {
-    /// Takes the spans, and the number of spans that there was no room for.
-    fn take(&self) -> (Vec<SpanData>, u64) {
-        let mut ended = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Ended {
-            spans,
-            dropped_count,
-        } = std::mem::take(&mut *ended);
-        (spans, dropped_count)
-    }
-}
+struct EndedSpans(Arc<Mutex<(Vec<SpanData>, u64)>>);
 
 impl SpanProcessor for EndedSpans {
     fn on_start(&self, _span: &mut SdkSpan, _context: &Context) {}
 
     fn on_end(&self, span: SpanData) {
-        let mut ended = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match ended.spans.len() < SPANS_MAX {
-            true => ended.spans.push(span),
-            false => ended.dropped_count += 1,
+        let mut ended = locked(&self.0);
+        let (spans, dropped_count) = &mut *ended;
+        match spans.len() < SPANS_MAX {
+            true => spans.push(span),
+            false => *dropped_count += 1,
         }
     }
 
@@ -297,6 +255,4 @@ impl SpanProcessor for EndedSpans {
     fn shutdown_with_timeout(&self, _timeout: Duration) -> OTelSdkResult {
         Ok(())
     }
-
-    fn set_resource(&mut self, _resource: &Resource) {}
 }
