@@ -174,17 +174,17 @@ impl<'a> ClaimAttempt<'a> {
         }
     }
 
-    /// Records the error of a write. Returns whether the write may be retried.
-    pub fn failed(&mut self, error: &PortError, counts: &InvocationCounts) -> bool {
+    /// Counts or logs the error of a write. Returns whether the write may still be applied later.
+    pub fn may_be_applied(&self, error: &PortError, counts: &InvocationCounts) -> bool {
         match error {
             PortError::Throttled { .. } => counts.claim_throttled(),
-            PortError::Unknown { .. } => self.unanswered = true,
             PortError::Refused { .. } => {
                 warn!(batch_id = %self.seated.seat.batch, %error, "claim refused");
             }
+            PortError::Unknown { .. } => return true,
             PortError::DeadlineReached => {}
         }
-        error.retryable()
+        false
     }
 
     /// Returns the state after the attempt found `item`.
@@ -223,9 +223,8 @@ impl<'a> ClaimAttempt<'a> {
             Decision::Live(existing) => State::Live(item, existing),
             Decision::Replace { past, takes_over } => match (self.place, takes_over) {
                 (SeatPlace::Reserved, _) | (SeatPlace::None(_), true) => {
-                    let item = *item;
                     State::Replace(Box::new(Replacement {
-                        item,
+                        item: *item,
                         past,
                         takes_over,
                     }))
@@ -237,9 +236,12 @@ impl<'a> ClaimAttempt<'a> {
 
     /// Reports the end of the seat to the allocator, and returns the outcome. An attempt that is not done has failed.
     pub fn finish(self) -> ClaimResult {
-        let State::Done(outcome, winner) = self.state else {
+        let (outcome, winner) = match self.state {
+            State::Done(outcome, winner) => (outcome, winner),
             // The time was over, or the existing item could not be read.
-            return self.fail();
+            State::Unwritten | State::Unread | State::Live(..) | State::Replace(_) => {
+                (Outcome::Failed, None)
+            }
         };
         let (first, seat) = (self.seated.first, self.seated.seat);
         let has_no_place = matches!(self.place, SeatPlace::None(_));
@@ -264,10 +266,5 @@ impl<'a> ClaimAttempt<'a> {
             freed: is_freed.then_some(seat),
             unused,
         }
-    }
-
-    fn fail(mut self) -> ClaimResult {
-        self.state = State::Done(Outcome::Failed, None);
-        self.finish()
     }
 }

@@ -21,7 +21,7 @@ use shared::traces::{self, span};
 use tracing::{error, warn};
 
 use crate::claim_attempt::{ClaimAttempt, ClaimResult, SeatPlace, State};
-use crate::claim_log::ClaimedTraces;
+use crate::claim_log::{ClaimedTraces, log_claims};
 use crate::claim_writer::ClaimWriter;
 use crate::config::Config;
 use crate::drain_detector::{DrainDetector, ReceivedCounts};
@@ -92,12 +92,13 @@ impl ClaimRounds {
         budgets: &Budgets<'_>,
         counts: &'a InvocationCounts,
     ) -> Vec<ClaimResult> {
-        let allocator = self.open_batches.allocator();
+        let open_batches = &*self.open_batches;
+        let allocator = open_batches.allocator();
         let mut candidates = Candidates::new(firsts, allocator, budgets.deadline);
         // Batches of earlier invocations are sealed first, but within a short time: a late seal delays a batch, whereas a
         // late claim has its message delivered again.
         let old_seals = budgets.claims.within(OLD_SEALS_TIME_MAX);
-        let mut counted = self.open_batches.seal_sealable(&old_seals, counts).await;
+        let mut counted = open_batches.seal_sealable(&old_seals, counts).await;
         let mut short_rounds = 0;
         while !candidates.waiting.is_empty() && budgets.claims.has_time() {
             let change = allocator.next_change();
@@ -118,30 +119,19 @@ impl ClaimRounds {
                 short_rounds = 0;
             }
             let batches = seated.iter().map(|one| one.seat.batch);
-            self.open_batches.links().add_present(batches);
+            open_batches.links().add_present(batches);
             let claim = span("claim").count(ITEMS_COUNT, seated.len());
-            let round = claim
-                .run(self.claim_round(seated, firsts, budgets, counts))
-                .await;
-            candidates.results.extend(round);
-            counted.extend(
-                self.open_batches
-                    .seal_sealable(&budgets.wrap_up, counts)
-                    .await,
-            );
+            let round = self.claim_round(seated, firsts, budgets, counts);
+            candidates.results.extend(claim.run(round).await);
+            counted.extend(open_batches.seal_sealable(&budgets.wrap_up, counts).await);
         }
         // This comes before the counts are written: a seal contains them, which saves a write.
         let retired =
             candidates.retire_urgent(allocator) | self.retire_unused(&candidates, budgets);
-        let drained =
-            self.drain_detector
-                .retire_drained(&self.open_batches, received, &budgets.claims);
+        let (detector, claims) = (&self.drain_detector, &budgets.claims);
+        let drained = detector.retire_drained(open_batches, received, claims);
         if drained.await || retired {
-            counted.extend(
-                self.open_batches
-                    .seal_sealable(&budgets.wrap_up, counts)
-                    .await,
-            );
+            counted.extend(open_batches.seal_sealable(&budgets.wrap_up, counts).await);
         }
         let results = self
             .count_claims(firsts, candidates.into_results(), counted, budgets)
@@ -230,10 +220,8 @@ impl ClaimRounds {
             .extract_if(.., |attempt| matches!(attempt.state, State::Unwritten))
             .collect();
         attempted.extend(attempts);
-        let written = self
-            .writer
-            .write_all(unwritten, &budgets.claims, counts)
-            .await;
+        let writer = &self.writer;
+        let written = writer.write_all(unwritten, &budgets.claims, counts).await;
         let mut written = self.classify_live(written, budgets).await;
         self.quotas.give_back(&mut written, &budgets.claims).await;
         attempted.extend(written);
@@ -263,10 +251,8 @@ impl ClaimRounds {
         budgets: &Budgets<'_>,
     ) -> Vec<ClaimAttempt<'a>> {
         let relied_on = relied_on(&attempts, self.writer.rules().on_duplicate);
-        let records = self
-            .open_batches
-            .witness_all(relied_on, &budgets.wrap_up)
-            .await;
+        let open_batches = &self.open_batches;
+        let records = open_batches.witness_all(relied_on, &budgets.wrap_up).await;
         let now = budgets.claims.clock.now();
         for attempt in &mut attempts {
             attempt.state =
@@ -304,24 +290,22 @@ impl ClaimRounds {
             if let Some(seat) = one.seat {
                 claimed.entry(seat.batch).or_default().insert(seat.seq);
                 if let Some(trace) = &firsts[one.first].trace_id {
-                    traces.add(seat.batch, trace);
+                    traces.entry(seat.batch).or_default().insert(trace);
                 }
             }
         }
-        traces.log(&claimed);
-        claimed.retain(|batch, _| !counted.was_tried(*batch));
+        log_claims(&claimed, &traces);
+        claimed.retain(|batch, _| !counted.contains_key(batch));
+        let (open_batches, budget) = (&self.open_batches, &budgets.wrap_up);
         let counts = claimed.into_iter().map(|(batch, seqs)| async move {
-            let count = self
-                .open_batches
-                .ensure_counted(batch, &seqs, &budgets.wrap_up)
-                .await;
+            let count = open_batches.ensure_counted(batch, &seqs, budget).await;
             (batch, count)
         });
         let counts = bounded(counts.collect(), self.concurrency).await;
-        counted.extend(counts.into_iter().collect());
+        counted.extend(counts);
         for one in &mut results {
             if let Some(seat) = one.seat
-                && !counted.is_counted(seat.batch)
+                && counted.get(&seat.batch) != Some(&true)
             {
                 *one = ClaimResult::failed(one.first);
             }
@@ -411,10 +395,8 @@ impl<'a> Candidates<'a> {
         let mut allocator = shared.lock();
         let (firsts, results) = (self.firsts, &mut self.results);
         self.waiting.retain(|scope, queue| {
-            let sizes: Vec<u64> = queue
-                .iter()
-                .map(|index| firsts[*index].candidate.content_bytes() as u64)
-                .collect();
+            let size = |index: &usize| firsts[*index].candidate.content_bytes() as u64;
+            let sizes: Vec<u64> = queue.iter().map(size).collect();
             match allocator.seat(scope, &sizes, deadline) {
                 Seating::Seats(seats) => {
                     pass.seated.reserve(seats.len());

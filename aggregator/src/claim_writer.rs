@@ -12,7 +12,7 @@ use protocol::retry::RetryPolicy;
 use protocol::time::Timestamp;
 use shared::ports::{ClaimReply, LockStore, PortError, Ports};
 use shared::retry::{Budget, BulkWriter, Writer, attempt_timeout, bounded, read_items};
-use tracing::{debug, warn};
+use tracing::debug;
 
 use crate::claim_attempt::{ClaimAttempt, ClaimResult, Replacement, State};
 use crate::config::Config;
@@ -71,8 +71,13 @@ impl<'a> Writer for ClaimRequest<'a> {
             ClaimReply::Exists(Some(item)) => attempt.classify(item, self.rules, now),
             ClaimReply::Exists(None) => State::Unread,
             ClaimReply::Unstorable(_) => State::Done(Outcome::Unstorable, None),
-            ClaimReply::Error(error) if attempt.failed(&error, self.counts) => return Err(attempt),
-            ClaimReply::Error(_) => State::Done(Outcome::Failed, None),
+            ClaimReply::Error(error) => {
+                attempt.unanswered |= attempt.may_be_applied(&error, self.counts);
+                if error.retryable() {
+                    return Err(attempt);
+                }
+                State::Done(Outcome::Failed, None)
+            }
         };
         Ok(attempt)
     }
@@ -151,23 +156,16 @@ impl ClaimWriter {
         for attempt in &mut out_of_time {
             attempt.state = State::Done(Outcome::Failed, None);
         }
-        let mut unanswered: Vec<&mut ClaimAttempt<'_>> = out_of_time
-            .iter_mut()
-            .filter(|attempt| attempt.unanswered)
-            .collect();
-        let reads = unanswered
-            .chunks_mut(BATCH_GET_KEYS_MAX)
-            .map(|attempts| self.read_unanswered(attempts, budget))
-            .collect();
-        bounded(reads, self.bulk.concurrency).await;
+        let unanswered = out_of_time.iter_mut();
+        let mut unanswered: Vec<_> = unanswered.filter(|attempt| attempt.unanswered).collect();
+        let reads = unanswered.chunks_mut(BATCH_GET_KEYS_MAX);
+        let reads = reads.map(|attempts| self.read_unanswered(attempts, budget));
+        bounded(reads.collect(), self.bulk.concurrency).await;
         out_of_time
     }
 
     async fn read_unanswered(&self, attempts: &mut [&mut ClaimAttempt<'_>], budget: &Budget<'_>) {
-        let ids: Vec<EventId> = attempts
-            .iter()
-            .map(|attempt| attempt.seated.candidate.event_id.clone())
-            .collect();
+        let ids = event_ids(attempts);
         let late = self.late_reads(budget);
         let read = self.lock_store.read(&ids);
         let Ok(items) = self.bulk.permits.with(&late, read).await else {
@@ -191,25 +189,18 @@ impl ClaimWriter {
         attempts: &mut Vec<ClaimAttempt<'a>>,
         budget: &Budget<'_>,
     ) -> Vec<ClaimAttempt<'a>> {
-        let mut unread: Vec<&mut ClaimAttempt<'a>> = attempts
-            .iter_mut()
-            .filter(|attempt| matches!(attempt.state, State::Unread))
-            .collect();
-        let reads = unread
-            .chunks_mut(BATCH_GET_KEYS_MAX)
-            .map(|attempts| self.read_and_classify(attempts, budget))
-            .collect();
-        bounded(reads, self.bulk.concurrency).await;
+        let is_unread = |attempt: &&mut ClaimAttempt<'a>| matches!(attempt.state, State::Unread);
+        let mut unread: Vec<_> = attempts.iter_mut().filter(is_unread).collect();
+        let reads = unread.chunks_mut(BATCH_GET_KEYS_MAX);
+        let reads = reads.map(|attempts| self.read_and_classify(attempts, budget));
+        bounded(reads.collect(), self.bulk.concurrency).await;
         attempts
             .extract_if(.., |attempt| matches!(attempt.state, State::Unwritten))
             .collect()
     }
 
     async fn read_and_classify(&self, attempts: &mut [&mut ClaimAttempt<'_>], budget: &Budget<'_>) {
-        let ids: Vec<EventId> = attempts
-            .iter()
-            .map(|attempt| attempt.seated.candidate.event_id.clone())
-            .collect();
+        let ids = event_ids(attempts);
         let items = read_items(&*self.lock_store, &ids, &self.bulk.permits, budget).await;
         for (attempt, item) in attempts.iter_mut().zip(items) {
             attempt.state = match item {
@@ -268,11 +259,8 @@ impl ClaimWriter {
         if existing.relies_on_it(self.rules.on_duplicate) {
             relied_on.insert(seat);
         }
-        match self
-            .open_batches
-            .witness(seat.batch, &relied_on, budget)
-            .await
-        {
+        let open_batches = &self.open_batches;
+        match open_batches.witness(seat.batch, &relied_on, budget).await {
             Ok(record) => {
                 let now = budget.clock.now();
                 attempt.classify_live(item, existing, record.as_deref(), &self.rules, now)
@@ -296,26 +284,20 @@ impl ClaimWriter {
         } = replacement;
         attempt.has_past = !past.is_empty();
         let claim = attempt.claim(past, takes_over);
-        let unanswered = AtomicBool::new(false);
+        let unanswered = AtomicBool::new(attempt.unanswered);
         let write = || async {
             let _permit = self.bulk.permits.acquire(budget).await?;
             match self.lock_store.replace(&claim, &expected).await {
                 ClaimReply::Error(error) => {
-                    match &error {
-                        PortError::Throttled { .. } => counts.claim_throttled(),
-                        PortError::Unknown { .. } => unanswered.store(true, Ordering::Relaxed),
-                        PortError::Refused { .. } => {
-                            warn!(batch_id = %claim.seat.batch, %error, "claim refused");
-                        }
-                        PortError::DeadlineReached => {}
-                    }
+                    let may_be_applied = attempt.may_be_applied(&error, counts);
+                    unanswered.fetch_or(may_be_applied, Ordering::Relaxed);
                     Err(error)
                 }
                 reply => Ok(reply),
             }
         };
         let reply = budget.call(RetryPolicy::ITEMS, write).await;
-        attempt.unanswered |= unanswered.into_inner();
+        attempt.unanswered = unanswered.into_inner();
         match reply {
             Ok(ClaimReply::Written) => State::Done(Outcome::Claimed, None),
             Ok(ClaimReply::Exists(Some(item))) => {
@@ -356,4 +338,10 @@ impl ClaimWriter {
             Ok(Some(None) | None) | Err(_) => State::Done(Outcome::Failed, None),
         }
     }
+}
+
+fn event_ids(attempts: &[&mut ClaimAttempt<'_>]) -> Vec<EventId> {
+    let ids = attempts.iter();
+    ids.map(|attempt| attempt.seated.candidate.event_id.clone())
+        .collect()
 }

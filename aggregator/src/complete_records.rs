@@ -15,10 +15,8 @@ impl CompleteRecords {
     /// Returns the record of a batch that is known to be complete.
     pub fn get(&self, batch: BatchId) -> Option<Arc<BatchRecord>> {
         let records = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        records
-            .iter()
-            .find(|record| record.batch_id == batch)
-            .cloned()
+        let mut records = records.iter();
+        records.find(|record| record.batch_id == batch).cloned()
     }
 
     /// Keeps a record, if its batch is complete.
@@ -45,13 +43,9 @@ mod tests {
     use super::*;
 
     fn record(number: u128) -> BatchRecord {
-        let id = BatchId::new(
-            format!("00000000-0000-7000-8000-{number:012}")
-                .parse()
-                .unwrap(),
-        );
-        let source = "arn:q".parse().unwrap();
-        BatchRecord::open(id, source, None, 1, Timestamp::EPOCH, Timestamp::EPOCH)
+        let id = format!("00000000-0000-7000-8000-{number:012}");
+        let (source, at) = ("arn:q".parse().unwrap(), Timestamp::EPOCH);
+        BatchRecord::open(id.parse().unwrap(), source, None, 1, at, at)
     }
 
     fn complete(number: u128) -> Arc<BatchRecord> {
@@ -70,10 +64,8 @@ mod tests {
         }
         assert_eq!(complete_records.get(record(0).batch_id), None);
         for number in [1, COMPLETE_RECORDS_MAX as u128] {
-            assert_eq!(
-                complete_records.get(record(number).batch_id),
-                Some(complete(number))
-            );
+            let kept = complete_records.get(record(number).batch_id);
+            assert_eq!(kept, Some(complete(number)));
         }
     }
 }

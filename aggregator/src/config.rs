@@ -402,7 +402,6 @@ fn bodies_in_buckets(text: &str) -> Result<Bodies, String> {
     }
 }
 
-/// Returns a value of `OVERFLOW_BUCKET`.
 fn overflow_bucket_name(text: &str) -> Result<Arc<str>, String> {
     let name = bucket_name(text).ok_or_else(|| format!("expected {BUCKET_NAME}"))?;
     in_full_build(name)

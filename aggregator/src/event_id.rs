@@ -5,7 +5,11 @@ use std::str::FromStr;
 use jmespath::{Rcvar, Variable};
 use shared::expression::Expression;
 
-/// Why an expression finds no event id or batch key in a body.
+/// What an expression for a time may find.
+const TIME: &str =
+    "a time such as `2026-11-25T20:15:00+01:00`, or whole seconds or milliseconds since 1970";
+
+/// Why an expression finds no event id, batch key or time in a body.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExpressionError {
     /// The result is null.
@@ -33,9 +37,24 @@ pub enum ExpressionError {
         /// The number, as it was parsed: its last digits may be lost.
         number: String,
     },
+    /// The result is neither a text with a time nor a whole number, where a time is wanted.
+    #[error("`{expression}`: found {found}, expected {TIME}")]
+    NoTime { expression: String, found: String },
     /// The evaluation failed on this body.
     #[error("`{expression}`: cannot be evaluated: {message}")]
     Evaluation { expression: String, message: String },
+}
+
+/// Returns what an expression finds in a JSON body.
+///
+/// # Errors
+/// [`ExpressionError::Evaluation`]. A retry fails too: the result depends on the body only.
+pub(crate) fn evaluated(expression: &Expression, body: &Rcvar) -> Result<Rcvar, ExpressionError> {
+    let found = expression.find(body);
+    found.map_err(|message| ExpressionError::Evaluation {
+        expression: expression.as_str().to_owned(),
+        message,
+    })
 }
 
 /// Returns the text that an expression finds in a JSON body. The members of a list are joined with `|`. A `|` or `\` inside
@@ -56,20 +75,13 @@ pub fn find_text(expression: &Expression, body: &Rcvar) -> Result<String, Expres
             found: describe(value),
         },
     };
-    let found = expression
-        .find(body)
-        .map_err(|message| ExpressionError::Evaluation {
-            expression: name(),
-            message,
-        })?;
+    let found = evaluated(expression, body)?;
     match found.as_ref() {
         Variable::Null => Err(nothing()),
         Variable::Array(members) if members.is_empty() => Err(no_text(&found)),
         Variable::Array(members) => {
-            let texts: Result<Vec<String>, _> = members
-                .iter()
-                .map(|member| scalar(member).ok_or_else(|| no_text(member)))
-                .collect();
+            let text = |member: &Rcvar| scalar(member).ok_or_else(|| no_text(member));
+            let texts: Result<Vec<String>, _> = members.iter().map(text).collect();
             Ok(join(&texts?))
         }
         value => match scalar(value) {
@@ -210,22 +222,13 @@ mod tests {
     fn rules_are_read_and_others_refused_with_what_is_allowed() {
         assert_eq!("message-id".parse(), Ok(EventIdRule::MessageId));
         assert_eq!("body-hash".parse(), Ok(EventIdRule::BodyHash));
-        assert_eq!(
-            "attribute:order".parse(),
-            Ok(EventIdRule::Attribute("order".to_owned()))
-        );
-        assert_eq!(
-            "json:a.b".parse(),
-            Ok(EventIdRule::Json("a.b".parse().unwrap()))
-        );
+        let attribute = EventIdRule::Attribute("order".to_owned());
+        assert_eq!("attribute:order".parse(), Ok(attribute));
+        let expression = EventIdRule::Json("a.b".parse().unwrap());
+        assert_eq!("json:a.b".parse(), Ok(expression));
         for wrong in ["", "id", "attribute:", "jsn:a", "MESSAGE-ID"] {
-            assert!(
-                wrong
-                    .parse::<EventIdRule>()
-                    .unwrap_err()
-                    .contains("`message-id`"),
-                "{wrong}"
-            );
+            let error = wrong.parse::<EventIdRule>().unwrap_err();
+            assert!(error.contains("`message-id`"), "{wrong}");
         }
     }
 }

@@ -6,41 +6,24 @@ use jmespath::{Rcvar, Variable};
 use protocol::time::Timestamp;
 use shared::expression::Expression;
 
+use crate::event_id::{ExpressionError, evaluated};
+
 /// Numbers from this one on are milliseconds since the epoch, and smaller ones seconds: as seconds it is the year 5138.
 const MILLISECONDS_FROM: u64 = 100_000_000_000;
-
-/// Why an expression finds no time in a body.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TimeError {
-    /// The result is neither a text nor a whole number.
-    #[error("`{expression}`: found {found}, expected {TIME}")]
-    NoTime { expression: String, found: String },
-    /// The evaluation failed on this body.
-    #[error("`{expression}`: cannot be evaluated: {message}")]
-    Evaluation { expression: String, message: String },
-}
-
-const TIME: &str =
-    "a time such as `2026-11-25T20:15:00+01:00`, or whole seconds or milliseconds since 1970";
 
 /// Returns the time that an expression finds in a JSON body: a text with date, time and offset (RFC 3339), or a whole number of
 /// seconds or milliseconds since the epoch.
 ///
 /// # Errors
-/// [`TimeError`]. A retry fails too: the result depends on the body only.
-pub fn find_time(expression: &Expression, body: &Rcvar) -> Result<Timestamp, TimeError> {
-    let found = expression
-        .find(body)
-        .map_err(|message| TimeError::Evaluation {
-            expression: expression.as_str().to_owned(),
-            message,
-        })?;
+/// [`ExpressionError`]. A retry fails too: the result depends on the body only.
+pub fn find_time(expression: &Expression, body: &Rcvar) -> Result<Timestamp, ExpressionError> {
+    let found = evaluated(expression, body)?;
     let time = match &*found {
         Variable::String(text) => from_text(text),
         Variable::Number(number) => number.as_u64().map(from_number),
         _ => None,
     };
-    time.ok_or_else(|| TimeError::NoTime {
+    time.ok_or_else(|| ExpressionError::NoTime {
         expression: expression.as_str().to_owned(),
         found: match &*found {
             Variable::String(text) => format!("«{text}»"),
@@ -68,7 +51,7 @@ fn from_text(text: &str) -> Option<Timestamp> {
 mod tests {
     use super::*;
 
-    fn time(body: &str) -> Result<u64, TimeError> {
+    fn time(body: &str) -> Result<u64, ExpressionError> {
         let body = Rcvar::new(Variable::from_json(body).unwrap());
         find_time(&"at".parse().unwrap(), &body).map(Timestamp::as_ms)
     }

@@ -153,15 +153,16 @@ impl Handler {
             Some(intake) => self.bring(intake, &records, &budgets, &counts).await,
             None => self.claim(&records, &budgets, &counts).await,
         };
-        let in_quarantine = self
-            .send_to_quarantine(&records, &classified, &budgets)
-            .await;
-        let unreported = self
-            .report_duplicates(&records, &classified, &budgets)
-            .await;
+        let in_quarantine = self.send_to_quarantine(&records, &classified, &budgets);
+        let in_quarantine = in_quarantine.await;
+        let unreported = self.report_duplicates(&records, &classified, &budgets);
+        let unreported = unreported.await;
 
         let mut failed = BTreeSet::new();
         let mut metrics: BTreeMap<&SourceArn, AggregatorMetrics> = BTreeMap::new();
+        // Counts that belong to no single message go to the first source. An invocation rarely has another.
+        let first = records.iter().map(|record| id_and_source(record).1).min();
+        metrics.extend(first.map(|source| (source, counts.into_metrics())));
         for (index, (record, Classified { outcome, .. })) in
             records.iter().zip(classified).enumerate()
         {
@@ -180,10 +181,6 @@ impl Handler {
             metrics.count_outcome(outcome, body_bytes(record));
             metrics.quarantined.add(u64::from(in_quarantine));
             metrics.failed.add(u64::from(!success));
-        }
-        // Counts that belong to no single message go to the first source. An invocation rarely has another.
-        if let Some(first) = metrics.values_mut().next() {
-            counts.add_to(first);
         }
         self.report(&metrics, invocation, started, failed.len());
         let mut response = SqsBatchResponse::default();
@@ -243,10 +240,8 @@ impl Handler {
                 firsts.len() - 1
             });
         }
-        let mut results = self
-            .claim_rounds
-            .claim_all(&firsts, &received, budgets, counts)
-            .await;
+        let rounds = &self.claim_rounds;
+        let mut results = rounds.claim_all(&firsts, &received, budgets, counts).await;
         results.sort_unstable_by_key(|one| one.first);
         debug_assert_eq!(results.len(), firsts.len());
         let classify = |record: &Result<Record, Quarantined>| match record {
@@ -291,15 +286,10 @@ impl Handler {
         });
         let (indices, dropped): (Vec<usize>, Vec<_>) = dropped.unzip();
         let now = self.ports.clock.now();
-        let reported = self
-            .duplicates
-            .report(&dropped, now, &budgets.wrap_up)
-            .await;
-        let reported = indices.into_iter().zip(reported);
-        reported
-            .filter(|(_, reported)| !reported)
-            .map(|(index, _)| index)
-            .collect()
+        let reported = self.duplicates.report(&dropped, now, &budgets.wrap_up);
+        let reported = indices.into_iter().zip(reported.await);
+        let unreported = reported.filter(|(_, reported)| !reported);
+        unreported.map(|(index, _)| index).collect()
     }
 
     /// Sends the messages that cannot be processed to the quarantine. Returns the positions of the records that it

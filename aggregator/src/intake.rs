@@ -47,7 +47,6 @@ pub(crate) struct Intake {
 /// The lines of one scope, in the order of the invocation.
 struct Lines<'a> {
     scope: &'a BatchScope,
-    /// The positions of the messages.
     positions: Vec<usize>,
     /// The bytes of their bodies.
     sizes: Vec<u64>,
@@ -102,9 +101,8 @@ impl Intake {
         if records.is_empty() {
             return acknowledged;
         }
-        let all = self
-            .admitted(lines_by_scope(records), &budgets.claims)
-            .await;
+        let all = lines_by_scope(records);
+        let all = self.admitted(all, &budgets.claims).await;
         let store = span("store").count(ITEMS_COUNT, records.len());
         let frames = match store.run(self.store(&all, records, &budgets.claims)).await {
             Ok(frames) => frames,
@@ -130,10 +128,9 @@ impl Intake {
                 acknowledged[index] = true;
             }
         }
-        let seals = urgent
-            .into_values()
-            .map(|current| (current, FlushReason::Urgent, None));
-        let mut seals: Vec<_> = seals.collect();
+        let urgent = urgent.into_values();
+        let urgent = urgent.map(|current| (current, FlushReason::Urgent, None));
+        let mut seals: Vec<_> = urgent.collect();
         seals.extend(self.drained(received, &budgets.claims).await);
         seals.extend(self.idle(&budgets.wrap_up));
         let seals = seals.iter().map(|(current, reason, idle_since)| {
@@ -182,11 +179,8 @@ impl Intake {
         // Before it is stored: a line is decided by this time, and no duplicate that came earlier may win.
         let stored_at = budget.clock.now();
         for lines in all {
-            let messages = lines
-                .positions
-                .iter()
-                .map(|index| &records[*index].candidate);
-            let frame = encode_frame(messages);
+            let message = |index: &usize| &records[*index].candidate;
+            let frame = encode_frame(lines.positions.iter().map(message));
             let start = bytes.len() as u64;
             bytes.extend(&frame);
             frames.push(Frame {
@@ -258,9 +252,8 @@ impl Intake {
             };
             match slots.fill(slot, &value).await {
                 Ok(true) => {
-                    taken
-                        .acknowledged
-                        .extend(&lines.positions[from..from + count]);
+                    let positions = &lines.positions[from..from + count];
+                    taken.acknowledged.extend(positions);
                     from += count;
                 }
                 // The batch was closed meanwhile.
@@ -310,20 +303,16 @@ impl Intake {
                 at: budget.clock.now(),
                 limits: self.limits,
             });
-            match budget
-                .write(&*self.batch_store, current.batch, &write)
-                .await?
-            {
+            let store = &*self.batch_store;
+            match budget.write(store, current.batch, &write).await? {
                 Written::Applied(record) => {
                     counts.seats_reserved(room as u64);
                     self.scopes.reserved(&current, budget.clock.now());
                     return Ok(Some((current, record, room)));
                 }
                 Written::Refused(Some(record)) => {
-                    let log = record
-                        .log
-                        .as_ref()
-                        .filter(|_| record.status == Some(Status::Open));
+                    let is_open = record.status == Some(Status::Open);
+                    let log = record.log.as_ref().filter(|_| is_open);
                     room = log.map_or(0, |log| log.room(sizes.iter().copied(), self.limits));
                     if room == 0 {
                         return Ok(Some((current, record, 0)));
@@ -352,12 +341,8 @@ impl Intake {
                 let period = current.scope.period;
                 current.scope.source == **source && period.is_none_or(|period| period.ends <= now)
             };
-            let of_source: Vec<_> = self
-                .scopes
-                .remembered()
-                .into_iter()
-                .filter(is_over)
-                .collect();
+            let mut of_source = self.scopes.remembered();
+            of_source.retain(is_over);
             if !of_source.is_empty()
                 && budget.has_time()
                 && self.drain_detector.is_drained(source, *own, budget).await

@@ -1,6 +1,6 @@
 //! One invocation: its deadline, its time budgets and its counts.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use protocol::allocator::FlushReason;
@@ -23,7 +23,6 @@ pub struct Invocation {
 pub struct Budgets<'a> {
     /// When Lambda ends the invocation.
     pub deadline: Timestamp,
-    /// The time for claims.
     pub claims: Budget<'a>,
     /// The time for counts, seals, witnesses and the quarantine. It ends later than the time for claims, because what was
     /// claimed last must still be counted.
@@ -45,59 +44,42 @@ impl<'a> Budgets<'a> {
 
 /// Counts of an invocation that belong to no single message.
 #[derive(Debug, Default)]
-pub struct InvocationCounts {
-    reserved: AtomicU64,
-    opened: AtomicU64,
-    flushed_full: AtomicU64,
-    flushed_bytes: AtomicU64,
-    flushed_window: AtomicU64,
-    flushed_drained: AtomicU64,
-    flushed_urgent: AtomicU64,
-    flushed_idle: AtomicU64,
-    throttled: AtomicU64,
-}
+pub struct InvocationCounts(Mutex<AggregatorMetrics>);
 
 impl InvocationCounts {
+    fn metrics(&self) -> MutexGuard<'_, AggregatorMetrics> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub fn seats_reserved(&self, count: u64) {
-        self.reserved.fetch_add(count, Ordering::Relaxed);
+        self.metrics().reserved.add(count);
     }
 
     pub fn batch_opened(&self) {
-        self.opened.fetch_add(1, Ordering::Relaxed);
+        self.metrics().batches_opened.add(1);
     }
 
     pub fn batch_sealed(&self, reason: FlushReason) {
+        let metrics = &mut *self.metrics();
         let count = match reason {
-            FlushReason::Full => &self.flushed_full,
-            FlushReason::Bytes => &self.flushed_bytes,
-            FlushReason::Window => &self.flushed_window,
-            FlushReason::Drained => &self.flushed_drained,
-            FlushReason::Urgent => &self.flushed_urgent,
-            FlushReason::Idle => &self.flushed_idle,
+            FlushReason::Full => &mut metrics.flushed_full,
+            FlushReason::Bytes => &mut metrics.flushed_bytes,
+            FlushReason::Window => &mut metrics.flushed_window,
+            FlushReason::Drained => &mut metrics.flushed_drained,
+            FlushReason::Urgent => &mut metrics.flushed_urgent,
+            FlushReason::Idle => &mut metrics.flushed_idle,
         };
-        count.fetch_add(1, Ordering::Relaxed);
+        count.add(1);
+        metrics.batches_sealed.add(1);
     }
 
     pub fn claim_throttled(&self) {
-        self.throttled.fetch_add(1, Ordering::Relaxed);
+        self.metrics().throttles.add(1);
     }
 
-    /// Adds the counts to the metrics.
-    pub fn add_to(&self, metrics: &mut AggregatorMetrics) {
-        let counted = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        metrics.reserved.add(counted(&self.reserved));
-        metrics.batches_opened.add(counted(&self.opened));
-        for (count, metric) in [
-            (&self.flushed_full, &mut metrics.flushed_full),
-            (&self.flushed_bytes, &mut metrics.flushed_bytes),
-            (&self.flushed_window, &mut metrics.flushed_window),
-            (&self.flushed_drained, &mut metrics.flushed_drained),
-            (&self.flushed_urgent, &mut metrics.flushed_urgent),
-            (&self.flushed_idle, &mut metrics.flushed_idle),
-        ] {
-            metric.add(counted(count));
-            metrics.batches_sealed.add(counted(count));
-        }
-        metrics.throttles.add(counted(&self.throttled));
+    /// Returns metrics with these counts, to which the messages are added.
+    pub fn into_metrics(self) -> AggregatorMetrics {
+        let metrics = self.0.into_inner();
+        metrics.unwrap_or_else(PoisonError::into_inner)
     }
 }

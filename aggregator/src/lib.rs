@@ -25,7 +25,6 @@ pub mod quota;
 pub mod records;
 
 #[cfg(feature = "function")]
-#[cfg(feature = "function")]
 mod claim_attempt;
 #[cfg(feature = "function")]
 mod claim_log;

@@ -67,38 +67,13 @@ impl Seats {
         }
     }
 
-    /// Returns the chunks of `seqs`.
     fn chunks_of<'a>(&'a self, seqs: &'a SeqSet) -> impl Iterator<Item = Seq> + 'a {
         seqs.iter().filter_map(|seq| self.chunks.get(&seq).copied())
     }
 }
 
-/// The batches whose counts this invocation tried to write, and whether the batch table has them.
-#[derive(Debug, Default)]
-pub struct CountedBatches(BTreeMap<BatchId, bool>);
-
-impl CountedBatches {
-    /// Returns whether this invocation tried to write the counts of `batch`, successfully or not.
-    pub fn was_tried(&self, batch: BatchId) -> bool {
-        self.0.contains_key(&batch)
-    }
-
-    /// Returns whether the batch table has the counts of `batch`; `false` if that is unknown.
-    pub fn is_counted(&self, batch: BatchId) -> bool {
-        self.0.get(&batch) == Some(&true)
-    }
-
-    /// Adds the results of later writes, which replace earlier results of the same batches.
-    pub fn extend(&mut self, later: CountedBatches) {
-        self.0.extend(later.0);
-    }
-}
-
-impl FromIterator<(BatchId, bool)> for CountedBatches {
-    fn from_iter<I: IntoIterator<Item = (BatchId, bool)>>(counted: I) -> CountedBatches {
-        CountedBatches(counted.into_iter().collect())
-    }
-}
+/// The batches whose counts this invocation tried to write, and whether the batch table is known to have them.
+pub type CountedBatches = BTreeMap<BatchId, bool>;
 
 /// Opens, counts and seals batches, and reads the resolutions of the batches of existing claims.
 pub struct OpenBatches {
@@ -176,10 +151,9 @@ impl OpenBatches {
         )
         .with_period(scope.period)
         .with_bodies(self.bodies.clone(), self.dedup_window);
-        budget
-            .call(RetryPolicy::CONTROL, || self.batch_store.create(&record))
-            .await
-            .map_err(|source| OpenError::Record { batch, source })?;
+        let create = || self.batch_store.create(&record);
+        let created = budget.call(RetryPolicy::CONTROL, create).await;
+        created.map_err(|source| OpenError::Record { batch, source })?;
         let recorded = opening.record_acknowledged(&record);
         let ticket = Ticket {
             source: Some(record.source.clone()),
@@ -208,11 +182,10 @@ impl OpenBatches {
     ) -> CountedBatches {
         let mut sealable = std::mem::take(&mut *self.unsealed());
         sealable.extend(self.allocator.lock().take_sealable());
-        let seals = sealable
-            .into_iter()
-            .map(|sealable| self.seal(sealable, budget, counts))
-            .collect();
-        bounded(seals, self.concurrency).await.into_iter().collect()
+        let seals = sealable.into_iter();
+        let seals = seals.map(|sealable| self.seal(sealable, budget, counts));
+        let counted = bounded(seals.collect(), self.concurrency).await;
+        counted.into_iter().collect()
     }
 
     fn unsealed(&self) -> MutexGuard<'_, Vec<Sealable>> {
@@ -350,18 +323,12 @@ impl OpenBatches {
         relied_on: ReliedOn,
         budget: &Budget<'_>,
     ) -> BTreeMap<BatchId, Option<Arc<BatchRecord>>> {
-        let asked: Vec<_> = relied_on
-            .into_iter()
-            .map(|(batch, relied_on)| async move {
-                let record = self.witness(batch, &relied_on, budget).await.ok()?;
-                Some((batch, record))
-            })
-            .collect();
-        bounded(asked, self.concurrency)
-            .await
-            .into_iter()
-            .flatten()
-            .collect()
+        let asked = relied_on.into_iter().map(|(batch, relied_on)| async move {
+            let record = self.witness(batch, &relied_on, budget).await.ok()?;
+            Some((batch, record))
+        });
+        let records = bounded(asked.collect(), self.concurrency).await;
+        records.into_iter().flatten().collect()
     }
 
     /// Records the seqs `relied_on` as witnesses, unless the record knows them or is complete, and returns the record, if
@@ -381,8 +348,7 @@ impl OpenBatches {
             if known.status.is_none() || unknown.is_empty() {
                 return None;
             }
-            let mut witnessed = known.witnessed.clone();
-            witnessed.extend_from(&unknown);
+            let witnessed = known.witnessed.union(&unknown);
             let mut chunks = known.witnessed_chunks.clone();
             chunks.extend(relied_on.chunks_of(&unknown));
             Some(BatchWrite::Witness {
@@ -391,12 +357,10 @@ impl OpenBatches {
                 witnesses: known.witnesses,
             })
         };
-        let record = budget
-            .update(&*self.batch_store, batch, witness)
-            .await
-            .inspect_err(
-                |error| warn!(batch_id = %batch, %error, "resolution of the batch unknown"),
-            )?;
+        let updated = budget.update(&*self.batch_store, batch, witness).await;
+        let record = updated.inspect_err(
+            |error| warn!(batch_id = %batch, %error, "resolution of the batch unknown"),
+        )?;
         let record = record.map(Arc::from);
         if let Some(record) = &record {
             self.ended.keep(record);

@@ -48,7 +48,6 @@ struct ResolvedSeats {
 #[derive(Default)]
 pub struct Placed<'a> {
     pub with_place: Vec<Seated<'a>>,
-    /// The others.
     pub without: Vec<(Seated<'a>, SeatPlace)>,
 }
 

@@ -26,7 +26,7 @@ use shared::traces::TraceId;
 use crate::config::{BATCH_KEY, CLOSE_TIME, Config, EVENT_ID};
 use crate::event::{SqsEvent, SqsMessage};
 use crate::event_id::{EventIdRule, ExpressionError, find_text};
-use crate::event_time::{TimeError, find_time};
+use crate::event_time::find_time;
 use crate::quota::{QUOTA, QUOTA_TIME};
 
 /// A message that can be claimed.
@@ -74,12 +74,6 @@ enum BadRecord {
         #[source]
         source: ExpressionError,
     },
-    #[error("`{needed_by}`: {source}")]
-    Time {
-        needed_by: &'static str,
-        #[source]
-        source: TimeError,
-    },
     #[error(
         "`{needed_by}`: got {}, expected a time at most {} h after the message was sent",
         rfc3339(*at),
@@ -106,9 +100,9 @@ enum BadRecord {
     #[error(transparent)]
     Id(#[from] IdError),
     #[error(
-        "message: too large: got an item of {bytes} bytes, expected at most {max}; larger bodies need `OVERFLOW_BUCKET`, or the log (`BODIES`)"
+        "message: too large: got an item of {bytes} bytes, expected at most {DYNAMODB_ITEM_BYTES_MAX}; larger bodies need `OVERFLOW_BUCKET`, or the log (`BODIES`)"
     )]
-    TooLarge { bytes: usize, max: usize },
+    TooLarge { bytes: usize },
 }
 
 /// Levels of lists and objects within each other that the parser takes; it must not overflow its stack.
@@ -195,9 +189,8 @@ fn read_message(
         candidate = candidate.compressed(compress);
     }
     let key = config.batch_key.as_ref();
-    let key = key
-        .map(|expression| batch_key(expression, &json))
-        .transpose();
+    let key = key.map(|expression| batch_key(expression, &json));
+    let key = key.transpose();
     let is_urgent = |bypass| is_urgent(bypass, &json);
     let scope = key.and_then(|key| {
         Ok(BatchScope {
@@ -289,8 +282,8 @@ fn event_time(
     sent_at: Timestamp,
     needed_by: &'static str,
 ) -> Result<Timestamp, BadRecord> {
-    let body = parsed(json, needed_by)?;
-    let at = find_time(expression, body).map_err(|source| BadRecord::Time { needed_by, source })?;
+    let found = find_time(expression, parsed(json, needed_by)?);
+    let at = found.map_err(|source| BadRecord::Expression { needed_by, source })?;
     match at <= sent_at + EVENT_AHEAD_MAX {
         true => Ok(at),
         false => Err(BadRecord::Ahead { needed_by, at }),
@@ -310,10 +303,7 @@ fn fits(candidate: &Candidate, config: &Config) -> Result<(), BadRecord> {
     }
     let bytes = candidate.item_bytes();
     if bytes > DYNAMODB_ITEM_BYTES_MAX && config.overflow_bucket.is_none() {
-        return Err(BadRecord::TooLarge {
-            bytes,
-            max: DYNAMODB_ITEM_BYTES_MAX,
-        });
+        return Err(BadRecord::TooLarge { bytes });
     }
     Ok(())
 }
@@ -322,14 +312,12 @@ fn attribute<'m>(
     attributes: &'m HashMap<String, SqsMessageAttribute>,
     name: &str,
 ) -> Result<Cow<'m, str>, BadRecord> {
-    let value = attributes
-        .get(name)
-        .and_then(|attribute| attribute.string_value.as_deref());
-    value
-        .map(Cow::Borrowed)
-        .ok_or_else(|| BadRecord::NoAttribute {
-            name: name.to_owned(),
-        })
+    let attribute = attributes.get(name);
+    let value = attribute.and_then(|attribute| attribute.string_value.as_deref());
+    let value = value.ok_or_else(|| BadRecord::NoAttribute {
+        name: name.to_owned(),
+    })?;
+    Ok(Cow::Borrowed(value))
 }
 
 fn find(
@@ -359,17 +347,10 @@ fn attributes_of(
     group_id: Option<&str>,
 ) -> Option<MessageAttributes> {
     let attribute = |(name, attribute): (&String, &SqsMessageAttribute)| {
-        let SqsMessageAttribute {
-            string_value,
-            binary_value,
-            data_type,
-            ..
-        } = attribute.clone();
-        let binary_value = binary_value.map(|bytes| bytes.0);
-        (
-            name.clone(),
-            MessageAttribute::new(data_type, string_value, binary_value),
-        )
+        let all = attribute.clone();
+        let binary_value = all.binary_value.map(|bytes| bytes.0);
+        let attribute = MessageAttribute::new(all.data_type, all.string_value, binary_value);
+        (name.clone(), attribute)
     };
     let group_id = group_id.map(|id| (MESSAGE_GROUP_ID.to_owned(), MessageAttribute::string(id)));
     let all = attributes.iter().map(attribute).chain(group_id);

@@ -5,12 +5,8 @@ use crate::config::tests_support::config;
 
 fn read_bodies(config: &Config, messages: serde_json::Value) -> Vec<Result<Record, Quarantined>> {
     let event = serde_json::json!({ "Records": messages }).to_string();
-    read(
-        serde_json::from_str(&event).unwrap(),
-        config,
-        Timestamp::from_ms(5),
-    )
-    .unwrap()
+    let event = serde_json::from_str(&event).unwrap();
+    read(event, config, Timestamp::from_ms(5)).unwrap()
 }
 
 fn reason(record: &Result<Record, Quarantined>) -> &str {
@@ -24,18 +20,16 @@ fn event_id(record: &Result<Record, Quarantined>) -> &str {
 #[test]
 fn a_bad_message_is_named_and_leaves_its_neighbours_alone() {
     let config = config(&[("EVENT_ID", "json:id")]);
-    let records = read_bodies(
-        &config,
-        serde_json::json!([
-            { "messageId": "m0", "body": r#"{"id":"e0"}"#, "eventSourceARN": "arn:q" },
-            { "messageId": "m1", "body": "not json" },
-            { "messageId": "m2", "body": r#"{"no":"id"}"# },
-            { "messageId": "m3" },
-            { "messageId": "m4", "body": format!(r#"{{"id":"e4","pad":"{}"}}"#, noise(600_000)) },
-            { "messageId": "m5", "body": format!(r#"{{"id":"{}"}}"#, "x".repeat(2_049)) },
-            { "messageId": "m6", "body": r#"{"id":"e6"}"#, "attributes": { "SentTimestamp": "77" } },
-        ]),
-    );
+    let messages = serde_json::json!([
+        { "messageId": "m0", "body": r#"{"id":"e0"}"#, "eventSourceARN": "arn:q" },
+        { "messageId": "m1", "body": "not json" },
+        { "messageId": "m2", "body": r#"{"no":"id"}"# },
+        { "messageId": "m3" },
+        { "messageId": "m4", "body": format!(r#"{{"id":"e4","pad":"{}"}}"#, noise(600_000)) },
+        { "messageId": "m5", "body": format!(r#"{{"id":"{}"}}"#, "x".repeat(2_049)) },
+        { "messageId": "m6", "body": r#"{"id":"e6"}"#, "attributes": { "SentTimestamp": "77" } },
+    ]);
+    let records = read_bodies(&config, messages);
     let good = |index: usize| records[index].as_ref().unwrap();
     assert_eq!(good(0).candidate.event_id.as_str(), "e0");
     assert_eq!(good(0).scope.source.as_str(), "arn:q");
@@ -50,10 +44,8 @@ fn a_bad_message_is_named_and_leaves_its_neighbours_alone() {
     assert!(reason(&records[4]).contains("expected at most 409600"));
     let bad = records[4].as_ref().unwrap_err();
     assert_eq!(bad.event_id, "e4".parse().ok());
-    assert_eq!(
-        reason(&records[5]),
-        "event id: too long: got 2049 bytes, expected at most 2048"
-    );
+    let words = "event id: too long: got 2049 bytes, expected at most 2048";
+    assert_eq!(reason(&records[5]), words);
 }
 
 #[test]
@@ -112,14 +104,11 @@ fn every_rule_finds_its_id() {
     assert_eq!(id("message-id"), "t1-m0");
     assert_eq!(id("attribute:order"), "t1-o7");
     assert_eq!(id("json:[customer, day]"), "t1-c|3");
-    assert_eq!(
-        id("body-hash"),
-        format!("t1-{}", BodyHash::of(br#"{"customer":"c","day":3}"#))
-    );
+    let hash = BodyHash::of(br#"{"customer":"c","day":3}"#);
+    assert_eq!(id("body-hash"), format!("t1-{hash}"));
     let missing = config(&[("EVENT_ID", "attribute:none")]);
-    assert!(
-        reason(&read_bodies(&missing, message.clone())[0]).contains("attribute `none`: missing")
-    );
+    let records = read_bodies(&missing, message.clone());
+    assert!(reason(&records[0]).contains("attribute `none`: missing"));
 }
 
 #[test]
@@ -139,13 +128,11 @@ fn ids_are_of_all_sources_unless_the_prefix_names_the_source() {
 #[test]
 fn a_batch_key_makes_a_scope_of_its_own() {
     let config = config(&[("BATCH_KEY", "customer")]);
-    let records = read_bodies(
-        &config,
-        serde_json::json!([
-            { "messageId": "m0", "body": r#"{"customer":"a"}"# },
-            { "messageId": "m1", "body": "{}" },
-        ]),
-    );
+    let messages = serde_json::json!([
+        { "messageId": "m0", "body": r#"{"customer":"a"}"# },
+        { "messageId": "m1", "body": "{}" },
+    ]);
+    let records = read_bodies(&config, messages);
     assert_eq!(records[0].as_ref().unwrap().scope.key, "a".parse().ok());
     assert_eq!(
         reason(&records[1]),
@@ -156,33 +143,28 @@ fn a_batch_key_makes_a_scope_of_its_own() {
 #[test]
 fn what_is_needed_of_a_message_is_read_and_nulls_are_nothing() {
     let config = config(&[("EVENT_ID", "message-id")]);
-    let records = read_bodies(
-        &config,
-        serde_json::json!([
-            {
-                "messageId": "m0", "receiptHandle": "r", "body": "b", "md5OfBody": null, "new": {},
-                "attributes": { "SenderId": "s", "SentTimestamp": "soon", "MessageGroupId": "g" },
-                "messageAttributes": { "n": { "stringValue": "v", "dataType": "String" } },
-                "eventSourceARN": "",
-            },
-            {
-                "messageId": "m1", "body": "", "attributes": null, "messageAttributes": null,
-                "eventSourceARN": null,
-            },
-            { "messageId": "m2", "body": null },
-        ]),
-    );
+    let messages = serde_json::json!([
+        {
+            "messageId": "m0", "receiptHandle": "r", "body": "b", "md5OfBody": null, "new": {},
+            "attributes": { "SenderId": "s", "SentTimestamp": "soon", "MessageGroupId": "g" },
+            "messageAttributes": { "n": { "stringValue": "v", "dataType": "String" } },
+            "eventSourceARN": "",
+        },
+        {
+            "messageId": "m1", "body": "", "attributes": null, "messageAttributes": null,
+            "eventSourceARN": null,
+        },
+        { "messageId": "m2", "body": null },
+    ]);
+    let records = read_bodies(&config, messages);
     let first = records[0].as_ref().unwrap();
     assert_eq!(first.candidate.source.as_str(), "unknown");
     assert_eq!(first.candidate.sent_at, Timestamp::from_ms(5));
-    let attributes = first.candidate.attributes.as_deref();
-    assert_eq!(
-        attributes,
-        Some(concat!(
-            r#"{"AWS.MessageGroupId":{"dataType":"String","stringValue":"g"},"#,
-            r#""n":{"dataType":"String","stringValue":"v"}}"#
-        ))
+    let attributes = concat!(
+        r#"{"AWS.MessageGroupId":{"dataType":"String","stringValue":"g"},"#,
+        r#""n":{"dataType":"String","stringValue":"v"}}"#
     );
+    assert_eq!(first.candidate.attributes.as_deref(), Some(attributes));
     let second = &records[1].as_ref().unwrap().candidate;
     assert_eq!(second.attributes, None);
     assert_eq!(reason(&records[2]), "message: got no body, expected one");
@@ -223,11 +205,8 @@ fn a_body_that_cannot_be_read_names_the_variable_that_needs_it() {
             let message = serde_json::json!([{ "messageId": "m0", "body": body }]);
             let records = read_bodies(&config, message);
             let expected = format!("body: not JSON, which `{variable}` needs: ");
-            assert!(
-                reason(&records[0]).starts_with(&expected),
-                "{:?}",
-                records[0]
-            );
+            let reason = reason(&records[0]);
+            assert!(reason.starts_with(&expected), "{reason}");
         }
     }
 }

@@ -346,10 +346,8 @@ impl<'a> BatchRun<'a> {
 
     async fn read_with_losses(&mut self, unread: &mut Unread, limits: ReadLimits) -> ReadEvents {
         let source = &self.components.body_source;
-        let record = self.batch.record();
-        source
-            .read(record, unread, limits, &self.budgets.work)
-            .await
+        let (record, work) = (self.batch.record(), &self.budgets.work);
+        source.read(record, unread, limits, work).await
     }
 
     /// Reads events to deliver them. If some are lost, the batch goes into error.

@@ -103,23 +103,21 @@ impl BodySource {
     ) -> ReadEvents {
         match unread {
             Unread::Index(entries) => {
-                let read = self
-                    .collector
-                    .read(record.batch_id, entries, limits, budget);
-                let (events, failed) = match read.await {
-                    Ok(events) => (events, None),
-                    Err(error) => (Vec::new(), Some(HandOverError::Service(error))),
-                };
-                ReadEvents {
-                    events,
-                    lost: Vec::new(),
-                    failed,
+                let (collector, batch) = (&self.collector, record.batch_id);
+                match collector.read(batch, entries, limits, budget).await {
+                    Ok(events) => ReadEvents {
+                        events,
+                        ..ReadEvents::default()
+                    },
+                    Err(error) => ReadEvents {
+                        failed: Some(HandOverError::Service(error)),
+                        ..ReadEvents::default()
+                    },
                 }
             }
             Unread::Objects(objects) => {
-                self.object_reader
-                    .read(record, objects, limits, budget)
-                    .await
+                let reader = &self.object_reader;
+                reader.read(record, objects, limits, budget).await
             }
         }
     }

@@ -57,14 +57,11 @@ impl Collector {
         let reads = shards
             .map(|shard| self.read_shard(shard, released, &entries, budget))
             .collect();
-        bounded(reads, self.concurrency)
-            .await
-            .into_iter()
-            .collect::<Result<(), PortError>>()?;
+        let read = bounded(reads, self.concurrency).await.into_iter();
+        read.collect::<Result<(), PortError>>()?;
         let entries = entries.into_inner();
-        Ok(entries
-            .unwrap_or_else(PoisonError::into_inner)
-            .sorted(record))
+        let entries = entries.unwrap_or_else(PoisonError::into_inner);
+        Ok(entries.sorted(record))
     }
 
     async fn read_shard(
@@ -121,10 +118,8 @@ impl Collector {
         let readers = (0..BODY_READS_MAX.min(self.concurrency))
             .map(|_| self.read_pieces(batch, &progress, budget))
             .collect();
-        let read: Result<Vec<Vec<StoredEvent>>, PortError> = bounded(readers, self.concurrency)
-            .await
-            .into_iter()
-            .collect();
+        let read = bounded(readers, self.concurrency).await.into_iter();
+        let read: Result<Vec<Vec<StoredEvent>>, PortError> = read.collect();
         let mut events = joined(read?);
         events.sort_unstable_by_key(|event| event.seq);
         Ok(events)

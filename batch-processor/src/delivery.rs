@@ -6,13 +6,13 @@ use std::time::Duration;
 use futures::future::{Either, select};
 use protocol::limits::FINGERPRINT_BYTES_MAX;
 use protocol::retry::RetryPolicy;
+use protocol::text::cut;
 use protocol::time::Timestamp;
 use shared::retry::Budget;
 use shared::traces;
 use sinks::{Part, Receipt, Sink, SinkError, content_hash};
 use tracing::{info, warn};
 
-use crate::lease::cut;
 use crate::metrics::BatchProcessorMetrics;
 use crate::overflow_bodies::OverflowBodies;
 use crate::reading::HandOverError;
@@ -30,7 +30,7 @@ impl Delivery {
 
     /// Returns the sink fingerprint, cut to the length that a batch record keeps.
     pub(crate) fn fingerprint(&self) -> String {
-        cut(self.sink.fingerprint(), FINGERPRINT_BYTES_MAX)
+        cut(&self.sink.fingerprint(), FINGERPRINT_BYTES_MAX)
     }
 
     /// Returns whether the sink needs the numbers of parts.

@@ -84,13 +84,10 @@ mod tests {
             ("7", "no `detail-type`"),
             (r#"{"detail-type":"EC2"}"#, "`detail-type` `EC2`"),
         ] {
-            let error = serde_json::from_str::<Event>(event)
-                .unwrap_err()
-                .to_string();
-            assert!(
-                error.contains(found) && error.contains("`Scheduled Event`"),
-                "{error}"
-            );
+            let error = serde_json::from_str::<Event>(event).unwrap_err();
+            let error = error.to_string();
+            assert!(error.contains(found), "{error}");
+            assert!(error.contains("`Scheduled Event`"), "{error}");
         }
     }
 }

@@ -147,7 +147,6 @@ impl IndexEntries {
     }
 }
 
-/// Returns the seqs of events.
 pub(crate) fn seqs(events: &[StoredEvent]) -> SeqSet {
     events.iter().map(|event| event.seq).collect()
 }

@@ -12,6 +12,7 @@ use protocol::limits::{
 };
 use protocol::retry::RetryPolicy;
 use protocol::seqs::SeqSet;
+use protocol::text::cut;
 use protocol::time::Timestamp;
 use shared::ports::{BatchStore, PortError, StoredEvent};
 use shared::redaction::Redaction;
@@ -56,9 +57,7 @@ pub(crate) struct LeasedBatch<'a> {
     record: BatchRecord,
     /// The decision of an operator for which the lease was taken.
     operator: Option<OperatorDecision>,
-    /// Whether notices of the batch are sent.
     has_notices: bool,
-    /// Notices of errors that were dropped.
     notices_dropped: u64,
 }
 
@@ -197,7 +196,7 @@ async fn give_up(
         turn_at,
         failure: Some(Failure {
             at: now,
-            text: cut(why.clone(), FAILURE_BYTES_MAX),
+            text: cut(why, FAILURE_BYTES_MAX),
         }),
     };
     if let Err(error) = budgets.wrap_up.write(batch_store, batch, &write).await {
@@ -306,7 +305,7 @@ impl LeasedBatch<'_> {
         let write = BatchWrite::Delivered {
             owner: self.owner.clone(),
             index,
-            receipt: cut(receipt.text, RECEIPT_BYTES_MAX),
+            receipt: cut(&receipt.text, RECEIPT_BYTES_MAX),
             rejects: self.record.rejects_with(index, &receipt.rejected),
             at: budget.clock.now(),
             delivered: self.record.delivered_with(index),
@@ -320,12 +319,10 @@ impl LeasedBatch<'_> {
         seqs: &SeqSet,
         part: Option<usize>,
     ) -> Result<(), TicketEnd> {
-        let mut set_aside = self.record.set_aside.clone();
-        set_aside.extend_from(seqs);
         let write = BatchWrite::SetAside {
             owner: self.owner.clone(),
             part,
-            set_aside,
+            set_aside: self.record.set_aside.union(seqs),
             set_asides: self.record.set_asides,
         };
         self.write(&write, self.budgets.wrap_up).await
@@ -458,15 +455,8 @@ impl LeasedBatch<'_> {
         self.record.notices.clear();
     }
 
-    /// Returns how many notices of errors were dropped.
     pub(crate) fn notices_dropped(&self) -> u64 {
         self.notices_dropped
-    }
-
-    /// Returns the notice of an error. What comes from messages is only in the record.
-    fn notice_of(&self, error: &str) -> Notice {
-        let error = Redaction { event_ids: false }.filtered(error);
-        Notice::of_error(&self.record, &error, self.budgets.work.clock.now())
     }
 
     fn failure(&mut self, error: String) -> BatchWrite {
@@ -475,17 +465,15 @@ impl LeasedBatch<'_> {
             error!(batch_id = %self.id(), "no notice of this error: earlier notices of the batch are not sent yet");
             self.notices_dropped += 1;
         }
-        let notice = (self.has_notices && has_room).then(|| self.notice_of(&error));
+        let notice = (self.has_notices && has_room).then(|| {
+            // What comes from messages is only in the record.
+            let error = Redaction { event_ids: false }.filtered(&error);
+            Notice::of_error(&self.record, &error, self.budgets.work.clock.now())
+        });
         BatchWrite::Fail {
             owner: self.owner.clone(),
-            error: cut(error, RECORD_TEXT_BYTES_MAX),
+            error: cut(&error, RECORD_TEXT_BYTES_MAX),
             notice,
         }
     }
-}
-
-/// Cuts a text of the sink or a service to `bytes_max` bytes, because a batch record has limited space.
-pub(crate) fn cut(mut text: String, bytes_max: usize) -> String {
-    text.truncate(text.floor_char_boundary(bytes_max));
-    text
 }

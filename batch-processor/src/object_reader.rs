@@ -15,6 +15,7 @@ use shared::body_object::BodyObject;
 use shared::ports::{ObjectStore, PortError, Ports, StoredEvent};
 use shared::retry::{Budget, RequestPermits, Slots, bounded};
 
+use crate::index_snapshot::seqs;
 use crate::reading::{HandOverError, Lost, ReadEvents, ReadLimits, memory_bytes};
 
 /// Events of a batch of the log, or of chunks, that must still be read.
@@ -93,9 +94,9 @@ pub(crate) struct Closed {
 impl Closed {
     fn of(record: &BatchRecord, slots: &[Option<Slot>]) -> Closed {
         let frames: Arc<[Frame]> = frames_of(slots).into_iter().cloned().collect();
-        let mut seqs: SeqSet =
-            (0..record.log.as_ref().map_or(0, |log| log.reserved as Seq)).collect();
-        seqs.remove_from(&frames.iter().flat_map(Frame::seqs).collect());
+        let reserved = record.log.as_ref().map_or(0, |log| log.reserved as Seq);
+        let reserved: SeqSet = (0..reserved).collect();
+        let seqs = reserved.difference(&frames.iter().flat_map(Frame::seqs).collect());
         let empty = empty_slots(slots);
         let lost = empty.first().map(|number| {
             let slot = SlotId {
@@ -254,9 +255,7 @@ impl ObjectReader {
         let read = match bytes.await {
             Ok(Some(bytes)) => {
                 let (events, problem) = object.decode(record, &bytes, wanted);
-                let mut missing = wanted.clone();
-                let found = events.iter().map(|event| event.seq).collect();
-                missing.remove_from(&found);
+                let missing = wanted.difference(&seqs(&events));
                 let problem = problem.map(|problem| lost(missing, problem));
                 Ok((events, problem))
             }

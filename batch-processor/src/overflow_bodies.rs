@@ -71,10 +71,8 @@ impl OverflowBodies {
         let fetches = stored_apart
             .map(|event| self.fetch(event, budget))
             .collect();
-        bounded(fetches, OVERFLOW_CALLS_MAX)
-            .await
-            .into_iter()
-            .collect()
+        let fetched = bounded(fetches, OVERFLOW_CALLS_MAX).await;
+        fetched.into_iter().collect()
     }
 
     /// Fetches the body of an event, if it is in the overflow store.

@@ -5,7 +5,6 @@ use protocol::limits::PARTS_FOR_STRAGGLERS;
 
 use crate::reading::ReadLimits;
 
-/// The limits of parts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PartRules {
     /// Bytes of a part, approximately. A part is larger where the batch would need more parts than it may have.
@@ -74,7 +73,6 @@ mod tests {
         count_max: PARTS_MAX,
     };
 
-    /// Returns the record of a batch that has `count` parts for the sink `sink`.
     fn record_with_parts(count: usize, sink: &str) -> BatchRecord {
         let id = "0190163d-8694-739b-aea5-966c26f8ad91".parse().unwrap();
         let (source, at) = ("arn:q".parse().unwrap(), Timestamp::EPOCH);
@@ -88,9 +86,8 @@ mod tests {
     #[test]
     fn parts_grow_as_fewer_are_left() {
         let items_min = |parts, left| {
-            RULES
-                .next_part(&record_with_parts(parts, "s"), left)
-                .items_min
+            let record = record_with_parts(parts, "s");
+            RULES.next_part(&record, left).items_min
         };
         assert_eq!(items_min(0, 90), 1);
         assert_eq!(items_min(0, 900), 10);
@@ -111,9 +108,7 @@ mod tests {
         let record = record_with_parts(1, "file:///a");
         assert_eq!(frozen_for_another_sink(&record, 0, "file:///a"), None);
         let error = frozen_for_another_sink(&record, 0, "file:///b").unwrap();
-        assert!(
-            error.contains("got the sink `file:///b`, expected `file:///a`"),
-            "{error}"
-        );
+        let words = "got the sink `file:///b`, expected `file:///a`";
+        assert!(error.contains(words), "{error}");
     }
 }

@@ -63,22 +63,14 @@ const SEATS_NAMED_MAX: usize = 50;
 impl fmt::Display for Lost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Lost { seqs, problem, .. } = self;
-        let first: Vec<String> = seqs
-            .iter()
-            .take(SEATS_NAMED_MAX)
-            .map(|seq| seq.to_string())
-            .collect();
-        let (count, first) = (seqs.len(), first.join(", "));
-        let more = if count > SEATS_NAMED_MAX as u64 {
-            ", …"
-        } else {
-            ""
+        let first = seqs.iter().take(SEATS_NAMED_MAX);
+        let first: Vec<String> = first.map(|seq| seq.to_string()).collect();
+        let (events, first) = (counted(seqs.len(), "event"), first.join(", "));
+        let more = match seqs.len() > SEATS_NAMED_MAX as u64 {
+            true => ", …",
+            false => "",
         };
-        write!(
-            f,
-            "{problem}; {} lost (seqs {first}{more})",
-            counted(count, "event")
-        )
+        write!(f, "{problem}; {events} lost (seqs {first}{more})")
     }
 }
 

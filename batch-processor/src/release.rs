@@ -98,10 +98,8 @@ impl<'a> Writer for ReleaseWriter<'a> {
     }
 
     async fn send(&self, events: &[Delivered<'a>]) -> Vec<ReleaseReply> {
-        let items: Vec<(EventId, SeatKey)> = events
-            .iter()
-            .map(|Delivered(event)| (event.event_id.clone(), event.seat_key()))
-            .collect();
+        let key = |Delivered(event): &Delivered<'a>| (event.event_id.clone(), event.seat_key());
+        let items: Vec<(EventId, SeatKey)> = events.iter().map(key).collect();
         self.lock_store.release(&items, self.release).await
     }
 

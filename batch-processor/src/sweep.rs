@@ -75,7 +75,6 @@ pub(crate) struct Sweep {
     named_items: Arc<dyn NamedItems>,
     metric_log: Arc<dyn MetricLog>,
     hours: Option<DeliveryHours>,
-    /// Whether notices are sent.
     has_notices: bool,
     /// Whether there is a quarantine queue, to which old batches in error go.
     has_quarantine_queue: bool,

@@ -66,12 +66,8 @@ pub struct S3Prefix {
 pub struct NotBodies;
 
 impl Bodies {
-    /// Returns whether the bodies are in chunks.
     pub fn in_chunks(&self) -> bool {
-        match self {
-            Bodies::Items | Bodies::Log(_) => false,
-            Bodies::Table | Bodies::S3(_) => true,
-        }
+        matches!(self, Bodies::Table | Bodies::S3(_))
     }
 
     /// Returns the place in S3, if the bodies are there.
@@ -82,7 +78,6 @@ impl Bodies {
         }
     }
 
-    /// Returns whether the batch is one of the log.
     pub fn is_log(&self) -> bool {
         matches!(self, Bodies::Log(_))
     }
@@ -95,27 +90,18 @@ impl Bodies {
     /// Returns where a new object of `bytes` goes, compressed. A write of a few units to the table is cheaper than a
     /// request to S3.
     pub fn place_of_object(&self, bytes: usize, sizes: ObjectSizes) -> ObjectPlace {
-        match self {
-            Bodies::S3(prefix) | Bodies::Log(ObjectPlace::S3(prefix))
-                if bytes > sizes.small_bytes_max =>
-            {
-                ObjectPlace::S3(prefix.clone())
-            }
-            Bodies::Items | Bodies::Table | Bodies::S3(_) | Bodies::Log(_) => ObjectPlace::Table,
+        match self.s3() {
+            Some(prefix) if bytes > sizes.small_bytes_max => ObjectPlace::S3(prefix.clone()),
+            Some(_) | None => ObjectPlace::Table,
         }
     }
 
     /// Returns every place where an object may be, in the order in which a reader looks, because its name does not say its
     /// size.
     pub fn places(&self) -> Vec<ObjectPlace> {
-        match self {
-            Bodies::Items | Bodies::Table | Bodies::Log(ObjectPlace::Table) => {
-                vec![ObjectPlace::Table]
-            }
-            Bodies::S3(prefix) | Bodies::Log(ObjectPlace::S3(prefix)) => {
-                vec![ObjectPlace::Table, ObjectPlace::S3(prefix.clone())]
-            }
-        }
+        let mut places = vec![ObjectPlace::Table];
+        places.extend(self.s3().cloned().map(ObjectPlace::S3));
+        places
     }
 }
 
@@ -210,14 +196,10 @@ mod tests {
         let [table, bucket] = bodies.places().try_into().unwrap();
         let sizes = ObjectSizes::default();
         assert_eq!(bodies.place_of_object(SMALL_OBJECT_BYTES_MAX, sizes), table);
-        assert_eq!(
-            bodies.place_of_object(SMALL_OBJECT_BYTES_MAX + 1, sizes),
-            bucket
-        );
-        assert_eq!(
-            Bodies::Table.places(),
-            [Bodies::Table.place_of_object(1 << 30, sizes)]
-        );
+        let large = bodies.place_of_object(SMALL_OBJECT_BYTES_MAX + 1, sizes);
+        assert_eq!(large, bucket);
+        let in_table = Bodies::Table.place_of_object(1 << 30, sizes);
+        assert_eq!(Bodies::Table.places(), [in_table]);
     }
 
     #[test]
@@ -243,11 +225,8 @@ mod tests {
     #[test]
     fn the_pieces_of_an_object_fit_their_items() {
         let bytes = vec![0; 2 * OBJECT_ITEM_BYTES_MAX + 1];
-        let sizes: Vec<_> = ObjectPlace::Table
-            .pieces(&bytes, ObjectSizes::default())
-            .into_iter()
-            .map(<[u8]>::len)
-            .collect();
+        let pieces = ObjectPlace::Table.pieces(&bytes, ObjectSizes::default());
+        let sizes: Vec<_> = pieces.into_iter().map(<[u8]>::len).collect();
         assert_eq!(sizes, [OBJECT_ITEM_BYTES_MAX, OBJECT_ITEM_BYTES_MAX, 1]);
     }
 

@@ -69,14 +69,8 @@ impl ExistingClaim {
     /// Returns whether the candidate is acknowledged because this claim exists. Then the claim's batch must know the
     /// claim before the acknowledgement.
     pub fn relies_on_it(self, rule: DuplicateRule) -> bool {
-        match (self, rule) {
-            (ExistingClaim::Redelivered, _) | (ExistingClaim::Duplicate, DuplicateRule::Drop) => {
-                true
-            }
-            (ExistingClaim::Duplicate, DuplicateRule::Requeue) | (ExistingClaim::Conflict, _) => {
-                false
-            }
-        }
+        let is_dropped = self == ExistingClaim::Duplicate && rule == DuplicateRule::Drop;
+        self == ExistingClaim::Redelivered || is_dropped
     }
 }
 
@@ -166,18 +160,14 @@ pub fn classify(
             Decision::Live(existing(candidate, item))
         }
         LockState::Tombstone { expires_at } => {
-            if remembers(&item.past, &candidate.sqs_message_id, now) {
+            let is_remembered = remembers(&item.past, &candidate.sqs_message_id, now);
+            if is_remembered || (item.set_aside && same_message) {
                 return Decision::Done(Outcome::RedeliveredLate);
             }
             if item.set_aside {
-                return match same_message {
-                    true => Decision::Done(Outcome::RedeliveredLate),
-                    false => {
-                        // The tombstone lasts longer than its message must be remembered.
-                        let until = expires_at.min(now + rules.dedup_window);
-                        after_set_aside(candidate, item, until, rules, now)
-                    }
-                };
+                // The tombstone lasts longer than its message must be remembered.
+                let until = expires_at.min(now + rules.dedup_window);
+                return after_set_aside(candidate, item, until, rules, now);
             }
             if same_message {
                 return Decision::Done(redelivered(expires_at, now));

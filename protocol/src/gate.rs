@@ -103,8 +103,6 @@ fn turn_at(record: &BatchRecord, conditions: &Conditions<'_>, now: Timestamp) ->
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::ids::BatchId;
     use crate::limits::TICKET_BACKOFF_MAX;
@@ -201,26 +199,18 @@ mod tests {
         assert_eq!(waits(&record, &conditions, 30), Some((Why::Pause, 50)));
         assert_eq!(waits(&record, &conditions, 50), Some((Why::Hours, 60)));
         conditions.closed_until = None;
-        assert_eq!(
-            waits(&record, &conditions, 60),
-            Some((Why::Number(part), 70))
-        );
+        let numbered = waits(&record, &conditions, 60);
+        assert_eq!(numbered, Some((Why::Number(part), 70)));
         conditions.behind = None;
-        let room_again = 2_000 - TURNS_AHEAD.as_secs() / 2;
-        assert_eq!(
-            waits(&record, &conditions, 70),
-            Some((Why::Turn, room_again))
-        );
+        let room_again = Some((Why::Turn, 2_000 - TURNS_AHEAD.as_secs() / 2));
+        assert_eq!(waits(&record, &conditions, 70), room_again);
         record.turn_at = Some(at(80));
         assert_eq!(waits(&record, &conditions, 70), Some((Why::Turn, 80)));
         record.turn_at = Some(at(75));
         assert_eq!(waits(&record, &conditions, 75), Some((Why::Turn, 76)));
         assert_eq!(waits(&record, &conditions, 76), None);
-        let kept = TICKET_BACKOFF_MAX + Duration::from_secs(76);
-        assert_eq!(
-            waits(&record, &conditions, kept.as_secs()),
-            Some((Why::Turn, room_again)),
-            "the turn passed long ago"
-        );
+        // The turn passed long ago.
+        let late = TICKET_BACKOFF_MAX.as_secs() + 76;
+        assert_eq!(waits(&record, &conditions, late), room_again);
     }
 }

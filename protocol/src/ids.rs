@@ -56,8 +56,7 @@ macro_rules! text_id {
             type Error = IdError;
 
             fn try_from(text: String) -> Result<Self, IdError> {
-                check($what, &text, $max)?;
-                Ok(Self(Arc::from(text)))
+                Self::try_from(text.as_str())
             }
         }
 
@@ -87,6 +86,14 @@ macro_rules! text_id {
             }
         }
     };
+}
+
+fn malformed(what: &'static str, value: &str, form: &'static str) -> IdError {
+    IdError::Malformed {
+        what,
+        value: value.chars().take(100).collect(),
+        form,
+    }
 }
 
 fn check(what: &'static str, text: &str, max: usize) -> Result<(), IdError> {
@@ -147,13 +154,9 @@ impl FromStr for BatchId {
     type Err = IdError;
 
     fn from_str(text: &str) -> Result<BatchId, IdError> {
-        Uuid::from_str(text)
-            .map(BatchId)
-            .map_err(|_| IdError::Malformed {
-                what: "batch id",
-                value: text.chars().take(100).collect(),
-                form: "`xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx` (a UUID)",
-            })
+        let form = "`xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx` (a UUID)";
+        let uuid = Uuid::from_str(text).map_err(|_| malformed("batch id", text, form))?;
+        Ok(BatchId(uuid))
     }
 }
 
@@ -226,11 +229,7 @@ impl FromStr for BatchShard {
     type Err = IdError;
 
     fn from_str(text: &str) -> Result<BatchShard, IdError> {
-        let malformed = || IdError::Malformed {
-            what: "batch shard",
-            value: text.chars().take(100).collect(),
-            form: "`<batch uuid>#<shard>`",
-        };
+        let malformed = || malformed("batch shard", text, "`<batch uuid>#<shard>`");
         let (batch, shard) = text.split_once('#').ok_or_else(malformed)?;
         Ok(BatchShard {
             batch: batch.parse()?,
@@ -277,7 +276,6 @@ pub enum ObjectId {
     Load(Uuid),
     /// A run of the index.
     Run(Uuid),
-    /// A list of runs.
     RunList(Uuid),
 }
 
@@ -346,13 +344,10 @@ impl TryFrom<&[u8]> for BodyHash {
     type Error = IdError;
 
     fn try_from(bytes: &[u8]) -> Result<BodyHash, IdError> {
-        <[u8; 16]>::try_from(bytes)
-            .map(BodyHash)
-            .map_err(|_| IdError::Malformed {
-                what: "body hash",
-                value: format!("{} bytes", bytes.len()),
-                form: "16 bytes",
-            })
+        let got = || format!("{} bytes", bytes.len());
+        let hash = <[u8; 16]>::try_from(bytes);
+        let hash = hash.map_err(|_| malformed("body hash", &got(), "16 bytes"))?;
+        Ok(BodyHash(hash))
     }
 }
 
@@ -395,40 +390,27 @@ mod tests {
 
     #[test]
     fn an_event_id_has_1_to_2048_bytes() {
-        assert_eq!(
-            EventId::try_from(""),
-            Err(IdError::Empty { what: "event id" })
-        );
+        let empty = IdError::Empty { what: "event id" };
+        assert_eq!(EventId::try_from(""), Err(empty));
         assert!(EventId::try_from("x".repeat(2_048)).is_ok());
-        assert_eq!(
-            EventId::try_from("x".repeat(2_049))
-                .unwrap_err()
-                .to_string(),
-            "event id: too long: got 2049 bytes, expected at most 2048"
-        );
+        let error = EventId::try_from("x".repeat(2_049)).unwrap_err();
+        let words = "event id: too long: got 2049 bytes, expected at most 2048";
+        assert_eq!(error.to_string(), words);
     }
 
     #[test]
     fn a_batch_shard_reads_back_as_it_was_written() {
-        let batch: BatchId = "0190163d-8694-739b-aea5-966c26f8ad91".parse().unwrap();
-        let seat = Seat {
-            batch,
+        let text = "0190163d-8694-739b-aea5-966c26f8ad91#7";
+        let shard = Seat {
+            batch: text[..36].parse().unwrap(),
             seq: 27,
             shards: 10,
-        };
-        assert_eq!(
-            seat.shard().to_string(),
-            "0190163d-8694-739b-aea5-966c26f8ad91#7"
-        );
-        assert_eq!(
-            seat.shard().to_string().parse::<BatchShard>().unwrap(),
-            seat.shard()
-        );
-        assert!("nothing".parse::<BatchShard>().is_err());
-        assert!(
-            "0190163d-8694-739b-aea5-966c26f8ad91#x"
-                .parse::<BatchShard>()
-                .is_err()
-        );
+        }
+        .shard();
+        assert_eq!(shard.to_string(), text);
+        assert_eq!(text.parse(), Ok(shard));
+        for wrong in ["nothing", "0190163d-8694-739b-aea5-966c26f8ad91#x"] {
+            assert!(wrong.parse::<BatchShard>().is_err(), "{wrong}");
+        }
     }
 }

@@ -28,29 +28,23 @@ pub const ASSERTED: [&str; 8] = [
 /// INV-1: no seq is in two parts of a batch, and none is in a part and set aside, except the rejected ones of a delivered part.
 /// Of a frozen part in a batch that is being set aside, some seats may be set aside already.
 pub fn parts_are_disjoint(record: &BatchRecord) -> Check {
+    let batch = record.batch_id;
     let rejected = record.parts.iter().map(|part| part.rejected);
-    hold(
-        "INV-1 parts_are_disjoint",
-        record.rejected().len() <= rejected.sum(),
-        || format!("batch {} set aside delivered events", record.batch_id),
-    )?;
-    let mut seen = record.delivered.clone();
-    seen.extend_from(&record.quarantined());
+    let are_rejected = record.rejected().len() <= rejected.sum::<u64>();
+    hold("INV-1 parts_are_disjoint", are_rejected, || {
+        format!("batch {batch} set aside delivered events")
+    })?;
+    let mut seen = record.delivered.union(&record.quarantined());
     for (index, part) in record.parts.iter().enumerate() {
-        let mut members = part.members.clone();
-        if part.state == PartState::Frozen && record.quarantine.is_some() {
-            members.remove_from(&record.set_aside);
-        }
-        hold(
-            "INV-1 parts_are_disjoint",
-            members.is_disjoint(&seen),
-            || {
-                format!(
-                    "part {index} of batch {} shares seqs with an earlier part",
-                    record.batch_id
-                )
-            },
-        )?;
+        let is_quarantined = part.state == PartState::Frozen && record.quarantine.is_some();
+        let members = match is_quarantined {
+            true => part.members.difference(&record.set_aside),
+            false => part.members.clone(),
+        };
+        let is_disjoint = members.is_disjoint(&seen);
+        hold("INV-1 parts_are_disjoint", is_disjoint, || {
+            format!("part {index} of batch {batch} shares seqs with an earlier part")
+        })?;
         seen.extend_from(&part.members);
     }
     Ok(())
@@ -74,46 +68,31 @@ pub fn complete_means_whole(record: &BatchRecord) -> Check {
     }
     let missing = lag(record, &SeqSet::new());
     let frozen = record.frozen_part().map(|(index, _)| index);
-    hold(
-        "INV-3 complete_means_whole",
-        missing.is_none() && frozen.is_none(),
-        || {
-            format!(
-                "batch {} is complete with {missing:?} missing and part {frozen:?} frozen",
-                record.batch_id
-            )
-        },
-    )
+    let is_whole = missing.is_none() && frozen.is_none();
+    hold("INV-3 complete_means_whole", is_whole, || {
+        let batch = record.batch_id;
+        format!("batch {batch} is complete with {missing:?} missing and part {frozen:?} frozen")
+    })
 }
 
 /// INV-4: no more claims are counted than seats are settled.
 pub fn counts_fit_the_settled_seats(record: &BatchRecord) -> Check {
-    hold(
-        "INV-4 counts_fit_the_settled_seats",
-        record.confirmed <= record.counted().len(),
-        || {
-            format!(
-                "batch {}: {} confirmed, {} settled",
-                record.batch_id,
-                record.confirmed,
-                record.counted().len()
-            )
-        },
-    )
+    let (confirmed, settled) = (record.confirmed, record.counted().len());
+    let fits = confirmed <= settled;
+    hold("INV-4 counts_fit_the_settled_seats", fits, || {
+        let batch = record.batch_id;
+        format!("batch {batch}: {confirmed} confirmed, {settled} settled")
+    })
 }
 
 /// INV-5: a batch has a status until it is complete, and none after.
 pub fn complete_means_no_status(record: &BatchRecord) -> Check {
-    hold(
-        "INV-5 complete_means_no_status",
-        record.status.is_none() == record.completed_at.is_some(),
-        || {
-            format!(
-                "batch {}: status {:?}, completed at {:?}",
-                record.batch_id, record.status, record.completed_at
-            )
-        },
-    )
+    let (status, completed_at) = (record.status, record.completed_at);
+    let agree = status.is_none() == completed_at.is_some();
+    hold("INV-5 complete_means_no_status", agree, || {
+        let batch = record.batch_id;
+        format!("batch {batch}: status {status:?}, completed at {completed_at:?}")
+    })
 }
 
 /// INV-19: a record never exceeds [`RECORD_BYTES_MAX`], or [`LISTING_RECORD_BYTES_MAX`] if it lists its claims, so that every
@@ -157,11 +136,8 @@ pub fn parts_never_change(before: &BatchRecord, after: &BatchRecord) -> Check {
         })
     });
     hold("INV-8 parts_never_change", changed.is_none(), || {
-        format!(
-            "part {:?} of batch {}",
-            changed.map(|(index, _)| index),
-            before.batch_id
-        )
+        let index = changed.map(|(index, _)| index);
+        format!("part {index:?} of batch {}", before.batch_id)
     })
 }
 
@@ -179,42 +155,24 @@ pub fn a_lease_is_taken_only_when_free(
         .lease
         .as_ref()
         .filter(|held| before.status == Some(Status::Processing) && held.owner != lease.owner);
-    hold(
-        "INV-9 a_lease_is_taken_only_when_free",
-        held.is_none_or(|held| held.until <= now),
-        || {
-            format!(
-                "{} takes batch {} at {now} from {held:?}",
-                lease.owner, before.batch_id
-            )
-        },
-    )
+    let is_free = held.is_none_or(|held| held.until <= now);
+    hold("INV-9 a_lease_is_taken_only_when_free", is_free, || {
+        let (taker, batch) = (&lease.owner, before.batch_id);
+        format!("{taker} takes batch {batch} at {now} from {held:?}")
+    })
 }
 
-/// INV-10: only the holder of the lease writes parts, failure and completion.
+/// INV-10: only the holder of the lease makes the writes that need it, such as parts, failure and completion.
 pub fn only_the_holder_writes(before: &BatchRecord, write: &BatchWrite) -> Check {
-    let (BatchWrite::Freeze { owner, .. }
-    | BatchWrite::AcceptSink { owner, .. }
-    | BatchWrite::Number { owner, .. }
-    | BatchWrite::Delivered { owner, .. }
-    | BatchWrite::SetAside { owner, .. }
-    | BatchWrite::GiveUp { owner, .. }
-    | BatchWrite::Fail { owner, .. }
-    | BatchWrite::Complete { owner, .. }) = write
-    else {
+    let Some(owner) = write.owner() else {
         return Ok(());
     };
     let holder = before.lease.as_ref().map(|lease| &lease.owner);
-    hold(
-        "INV-10 only_the_holder_writes",
-        holder == Some(owner),
-        || {
-            format!(
-                "{owner} writes batch {} held by {holder:?}",
-                before.batch_id
-            )
-        },
-    )
+    let holds = holder == Some(owner);
+    hold("INV-10 only_the_holder_writes", holds, || {
+        let batch = before.batch_id;
+        format!("{owner} writes batch {batch} held by {holder:?}")
+    })
 }
 
 /// INV-11: a batch completes only when it is proven, or after a second look at or after `verify_at`. `now` is the
@@ -230,17 +188,13 @@ pub fn completion_is_proven_or_verified(
     let is_counted =
         before.bodies.lists_claims() || (before.sealed_at.is_some() && before.uncertain == 0);
     let proven = before.is_reported() && is_counted && lag(before, &SeqSet::new()).is_none();
-    let verified = before.verify_at.is_some_and(|at| at <= now);
-    hold(
-        "INV-11 completion_is_proven_or_verified",
-        proven || verified,
-        || {
-            format!(
-                "batch {} completed at {now}, sealed at {:?}, {} uncertain, verify at {:?}",
-                before.batch_id, before.sealed_at, before.uncertain, before.verify_at
-            )
-        },
-    )
+    let may_end = proven || before.verify_at.is_some_and(|at| at <= now);
+    hold("INV-11 completion_is_proven_or_verified", may_end, || {
+        format!(
+            "batch {} completed at {now}, sealed at {:?}, {} uncertain, verify at {:?}",
+            before.batch_id, before.sealed_at, before.uncertain, before.verify_at
+        )
+    })
 }
 
 /// INV-12: the sets of counted, witnessed, delivered and set-aside seats only grow.
@@ -273,16 +227,13 @@ pub fn completion_saw_everything(before: &BatchRecord, write: &BatchWrite) -> Ch
     };
     let seen = (*counts_version, *witnesses, *parts);
     let stands = (before.counts_version, before.witnesses, before.parts.len());
-    hold(
-        "INV-18 completion_saw_everything",
-        before.status.is_none() || seen == stands,
-        || {
-            format!(
-                "batch {}: counts_version, witnesses and parts are {stands:?}, seen were {seen:?}",
-                before.batch_id
-            )
-        },
-    )
+    let saw_all = before.status.is_none() || seen == stands;
+    hold("INV-18 completion_saw_everything", saw_all, || {
+        format!(
+            "batch {}: counts_version, witnesses and parts are {stands:?}, seen were {seen:?}",
+            before.batch_id
+        )
+    })
 }
 
 /// Checks INV-1 to INV-5 and INV-19 of the record, and INV-8 to INV-12, INV-18, INV-29, INV-34 and INV-35 of the step. `earliest` and `latest`
@@ -316,46 +267,28 @@ pub fn notices_stay_until_they_are_sent(
         write,
         BatchWrite::NoticesSent { .. } | BatchWrite::Complete { notice: None, .. }
     );
-    hold(
-        "INV-29 notices_stay_until_they_are_sent",
-        may_remove || after.notices.starts_with(&before.notices),
-        || {
-            format!(
-                "batch {}: notices {:?} became {:?}",
-                before.batch_id, before.notices, after.notices
-            )
-        },
-    )
+    let (batch, was, is) = (before.batch_id, &before.notices, &after.notices);
+    let stay = may_remove || is.starts_with(was);
+    hold("INV-29 notices_stay_until_they_are_sent", stay, || {
+        format!("batch {batch}: notices {was:?} became {is:?}")
+    })
 }
 
 /// INV-6: an open batch never holds more claims than it may, counting confirmed, uncertain and in-flight claims.
 pub fn batch_is_within_its_limits(batch: &OpenBatch) -> Check {
-    hold(
-        "INV-6 batch_is_within_its_limits",
-        batch.taken() <= batch.items_max(),
-        || {
-            format!(
-                "batch {} holds {} of {} items",
-                batch.id(),
-                batch.taken(),
-                batch.items_max()
-            )
-        },
-    )
+    let (id, taken, items_max) = (batch.id(), batch.taken(), batch.items_max());
+    let fits = taken <= items_max;
+    hold("INV-6 batch_is_within_its_limits", fits, || {
+        format!("batch {id} holds {taken} of {items_max} items")
+    })
 }
 
 /// INV-7: every seat that was given out is settled, uncertain or in flight.
 pub fn every_seat_is_accounted_for(batch: &OpenBatch) -> Check {
+    let (id, given) = (batch.id(), batch.seats_given());
     let seats = batch.settled_len() + batch.uncertain() + batch.in_flight();
-    hold(
-        "INV-7 every_seat_is_accounted_for",
-        seats == batch.seats_given(),
-        || {
-            format!(
-                "batch {} gave {} seats and knows of {seats}",
-                batch.id(),
-                batch.seats_given()
-            )
-        },
-    )
+    let agree = seats == given;
+    hold("INV-7 every_seat_is_accounted_for", agree, || {
+        format!("batch {id} gave {given} seats and knows of {seats}")
+    })
 }

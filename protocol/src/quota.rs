@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::batch::BatchRecord;
-use crate::ids::{BatchId, IdError, QuotaKey, Seq};
+use crate::ids::{BatchId, BodyHash, IdError, QuotaKey, Seq};
 use crate::seqs::SeqSet;
 use crate::time::Timestamp;
 
@@ -37,9 +37,7 @@ impl QuotaScope {
     /// Returns the hash that stands for the account of this scope in lock items.
     pub fn account(&self) -> AccountHash {
         let name = format!("{}/{}", self.begins.as_ms(), self.key);
-        let mut short = [0; 16];
-        short.copy_from_slice(&blake3::hash(name.as_bytes()).as_bytes()[..16]);
-        AccountHash(short)
+        AccountHash(*BodyHash::of(name.as_bytes()).as_bytes())
     }
 }
 

@@ -77,25 +77,17 @@ mod tests {
 
     #[test]
     fn only_a_rule_in_force_that_covers_bodies_removes_them() {
-        let rule = all_after(1);
-        let larger_than = |bytes| ExpirationRule {
-            larger_than_bytes: Some(bytes),
-            ..rule.clone()
-        };
-        assert!(larger_than(1_048_575).is_too_soon());
-        let disabled = ExpirationRule {
-            enabled: false,
-            ..rule.clone()
-        };
-        let tagged = ExpirationRule {
-            tagged: true,
-            ..rule.clone()
-        };
-        let elsewhere = ExpirationRule {
-            prefix: "logs/".to_owned(),
-            ..rule.clone()
-        };
-        for other in [disabled, tagged, elsewhere, larger_than(1_048_576)] {
+        let mut larger = all_after(1);
+        larger.larger_than_bytes = Some(1_048_575);
+        assert!(larger.is_too_soon());
+        larger.larger_than_bytes = Some(1_048_576);
+        let mut disabled = all_after(1);
+        disabled.enabled = false;
+        let mut tagged = all_after(1);
+        tagged.tagged = true;
+        let mut elsewhere = all_after(1);
+        elsewhere.prefix = "logs/".to_owned();
+        for other in [larger, disabled, tagged, elsewhere] {
             assert!(!other.is_too_soon(), "{other:?}");
         }
     }

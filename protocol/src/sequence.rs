@@ -24,7 +24,6 @@ pub struct SequenceScope {
 }
 
 impl SequenceScope {
-    /// Returns the scope of a batch.
     pub fn of(record: &BatchRecord) -> SequenceScope {
         SequenceScope {
             source: record.source.clone(),
@@ -33,7 +32,6 @@ impl SequenceScope {
     }
 }
 
-/// A part of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct PartId {

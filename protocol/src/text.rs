@@ -14,6 +14,11 @@ pub fn counted(count: impl Display, noun: &str) -> String {
     }
 }
 
+/// Returns the beginning of a text, at most `bytes_max` bytes of it, cut between two characters.
+pub fn cut(text: &str, bytes_max: usize) -> String {
+    text[..text.floor_char_boundary(bytes_max)].to_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

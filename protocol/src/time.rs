@@ -122,13 +122,8 @@ mod tests {
 
     #[test]
     fn the_time_until_a_past_timestamp_is_zero() {
-        assert_eq!(
-            Timestamp::from_ms(5).until(Timestamp::from_ms(3)),
-            Duration::ZERO
-        );
-        assert_eq!(
-            Timestamp::from_ms(5) - Timestamp::from_ms(3),
-            Duration::from_millis(2)
-        );
+        let (early, late) = (Timestamp::from_ms(3), Timestamp::from_ms(5));
+        assert_eq!(late.until(early), Duration::ZERO);
+        assert_eq!(late - early, Duration::from_millis(2));
     }
 }

@@ -18,7 +18,6 @@ use crate::limits::{TICKET_BACKOFF_MAX, TURNS_AHEAD};
 use crate::planted::planted;
 use crate::time::Timestamp;
 
-/// The turns of all batches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Turns {
@@ -116,29 +115,19 @@ mod tests {
             Turn::Taken { at, turns } => (at, turns.free_at),
             Turn::Full { until } => panic!("full until {until}"),
         };
-        assert_eq!(
-            taken(turns(5, 0), 100, 7),
-            (at(7), at(17)),
-            "no batch has one"
-        );
-        assert_eq!(
-            taken(turns(9, 0), 1, 7),
-            (at(9), at(9) + Duration::from_millis(100))
-        );
+        // No batch has one.
+        assert_eq!(taken(turns(5, 0), 100, 7), (at(7), at(17)));
+        let short = Duration::from_millis(100);
+        assert_eq!(taken(turns(9, 0), 1, 7), (at(9), at(9) + short));
     }
 
     #[test]
     fn a_batch_that_would_wait_for_longer_than_a_ticket_takes_no_turn() {
         let ahead = TURNS_AHEAD.as_secs();
-        assert!(matches!(
-            turns(ahead + 7, 0).take(1, TURNS_AHEAD, at(7)),
-            Turn::Taken { .. }
-        ));
+        let take = |free_at| turns(free_at, 0).take(1, TURNS_AHEAD, at(7));
+        assert!(matches!(take(ahead + 7), Turn::Taken { .. }));
         let until = at(ahead + 8).saturating_sub(TURNS_AHEAD / 2);
-        assert_eq!(
-            turns(ahead + 8, 0).take(1, TURNS_AHEAD, at(7)),
-            Turn::Full { until }
-        );
+        assert_eq!(take(ahead + 8), Turn::Full { until });
     }
 
     #[test]
@@ -159,9 +148,8 @@ mod tests {
         assert_eq!(Turns::at_rate(read, 5, at(0)), slower);
         let raised = Turns::at_rate(read, 20, at(10));
         let half_of_the_time = at(30);
-        assert!(
-            matches!(raised.take(1, TURNS_AHEAD, at(10)), Turn::Taken { at, .. } if at == half_of_the_time)
-        );
+        let turn = raised.take(1, TURNS_AHEAD, at(10));
+        assert!(matches!(turn, Turn::Taken { at, .. } if at == half_of_the_time));
         assert_eq!(raised.begin(1, at(10)), Err(half_of_the_time));
         assert!(Turns::at_rate(read, 20, at(60)).begin(1, at(60)).is_ok());
     }

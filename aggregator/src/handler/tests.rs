@@ -26,6 +26,11 @@ use crate::config::tests_support::config;
 
 const START: Timestamp = Timestamp::from_ms(1_000_000);
 
+const QUARANTINE: (&str, &str) = (
+    "QUARANTINE_SQS_URL",
+    "https://sqs.eu-west-1.amazonaws.com/1/q",
+);
+
 /// An aggregator over fakes.
 struct Aggregator {
     handler: Handler,
@@ -39,16 +44,31 @@ fn aggregator_with(variables: &[(&str, &str)]) -> Aggregator {
 
 fn aggregator_over(variables: &[(&str, &str)], ports: impl FnOnce(&Fakes) -> Ports) -> Aggregator {
     let fakes = Fakes::at(START);
-    let mut variables = variables.to_vec();
-    variables.push(("EVENT_ID", "json:id"));
-    let config = config(&variables);
+    let ports = ports(&fakes);
+    environment(config_of(variables), fakes, ports)
+}
+
+/// Returns a configuration in which the event id is a field of the body.
+fn config_of(variables: &[(&str, &str)]) -> Config {
+    config(&[variables, &[("EVENT_ID", "json:id")]].concat())
+}
+
+/// Returns an environment that remembers nothing.
+fn environment(config: Config, fakes: Fakes, ports: Ports) -> Aggregator {
     let current = Arc::new(SharedAllocator::new(config.limits));
     let source_queues = Arc::new(MemorySourceQueues::new());
     Aggregator {
-        handler: Handler::new(config, ports(&fakes), source_queues.clone(), current),
+        handler: Handler::new(config, ports, source_queues.clone(), current),
         fakes,
         source_queues,
     }
+}
+
+/// Returns another environment over the same services.
+fn another(aggregator: &Aggregator, variables: &[(&str, &str)]) -> Aggregator {
+    let fakes = aggregator.fakes.clone();
+    let ports = fakes.ports();
+    environment(config_of(variables), fakes, ports)
 }
 
 /// Invokes with (message id, event id, other content); returns the message ids that are reported as failed.
@@ -62,9 +82,8 @@ async fn invoke_until(
     messages: &[(&str, &str, &str)],
     deadline: Timestamp,
 ) -> Vec<String> {
-    try_invoke_until(aggregator, messages, deadline)
-        .await
-        .unwrap()
+    let failed = try_invoke_until(aggregator, messages, deadline).await;
+    failed.unwrap()
 }
 
 async fn try_invoke_until(
@@ -72,16 +91,22 @@ async fn try_invoke_until(
     messages: &[(&str, &str, &str)],
     deadline: Timestamp,
 ) -> Result<Vec<String>, HandlerError> {
-    let records: Vec<Value> = messages
-        .iter()
-        .map(|(message, event, content)| {
-            json!({
-                "messageId": message,
-                "eventSourceARN": "arn:q",
-                "body": json!({ "id": event, "content": content }).to_string(),
-            })
+    let record = |(message, event, content): &(&str, &str, &str)| {
+        json!({
+            "messageId": message,
+            "eventSourceARN": "arn:q",
+            "body": json!({ "id": event, "content": content }).to_string(),
         })
-        .collect();
+    };
+    let records = messages.iter().map(record).collect();
+    invoke_with(aggregator, records, deadline).await
+}
+
+async fn invoke_with(
+    aggregator: &Aggregator,
+    records: Vec<Value>,
+    deadline: Timestamp,
+) -> Result<Vec<String>, HandlerError> {
     let event = serde_json::from_value(json!({ "Records": records })).unwrap();
     let invocation = Invocation {
         function: "aggregator".to_owned(),
@@ -90,6 +115,19 @@ async fn try_invoke_until(
     let response = aggregator.handler.handle(event, &invocation).await?;
     let failures = response.batch_item_failures.into_iter();
     Ok(failures.map(|failure| failure.item_identifier).collect())
+}
+
+/// Takes the reasons of the messages in the quarantine.
+fn reasons(aggregator: &Aggregator) -> Vec<String> {
+    let quarantined = aggregator.fakes.quarantine_queue.take();
+    let reasons = quarantined.into_iter().map(|message| message.reason);
+    reasons.collect()
+}
+
+/// Returns how many claims all batches have counted.
+fn confirmed(aggregator: &Aggregator) -> u64 {
+    let records = aggregator.fakes.batch_store.records();
+    records.iter().map(|record| record.confirmed).sum()
 }
 
 fn only_batch(aggregator: &Aggregator) -> BatchRecord {

@@ -243,24 +243,18 @@ impl BatchRun<'_> {
         if let Err(end) = self.batch.put_back(due_at, why).await {
             return end;
         }
-        let completion = &self.components.completion;
-        if is_soon
-            && let Err(end) = completion
-                .send_ticket(self.id(), at, TicketReason::Sweep, self.budgets)
-                .await
-        {
-            return end;
+        if !is_soon {
+            return TicketEnd::Done("waiting");
         }
-        TicketEnd::Done("waiting")
+        let completion = &self.components.completion;
+        let sent = completion.send_ticket(self.id(), at, TicketReason::Sweep, self.budgets);
+        sent.await.err().unwrap_or(TicketEnd::Done("waiting"))
     }
 
     /// Returns whether this invocation may send the next ticket of the batch. Lambda stops a chain of tickets that each come from the
     /// invocation before. A ticket of the sweep begins another chain.
     fn may_send_ticket(&self) -> bool {
-        !self
-            .batch
-            .record()
-            .attempts
-            .is_multiple_of(TICKETS_IN_CHAIN_MAX)
+        let attempts = self.batch.record().attempts;
+        !attempts.is_multiple_of(TICKETS_IN_CHAIN_MAX)
     }
 }

@@ -8,10 +8,9 @@ use futures::FutureExt;
 use protocol::batch::Listing;
 use protocol::limits::{NOTICE_TICKETS_MAX, SWEEP_TICKETS_MIN};
 use shared::memory::MemoryNoticeTarget;
-use shared::ports::{
-    BatchQueue, BatchReply, ListPage, ListPosition, ListShard, PortError, Ports, QueueDepth,
-};
+use shared::ports::{BatchQueue, ListPage, ListPosition, ListShard, PortError, Ports, QueueDepth};
 
+use super::notices::noticing;
 use super::sweep::sweep;
 use super::*;
 
@@ -107,10 +106,7 @@ impl Slow {
         }
     }
 
-    fn try_sweep(
-        self: &Arc<Slow>,
-        timeout: Duration,
-    ) -> Result<Response, crate::handler::HandlerError> {
+    fn try_sweep(self: &Arc<Slow>, timeout: Duration) -> Result<Response, HandlerError> {
         let handler = Handler::new(config(), self.ports(), Arc::new(TestSink::default()));
         let invocation = Invocation {
             function: "batch-processor".to_owned(),
@@ -282,11 +278,9 @@ async fn a_long_queue_gets_only_tickets_for_the_oldest() {
     processor.fakes.clock.advance(TICKET_RESEND_AFTER * 2);
     let swept = sweep(&processor).await;
     let left = count as usize - SWEEP_TICKETS_MIN;
-    assert_eq!(
-        (swept.overdue, swept.tickets_sent, swept.tickets_left),
-        (count as usize, SWEEP_TICKETS_MIN, left)
-    );
-    assert!(!swept.cut_short);
+    assert_eq!((swept.overdue, swept.cut_short), (count as usize, false));
+    let tickets = (swept.tickets_sent, swept.tickets_left);
+    assert_eq!(tickets, (SWEEP_TICKETS_MIN, left));
     processor.fakes.batch_queue.take();
     let swept = sweep(&processor).await;
     assert_eq!((swept.tickets_sent, swept.tickets_left), (left, 0));
@@ -294,16 +288,7 @@ async fn a_long_queue_gets_only_tickets_for_the_oldest() {
 
 #[tokio::test]
 async fn old_batches_in_error_and_notices_get_their_tickets_beside_many_others() {
-    let processor = a_processor();
-    let target = Arc::new(MemoryNoticeTarget::default());
-    let ports = Ports {
-        notice_target: Some(target),
-        ..processor.fakes.ports()
-    };
-    let processor = Processor {
-        handler: Handler::new(config(), ports, processor.sink.clone()),
-        ..processor
-    };
+    let processor = noticing(a_processor(), &Arc::new(MemoryNoticeTarget::default()));
     let others = 2 * SWEEP_TICKETS_MIN as u64;
     let notices = 2 * NOTICE_TICKETS_MAX as u64;
     let lists = [
@@ -324,13 +309,11 @@ async fn old_batches_in_error_and_notices_get_their_tickets_beside_many_others()
     assert_eq!((swept.processing, swept.in_error), (others as usize, 10));
     assert_eq!(swept.notices_waiting, Some(notices as usize));
     let sent = processor.fakes.batch_queue.take();
-    let of = |reason| {
-        sent.iter()
-            .filter(move |(ticket, _)| ticket.reason == Some(reason))
-    };
-    assert_eq!(of(TicketReason::Quarantine).count(), 10);
+    let sent = sent.iter().map(|(ticket, _)| ticket.reason);
+    let count = |reason| sent.clone().filter(|of| *of == Some(reason)).count();
+    assert_eq!(count(TicketReason::Quarantine), 10);
     let of_sweep = others as usize + NOTICE_TICKETS_MAX;
-    assert_eq!(of(TicketReason::Sweep).count(), of_sweep);
+    assert_eq!(count(TicketReason::Sweep), of_sweep);
     let again = sweep(&processor).await;
     assert_eq!(again.tickets_sent, NOTICE_TICKETS_MAX, "the other notices");
     let left = processor.fakes.batch_store.records().into_iter();

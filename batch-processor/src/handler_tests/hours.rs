@@ -9,23 +9,15 @@ use super::*;
 /// The next 15:00 UTC after [`START`].
 const OPENING: Timestamp = Timestamp::from_ms(1_004_400_000);
 
-/// Returns a processor with these variables.
-fn with_variables(processor: Processor, hours: &str, events_per_second: Option<u64>) -> Processor {
-    let config = Config {
+/// Returns a processor with these hours and this rate, and a sealed batch of two events.
+async fn with_variables(hours: &str, events_per_second: Option<u64>) -> Processor {
+    let processor = processor_with(Config {
         delivery_hours: (!hours.is_empty()).then(|| hours.parse().unwrap()),
         events_per_second,
         ..config()
-    };
-    let ports = processor.fakes.ports();
-    Processor {
-        handler: Handler::new(config, ports, processor.sink.clone()),
-        ..processor
-    }
-}
-
-async fn sealed(processor: &Processor) {
-    opened(processor, &[0, 1], 2).await;
-    seal(processor, 2).await;
+    });
+    sealed(&processor, 2).await;
+    processor
 }
 
 /// Returns the delays of the tickets that were sent, in seconds.
@@ -36,29 +28,22 @@ fn delays(processor: &Processor) -> Vec<u64> {
 
 #[tokio::test]
 async fn outside_the_hours_a_batch_waits_and_the_sweep_sends_a_ticket_for_the_opening() {
-    let processor = with_variables(a_processor(), "15:00-16:00 UTC", None);
-    sealed(&processor).await;
+    let processor = with_variables("15:00-16:00 UTC", None).await;
     assert!(!ticket(&processor).await, "the ticket is acknowledged");
     let waiting = record(&processor);
     assert_eq!((waiting.lease, waiting.due_at), (None, OPENING));
     assert!(delivered(&processor).is_empty());
     assert_eq!(delays(&processor), [0; 0]);
 
-    assert_eq!(
-        sweep(&processor).await.tickets_sent,
-        0,
-        "it is not due for long"
-    );
+    let early = sweep(&processor).await;
+    assert_eq!(early.tickets_sent, 0, "it is not due for long");
     let left = processor.fakes.clock.now().until(OPENING) - Duration::from_secs(600);
     processor.fakes.clock.advance(left);
     let swept = sweep(&processor).await;
     assert_eq!((swept.overdue, swept.tickets_sent), (0, 1));
     assert_eq!(delays(&processor), [600 + CLOCK_SKEW_MAX.as_secs()]);
-    assert_eq!(
-        sweep(&processor).await.tickets_sent,
-        0,
-        "one ticket suffices"
-    );
+    let again = sweep(&processor).await;
+    assert_eq!(again.tickets_sent, 0, "one ticket suffices");
 
     processor.fakes.clock.advance(Duration::from_secs(600));
     assert!(!ticket(&processor).await);
@@ -67,17 +52,13 @@ async fn outside_the_hours_a_batch_waits_and_the_sweep_sends_a_ticket_for_the_op
 
 #[tokio::test]
 async fn a_batch_that_waits_for_a_near_opening_gets_its_ticket_at_once() {
-    let processor = with_variables(a_processor(), "15:00-16:00 UTC", None);
-    sealed(&processor).await;
+    let processor = with_variables("15:00-16:00 UTC", None).await;
     let left = processor.fakes.clock.now().until(OPENING) - Duration::from_secs(60);
     processor.fakes.clock.advance(left);
     assert!(!ticket(&processor).await);
     assert_eq!(delays(&processor), [60 + CLOCK_SKEW_MAX.as_secs()]);
-    assert_eq!(
-        sweep(&processor).await.tickets_sent,
-        0,
-        "its ticket is on the way"
-    );
+    let swept = sweep(&processor).await;
+    assert_eq!(swept.tickets_sent, 0, "its ticket is on the way");
 }
 
 /// Takes a turn of `secs` seconds for others, at one event a second; returns when it begins.
@@ -100,8 +81,7 @@ async fn free_at(processor: &Processor) -> Timestamp {
 
 #[tokio::test]
 async fn with_a_rate_a_batch_takes_its_turn_once() {
-    let processor = with_variables(a_processor(), "", Some(1));
-    sealed(&processor).await;
+    let processor = with_variables("", Some(1)).await;
     let now = processor.fakes.clock.now();
     assert_eq!(others_take(&processor, 60).await, now);
     assert!(!ticket(&processor).await, "the ticket is acknowledged");
@@ -111,11 +91,7 @@ async fn with_a_rate_a_batch_takes_its_turn_once() {
     assert_eq!(waits.parts, [], "nothing was read");
     assert_eq!(delays(&processor), [59]);
     assert!(!ticket(&processor).await, "too early");
-    assert_eq!(
-        record(&processor).turn_at,
-        Some(turn),
-        "no other turn is taken"
-    );
+    assert_eq!(record(&processor).turn_at, Some(turn), "no other one");
     processor.fakes.clock.advance(Duration::from_secs(60));
     assert!(!ticket(&processor).await);
     assert_eq!(delivered(&processor).len(), 1);
@@ -126,8 +102,7 @@ async fn with_a_rate_a_batch_takes_its_turn_once() {
 
 #[tokio::test]
 async fn a_batch_whose_turn_would_be_far_away_takes_none() {
-    let processor = with_variables(a_processor(), "", Some(1));
-    sealed(&processor).await;
+    let processor = with_variables("", Some(1)).await;
     let now = processor.fakes.clock.now();
     others_take(&processor, 900).await;
     assert!(!ticket(&processor).await);
@@ -144,8 +119,7 @@ async fn a_batch_whose_turn_would_be_far_away_takes_none() {
 
 #[tokio::test]
 async fn a_batch_that_may_send_no_ticket_does_not_wait_for_a_turn_in_its_invocation() {
-    let processor = with_variables(a_processor(), "", Some(1));
-    sealed(&processor).await;
+    let processor = with_variables("", Some(1)).await;
     others_take(&processor, 900).await;
     for _ in 1..TICKETS_IN_CHAIN_MAX {
         assert!(!ticket(&processor).await);
@@ -164,8 +138,7 @@ async fn a_batch_that_may_send_no_ticket_does_not_wait_for_a_turn_in_its_invocat
 
 #[tokio::test]
 async fn a_part_waits_for_one_that_went_to_the_sink_late() {
-    let processor = with_variables(a_processor(), "", Some(1));
-    sealed(&processor).await;
+    let processor = with_variables("", Some(1)).await;
     let now = processor.fakes.clock.now();
     let late = async |secs| {
         let store = &processor.fakes.named_items;
@@ -183,8 +156,7 @@ async fn a_part_waits_for_one_that_went_to_the_sink_late() {
 
 #[tokio::test]
 async fn an_attempt_that_failed_keeps_its_turn_for_some_minutes() {
-    let processor = with_variables(a_processor(), "", Some(1));
-    sealed(&processor).await;
+    let processor = with_variables("", Some(1)).await;
     processor.sink.fail(1_000);
     let turn = processor.fakes.clock.now();
     assert!(ticket(&processor).await);
@@ -204,8 +176,7 @@ async fn an_attempt_that_failed_keeps_its_turn_for_some_minutes() {
 
 #[tokio::test]
 async fn a_turn_that_passes_outside_the_hours_is_taken_again() {
-    let processor = with_variables(a_processor(), "15:00-16:00 UTC", Some(1));
-    sealed(&processor).await;
+    let processor = with_variables("15:00-16:00 UTC", Some(1)).await;
     let before_the_end = OPENING + Duration::from_secs(3_600 - 30);
     let wait = processor.fakes.clock.now().until(before_the_end);
     processor.fakes.clock.advance(wait);

@@ -28,9 +28,8 @@ fn config_of_batches(items_max: u64) -> Config {
 
 #[tokio::test]
 async fn a_delivered_batch_is_measured_from_the_sending_of_its_oldest_message() {
-    let processor = processor_of(config_of_batches(4), MemoryBatchStore::new());
-    opened(&processor, &[0, 1, 2], 0).await;
-    seal(&processor, 3).await;
+    let processor = processor_with(config_of_batches(4));
+    sealed(&processor, 3).await;
     processor.fakes.clock.advance(Duration::from_secs(7));
     assert!(!ticket(&processor).await);
     let expected = json!({
@@ -44,23 +43,18 @@ async fn a_delivered_batch_is_measured_from_the_sending_of_its_oldest_message() 
 
 #[tokio::test]
 async fn rejected_records_are_not_measured_as_delivered() {
-    let processor = processor_of(config_of_batches(4), MemoryBatchStore::new());
+    let processor = processor_with(config_of_batches(4));
     *processor.sink.rejects.lock().unwrap() = vec![1];
-    opened(&processor, &[0, 1, 2], 0).await;
-    seal(&processor, 3).await;
+    sealed(&processor, 3).await;
     assert!(!ticket(&processor).await);
     let line = measured(&processor).remove(0);
-    assert_eq!(
-        (&line["BatchItems"], &line["Rejected"]),
-        (&json!(2), &json!(1))
-    );
-    assert_eq!(line["FillRatio"], 50, "{line}");
+    let counts = ["BatchItems", "Rejected", "FillRatio"].map(|name| line[name].clone());
+    assert_eq!(counts, [2, 1, 50], "{line}");
 }
 
 #[tokio::test]
 async fn a_batch_that_the_ticket_of_its_window_finds_open_is_flushed_by_its_window_once() {
-    let processor = a_processor();
-    opened(&processor, &[0], 1).await;
+    let processor = with_an_open_batch(1).await;
     processor.sink.fail(1_000);
     assert!(ticket(&processor).await);
     assert_eq!(measured(&processor), [json!({ "FlushedWindow": 1 })]);
@@ -71,8 +65,7 @@ async fn a_batch_that_the_ticket_of_its_window_finds_open_is_flushed_by_its_wind
 
 #[tokio::test]
 async fn a_batch_of_which_nothing_was_delivered_has_no_fill() {
-    let processor = a_processor();
-    opened(&processor, &[0], 1).await;
+    let processor = with_an_open_batch(1).await;
     refused(&processor).await;
     measured(&processor);
     processor.fakes.clock.advance(Duration::from_secs(60));
@@ -80,37 +73,20 @@ async fn a_batch_of_which_nothing_was_delivered_has_no_fill() {
     processor.fakes.clock.advance(Duration::from_secs(60));
     assert!(!ticket(&processor).await);
     let lines = measured(&processor);
-    let with = |name: &str| {
-        lines
-            .iter()
-            .filter(|line| line[name] != Value::Null)
-            .count()
-    };
-    assert_eq!(
-        (
-            with("Quarantined"),
-            with("BatchesCompleted"),
-            with("FillRatio")
-        ),
-        (1, 1, 0),
-        "{lines:?}"
-    );
+    let has = |line: &&Value, name: &str| line[name] != Value::Null;
+    let with = |name: &str| lines.iter().filter(|line| has(line, name)).count();
+    let counts = ["Quarantined", "BatchesCompleted", "FillRatio"].map(with);
+    assert_eq!(counts, [1, 1, 0], "{lines:?}");
 }
 
 #[tokio::test]
 async fn two_tickets_of_one_invocation_are_counted_in_one_line() {
-    let processor = a_processor();
-    opened(&processor, &[0], 0).await;
-    seal(&processor, 1).await;
+    let processor = with_a_sealed_batch(1).await;
     let body = Ticket::new(batch(), TicketReason::Window).to_body();
     let record = |id: &str| json!({ "messageId": id, "eventSourceARN": "arn:b", "body": body });
-    let invocation = Invocation {
-        function: "batch-processor".to_owned(),
-        request_id: "r".to_owned(),
-        deadline: processor.fakes.clock.now() + Duration::from_secs(60),
-    };
     let event = json!({ "Records": [record("t1"), record("t2")] });
-    assert!(invoke(&processor, event, &invocation).await.is_empty());
+    let failed = invoke(&processor, event, &invocation(&processor)).await;
+    assert!(failed.is_empty());
     let lines = measured(&processor);
     assert_eq!(lines.len(), 1, "{lines:?}");
     assert_eq!(lines[0]["BatchesCompleted"], 1);

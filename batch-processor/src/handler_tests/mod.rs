@@ -10,7 +10,9 @@ use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
 use serde_json::json;
 use shared::memory::{Fakes, MemoryBatchStore};
-use shared::ports::{BatchStore, Clock, LockStore, OverflowStore, Quarantined, Release};
+use shared::ports::{
+    BatchReply, BatchStore, Clock, LockStore, OverflowStore, Quarantined, Release,
+};
 use shared::wire::TicketReason;
 
 use super::*;
@@ -110,16 +112,18 @@ fn batch() -> BatchId {
 }
 
 fn a_processor() -> Processor {
-    processor_of(config(), MemoryBatchStore::new())
+    processor_with(config())
 }
 
-/// Returns a processor with parts of `part_bytes_max` bytes.
+fn processor_with(config: Config) -> Processor {
+    processor_of(config, MemoryBatchStore::new())
+}
+
 fn processor_with_parts_of(part_bytes_max: u64) -> Processor {
-    let config = Config {
+    processor_with(Config {
         part_bytes_max,
         ..config()
-    };
-    processor_of(config, MemoryBatchStore::new())
+    })
 }
 
 fn config() -> Config {
@@ -145,20 +149,24 @@ async fn opened(processor: &Processor, seqs: &[u32], confirmed: u64) {
     let world = &processor.fakes;
     let record = BatchRecord::open(batch(), "arn:q".parse().unwrap(), None, 3, at, START);
     world.batch_store.create(&record).await.unwrap();
-    let settled = seqs.iter().copied().take(confirmed as usize).collect();
-    write(
-        processor,
-        BatchWrite::Count(BatchCounts {
-            confirmed,
-            uncertain: 0,
-            settled,
-            version: 1,
-        }),
-    )
-    .await;
+    let counts = BatchCounts {
+        confirmed,
+        uncertain: 0,
+        settled: seqs.iter().copied().take(confirmed as usize).collect(),
+        version: 1,
+    };
+    write(processor, BatchWrite::Count(counts)).await;
     for seq in seqs {
         claim(processor, *seq).await;
     }
+}
+
+/// Returns a processor with a batch that is past its window, whose seqs below `count` are counted claims.
+async fn with_an_open_batch(count: u32) -> Processor {
+    let processor = a_processor();
+    let seqs = Vec::from_iter(0..count);
+    opened(&processor, &seqs, count.into()).await;
+    processor
 }
 
 async fn claim(processor: &Processor, seq: u32) {
@@ -192,31 +200,87 @@ fn a_claim(seq: u32) -> Claim {
 }
 
 async fn write(processor: &Processor, write: BatchWrite) {
-    let reply = processor
-        .fakes
-        .batch_store
-        .write(batch(), &write)
-        .await
-        .unwrap();
-    assert!(
-        matches!(reply, shared::ports::BatchReply::Applied(_)),
-        "{write:?}"
-    );
+    let reply = processor.fakes.batch_store.write(batch(), &write).await;
+    let is_applied = matches!(reply.unwrap(), BatchReply::Applied(_));
+    assert!(is_applied, "{write:?}");
 }
 
-async fn seal(processor: &Processor, seqs: u32) {
-    let counts = BatchCounts {
+/// Returns the last counts of a batch whose seqs below `seqs` are claims.
+fn last_counts(seqs: u32) -> BatchCounts {
+    BatchCounts {
         confirmed: u64::from(seqs),
         uncertain: 0,
         settled: (0..seqs).collect(),
         version: 2,
-    };
+    }
+}
+
+async fn seal(processor: &Processor, seqs: u32) {
     let seal = BatchWrite::Seal {
-        counts,
+        counts: last_counts(seqs),
         at: START,
         due_at: None,
     };
     write(processor, seal).await;
+}
+
+/// Opens a batch of the seqs below `count`, and seals it.
+async fn sealed(processor: &Processor, count: u32) {
+    opened(processor, &Vec::from_iter(0..count), 0).await;
+    seal(processor, count).await;
+}
+
+/// Returns a processor with a sealed batch of the seqs below `count`.
+async fn with_a_sealed_batch(count: u32) -> Processor {
+    let processor = a_processor();
+    sealed(&processor, count).await;
+    processor
+}
+
+/// Has another processor take the lease until a time; returns this processor.
+async fn leased(processor: &Processor, owner: &str, until: Timestamp) -> LeaseOwner {
+    let owner: LeaseOwner = owner.parse().unwrap();
+    let take = BatchWrite::Lease {
+        lease: Lease {
+            owner: owner.clone(),
+            until,
+        },
+        at: processor.fakes.clock.now(),
+        operator: None,
+    };
+    write(processor, take).await;
+    owner
+}
+
+/// Has a processor freeze a part of the events 0 to 2 and mark it as delivered, without the rejected ones, and die before any release.
+async fn died_before_the_release(processor: &Processor, rejected: &[u32]) {
+    sealed(processor, 3).await;
+    let ended = START.saturating_sub(Duration::from_secs(5));
+    let owner = leased(processor, "dead", ended).await;
+    let freeze = BatchWrite::Freeze {
+        owner: owner.clone(),
+        index: 0,
+        part: PartRecord::frozen((0..3).collect(), [7; 32], None),
+    };
+    write(processor, freeze).await;
+    let rejected = rejected.iter().copied().collect();
+    let delivered = BatchWrite::Delivered {
+        owner,
+        index: 0,
+        receipt: "ok".to_owned(),
+        at: START,
+        rejects: record(processor).rejects_with(0, &rejected),
+        delivered: None,
+    };
+    write(processor, delivered).await;
+}
+
+fn invocation(processor: &Processor) -> Invocation {
+    Invocation {
+        function: "batch-processor".to_owned(),
+        request_id: "r".to_owned(),
+        deadline: processor.fakes.clock.now() + Duration::from_secs(60),
+    }
 }
 
 /// Invokes the function with messages of the batch queue; returns the ids of the messages to retry.
@@ -226,14 +290,12 @@ async fn invoke(
     invocation: &Invocation,
 ) -> Vec<String> {
     let event = serde_json::from_value(event).unwrap();
-    match processor.handler.handle(event, invocation).await.unwrap() {
-        Response::Tickets(response) => response
-            .batch_item_failures
-            .into_iter()
-            .map(|failure| failure.item_identifier)
-            .collect(),
-        Response::Swept(swept) => panic!("{swept:?}"),
-    }
+    let handled = processor.handler.handle(event, invocation).await;
+    let Response::Tickets(response) = handled.unwrap() else {
+        panic!("not tickets");
+    };
+    let failures = response.batch_item_failures.into_iter();
+    failures.map(|failure| failure.item_identifier).collect()
 }
 
 /// Invokes the function with one message; returns whether it will be retried.
@@ -253,19 +315,15 @@ async fn received(processor: &Processor, body: &str, receives: u32) -> bool {
         "body": body,
     }] });
     let invocation = Invocation {
-        function: "batch-processor".to_owned(),
         request_id: format!("r{request}"),
-        deadline: processor.fakes.clock.now() + Duration::from_secs(60),
+        ..invocation(processor)
     };
     invoke(processor, event, &invocation).await.len() == 1
 }
 
 async fn ticket(processor: &Processor) -> bool {
-    given_back(
-        processor,
-        &Ticket::new(batch(), TicketReason::Window).to_body(),
-    )
-    .await
+    let ticket = Ticket::new(batch(), TicketReason::Window);
+    given_back(processor, &ticket.to_body()).await
 }
 
 fn record(processor: &Processor) -> BatchRecord {
@@ -292,12 +350,30 @@ fn quarantine() -> String {
     Ticket::new(batch(), TicketReason::Quarantine).to_body()
 }
 
-/// Puts the batch in error with a frozen part.
-async fn refused(processor: &Processor) {
+fn operator() -> String {
+    Ticket::new(batch(), TicketReason::Operator).to_body()
+}
+
+/// Returns the ticket of an operator who accepts a new sink.
+fn accepts_sink() -> String {
+    let accepts = Ticket {
+        accept: Some(shared::wire::Accepted::NewSink),
+        ..Ticket::new(batch(), TicketReason::Operator)
+    };
+    accepts.to_body()
+}
+
+/// Has the sink refuse the next part permanently.
+fn refuse(processor: &Processor, reason: &str) {
     let refusal = SinkError::Permanent {
-        reason: "no such customer".to_owned(),
+        reason: reason.to_owned(),
     };
     processor.sink.failures.lock().unwrap().push(refusal);
+}
+
+/// Puts the batch in error with a frozen part.
+async fn refused(processor: &Processor) {
+    refuse(processor, "no such customer");
     assert!(!ticket(processor).await);
     assert_eq!(record(processor).status, Some(Status::Error));
 }

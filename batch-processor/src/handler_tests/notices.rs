@@ -7,14 +7,14 @@ use shared::ports::{NoticeMessage, Ports};
 use super::sweep::sweep;
 use super::*;
 
-/// Returns a processor that sends notices, and their target.
-fn with_notices() -> (Processor, Arc<MemoryNoticeTarget>) {
-    let (processor, target) = (a_processor(), Arc::new(MemoryNoticeTarget::default()));
+/// Returns a processor that sends notices, with a sealed batch of two events, and their target.
+async fn with_notices() -> (Processor, Arc<MemoryNoticeTarget>) {
+    let (processor, target) = (with_a_sealed_batch(2).await, Arc::default());
     (noticing(processor, &target), target)
 }
 
 /// Returns the processor, which sends notices from now on.
-fn noticing(processor: Processor, target: &Arc<MemoryNoticeTarget>) -> Processor {
+pub(super) fn noticing(processor: Processor, target: &Arc<MemoryNoticeTarget>) -> Processor {
     let ports = Ports {
         notice_target: Some(target.clone()),
         ..processor.fakes.ports()
@@ -25,29 +25,18 @@ fn noticing(processor: Processor, target: &Arc<MemoryNoticeTarget>) -> Processor
     }
 }
 
-async fn sealed(processor: &Processor) {
-    opened(processor, &[0, 1], 2).await;
-    seal(processor, 2).await;
-}
-
 fn ids_of(notices: &[NoticeMessage]) -> Vec<&str> {
     notices.iter().map(|notice| notice.id.as_str()).collect()
 }
 
 const COMPLETE: &str = "0190163d-8694-739b-aea5-966c26f8ad91/complete";
+/// Why the sink refuses a part.
+const REASON: &str = "no such customer: «secret body»";
 const FIRST_ERROR: &str = "0190163d-8694-739b-aea5-966c26f8ad91/error/1";
-
-fn refuse(processor: &Processor) {
-    let refusal = SinkError::Permanent {
-        reason: "no such customer: «secret body»".to_owned(),
-    };
-    processor.sink.failures.lock().unwrap().push(refusal);
-}
 
 #[tokio::test]
 async fn a_complete_batch_has_one_notice_and_leaves_the_index() {
-    let (processor, target) = with_notices();
-    sealed(&processor).await;
+    let (processor, target) = with_notices().await;
     assert!(!ticket(&processor).await);
     let notices = target.take();
     assert_eq!(ids_of(&notices), [COMPLETE]);
@@ -66,27 +55,18 @@ async fn a_complete_batch_has_one_notice_and_leaves_the_index() {
 
 #[tokio::test]
 async fn a_notice_that_was_not_sent_is_sent_by_the_next_ticket_with_the_same_content() {
-    let (processor, target) = with_notices();
-    sealed(&processor).await;
+    let (processor, target) = with_notices().await;
     target.refuse(true);
-    assert!(
-        !ticket(&processor).await,
-        "a target that fails stops no delivery"
-    );
+    assert!(!ticket(&processor).await, "it stops no delivery");
     assert_eq!(record(&processor).status, None);
     let line = processor.fakes.metric_log.take().pop().unwrap();
     assert!(line.contains(r#""NoticesFailed":1"#), "{line}");
     processor.fakes.clock.advance(DUE_GRACE * 2);
     let swept = sweep(&processor).await;
-    assert_eq!(
-        (swept.overdue, swept.notices_waiting, swept.tickets_sent),
-        (0, Some(1), 1)
-    );
-    assert_eq!(
-        sweep(&processor).await.tickets_sent,
-        0,
-        "the first ticket may still wait"
-    );
+    assert_eq!((swept.overdue, swept.tickets_sent), (0, 1));
+    assert_eq!(swept.notices_waiting, Some(1));
+    let again = sweep(&processor).await;
+    assert_eq!(again.tickets_sent, 0, "the first one may still wait");
     target.refuse(false);
     assert!(!ticket(&processor).await);
     assert_eq!(ids_of(&target.take()), [COMPLETE]);
@@ -95,9 +75,8 @@ async fn a_notice_that_was_not_sent_is_sent_by_the_next_ticket_with_the_same_con
 
 #[tokio::test]
 async fn a_batch_in_error_has_a_notice_without_what_comes_from_messages() {
-    let (processor, target) = with_notices();
-    sealed(&processor).await;
-    refuse(&processor);
+    let (processor, target) = with_notices().await;
+    refuse(&processor, REASON);
     assert!(!ticket(&processor).await);
     let notices = target.take();
     assert_eq!(ids_of(&notices), [FIRST_ERROR]);
@@ -107,17 +86,15 @@ async fn a_batch_in_error_has_a_notice_without_what_comes_from_messages() {
     let failed = record(&processor);
     assert_eq!(failed.status, Some(Status::Error));
     assert_eq!(failed.due_at, failed.created_at + BATCH_LIFE_MAX);
-    let operator = Ticket::new(batch(), TicketReason::Operator).to_body();
-    assert!(!given_back(&processor, &operator).await);
+    assert!(!given_back(&processor, &operator()).await);
     assert_eq!(ids_of(&target.take()), [COMPLETE]);
 }
 
 #[tokio::test]
 async fn a_failing_target_hides_no_error_and_its_notice_outlasts_the_operators_retry() {
-    let (processor, target) = with_notices();
-    sealed(&processor).await;
+    let (processor, target) = with_notices().await;
     target.refuse(true);
-    refuse(&processor);
+    refuse(&processor, REASON);
     assert!(!ticket(&processor).await);
     let failed = record(&processor);
     assert!(failed.error.unwrap().contains("secret body"));
@@ -127,8 +104,7 @@ async fn a_failing_target_hides_no_error_and_its_notice_outlasts_the_operators_r
     let sent = processor.fakes.batch_queue.take();
     assert_eq!(sent[0].0.reason, Some(TicketReason::Sweep));
     // The operator tries again before the notice could be sent.
-    let operator = Ticket::new(batch(), TicketReason::Operator).to_body();
-    assert!(!given_back(&processor, &operator).await);
+    assert!(!given_back(&processor, &operator()).await);
     assert_eq!(record(&processor).notices.len(), 2);
     target.refuse(false);
     assert!(!ticket(&processor).await);
@@ -138,55 +114,47 @@ async fn a_failing_target_hides_no_error_and_its_notice_outlasts_the_operators_r
     let notices = target.take();
     assert_eq!(ids_of(&notices), [FIRST_ERROR, COMPLETE]);
     let first: serde_json::Value = serde_json::from_str(&notices[0].manifest).unwrap();
-    assert_eq!(
-        first["counts"]["delivered"], 0,
-        "as it was at the time of the error"
-    );
+    // As it was at the time of the error.
+    assert_eq!(first["counts"]["delivered"], 0);
 }
 
 #[tokio::test]
 async fn notices_of_errors_are_dropped_only_while_earlier_ones_wait() {
-    let (processor, target) = with_notices();
-    sealed(&processor).await;
+    let (processor, target) = with_notices().await;
     target.refuse(true);
-    let operator = Ticket::new(batch(), TicketReason::Operator).to_body();
     for _ in 0..NOTICES_MAX + 2 {
-        refuse(&processor);
-        assert!(!given_back(&processor, &operator).await);
+        refuse(&processor, REASON);
+        assert!(!given_back(&processor, &operator()).await);
     }
     assert_eq!(record(&processor).notices.len(), NOTICES_MAX);
     let lines = processor.fakes.metric_log.take();
-    let dropped = lines
-        .iter()
-        .filter(|line| line.contains(r#""NoticesDropped":1"#));
-    assert_eq!(dropped.count(), 2);
-    assert!(!given_back(&processor, &operator).await);
+    let is_dropped = |line: &&String| line.contains(r#""NoticesDropped":1"#);
+    assert_eq!(lines.iter().filter(is_dropped).count(), 2);
+    assert!(!given_back(&processor, &operator()).await);
     target.refuse(false);
     // An operator's ticket tries at once.
-    assert!(!given_back(&processor, &operator).await);
+    assert!(!given_back(&processor, &operator()).await);
     assert_eq!(target.take().len(), NOTICES_MAX + 1);
 }
 
 #[tokio::test]
 async fn notices_that_wait_are_sent_before_another_try_so_that_its_error_has_a_notice() {
-    let (processor, target) = with_notices();
-    sealed(&processor).await;
+    let (processor, target) = with_notices().await;
     target.refuse(true);
-    let operator = Ticket::new(batch(), TicketReason::Operator).to_body();
     for _ in 0..NOTICES_MAX {
-        refuse(&processor);
-        assert!(!given_back(&processor, &operator).await);
+        refuse(&processor, REASON);
+        assert!(!given_back(&processor, &operator()).await);
     }
     target.refuse(false);
-    refuse(&processor);
-    assert!(!given_back(&processor, &operator).await);
+    refuse(&processor, REASON);
+    assert!(!given_back(&processor, &operator()).await);
     assert_eq!(target.take().len(), NOTICES_MAX + 1);
     assert_eq!(record(&processor).notices, []);
 }
 
 #[tokio::test]
 async fn a_ticket_for_a_batch_whose_record_has_expired_is_done() {
-    let (processor, _) = with_notices();
+    let processor = noticing(a_processor(), &Arc::default());
     assert!(ticket(&processor).await, "there may be a record soon");
     let expired = batch().opened_at() + BATCH_RECORD_RETENTION;
     let clock = &processor.fakes.clock;
@@ -196,8 +164,7 @@ async fn a_ticket_for_a_batch_whose_record_has_expired_is_done() {
 
 #[tokio::test]
 async fn a_batch_that_was_in_error_before_notices_were_on_gets_one_ticket() {
-    let processor = a_processor();
-    sealed(&processor).await;
+    let processor = with_a_sealed_batch(2).await;
     refused(&processor).await;
     let target = Arc::new(MemoryNoticeTarget::default());
     let processor = noticing(processor, &target);
@@ -211,8 +178,7 @@ async fn a_batch_that_was_in_error_before_notices_were_on_gets_one_ticket() {
 
 #[tokio::test]
 async fn without_a_target_there_are_no_notices() {
-    let processor = a_processor();
-    sealed(&processor).await;
+    let processor = with_a_sealed_batch(2).await;
     refused(&processor).await;
     let failed = record(&processor);
     assert_eq!(failed.notices, []);

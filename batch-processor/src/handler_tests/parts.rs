@@ -1,28 +1,23 @@
 use super::*;
 
+/// Returns a part as the sink sees it.
+fn part(index: usize, seqs: &[u32]) -> (String, Vec<String>) {
+    (format!("{}/{index}", batch()), ids(seqs))
+}
+
 #[tokio::test]
 async fn a_sealed_batch_is_delivered_in_order_released_and_completed_by_one_ticket() {
     let processor = a_processor();
     let seqs: Vec<u32> = (0..40).collect();
-    opened(&processor, &seqs, 0).await;
-    seal(&processor, 40).await;
+    sealed(&processor, 40).await;
     assert!(!ticket(&processor).await);
-    assert_eq!(
-        delivered(&processor),
-        [(format!("{}/0", batch()), ids(&seqs))]
-    );
+    assert_eq!(delivered(&processor), [part(0, &seqs)]);
     let record = record(&processor);
     assert_eq!((record.status, record.completed_at), (None, Some(START)));
     assert!(live(&processor).is_empty());
     let window = START + Duration::from_secs(3_600);
-    assert!(
-        processor
-            .fakes
-            .lock_store
-            .items()
-            .iter()
-            .all(|(_, item)| item.expires_at() == Some(window))
-    );
+    let mut items = processor.fakes.lock_store.items().into_iter();
+    assert!(items.all(|(_, item)| item.expires_at() == Some(window)));
     assert!(processor.fakes.batch_queue.take().is_empty());
     assert!(!ticket(&processor).await, "a second ticket has no effect");
     assert!(delivered(&processor).is_empty());
@@ -30,30 +25,18 @@ async fn a_sealed_batch_is_delivered_in_order_released_and_completed_by_one_tick
 
 #[tokio::test]
 async fn an_unsealed_batch_is_verified_and_late_claims_make_another_part() {
-    let processor = a_processor();
-    opened(&processor, &[0, 1], 2).await;
+    let processor = with_an_open_batch(2).await;
     assert!(!ticket(&processor).await);
-    assert_eq!(
-        delivered(&processor),
-        [(format!("{}/0", batch()), ids(&[0, 1]))]
-    );
+    assert_eq!(delivered(&processor), [part(0, &[0, 1])]);
     let tickets = processor.fakes.batch_queue.take();
-    assert_eq!(
-        (tickets[0].0.reason, tickets[0].1),
-        (Some(TicketReason::Verify), Duration::from_secs(60))
-    );
+    assert_eq!(tickets[0].0.reason, Some(TicketReason::Verify));
+    assert_eq!(tickets[0].1, Duration::from_secs(60));
     claim(&processor, 2).await;
     processor.fakes.clock.advance(Duration::from_secs(60));
     assert!(!ticket(&processor).await);
-    assert_eq!(
-        delivered(&processor),
-        [(format!("{}/1", batch()), ids(&[2]))]
-    );
-    assert_eq!(
-        record(&processor).status,
-        Some(Status::Processing),
-        "a late claim restarts the wait"
-    );
+    assert_eq!(delivered(&processor), [part(1, &[2])]);
+    // A late claim restarts the wait.
+    assert_eq!(record(&processor).status, Some(Status::Processing));
     processor.fakes.clock.advance(Duration::from_secs(60));
     assert!(!ticket(&processor).await);
     assert_eq!(record(&processor).status, None);
@@ -62,27 +45,18 @@ async fn an_unsealed_batch_is_verified_and_late_claims_make_another_part() {
 
 #[tokio::test]
 async fn nothing_is_delivered_while_a_counted_claim_is_missing() {
-    let processor = a_processor();
-    opened(&processor, &[0, 1], 2).await;
-    write(
-        &processor,
-        BatchWrite::Witness {
-            witnessed: [5].into_iter().collect(),
-            witnesses: 0,
-            chunks: SeqSet::new(),
-        },
-    )
-    .await;
-    assert!(
-        ticket(&processor).await,
-        "the claim with seq 5 must exist and is missing"
-    );
+    let processor = with_an_open_batch(2).await;
+    let witness = BatchWrite::Witness {
+        witnessed: [5].into_iter().collect(),
+        witnesses: 0,
+        chunks: SeqSet::new(),
+    };
+    write(&processor, witness).await;
+    assert!(ticket(&processor).await, "seq 5 is missing");
     assert!(delivered(&processor).is_empty());
     let record = record(&processor);
-    assert_eq!(
-        (record.lease, record.status),
-        (None, Some(Status::Processing))
-    );
+    assert_eq!(record.lease, None);
+    assert_eq!(record.status, Some(Status::Processing));
     claim(&processor, 5).await;
     assert!(!ticket(&processor).await);
     assert_eq!(delivered(&processor)[0].1, ids(&[0, 1, 5]));
@@ -90,8 +64,7 @@ async fn nothing_is_delivered_while_a_counted_claim_is_missing() {
 
 #[tokio::test]
 async fn a_part_is_the_same_at_every_attempt_although_claims_were_added() {
-    let processor = a_processor();
-    opened(&processor, &[0, 1], 2).await;
+    let processor = with_an_open_batch(2).await;
     processor.sink.fail(1_000);
     assert!(ticket(&processor).await);
     processor.sink.fail(0);
@@ -99,78 +72,29 @@ async fn a_part_is_the_same_at_every_attempt_although_claims_were_added() {
     assert!(!ticket(&processor).await);
     let mut attempts = delivered(&processor);
     let straggler = attempts.pop().unwrap();
-    assert!(
-        attempts.len() > 2,
-        "the delivery is retried while there is time"
-    );
-    let first = (format!("{}/0", batch()), ids(&[0, 1]));
-    assert!(
-        attempts.iter().all(|attempt| *attempt == first),
-        "{attempts:?}"
-    );
-    assert_eq!(straggler, (format!("{}/1", batch()), ids(&[2])));
+    assert!(attempts.len() > 2, "retried while there is time");
+    let first = part(0, &[0, 1]);
+    let are_same = attempts.iter().all(|attempt| *attempt == first);
+    assert!(are_same, "{attempts:?}");
+    assert_eq!(straggler, part(1, &[2]));
 }
 
 #[tokio::test]
 async fn leftovers_of_a_release_are_released_and_never_delivered_again() {
     let processor = a_processor();
-    opened(&processor, &[0, 1, 2], 0).await;
-    seal(&processor, 3).await;
-    // An earlier run delivered everything and died during the release.
-    let owner: LeaseOwner = "dead".parse().unwrap();
-    let part = PartRecord::frozen((0..3).collect(), [0; 32], None);
-    let lease = Lease {
-        owner: owner.clone(),
-        until: START.saturating_sub(Duration::from_secs(5)),
-    };
-    write(
-        &processor,
-        BatchWrite::Lease {
-            lease,
-            at: START,
-            operator: None,
-        },
-    )
-    .await;
-    write(
-        &processor,
-        BatchWrite::Freeze {
-            owner: owner.clone(),
-            index: 0,
-            part,
-        },
-    )
-    .await;
-    write(
-        &processor,
-        BatchWrite::Delivered {
-            owner,
-            index: 0,
-            receipt: "r".to_owned(),
-            delivered: None,
-            at: Timestamp::EPOCH,
-            rejects: None,
-        },
-    )
-    .await;
+    died_before_the_release(&processor, &[]).await;
     let seat = Seat {
         batch: batch(),
         seq: 0,
         shards: 3,
-    }
-    .key();
-    processor
-        .fakes
-        .lock_store
-        .release(&[("e0".parse().unwrap(), seat)], Release::Remembered(START))
-        .await;
+    };
+    let released = [("e0".parse().unwrap(), seat.key())];
+    let store = &processor.fakes.lock_store;
+    store.release(&released, Release::Remembered(START)).await;
     assert!(!ticket(&processor).await);
     assert!(delivered(&processor).is_empty() && live(&processor).is_empty());
-    assert_eq!(
-        record(&processor).status,
-        Some(Status::Processing),
-        "this run did not see one of the releases"
-    );
+    // This run did not see one of the releases.
+    assert_eq!(record(&processor).status, Some(Status::Processing));
     processor.fakes.clock.advance(Duration::from_secs(60));
     assert!(!ticket(&processor).await);
     assert_eq!(record(&processor).status, None);
@@ -181,13 +105,13 @@ async fn a_large_batch_is_delivered_in_several_parts_and_each_event_once() {
     // Four events of a little more than 256 bytes fill a part.
     let processor = processor_with_parts_of(1_024);
     let seqs: Vec<u32> = (0..23).collect();
-    opened(&processor, &seqs, 23).await;
-    seal(&processor, 23).await;
+    sealed(&processor, 23).await;
     assert!(!ticket(&processor).await);
     let parts = delivered(&processor);
     assert!(parts.len() > 1, "{parts:?}");
+    // They are in seq order over all parts.
     let events: Vec<String> = parts.iter().flat_map(|(_, ids)| ids.clone()).collect();
-    assert_eq!(events, ids(&seqs), "events are in seq order over all parts");
+    assert_eq!(events, ids(&seqs));
     for (number, (key, _)) in parts.iter().enumerate() {
         assert_eq!(*key, format!("{}/{number}", batch()));
     }
@@ -212,19 +136,16 @@ async fn repro_a_batch_of_more_bytes_than_its_parts_may_hold_was_stranded() {
         parts_max: PARTS_FOR_STRAGGLERS + 2,
         ..config()
     };
-    let processor = processor_of(config, MemoryBatchStore::new());
+    let processor = processor_with(config);
     let seqs: Vec<u32> = (0..300).collect();
-    opened(&processor, &seqs, 300).await;
-    seal(&processor, 300).await;
+    sealed(&processor, 300).await;
     assert!(!ticket(&processor).await);
     let parts = delivered(&processor);
     assert_eq!(parts.len(), 2);
     let events: Vec<String> = parts.iter().flat_map(|(_, ids)| ids.clone()).collect();
     assert_eq!(events, ids(&seqs));
-    assert_eq!(
-        (record(&processor).status, live(&processor).len()),
-        (None, 0)
-    );
+    assert_eq!(record(&processor).status, None);
+    assert_eq!(live(&processor), []);
 }
 
 #[tokio::test]
@@ -233,7 +154,7 @@ async fn too_many_parts_put_the_batch_in_error_and_it_can_be_set_aside() {
         parts_max: PARTS_FOR_STRAGGLERS + 1,
         ..config()
     };
-    let processor = processor_of(config, MemoryBatchStore::new());
+    let processor = processor_with(config);
     opened(&processor, &[], 0).await;
     let last = PARTS_FOR_STRAGGLERS as u32 + 1;
     for seq in 0..=last {
@@ -244,54 +165,32 @@ async fn too_many_parts_put_the_batch_in_error_and_it_can_be_set_aside() {
     let failed = record(&processor);
     assert_eq!(failed.status, Some(Status::Error));
     assert!(failed.error.unwrap().contains("expected at most 11"));
-    assert!(
-        !given_back(
-            &processor,
-            &Ticket::new(batch(), TicketReason::Operator).to_body()
-        )
-        .await
-    );
-    assert_eq!(
-        record(&processor).status,
-        Some(Status::Error),
-        "the batch goes into error again"
-    );
-    assert!(
-        !given_back(
-            &processor,
-            &Ticket::new(batch(), TicketReason::Quarantine).to_body()
-        )
-        .await
-    );
+    assert!(!given_back(&processor, &operator()).await);
+    // It goes into error again.
+    assert_eq!(record(&processor).status, Some(Status::Error));
+    assert!(!given_back(&processor, &quarantine()).await);
     processor.fakes.clock.advance(Duration::from_secs(60));
     assert!(!ticket(&processor).await);
     let quarantined = processor.fakes.quarantine_queue.take();
     assert_eq!(quarantined.len(), 1);
     assert!(quarantined[0].reason.contains("expected at most 11"));
-    assert_eq!(
-        (record(&processor).status, live(&processor).len()),
-        (None, 0)
-    );
+    assert_eq!(record(&processor).status, None);
+    assert_eq!(live(&processor), []);
 }
 
 #[tokio::test]
 async fn repro_a_record_that_takes_no_further_write_was_tried_for_ever() {
     let other = a_processor();
-    opened(&other, &[0, 1, 2], 3).await;
-    seal(&other, 3).await;
+    sealed(&other, 3).await;
     let item_bytes_max = record(&other).bytes() + 130;
     let batches = MemoryBatchStore::with_items_of(item_bytes_max);
     let processor = processor_of(config(), batches);
-    opened(&processor, &[0, 1, 2], 3).await;
-    seal(&processor, 3).await;
+    sealed(&processor, 3).await;
     // The members of a frozen part would make the record larger than an item may be; the error still fits.
     assert!(ticket(&processor).await, "the ticket is given back once");
     assert_eq!(delivered(&processor), []);
     let failed = record(&processor);
     assert_eq!(failed.status, Some(Status::Error), "{failed:?}");
     assert!(failed.error.unwrap().contains("batch record: refused"));
-    assert!(
-        !ticket(&processor).await,
-        "the batch is in error and not tried again"
-    );
+    assert!(!ticket(&processor).await, "it is not tried again");
 }

@@ -26,10 +26,8 @@ async fn pause_for(processor: &Processor, source: &str, length: Duration) {
 /// Ends the pause of `source`.
 async fn resume(processor: &Processor, source: &str) {
     let source = Some(source.parse().unwrap());
-    change(processor, |pauses| {
-        assert!(pauses.resume(&source, &None, START));
-    })
-    .await;
+    let resume = |pauses: &mut Pauses| assert!(pauses.resume(&source, &None, START));
+    change(processor, resume).await;
 }
 
 async fn change(processor: &Processor, change: impl FnOnce(&mut Pauses)) {
@@ -46,18 +44,13 @@ async fn the_sweep_wakes_the_batch(processor: &Processor) {
     assert_eq!((swept.overdue, swept.tickets_sent), (0, 1), "{swept:?}");
     let sent = processor.fakes.batch_queue.take();
     assert_eq!((sent[0].0.batch_id, sent[0].1), (batch(), Duration::ZERO));
-    assert_eq!(
-        sweep(processor).await.tickets_sent,
-        0,
-        "one ticket suffices"
-    );
+    let again = sweep(processor).await;
+    assert_eq!(again.tickets_sent, 0, "one ticket suffices");
 }
 
 #[tokio::test]
 async fn a_paused_batch_is_delivered_once_after_its_pause() {
-    let processor = a_processor();
-    opened(&processor, &[0, 1], 0).await;
-    seal(&processor, 2).await;
+    let processor = with_a_sealed_batch(2).await;
     pause(&processor, "arn:q").await;
     for _ in 0..3 {
         assert!(!ticket(&processor).await, "the ticket is acknowledged");
@@ -73,37 +66,18 @@ async fn a_paused_batch_is_delivered_once_after_its_pause() {
 }
 
 #[tokio::test]
-async fn a_pause_of_another_source_holds_nothing_up() {
-    let processor = a_processor();
-    opened(&processor, &[0], 0).await;
-    seal(&processor, 1).await;
-    pause(&processor, "arn:other").await;
-    assert!(!ticket(&processor).await);
-    assert_eq!(delivered(&processor).len(), 1);
-}
-
-#[tokio::test]
 async fn a_new_sink_that_was_accepted_during_a_pause_is_remembered() {
-    let processor = a_processor();
-    opened(&processor, &[0], 0).await;
-    seal(&processor, 1).await;
+    let processor = with_a_sealed_batch(1).await;
     *processor.sink.fingerprint.lock().unwrap() = "former".to_owned();
     processor.sink.fail(100);
-    assert!(
-        ticket(&processor).await,
-        "the part is frozen, and the sink is down"
-    );
+    assert!(ticket(&processor).await, "the sink is down");
     processor.sink.fail(0);
     *processor.sink.fingerprint.lock().unwrap() = "present".to_owned();
     assert!(!ticket(&processor).await);
     assert_eq!(record(&processor).status, Some(Status::Error));
     delivered(&processor);
     pause(&processor, "arn:q").await;
-    let accept = Ticket {
-        accept: Some(shared::wire::Accepted::NewSink),
-        ..Ticket::new(batch(), TicketReason::Operator)
-    };
-    assert!(!given_back(&processor, &accept.to_body()).await);
+    assert!(!given_back(&processor, &accepts_sink()).await);
     assert!(delivered(&processor).is_empty(), "it is paused");
     processor.fakes.clock.advance(PAUSE);
     assert!(!ticket(&processor).await);
@@ -112,41 +86,21 @@ async fn a_new_sink_that_was_accepted_during_a_pause_is_remembered() {
 
 #[tokio::test]
 async fn a_batch_that_is_set_aside_is_not_paused() {
-    let processor = a_processor();
-    opened(&processor, &[0], 0).await;
-    seal(&processor, 1).await;
-    let lease = Lease {
-        owner: "p".parse().unwrap(),
-        until: START,
+    let processor = with_a_sealed_batch(1).await;
+    let fail = BatchWrite::Fail {
+        owner: leased(&processor, "p", START).await,
+        error: "no".to_owned(),
+        notice: None,
     };
-    let owner = lease.owner.clone();
-    let take = BatchWrite::Lease {
-        lease,
-        at: START,
-        operator: None,
-    };
-    write(&processor, take).await;
-    let error = "no".to_owned();
-    write(
-        &processor,
-        BatchWrite::Fail {
-            owner,
-            error,
-            notice: None,
-        },
-    )
-    .await;
+    write(&processor, fail).await;
     pause(&processor, "arn:q").await;
-    let quarantine = Ticket::new(batch(), TicketReason::Quarantine);
-    assert!(!given_back(&processor, &quarantine.to_body()).await);
+    assert!(!given_back(&processor, &quarantine()).await);
     assert_eq!(processor.fakes.quarantine_queue.take().len(), 1);
 }
 
 #[tokio::test]
 async fn a_batch_with_nothing_to_deliver_ends_in_a_pause() {
-    let processor = a_processor();
-    opened(&processor, &[], 0).await;
-    seal(&processor, 0).await;
+    let processor = with_a_sealed_batch(0).await;
     pause(&processor, "arn:q").await;
     assert!(!ticket(&processor).await);
     assert_eq!(record(&processor).status, None);
@@ -168,48 +122,27 @@ async fn an_event_that_a_second_look_finds_in_a_pause_waits_for_its_end() {
     assert_eq!(record(&processor).due_at, START + PAUSE);
     processor.fakes.clock.advance(PAUSE);
     assert!(!ticket(&processor).await);
-    assert_eq!(
-        delivered(&processor),
-        [(format!("{}/1", batch()), ids(&[1]))]
-    );
+    let second = (format!("{}/1", batch()), ids(&[1]));
+    assert_eq!(delivered(&processor), [second]);
 }
 
 #[tokio::test]
 async fn repro_a_batch_that_was_leased_before_a_resume_and_put_back_after_it_waited_for_the_former_end()
  {
-    let processor = a_processor();
-    opened(&processor, &[0], 0).await;
-    seal(&processor, 1).await;
+    let processor = with_a_sealed_batch(1).await;
     pause(&processor, "arn:q").await;
     // It reads the pauses, and writes after the operator did.
-    let now = processor.fakes.clock.now();
-    let lease = Lease {
-        owner: "slow".parse().unwrap(),
-        until: now + Duration::from_secs(60),
+    let until = processor.fakes.clock.now() + Duration::from_secs(60);
+    let give_up = BatchWrite::GiveUp {
+        owner: leased(&processor, "slow", until).await,
+        due_at: START + PAUSE,
+        verify_at: None,
+        turn_at: None,
+        failure: None,
     };
-    let owner = lease.owner.clone();
-    write(
-        &processor,
-        BatchWrite::Lease {
-            lease,
-            at: now,
-            operator: None,
-        },
-    )
-    .await;
     resume(&processor, "arn:q").await;
     assert_eq!(sweep(&processor).await.tickets_sent, 0, "it is leased");
-    write(
-        &processor,
-        BatchWrite::GiveUp {
-            owner,
-            due_at: START + PAUSE,
-            verify_at: None,
-            turn_at: None,
-            failure: None,
-        },
-    )
-    .await;
+    write(&processor, give_up).await;
     the_sweep_wakes_the_batch(&processor).await;
     assert!(!ticket(&processor).await);
     assert_eq!(delivered(&processor).len(), 1);
@@ -217,9 +150,7 @@ async fn repro_a_batch_that_was_leased_before_a_resume_and_put_back_after_it_wai
 
 #[tokio::test]
 async fn repro_a_batch_waited_for_the_former_end_of_a_pause_that_was_shortened() {
-    let processor = a_processor();
-    opened(&processor, &[0], 0).await;
-    seal(&processor, 1).await;
+    let processor = with_a_sealed_batch(1).await;
     pause(&processor, "arn:q").await;
     assert!(!ticket(&processor).await, "the ticket is acknowledged");
     assert_eq!(sweep(&processor).await.tickets_sent, 0, "it is paused");
@@ -235,9 +166,7 @@ async fn repro_a_batch_waited_for_the_former_end_of_a_pause_that_was_shortened()
 
 #[tokio::test]
 async fn a_batch_that_another_pause_keeps_is_left_alone_when_one_is_resumed() {
-    let processor = a_processor();
-    opened(&processor, &[0], 0).await;
-    seal(&processor, 1).await;
+    let processor = with_a_sealed_batch(1).await;
     pause(&processor, "arn:q").await;
     pause_for(&processor, "arn:other", PAUSE * 2).await;
     assert!(!ticket(&processor).await);

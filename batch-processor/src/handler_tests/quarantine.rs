@@ -2,53 +2,40 @@ use super::*;
 
 #[tokio::test]
 async fn only_an_operators_ticket_sets_a_batch_in_error_aside() {
-    let processor = a_processor();
-    opened(&processor, &[0, 1], 0).await;
-    seal(&processor, 2).await;
-    assert!(
-        !given_back(&processor, &quarantine()).await,
-        "the batch is not in error"
-    );
+    let processor = with_a_sealed_batch(2).await;
+    // The batch is not in error.
+    assert!(!given_back(&processor, &quarantine()).await);
     assert!(processor.fakes.quarantine_queue.take().is_empty() && delivered(&processor).is_empty());
     assert_eq!(record(&processor).status, Some(Status::Sealed));
 
     let processor = a_processor();
     opened(&processor, &[0, 1], 0).await;
     refused(&processor).await;
-    seal_counted(&processor, 3).await;
+    // It was taken before it was sealed.
+    write(&processor, BatchWrite::Count(last_counts(3))).await;
     claim(&processor, 2).await;
     assert!(!given_back(&processor, &quarantine()).await);
     let quarantined = processor.fakes.quarantine_queue.take();
     let of = |message: &Quarantined| {
-        (
-            message.event_id.clone().unwrap().to_string(),
-            message.body.to_string(),
-        )
+        let id = message.event_id.clone().unwrap();
+        (id.to_string(), message.body.to_string())
     };
     let sent: Vec<_> = quarantined.iter().map(of).collect();
     let expected = [0, 1, 2].map(|seq| (format!("e{seq}"), format!("body {seq}")));
     assert_eq!(sent, expected, "the frozen part and later claims are sent");
-    assert!(
-        quarantined
-            .iter()
-            .all(|message| message.reason == "no such customer")
-    );
+    let mut reasons = quarantined.iter().map(|message| &*message.reason);
+    assert!(reasons.all(|reason| reason == "no such customer"));
     let ended = record(&processor);
     assert_eq!(ended.set_aside, (0..3).collect());
     assert_eq!(ended.parts[0].state, PartState::SetAside);
     assert!(live(&processor).is_empty());
-    assert_eq!(
-        delivered(&processor).len(),
-        1,
-        "the sink was not called again"
-    );
+    assert_eq!(delivered(&processor).len(), 1, "not called again");
 }
 
 #[tokio::test]
 async fn message_attributes_go_to_the_quarantine() {
     const ATTRIBUTES: &str = r#"{"eid":{"dataType":"String","stringValue":"e"}}"#;
-    let processor = a_processor();
-    opened(&processor, &[], 0).await;
+    let processor = with_an_open_batch(0).await;
     for (seq, attributes) in [(0, Some(ATTRIBUTES)), (1, None)] {
         let mut claim = a_claim(seq);
         claim.candidate.attributes = attributes.map(Into::into);
@@ -63,21 +50,9 @@ async fn message_attributes_go_to_the_quarantine() {
     assert_eq!(Vec::from_iter(texts), [Some(ATTRIBUTES), None]);
 }
 
-/// Counts the claims of a batch that was taken before it was sealed.
-async fn seal_counted(processor: &Processor, seqs: u32) {
-    let counts = BatchCounts {
-        confirmed: u64::from(seqs),
-        uncertain: 0,
-        settled: (0..seqs).collect(),
-        version: 2,
-    };
-    write(processor, BatchWrite::Count(counts)).await;
-}
-
 #[tokio::test]
 async fn another_message_may_claim_an_event_that_was_set_aside_and_the_same_message_may_not() {
-    let processor = a_processor();
-    opened(&processor, &[0], 1).await;
+    let processor = with_an_open_batch(1).await;
     refused(&processor).await;
     assert!(!given_back(&processor, &quarantine()).await);
     let items = processor.fakes.lock_store.items();
@@ -93,24 +68,18 @@ async fn another_message_may_claim_an_event_that_was_set_aside_and_the_same_mess
         let mut candidate = a_claim(0).candidate;
         candidate.sqs_message_id = message.parse().unwrap();
         // The clock of the claimer is as far behind as clocks may be.
-        let now = processor
-            .fakes
-            .clock
-            .now()
-            .saturating_sub(Duration::from_secs(2));
+        let now = processor.fakes.clock.now();
+        let now = now.saturating_sub(Duration::from_secs(2));
         classify(&candidate, None, item, &rules, now)
     };
-    assert_eq!(
-        classify("m0", item),
-        Decision::Done(Outcome::RedeliveredLate)
-    );
+    let again = classify("m0", item);
+    assert_eq!(again, Decision::Done(Outcome::RedeliveredLate));
     assert!(matches!(classify("m9", item), Decision::Replace { .. }));
 }
 
 #[tokio::test]
 async fn the_next_processor_continues_setting_aside_and_delivers_nothing() {
-    let processor = a_processor();
-    opened(&processor, &[0, 1], 2).await;
+    let processor = with_an_open_batch(2).await;
     refused(&processor).await;
     delivered(&processor);
     // The processor of the operator's ticket dies right after taking the lease.
@@ -135,8 +104,7 @@ async fn the_next_processor_continues_setting_aside_and_delivers_nothing() {
 
 #[tokio::test]
 async fn repro_unquarantinable_event_resent_the_others() {
-    let processor = a_processor();
-    opened(&processor, &[0], 1).await;
+    let processor = with_an_open_batch(1).await;
     refused(&processor).await;
     claim(&processor, 1).await;
     let mut bad = a_claim(2);
@@ -150,8 +118,7 @@ async fn repro_unquarantinable_event_resent_the_others() {
     let error = failed.error.unwrap();
     assert!(error.contains("‹e2›") && error.contains("SQS"), "{error}");
     assert_eq!(failed.set_aside, (0..2).collect());
-    let retry = Ticket::new(batch(), TicketReason::Operator);
-    assert!(!given_back(&processor, &retry.to_body()).await);
+    assert!(!given_back(&processor, &operator()).await);
     assert!(processor.fakes.quarantine_queue.take().is_empty());
     assert_eq!(record(&processor).status, Some(Status::Error));
 }

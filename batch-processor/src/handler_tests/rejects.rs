@@ -1,6 +1,5 @@
 //! Parts with records that the sink rejects.
 
-use protocol::claim::ExistingClaim;
 use protocol::claim::{SeatResolution, decide_live, seat_resolution};
 use shared::ports::ClaimReply;
 
@@ -64,8 +63,7 @@ fn check_rejected(processor: &Processor) {
 #[tokio::test]
 async fn another_message_may_claim_a_rejected_event_and_the_same_message_may_not() {
     let processor = that_rejects(&[1]);
-    opened(&processor, &[0, 1, 2], 0).await;
-    seal(&processor, 3).await;
+    sealed(&processor, 3).await;
     assert!(!ticket(&processor).await);
     assert_eq!(record(&processor).status, None);
     assert!(live(&processor).is_empty());
@@ -98,70 +96,26 @@ async fn a_rejected_event_in_a_chunk_is_classified_by_its_seat_also_before_its_b
     check_rejected(&processor);
 }
 
-/// Freezes a part of the events 0 to 2, and marks it as delivered without event 1, by a processor that dies before any release.
-async fn died_before_the_release(processor: &Processor) {
-    opened(processor, &[0, 1, 2], 0).await;
-    seal(processor, 3).await;
-    let owner: protocol::ids::LeaseOwner = "dead".parse().unwrap();
-    let lease = Lease {
-        owner: owner.clone(),
-        until: START.saturating_sub(Duration::from_secs(5)),
-    };
-    let take = BatchWrite::Lease {
-        lease,
-        at: START,
-        operator: None,
-    };
-    write(processor, take).await;
-    let part = PartRecord::frozen((0..3).collect(), [7; 32], None);
-    let freeze = BatchWrite::Freeze {
-        owner: owner.clone(),
-        index: 0,
-        part,
-    };
-    write(processor, freeze).await;
-    let rejected = [1].into_iter().collect();
-    let delivered = BatchWrite::Delivered {
-        owner,
-        index: 0,
-        receipt: "ok".to_owned(),
-        at: START,
-        rejects: record(processor).rejects_with(0, &rejected),
-        delivered: None,
-    };
-    write(processor, delivered).await;
-}
-
 #[tokio::test]
 async fn a_rejected_event_may_be_claimed_before_its_claim_is_released() {
     let processor = a_processor();
-    died_before_the_release(&processor).await;
+    died_before_the_release(&processor, &[1]).await;
     let items = processor.fakes.lock_store.items();
     let (_, item) = items.iter().find(|(id, _)| id.as_str() == "e1").unwrap();
-    let resolution = |record: &BatchRecord| {
-        seat_resolution(Some(record), &item.state, RULES.dedup_window, START)
-    };
-    assert!(matches!(
-        resolution(&record(&processor)),
-        SeatResolution::SetAside { .. }
-    ));
-    assert_eq!(
-        classified(&processor, 0, "m9", "body 0"),
-        Decision::Done(ExistingClaim::Duplicate.outcome()),
-        "the claim of a delivered event is alive until its release"
-    );
+    let found = record(&processor);
+    let resolution = seat_resolution(Some(&found), &item.state, RULES.dedup_window, START);
+    assert!(matches!(resolution, SeatResolution::SetAside { .. }));
+    // The claim of a delivered event is alive until its release.
+    let other = classified(&processor, 0, "m9", "body 0");
+    assert_eq!(other, Decision::Done(Outcome::Duplicate));
     let mut corrected = a_claim(1);
     corrected.candidate.sqs_message_id = "m9".parse().unwrap();
     corrected.seat.batch = "0190163d-8694-739b-aea5-966c26f8ad92".parse().unwrap();
     let reply = processor.fakes.lock_store.replace(&corrected, item).await;
     assert!(matches!(reply, ClaimReply::Written), "{reply:?}");
     assert!(!ticket(&processor).await);
-    let left = live(&processor);
-    assert_eq!(
-        left,
-        [corrected.candidate.event_id],
-        "the claim of another batch stays"
-    );
+    // The claim of another batch stays.
+    assert_eq!(live(&processor), [corrected.candidate.event_id]);
     processor.fakes.clock.advance(Duration::from_secs(60));
     assert!(!ticket(&processor).await);
     assert_eq!(record(&processor).status, None);
@@ -171,7 +125,7 @@ async fn a_rejected_event_may_be_claimed_before_its_claim_is_released() {
 #[tokio::test]
 async fn the_next_processor_releases_a_rejected_event_as_one_that_was_not_delivered() {
     let processor = a_processor();
-    died_before_the_release(&processor).await;
+    died_before_the_release(&processor, &[1]).await;
     assert!(!ticket(&processor).await);
     assert_eq!(delivered(&processor), [], "the sink has the part");
     assert!(live(&processor).is_empty());
@@ -188,15 +142,8 @@ async fn a_batch_with_rejects_that_is_discarded_keeps_them_apart() {
     refused(&processor).await;
     assert!(!given_back(&processor, &quarantine()).await);
     let sent = processor.fakes.quarantine_queue.take();
-    assert_eq!(
-        sent.len(),
-        1,
-        "the rejected event is in the reject list alone"
-    );
-    check_parts_apart(&record(&processor));
-}
-
-fn check_parts_apart(ended: &BatchRecord) {
+    assert_eq!(sent.len(), 1, "not the rejected event");
+    let ended = record(&processor);
     assert_eq!(ended.rejected(), [1].into_iter().collect());
     assert_eq!(ended.quarantined(), [3].into_iter().collect());
     assert_eq!(ended.set_aside, [1, 3].into_iter().collect());
@@ -206,8 +153,7 @@ fn check_parts_apart(ended: &BatchRecord) {
 #[tokio::test]
 async fn seqs_of_other_parts_that_a_sink_calls_rejected_are_ignored() {
     let processor = that_rejects(&[1, 77]);
-    opened(&processor, &[0, 1, 2], 0).await;
-    seal(&processor, 3).await;
+    sealed(&processor, 3).await;
     assert!(!ticket(&processor).await);
     check_rejected(&processor);
 }

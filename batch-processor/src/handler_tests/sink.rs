@@ -2,26 +2,15 @@ use super::*;
 
 #[tokio::test]
 async fn a_part_that_the_sink_refuses_permanently_waits_for_an_operator() {
-    let processor = a_processor();
-    opened(&processor, &[0], 1).await;
-    let failure = SinkError::Permanent {
-        reason: "no such customer".to_owned(),
-    };
-    processor.sink.failures.lock().unwrap().push(failure);
-    assert!(!ticket(&processor).await);
+    let processor = with_an_open_batch(1).await;
+    refused(&processor).await;
     let failed = record(&processor);
-    assert_eq!(
-        (failed.status, failed.error.as_deref()),
-        (Some(Status::Error), Some("no such customer"))
-    );
+    assert_eq!(failed.error.as_deref(), Some("no such customer"));
     assert_eq!(live(&processor).len(), 1);
-    assert!(
-        !ticket(&processor).await,
-        "the ticket is acknowledged without another attempt"
-    );
+    // The next ticket is acknowledged without another attempt.
+    assert!(!ticket(&processor).await);
     assert_eq!(delivered(&processor).len(), 1);
-    let operator = Ticket::new(batch(), TicketReason::Operator).to_body();
-    assert!(!given_back(&processor, &operator).await);
+    assert!(!given_back(&processor, &operator()).await);
     assert_eq!(delivered(&processor)[0].1, ids(&[0]));
 }
 
@@ -36,75 +25,50 @@ async fn repro_a_ticket_that_came_back_accepted_a_third_sink() {
     set("file:///second");
     assert!(!ticket(&processor).await);
     assert_eq!(record(&processor).status, Some(Status::Error));
-    let accept = Ticket {
-        accept: Some(shared::wire::Accepted::NewSink),
-        ..Ticket::new(batch(), TicketReason::Operator)
-    };
-    assert!(given_back(&processor, &accept.to_body()).await);
-    assert_eq!(
-        record(&processor).parts[0].sink.as_deref(),
-        Some("file:///second")
-    );
+    assert!(given_back(&processor, &accepts_sink()).await);
+    let accepted = record(&processor).parts.remove(0).sink;
+    assert_eq!(accepted.as_deref(), Some("file:///second"));
     delivered(&processor);
     processor.sink.fail(0);
     set("file:///third");
-    assert!(!given_back(&processor, &accept.to_body()).await);
+    // No operator has accepted the third sink.
+    assert!(!given_back(&processor, &accepts_sink()).await);
     assert_eq!(record(&processor).status, Some(Status::Error));
-    assert_eq!(
-        delivered(&processor),
-        [],
-        "no operator has accepted the third sink"
-    );
+    assert_eq!(delivered(&processor), []);
 }
 
 #[tokio::test]
 async fn repro_a_part_that_was_frozen_for_one_sink_went_to_another() {
     let processor = a_processor();
-    *processor.sink.fingerprint.lock().unwrap() = "file:///old, envelope".to_owned();
+    let set = |sink: &str| *processor.sink.fingerprint.lock().unwrap() = sink.to_owned();
+    set("file:///old, envelope");
     opened(&processor, &[0], 1).await;
     processor.sink.fail(1_000);
     assert!(ticket(&processor).await);
     processor.sink.fail(0);
     delivered(&processor);
-    let set = |sink: &str| *processor.sink.fingerprint.lock().unwrap() = sink.to_owned();
     set("file:///new, csv");
     assert!(!ticket(&processor).await);
     let failed = record(&processor);
     let error = failed.error.unwrap();
     assert_eq!(failed.status, Some(Status::Error));
-    assert!(
-        error.contains("`file:///old, envelope`") && error.contains("`file:///new, csv`"),
-        "{error}"
-    );
+    for sink in ["`file:///old, envelope`", "`file:///new, csv`"] {
+        assert!(error.contains(sink), "{error}");
+    }
     assert_eq!(delivered(&processor), []);
-    let retry = Ticket::new(batch(), TicketReason::Operator);
-    assert!(!given_back(&processor, &retry.to_body()).await);
-    assert_eq!(
-        record(&processor).status,
-        Some(Status::Error),
-        "the batch goes into error again"
-    );
-    // The operator accepts the new sink.
-    let accept = Ticket {
-        accept: Some(shared::wire::Accepted::NewSink),
-        ..retry
-    };
-    assert!(!given_back(&processor, &accept.to_body()).await);
-    assert_eq!(
-        delivered(&processor),
-        [(format!("{}/0", batch()), ids(&[0]))]
-    );
-    assert_eq!(
-        record(&processor).parts[0].sink,
-        None,
-        "the fingerprint is removed after the delivery"
-    );
+    assert!(!given_back(&processor, &operator()).await);
+    // It goes into error again, until the operator accepts the new sink.
+    assert_eq!(record(&processor).status, Some(Status::Error));
+    assert!(!given_back(&processor, &accepts_sink()).await);
+    let part = (format!("{}/0", batch()), ids(&[0]));
+    assert_eq!(delivered(&processor), [part]);
+    // The fingerprint is removed after the delivery.
+    assert_eq!(record(&processor).parts[0].sink, None);
 }
 
 #[tokio::test]
 async fn a_busy_sink_is_not_called_and_its_ticket_stays_away_until_the_time_it_named() {
-    let processor = a_processor();
-    opened(&processor, &[0], 1).await;
+    let processor = with_an_open_batch(1).await;
     let busy = |secs| SinkError::Busy {
         reason: "full".to_owned(),
         retry_after: Duration::from_secs(secs),
@@ -112,18 +76,12 @@ async fn a_busy_sink_is_not_called_and_its_ticket_stays_away_until_the_time_it_n
     *processor.sink.failures.lock().unwrap() = vec![busy(400), busy(20)];
     let began = processor.fakes.clock.now();
     assert!(ticket(&processor).await);
-    assert_eq!(
-        delivered(&processor).len(),
-        2,
-        "one retry after 20 s, and none after 400 s"
-    );
+    // One retry after 20 s, and none after 400 s.
+    assert_eq!(delivered(&processor).len(), 2);
     assert!(processor.fakes.clock.now() >= began + Duration::from_secs(20));
     let retried = processor.fakes.batch_queue.take_retried();
     assert_eq!(retried, [("receipt".to_owned(), Duration::from_secs(400))]);
     let due = record(&processor).due_at;
     let back = processor.fakes.clock.now() + Duration::from_secs(400);
-    assert!(
-        due >= back,
-        "the sweep sends no second one: due at {due}, back at {back}"
-    );
+    assert!(due >= back, "due at {due}, back at {back}");
 }

@@ -1,17 +1,9 @@
 use super::*;
 
 pub(super) async fn sweep(processor: &Processor) -> crate::sweep::Swept {
-    let invocation = Invocation {
-        function: "batch-processor".to_owned(),
-        request_id: "sweep".to_owned(),
-        deadline: processor.fakes.clock.now() + Duration::from_secs(60),
-    };
-    match processor
-        .handler
-        .handle(Event::Sweep, &invocation)
-        .await
-        .unwrap()
-    {
+    let invocation = invocation(processor);
+    let handled = processor.handler.handle(Event::Sweep, &invocation).await;
+    match handled.unwrap() {
         Response::Swept(swept) => swept,
         Response::Tickets(_) => panic!("not a sweep"),
     }
@@ -19,8 +11,7 @@ pub(super) async fn sweep(processor: &Processor) -> crate::sweep::Swept {
 
 #[tokio::test]
 async fn the_sweep_sends_a_ticket_for_a_batch_that_is_overdue_and_not_before() {
-    let processor = a_processor();
-    opened(&processor, &[0, 1], 2).await;
+    let processor = with_an_open_batch(2).await;
     let early = sweep(&processor).await;
     assert_eq!((early.overdue, early.tickets_sent), (0, 0));
     processor.fakes.clock.advance(DUE_GRACE * 2);
@@ -45,22 +36,11 @@ async fn the_sweep_sends_a_ticket_for_a_batch_that_is_overdue_and_not_before() {
 
 #[tokio::test]
 async fn the_sweep_counts_a_batch_in_error_and_sends_it_no_ticket() {
-    let processor = a_processor();
-    opened(&processor, &[0], 1).await;
-    let refusal = SinkError::Permanent {
-        reason: "no such account".to_owned(),
-    };
-    processor.sink.failures.lock().unwrap().push(refusal);
-    assert!(
-        !ticket(&processor).await,
-        "a permanent refusal acknowledges the ticket"
-    );
+    let processor = with_an_open_batch(1).await;
+    refused(&processor).await;
     processor.fakes.clock.advance(DUE_GRACE * 1_000);
     let swept = sweep(&processor).await;
-    assert_eq!(
-        (swept.in_error, swept.overdue, swept.tickets_sent),
-        (1, 0, 0)
-    );
+    assert_eq!((swept.in_error, swept.overdue), (1, 0));
     assert!(processor.fakes.batch_queue.take().is_empty());
     let an_hour = Duration::from_secs(3_600);
     let now = processor.fakes.clock.now();
@@ -71,54 +51,33 @@ async fn the_sweep_counts_a_batch_in_error_and_sends_it_no_ticket() {
 
 #[tokio::test]
 async fn the_sweep_finds_a_batch_whose_processor_died_once_its_lease_is_over() {
-    let processor = a_processor();
-    opened(&processor, &[0], 1).await;
-    let now = processor.fakes.clock.now();
-    let lease = Lease {
-        owner: "dead".parse().unwrap(),
-        until: now + Duration::from_secs(60),
-    };
-    let at = now;
-    write(
-        &processor,
-        BatchWrite::Lease {
-            lease,
-            at,
-            operator: None,
-        },
-    )
-    .await;
+    let processor = with_an_open_batch(1).await;
+    let minute = Duration::from_secs(60);
+    let until = processor.fakes.clock.now() + minute;
+    leased(&processor, "dead", until).await;
     let held = sweep(&processor).await;
     assert_eq!((held.processing, held.overdue), (1, 0));
-    processor
-        .fakes
-        .clock
-        .advance(Duration::from_secs(60) + DUE_GRACE * 2);
+    processor.fakes.clock.advance(minute + DUE_GRACE * 2);
     assert_eq!(sweep(&processor).await.tickets_sent, 1);
 }
 
 #[tokio::test]
 async fn the_sweep_sends_no_second_ticket_while_the_first_may_still_wait() {
-    let processor = a_processor();
-    opened(&processor, &[0], 1).await;
+    let processor = with_an_open_batch(1).await;
     processor.fakes.clock.advance(DUE_GRACE * 2);
     assert_eq!(sweep(&processor).await.tickets_sent, 1);
     processor.fakes.clock.advance(TICKET_RESEND_AFTER / 2);
     assert_eq!(sweep(&processor).await.tickets_sent, 0);
     processor.fakes.clock.advance(TICKET_RESEND_AFTER);
-    assert_eq!(
-        sweep(&processor).await.tickets_sent,
-        1,
-        "the first ticket was lost"
-    );
+    let again = sweep(&processor).await;
+    assert_eq!(again.tickets_sent, 1, "the first ticket was lost");
 }
 
 /// The alarm on overdue batches uses the maximum of all sweeps within half an hour.
 #[tokio::test]
 async fn a_batch_that_stays_overdue_is_counted_in_every_half_hour() {
     for minutes in [2, 5, 10, 15] {
-        let processor = a_processor();
-        opened(&processor, &[0], 1).await;
+        let processor = with_an_open_batch(1).await;
         processor.fakes.clock.advance(DUE_GRACE * 2);
         let mut found = Vec::new();
         for sweep_number in 0..24 * 60 / minutes {
@@ -146,22 +105,15 @@ async fn a_batch_whose_window_is_longer_than_a_delay_gets_its_first_ticket_befor
     let record = BatchRecord::open(id, source, None, 1, START, closes_at);
     processor.fakes.batch_store.create(&record).await.unwrap();
     let body = format!(r#"{{"batchId":"{id}"}}"#);
-    assert!(
-        !given_back(&processor, &body).await,
-        "no ticket waits for hours"
-    );
+    // No ticket waits for hours.
+    assert!(!given_back(&processor, &body).await);
     assert_eq!(sweep(&processor).await.tickets_sent, 0);
-    processor
-        .fakes
-        .clock
-        .advance(HOUR * 3 - Duration::from_secs(880));
+    let before_the_end = HOUR * 3 - Duration::from_secs(880);
+    processor.fakes.clock.advance(before_the_end);
     let swept = sweep(&processor).await;
     assert_eq!((swept.overdue, swept.tickets_sent), (0, 1));
     let sent = processor.fakes.batch_queue.take();
     assert_eq!((sent[0].0.batch_id, sent[0].1.as_secs()), (id, 882));
-    assert_eq!(
-        sweep(&processor).await.tickets_sent,
-        0,
-        "one ticket suffices"
-    );
+    let again = sweep(&processor).await;
+    assert_eq!(again.tickets_sent, 0, "one ticket suffices");
 }

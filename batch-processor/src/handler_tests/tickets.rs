@@ -10,64 +10,36 @@ async fn tickets_that_cannot_be_processed_are_given_back() {
     processor.fakes.batch_store.create(&open).await.unwrap();
     assert!(ticket(&processor).await, "too early");
     seal(&processor, 0).await;
-    let lease = Lease {
-        owner: "other".parse().unwrap(),
-        until: later,
-    };
-    write(
-        &processor,
-        BatchWrite::Lease {
-            lease,
-            at: START,
-            operator: None,
-        },
-    )
-    .await;
-    assert!(
-        !ticket(&processor).await,
-        "another invocation has the lease"
-    );
+    leased(&processor, "other", later).await;
+    assert!(!ticket(&processor).await, "another one has the lease");
     assert_eq!(record(&processor).attempts, 1);
     processor.fakes.clock.advance(Duration::from_secs(12));
-    assert!(
-        !ticket(&processor).await,
-        "the lease is taken after the owner's deadline"
-    );
+    assert!(!ticket(&processor).await, "its deadline is past");
     assert!(record(&processor).due_at >= later + DUE_GRACE);
 }
 
 #[tokio::test]
 async fn two_tickets_in_one_event_have_separate_results() {
-    let processor = a_processor();
-    opened(&processor, &[0], 0).await;
-    seal(&processor, 1).await;
+    let processor = with_a_sealed_batch(1).await;
     let good = Ticket::new(batch(), TicketReason::Sealed).to_body();
     let event = json!({ "Records": [
         { "messageId": "t1", "body": "{}" },
         { "messageId": "t2", "body": good },
         { "messageId": "t3", "body": good },
     ] });
-    let invocation = Invocation {
-        function: "batch-processor".to_owned(),
-        request_id: "r".to_owned(),
-        deadline: START + Duration::from_secs(60),
-    };
-    let failed = invoke(&processor, event, &invocation).await;
+    let failed = invoke(&processor, event, &invocation(&processor)).await;
     assert_eq!(failed, ["t1"]);
     assert_eq!(delivered(&processor).len(), 1);
 }
 
 #[tokio::test]
 async fn an_invocation_that_begins_within_the_margin_fails_with_both_times() {
-    let processor = a_processor();
-    opened(&processor, &[0], 0).await;
-    seal(&processor, 1).await;
+    let processor = with_a_sealed_batch(1).await;
     let ticket = Ticket::new(batch(), TicketReason::Sealed).to_body();
     let event = json!({ "Records": [{ "messageId": "t1", "body": ticket }] });
     let invocation = Invocation {
-        function: "batch-processor".to_owned(),
-        request_id: "r".to_owned(),
         deadline: processor.fakes.clock.now() + Duration::from_secs(3),
+        ..invocation(&processor)
     };
     for event in [serde_json::from_value(event).unwrap(), Event::Sweep] {
         let handled = processor.handler.handle(event, &invocation).await;
@@ -90,18 +62,13 @@ async fn a_given_back_ticket_comes_back_after_a_growing_backoff() {
             panic!("one ticket comes back");
         };
         assert_eq!(receipt, "receipt");
-        assert!(
-            (1..=most).contains(&delay.as_secs()),
-            "{receives}: {delay:?}"
-        );
+        let is_within = (1..=most).contains(&delay.as_secs());
+        assert!(is_within, "{receives}: {delay:?}");
     }
     let open = BatchRecord::open(batch(), "arn:q".parse().unwrap(), None, 3, START, later);
     processor.fakes.batch_store.create(&open).await.unwrap();
     assert!(ticket(&processor).await, "too early");
     let retried = processor.fakes.batch_queue.take_retried();
-    assert_eq!(
-        retried[0].1,
-        Duration::from_secs(12),
-        "the ticket comes back after the window and the clock skew"
-    );
+    // After the window and the clock skew.
+    assert_eq!(retried[0].1, Duration::from_secs(12));
 }

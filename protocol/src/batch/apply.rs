@@ -1,12 +1,12 @@
 //! The effect of each write of a batch record.
 
 use super::lease::{LeaseDecision, OperatorDecision, may_lease};
+use super::log_state::LogResolution;
 use super::note::OperatorNote;
 use super::notice::Notice;
 use super::part::{PartRecord, PartState};
 use super::record::{BatchRecord, Lease, Status};
 use super::write::{BatchCounts, BatchWrite, NO_ERROR};
-use crate::ids::LeaseOwner;
 use crate::limits::DUE_GRACE;
 use crate::planted::planted;
 use crate::seqs::SeqSet;
@@ -14,6 +14,7 @@ use crate::time::Timestamp;
 
 /// Returns `record` after `write`; `None` when the condition does not hold.
 pub fn apply(record: &BatchRecord, write: &BatchWrite) -> Option<BatchRecord> {
+    has_lease(record, write).then_some(())?;
     let mut next = record.clone();
     match write {
         BatchWrite::Count(counts) => {
@@ -28,17 +29,11 @@ pub fn apply(record: &BatchRecord, write: &BatchWrite) -> Option<BatchRecord> {
             idle_since,
         } => next.seal_log(*at, *due_at, *idle_since)?,
         BatchWrite::Resolve {
-            owner,
             winners,
             resolution,
-        } => {
-            next.leased_by(owner).then_some(())?;
-            next.resolve(winners, resolution)?;
-        }
-        BatchWrite::Reported { owner } => {
-            next.leased_by(owner).then_some(())?;
-            next.report()?;
-        }
+            ..
+        } => next.resolve(winners, resolution)?,
+        BatchWrite::Reported { .. } => next.report()?,
         BatchWrite::Witness {
             witnessed,
             chunks,
@@ -49,24 +44,18 @@ pub fn apply(record: &BatchRecord, write: &BatchWrite) -> Option<BatchRecord> {
             at,
             operator,
         } => next.take_lease(lease, *at, *operator)?,
-        BatchWrite::Freeze { owner, index, part } => next.freeze(owner, *index, part)?,
-        BatchWrite::AcceptSink { owner, index, sink } => {
-            next.accept_sink(owner, *index, sink)?;
-        }
-        BatchWrite::Number {
-            owner,
-            index,
-            number,
-        } => next.number(owner, *index, *number)?,
+        BatchWrite::Freeze { index, part, .. } => next.freeze(*index, part)?,
+        BatchWrite::AcceptSink { index, sink, .. } => next.accept_sink(*index, sink)?,
+        BatchWrite::Number { index, number, .. } => next.number(*index, *number)?,
         BatchWrite::Delivered {
-            owner,
             index,
             receipt,
             at,
             rejects,
             delivered,
+            ..
         } => {
-            next.deliver(owner, *index, receipt, *at, delivered.as_ref())?;
+            next.deliver(*index, receipt, *at, delivered.as_ref())?;
             if let Some(rejects) = rejects {
                 next.parts[*index].rejected = rejects.count;
                 next.add_set_aside(&rejects.set_aside, rejects.set_asides)?;
@@ -75,45 +64,47 @@ pub fn apply(record: &BatchRecord, write: &BatchWrite) -> Option<BatchRecord> {
             next.last_failure = None;
         }
         BatchWrite::SetAside {
-            owner,
             part,
             set_aside,
             set_asides,
-        } => {
-            next.leased_by(owner).then_some(())?;
-            next.put_aside(*part, set_aside, *set_asides)?;
-        }
+            ..
+        } => next.put_aside(*part, set_aside, *set_asides)?,
         BatchWrite::TicketResent { was_due_at, due_at } => {
             next.ticket_resent(*was_due_at, *due_at)?;
         }
         BatchWrite::GiveUp {
-            owner,
             due_at,
             verify_at,
             turn_at,
             failure,
+            ..
         } => {
-            next.give_up(owner, *due_at, *verify_at)?;
+            next.lease = None;
+            next.due_at = *due_at;
+            next.verify_at = verify_at.or(next.verify_at);
             next.turn_at = *turn_at;
             next.last_failure = failure.clone().or(next.last_failure.take());
         }
-        BatchWrite::Fail {
-            owner,
-            error,
-            notice,
-        } => next.fail(owner, error, notice.as_ref())?,
+        BatchWrite::Fail { error, notice, .. } => {
+            next.status = Some(Status::Error);
+            next.lease = None;
+            next.error = Some(error.clone());
+            next.add_notice(notice.as_ref());
+        }
         BatchWrite::Complete {
-            owner,
             counts_version,
             witnesses,
             parts,
             at,
             expires_at,
             notice,
+            ..
         } => {
-            next.leased_by(owner).then_some(())?;
             next.complete((*counts_version, *witnesses, *parts), *at, *expires_at)?;
-            next.finish_notices(notice.as_ref());
+            if notice.is_none() {
+                next.notices.clear();
+            }
+            next.add_notice(notice.as_ref());
         }
         BatchWrite::NoticesSent {
             status,
@@ -129,6 +120,11 @@ pub fn apply(record: &BatchRecord, write: &BatchWrite) -> Option<BatchRecord> {
         } => next.note((*status, *attempts, *notes_count), notes)?,
     }
     Some(next)
+}
+
+/// Returns whether the writer has the lease, if the write needs it.
+fn has_lease(record: &BatchRecord, write: &BatchWrite) -> bool {
+    write.owner().is_none_or(|owner| record.leased_by(owner))
 }
 
 /// Each function applies one write. It returns `None` when the condition does not hold; the record may be changed in
@@ -149,8 +145,13 @@ impl BatchRecord {
         at: Timestamp,
         due_at: Option<Timestamp>,
     ) -> Option<()> {
-        (self.status == Some(Status::Open)).then_some(())?;
         self.take_counts(counts)?;
+        self.seal_at(at, due_at)
+    }
+
+    /// Seals the batch if it is open.
+    pub(super) fn seal_at(&mut self, at: Timestamp, due_at: Option<Timestamp>) -> Option<()> {
+        (self.status == Some(Status::Open)).then_some(())?;
         self.due_at = due_at.unwrap_or(self.due_at);
         self.status = Some(Status::Sealed);
         self.sealed_at = Some(at);
@@ -186,8 +187,8 @@ impl BatchRecord {
         Some(())
     }
 
-    fn freeze(&mut self, owner: &LeaseOwner, index: usize, part: &PartRecord) -> Option<()> {
-        (self.leased_by(owner) && self.parts.len() == index).then_some(())?;
+    fn freeze(&mut self, index: usize, part: &PartRecord) -> Option<()> {
+        (self.parts.len() == index).then_some(())?;
         self.parts.push(part.clone());
         self.verify_at = None;
         Some(())
@@ -195,14 +196,12 @@ impl BatchRecord {
 
     fn deliver(
         &mut self,
-        owner: &LeaseOwner,
         index: usize,
         receipt: &str,
         at: Timestamp,
         delivered: Option<&SeqSet>,
     ) -> Option<()> {
-        (self.leased_by(owner) && self.is_frozen(index)).then_some(())?;
-        let part = &mut self.parts[index];
+        let part = self.frozen_mut(index)?;
         part.sink = None;
         part.state = PartState::Delivered {
             receipt: receipt.to_owned(),
@@ -222,8 +221,7 @@ impl BatchRecord {
         set_asides: u64,
     ) -> Option<()> {
         if let Some(index) = part {
-            self.is_frozen(index).then_some(())?;
-            let part = &mut self.parts[index];
+            let part = self.frozen_mut(index)?;
             part.sink = None;
             part.members = SeqSet::new();
             part.state = PartState::SetAside;
@@ -239,15 +237,13 @@ impl BatchRecord {
         Some(())
     }
 
-    fn accept_sink(&mut self, owner: &LeaseOwner, index: usize, sink: &str) -> Option<()> {
-        (self.leased_by(owner) && self.is_frozen(index)).then_some(())?;
-        self.parts[index].sink = Some(sink.to_owned());
+    fn accept_sink(&mut self, index: usize, sink: &str) -> Option<()> {
+        self.frozen_mut(index)?.sink = Some(sink.to_owned());
         Some(())
     }
 
-    fn number(&mut self, owner: &LeaseOwner, index: usize, number: u64) -> Option<()> {
-        (self.leased_by(owner) && self.is_frozen(index)).then_some(())?;
-        let part = &mut self.parts[index];
+    fn number(&mut self, index: usize, number: u64) -> Option<()> {
+        let part = self.frozen_mut(index)?;
         part.file_number.is_none().then_some(())?;
         part.file_number = Some(number);
         Some(())
@@ -260,38 +256,10 @@ impl BatchRecord {
         Some(())
     }
 
-    fn give_up(
-        &mut self,
-        owner: &LeaseOwner,
-        due_at: Timestamp,
-        verify_at: Option<Timestamp>,
-    ) -> Option<()> {
-        self.leased_by(owner).then_some(())?;
-        self.lease = None;
-        self.due_at = due_at;
-        self.verify_at = verify_at.or(self.verify_at);
-        Some(())
-    }
-
-    fn fail(&mut self, owner: &LeaseOwner, error: &str, notice: Option<&Notice>) -> Option<()> {
-        self.leased_by(owner).then_some(())?;
-        self.status = Some(Status::Error);
-        self.lease = None;
-        self.error = Some(error.to_owned());
+    fn add_notice(&mut self, notice: Option<&Notice>) {
         if let Some(notice) = notice {
             self.due_at = notice.due_at();
             self.notices.push(notice.clone());
-        }
-        Some(())
-    }
-
-    fn finish_notices(&mut self, notice: Option<&Notice>) {
-        match notice {
-            Some(notice) => {
-                self.due_at = notice.due_at();
-                self.notices.push(notice.clone());
-            }
-            None => self.notices.clear(),
         }
     }
 
@@ -341,6 +309,8 @@ impl BatchRecord {
 /// Returns whether a record that refused `write` shows that an earlier attempt of the same write, or a later write of
 /// the same writer, was applied. This recognises a write whose reply was lost.
 pub fn already_applied(record: &BatchRecord, write: &BatchWrite) -> bool {
+    let is_leased = has_lease(record, write);
+    let frozen = |index: &usize| record.frozen_at(*index).filter(|_| is_leased);
     match write {
         BatchWrite::Count(counts) => record.counts_version >= counts.version,
         BatchWrite::Seal { counts, .. } => {
@@ -351,56 +321,40 @@ pub fn already_applied(record: &BatchRecord, write: &BatchWrite) -> bool {
         // The writer that sealed the batch sends the ticket.
         BatchWrite::SealLog { at, .. } => record.sealed_at == Some(*at),
         BatchWrite::Resolve {
-            owner,
             winners,
             resolution,
+            ..
         } => {
             let decided = record.log.as_ref().and_then(|log| log.resolution.as_ref());
-            record.leased_by(owner)
-                && record.claimed == *winners
-                && decided.is_some_and(|decided| {
-                    decided.duplicates == resolution.duplicates
-                        && decided.conflicts == resolution.conflicts
-                })
+            let is_same = |decided: &LogResolution| {
+                decided.duplicates == resolution.duplicates
+                    && decided.conflicts == resolution.conflicts
+            };
+            is_leased && record.claimed == *winners && decided.is_some_and(is_same)
         }
-        BatchWrite::Reported { owner } => record.leased_by(owner) && record.is_reported(),
+        BatchWrite::Reported { .. } => is_leased && record.is_reported(),
         BatchWrite::Witness { witnessed, .. } => witnessed.is_subset(&record.witnessed),
         BatchWrite::Lease { lease, .. } => record.lease.as_ref() == Some(lease),
-        BatchWrite::Freeze { owner, index, part } => {
-            record.leased_by(owner)
-                && record.parts.get(*index).is_some_and(|have| {
-                    have.state == PartState::Frozen
-                        && have.members == part.members
-                        && have.hash == part.hash
-                })
+        BatchWrite::Freeze { index, part, .. } => {
+            let is_same = |is: &PartRecord| is.members == part.members && is.hash == part.hash;
+            frozen(index).is_some_and(is_same)
         }
-        BatchWrite::AcceptSink { owner, index, sink } => {
-            record.leased_by(owner)
-                && record.is_frozen(*index)
-                && record.parts[*index].sink.as_ref() == Some(sink)
+        BatchWrite::AcceptSink { index, sink, .. } => {
+            frozen(index).is_some_and(|part| part.sink.as_ref() == Some(sink))
         }
-        BatchWrite::Number {
-            owner,
-            index,
-            number,
-        } => {
-            record.leased_by(owner)
-                && record.is_frozen(*index)
-                && record.parts[*index].file_number == Some(*number)
+        BatchWrite::Number { index, number, .. } => {
+            frozen(index).is_some_and(|part| part.file_number == Some(*number))
         }
-        BatchWrite::Delivered { owner, index, .. } => {
-            record.leased_by(owner)
-                && record
-                    .parts
-                    .get(*index)
-                    .is_some_and(|part| matches!(part.state, PartState::Delivered { .. }))
+        BatchWrite::Delivered { index, .. } => {
+            let part = record.parts.get(*index);
+            is_leased && part.is_some_and(|part| matches!(part.state, PartState::Delivered { .. }))
         }
-        BatchWrite::SetAside {
-            owner, set_aside, ..
-        } => record.leased_by(owner) && set_aside.is_subset(&record.set_aside),
+        BatchWrite::SetAside { set_aside, .. } => {
+            is_leased && set_aside.is_subset(&record.set_aside)
+        }
         // Another sweep sent a ticket, or the batch made progress; in both cases no ticket is needed.
         BatchWrite::TicketResent { .. } => true,
-        BatchWrite::GiveUp { owner, .. } => !record.leased_by(owner),
+        BatchWrite::GiveUp { .. } => !is_leased,
         BatchWrite::Fail { error, .. } => {
             record.status == Some(Status::Error) && record.error.as_ref() == Some(error)
         }

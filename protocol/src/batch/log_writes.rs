@@ -46,15 +46,10 @@ impl BatchRecord {
         due_at: Option<Timestamp>,
         idle_since: Option<Timestamp>,
     ) -> Option<()> {
-        (self.status == Some(Status::Open)).then_some(())?;
         let last_at = self.log.as_ref()?.last_at;
-        idle_since
-            .is_none_or(|since| last_at <= since)
-            .then_some(())?;
-        self.due_at = due_at.unwrap_or(self.due_at);
-        self.status = Some(Status::Sealed);
-        self.sealed_at = Some(at);
-        Some(())
+        let is_idle = idle_since.is_none_or(|since| last_at <= since);
+        is_idle.then_some(())?;
+        self.seal_at(at, due_at)
     }
 
     pub(super) fn resolve(&mut self, winners: &SeqSet, resolution: &LogResolution) -> Option<()> {

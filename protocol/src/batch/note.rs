@@ -5,13 +5,13 @@ use serde::Serialize;
 use crate::limits::{
     NOTE_ACTION_BYTES_MAX, NOTE_BY_BYTES_MAX, NOTE_OVERHEAD_BYTES, NOTE_WHY_BYTES_MAX, NOTES_MAX,
 };
+use crate::text::cut;
 use crate::time::Timestamp;
 
 /// An action of an operator on a batch. No decision depends on it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct OperatorNote {
     pub at: Timestamp,
-    /// Who did it.
     pub by: String,
     /// The action. A text, because a later version may have other actions.
     pub action: String,
@@ -42,10 +42,6 @@ pub fn with_note(notes: &[OperatorNote], note: OperatorNote) -> Vec<OperatorNote
     kept.chain([note]).collect()
 }
 
-fn cut(text: &str, bytes_max: usize) -> String {
-    text[..text.floor_char_boundary(bytes_max)].to_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -63,14 +59,9 @@ mod tests {
 
     #[test]
     fn a_long_text_is_cut_between_two_characters() {
-        let note = OperatorNote::new(
-            Timestamp::EPOCH,
-            &"é".repeat(200),
-            "retry",
-            &"x".repeat(999),
-        );
+        let (by, action) = ("é".repeat(200), format!("x{}", "é".repeat(99)));
+        let note = OperatorNote::new(Timestamp::EPOCH, &by, &action, &"x".repeat(999));
         assert_eq!((note.by.len(), note.why.len()), (96, 256));
-        let odd = OperatorNote::new(Timestamp::EPOCH, "", &format!("x{}", "é".repeat(99)), "");
-        assert_eq!(odd.action.len(), 63);
+        assert_eq!(note.action.len(), 63);
     }
 }

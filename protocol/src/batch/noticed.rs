@@ -6,6 +6,7 @@ use super::notice::{Notice, NoticeCounts, NoticeKind};
 use super::part::PartState;
 use super::record::BatchRecord;
 use crate::limits::{BATCH_LIFE_MAX, NOTICE_ERROR_BYTES_MAX, NOTICES_MAX};
+use crate::text::cut;
 use crate::time::Timestamp;
 
 const DAY: Duration = Duration::from_secs(24 * 3_600);
@@ -18,7 +19,7 @@ impl Notice {
 
     /// Returns a notice that the batch goes into error.
     pub fn of_error(record: &BatchRecord, error: &str, at: Timestamp) -> Notice {
-        let error = error[..error.floor_char_boundary(NOTICE_ERROR_BYTES_MAX)].to_owned();
+        let error = cut(error, NOTICE_ERROR_BYTES_MAX);
         Notice::new(record, NoticeKind::Error { error }, at)
     }
 

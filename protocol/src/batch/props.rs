@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
+use super::tests::{at, counts, opened};
 use super::*;
-use crate::ids::{BatchId, LeaseOwner, Seq};
+use crate::ids::{LeaseOwner, Seq};
 use crate::invariants::{notices_stay_until_they_are_sent, record_is_sound};
 use crate::seqs::SeqSet;
 use crate::time::Timestamp;
@@ -14,11 +15,16 @@ use crate::time::Timestamp;
 #[derive(Clone, Debug)]
 enum Step {
     /// The aggregator settles seats, some of them with claims, and writes its counts.
-    Count { seats: u8, claimed: u8 },
+    Count {
+        seats: u8,
+        claimed: u8,
+    },
     /// The aggregator writes its last counts, with the seal.
     Seal,
     /// A redelivery meets a claim, and the aggregator writes a witness.
-    Witness { seq: u8 },
+    Witness {
+        seq: u8,
+    },
     /// A processor tries to take the lease.
     Lease {
         secs: u8,
@@ -31,12 +37,14 @@ enum Step {
         choice: u8,
         lost: bool,
     },
-    /// The notices in the record were sent.
     NoticesSent,
     /// An earlier write arrives again.
-    Again { write: u8 },
-    /// Time passes.
-    Pass { secs: u8 },
+    Again {
+        write: u8,
+    },
+    Pass {
+        secs: u8,
+    },
 }
 
 fn operators() -> impl Strategy<Value = Option<OperatorDecision>> {
@@ -82,25 +90,11 @@ struct World {
 
 impl World {
     fn new() -> World {
-        let at = Timestamp::from_ms(1_000_000);
-        let id = BatchId::new(uuid::Uuid::from_u128(1));
         World {
-            now: at,
-            record: BatchRecord::open(
-                id,
-                "arn:q".parse().unwrap(),
-                None,
-                10,
-                at,
-                at + Duration::from_secs(30),
-            ),
+            now: at(0),
+            record: opened(),
             sent: Vec::new(),
-            counts: BatchCounts {
-                confirmed: 0,
-                uncertain: 0,
-                settled: SeqSet::new(),
-                version: 0,
-            },
+            counts: counts(0, 0, 0, 0),
             claims: SeqSet::new(),
             processors: Vec::new(),
         }
@@ -158,12 +152,12 @@ impl World {
             }
             Step::Seal => {
                 self.counts.version += 1;
-                let (counts, at) = (self.counts.clone(), self.now);
-                self.send(BatchWrite::Seal {
-                    counts,
-                    at,
+                let seal = BatchWrite::Seal {
+                    counts: self.counts.clone(),
+                    at: self.now,
                     due_at: None,
-                })?;
+                };
+                self.send(seal)?;
             }
             Step::Witness { seq } => {
                 // The witnessed claim may be uncounted, because its aggregator may have died.
@@ -215,12 +209,12 @@ impl World {
             owner: owner.clone(),
             until: self.now + Duration::from_secs(secs.into()),
         };
-        let at = self.now;
-        if self.send(BatchWrite::Lease {
+        let take = BatchWrite::Lease {
             lease,
-            at,
+            at: self.now,
             operator,
-        })? {
+        };
+        if self.send(take)? {
             self.processors.push(Processor {
                 owner,
                 record: self.record.clone(),
@@ -246,15 +240,8 @@ impl World {
             self.sent.push(write);
             let processor = &mut self.processors[index];
             processor.works = false;
-            let (owner, due_at) = (processor.owner.clone(), self.now);
-            let verify_at = None;
-            self.send(BatchWrite::GiveUp {
-                owner,
-                due_at,
-                verify_at,
-                turn_at: None,
-                failure: None,
-            })?;
+            let give_up = give_up(processor.owner.clone(), self.now, None);
+            self.send(give_up)?;
             return Ok(());
         }
         let ends = matches!(write, BatchWrite::GiveUp { .. } | BatchWrite::Fail { .. });
@@ -271,18 +258,9 @@ impl World {
     fn next_write(&self, processor: &Processor, choice: u8) -> Option<BatchWrite> {
         let (owner, read) = (processor.owner.clone(), &processor.record);
         let visible: SeqSet = self.claims.iter().take(usize::from(choice / 4)).collect();
-        let new = visible
-            .iter()
-            .filter(|seq| !read.members().contains(*seq))
-            .collect::<SeqSet>();
+        let new = visible.difference(&read.members());
         Some(match (choice % 8, read.frozen_part()) {
-            (0, _) => BatchWrite::GiveUp {
-                owner,
-                due_at: self.now,
-                verify_at: (choice > 127).then_some(self.now),
-                turn_at: None,
-                failure: None,
-            },
+            (0, _) => give_up(owner, self.now, (choice > 127).then_some(self.now)),
             (1, _) => BatchWrite::Fail {
                 owner,
                 error: "no".to_owned(),
@@ -303,16 +281,12 @@ impl World {
                 set_aside(read, owner, Some(index), &part.members)
             }
             _ if read.quarantine.is_some() && !new.is_empty() => set_aside(read, owner, None, &new),
-            (_, Some((index, _))) => BatchWrite::Delivered {
+            (_, Some((index, part))) => BatchWrite::Delivered {
                 owner,
                 index,
                 receipt: "r".to_owned(),
                 // The record must mean the same with the shared set and without.
-                delivered: (choice > 127).then(|| {
-                    let mut delivered = read.delivered.clone();
-                    delivered.extend_from(&read.parts[index].members);
-                    delivered
-                }),
+                delivered: (choice > 127).then(|| read.delivered.union(&part.members)),
                 at: Timestamp::EPOCH,
                 rejects: read.rejects_with(index, &(0..u32::from(choice % 8)).collect()),
             },
@@ -335,6 +309,16 @@ impl World {
     }
 }
 
+fn give_up(owner: LeaseOwner, due_at: Timestamp, verify_at: Option<Timestamp>) -> BatchWrite {
+    BatchWrite::GiveUp {
+        owner,
+        due_at,
+        verify_at,
+        turn_at: None,
+        failure: None,
+    }
+}
+
 /// Returns the write that sets aside a frozen part, or claims that are in no part.
 fn set_aside(
     read: &BatchRecord,
@@ -342,12 +326,10 @@ fn set_aside(
     part: Option<usize>,
     seqs: &SeqSet,
 ) -> BatchWrite {
-    let mut set_aside = read.set_aside.clone();
-    set_aside.extend_from(seqs);
     BatchWrite::SetAside {
         owner,
         part,
-        set_aside,
+        set_aside: read.set_aside.union(seqs),
         set_asides: read.set_asides,
     }
 }

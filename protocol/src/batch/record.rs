@@ -106,7 +106,6 @@ pub struct BatchRecord {
     pub closes_at: Timestamp,
     /// Number of index shards; 1 if the record lists its claims, which are in no index.
     pub shards: u16,
-    /// Where the bodies are.
     pub bodies: Bodies,
     /// The dedup window of the aggregator that opened the batch, if its record lists its claims; it classifies them. Otherwise 0.
     pub dedup_window: Duration,
@@ -280,10 +279,8 @@ impl BatchRecord {
     /// Returns the seats whose events must still be delivered, if the record lists its claims. (Otherwise only the index shows
     /// them.)
     pub fn undelivered(&self) -> SeqSet {
-        let mut seqs = self.claimed.clone();
-        seqs.extend_from(&self.witnessed);
-        seqs.remove_from(&self.members());
-        seqs
+        let claims = self.claimed.union(&self.witnessed);
+        claims.difference(&self.members())
     }
 
     /// Returns how many events are still to be delivered, as far as the record knows: at least one.
@@ -299,10 +296,8 @@ impl BatchRecord {
 
     /// Returns the seats of the frozen part that are not set aside.
     pub fn undelivered_of_frozen_part(&self) -> SeqSet {
-        let frozen = self.frozen_part();
-        let mut seqs = frozen.map_or_else(SeqSet::new, |(_, part)| part.members.clone());
-        seqs.remove_from(&self.set_aside);
-        seqs
+        let members = self.frozen_part().map(|(_, part)| &part.members);
+        members.map_or_else(SeqSet::new, |members| members.difference(&self.set_aside))
     }
 
     /// Returns the chunk of a seat that is counted or witnessed. Chunks are disjoint runs of seqs, so it is the last one
@@ -353,8 +348,7 @@ impl BatchRecord {
 
     /// Returns the seqs that are in a part or set aside. None of them is ever put into a further part.
     pub fn members(&self) -> SeqSet {
-        let mut members = self.delivered.clone();
-        members.extend_from(&self.set_aside);
+        let mut members = self.delivered.union(&self.set_aside);
         for part in &self.parts {
             members.extend_from(&part.members);
         }
@@ -364,11 +358,8 @@ impl BatchRecord {
     /// Returns the new value of `delivered` when part `index` is delivered, if the part's set is too large to keep.
     pub fn delivered_with(&self, index: usize) -> Option<SeqSet> {
         let members = &self.parts.get(index)?.members;
-        (members.to_bytes().len() > PART_MEMBERS_BYTES_MAX).then(|| {
-            let mut delivered = self.delivered.clone();
-            delivered.extend_from(members);
-            delivered
-        })
+        let is_large = members.to_bytes().len() > PART_MEMBERS_BYTES_MAX;
+        is_large.then(|| self.delivered.union(members))
     }
 
     /// Returns the size of the item in bytes; never less than DynamoDB counts.
@@ -407,10 +398,8 @@ impl BatchRecord {
     /// Returns those of `seqs` that are not counted, not witnessed, in no part and not set aside. The batch may
     /// complete without these.
     pub fn unknown_of(&self, seqs: &SeqSet) -> SeqSet {
-        let mut known = self.members();
-        known.extend_from(self.counted());
-        known.extend_from(&self.witnessed);
-        seqs.iter().filter(|seq| !known.contains(*seq)).collect()
+        let known = self.members().union(self.counted());
+        seqs.difference(&known.union(&self.witnessed))
     }
 
     /// Returns the frozen part with its number. Only the last part can be frozen.
@@ -430,8 +419,14 @@ impl BatchRecord {
         part.is_some_and(|(_, part)| part.file_number.is_some())
     }
 
-    pub(super) fn is_frozen(&self, index: usize) -> bool {
-        self.parts.get(index).map(|part| &part.state) == Some(&PartState::Frozen)
+    pub(super) fn frozen_at(&self, index: usize) -> Option<&PartRecord> {
+        let part = self.parts.get(index);
+        part.filter(|part| part.state == PartState::Frozen)
+    }
+
+    pub(super) fn frozen_mut(&mut self, index: usize) -> Option<&mut PartRecord> {
+        let part = self.parts.get_mut(index);
+        part.filter(|part| part.state == PartState::Frozen)
     }
 
     pub(super) fn leased_by(&self, owner: &LeaseOwner) -> bool {

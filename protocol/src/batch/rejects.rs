@@ -22,10 +22,11 @@ impl BatchRecord {
     /// alone, in `rejected`; its seqs count as delivered.
     pub fn rejected(&self) -> SeqSet {
         let mut in_delivered_parts = self.delivered.clone();
-        let parts = self.parts.iter();
-        parts
-            .filter(|part| matches!(part.state, PartState::Delivered { .. }))
-            .for_each(|part| in_delivered_parts.extend_from(&part.members));
+        for part in &self.parts {
+            if matches!(part.state, PartState::Delivered { .. }) {
+                in_delivered_parts.extend_from(&part.members);
+            }
+        }
         self.set_aside.intersection(&in_delivered_parts)
     }
 
@@ -44,8 +45,6 @@ impl BatchRecord {
 
     /// Returns the seqs whose events were sent to the quarantine.
     pub fn quarantined(&self) -> SeqSet {
-        let mut quarantined = self.set_aside.clone();
-        quarantined.remove_from(&self.rejected());
-        quarantined
+        self.set_aside.difference(&self.rejected())
     }
 }

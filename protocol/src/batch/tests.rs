@@ -14,16 +14,16 @@ use crate::time::Timestamp;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn at(secs: u64) -> Timestamp {
+pub(super) fn at(secs: u64) -> Timestamp {
     Timestamp::from_ms(secs * 1_000)
 }
 
-fn opened() -> BatchRecord {
+pub(super) fn opened() -> BatchRecord {
     let id = BatchId::new(uuid::Uuid::from_u128(1));
     BatchRecord::open(id, "arn:q".parse().unwrap(), None, 10, at(0), at(30))
 }
 
-fn counts(version: u64, confirmed: u64, uncertain: u64, settled: u32) -> BatchCounts {
+pub(super) fn counts(version: u64, confirmed: u64, uncertain: u64, settled: u32) -> BatchCounts {
     BatchCounts {
         confirmed,
         uncertain,
@@ -36,12 +36,16 @@ fn owner(name: &str) -> LeaseOwner {
     name.parse().unwrap()
 }
 
+fn lease_of(name: &str, until: u64) -> Lease {
+    Lease {
+        owner: owner(name),
+        until: at(until),
+    }
+}
+
 fn lease(name: &str, now: u64, until: u64) -> BatchWrite {
     BatchWrite::Lease {
-        lease: Lease {
-            owner: owner(name),
-            until: at(until),
-        },
+        lease: lease_of(name, until),
         at: at(now),
         operator: None,
     }
@@ -93,12 +97,16 @@ fn deliver(name: &str, index: usize, delivered: Option<SeqSet>) -> BatchWrite {
 }
 
 fn give_up(name: &str) -> BatchWrite {
+    give_up_with(name, None, None)
+}
+
+fn give_up_with(name: &str, verify_at: Option<Timestamp>, failure: Option<Failure>) -> BatchWrite {
     BatchWrite::GiveUp {
         owner: owner(name),
         due_at: at(90),
-        verify_at: None,
+        verify_at,
         turn_at: None,
-        failure: None,
+        failure,
     }
 }
 

@@ -182,5 +182,32 @@ pub enum BatchWrite {
     },
 }
 
+impl BatchWrite {
+    /// Returns who must have the lease, if the write needs it.
+    pub fn owner(&self) -> Option<&LeaseOwner> {
+        match self {
+            BatchWrite::Resolve { owner, .. }
+            | BatchWrite::Reported { owner }
+            | BatchWrite::Freeze { owner, .. }
+            | BatchWrite::AcceptSink { owner, .. }
+            | BatchWrite::Number { owner, .. }
+            | BatchWrite::Delivered { owner, .. }
+            | BatchWrite::SetAside { owner, .. }
+            | BatchWrite::GiveUp { owner, .. }
+            | BatchWrite::Fail { owner, .. }
+            | BatchWrite::Complete { owner, .. } => Some(owner),
+            BatchWrite::Count(_)
+            | BatchWrite::Seal { .. }
+            | BatchWrite::Reserve(_)
+            | BatchWrite::SealLog { .. }
+            | BatchWrite::Witness { .. }
+            | BatchWrite::Lease { .. }
+            | BatchWrite::TicketResent { .. }
+            | BatchWrite::NoticesSent { .. }
+            | BatchWrite::Note { .. } => None,
+        }
+    }
+}
+
 /// The reason for setting a batch aside whose record has no error.
 pub const NO_ERROR: &str = "an operator set the batch aside";

@@ -5,8 +5,9 @@ mod meetings;
 
 use proptest::prelude::*;
 
+use super::tests::{batch, item_of, live, message, seat};
 use super::*;
-use crate::ids::{BatchId, BodyHash, Seq};
+use crate::ids::{BodyHash, Seq};
 use crate::limits::PAST_DELIVERIES_MAX;
 
 const NOW: u64 = 1_000_000;
@@ -29,19 +30,8 @@ fn message_id(number: u8) -> SqsMessageId {
     format!("m{number}").parse().unwrap()
 }
 
-fn candidate(message: u8, body: u8) -> Candidate {
-    let body = format!("body {body}");
-    Candidate {
-        event_id: "event".parse().unwrap(),
-        sqs_message_id: message_id(message),
-        body_hash: BodyHash::of(body.as_bytes()),
-        body: body.into(),
-        compressed: None,
-        source: "arn:q".parse().unwrap(),
-        sent_at: Timestamp::from_ms(NOW),
-        attributes: None,
-        quota: None,
-    }
+fn candidate(number: u8, body: u8) -> Candidate {
+    message(&format!("m{number}"), &format!("body {body}"))
 }
 
 fn candidates() -> impl Strategy<Value = Candidate> {
@@ -53,8 +43,8 @@ fn rules() -> impl Strategy<Value = DuplicateRule> {
 }
 
 fn seats() -> impl Strategy<Value = Seat> {
-    (0..2_u128, 0..3_u32).prop_map(|(batch, seq)| Seat {
-        batch: BatchId::new(uuid::Uuid::from_u128(batch)),
+    (0..2_u128, 0..3_u32).prop_map(|(number, seq)| Seat {
+        batch: batch(number),
         seq,
         shards: 2,
     })
@@ -91,13 +81,10 @@ fn items() -> impl Strategy<Value = LockItem> {
             past.pop_first();
         }
         LockItem {
-            sqs_message_id: maker.sqs_message_id,
-            body_hash: maker.body_hash,
             past,
-            state,
             // Only a tombstone is marked as set aside; for a claim, the batch record says so.
             set_aside: aside && matches!(state, LockState::Tombstone { .. }),
-            place: None,
+            ..item_of(&maker, state)
         }
     })
 }

@@ -21,11 +21,11 @@ const fn rules_of(on_duplicate: DuplicateRule) -> ClaimRules {
     }
 }
 
-fn batch(n: u128) -> BatchId {
+pub(super) fn batch(n: u128) -> BatchId {
     BatchId::new(uuid::Uuid::from_u128(n))
 }
 
-fn seat(n: u128, seq: Seq) -> Seat {
+pub(super) fn seat(n: u128, seq: Seq) -> Seat {
     Seat {
         batch: batch(n),
         seq,
@@ -33,7 +33,7 @@ fn seat(n: u128, seq: Seq) -> Seat {
     }
 }
 
-fn message(id: &str, body: &str) -> Candidate {
+pub(super) fn message(id: &str, body: &str) -> Candidate {
     Candidate {
         event_id: "event".parse().unwrap(),
         sqs_message_id: id.parse().unwrap(),
@@ -47,7 +47,7 @@ fn message(id: &str, body: &str) -> Candidate {
     }
 }
 
-fn item_of(candidate: &Candidate, state: LockState) -> LockItem {
+pub(super) fn item_of(candidate: &Candidate, state: LockState) -> LockItem {
     LockItem {
         sqs_message_id: candidate.sqs_message_id.clone(),
         body_hash: candidate.body_hash,
@@ -58,7 +58,7 @@ fn item_of(candidate: &Candidate, state: LockState) -> LockItem {
     }
 }
 
-fn live(candidate: &Candidate, at: Seat) -> LockItem {
+pub(super) fn live(candidate: &Candidate, at: Seat) -> LockItem {
     item_of(
         candidate,
         LockState::Live {

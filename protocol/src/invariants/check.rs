@@ -1,6 +1,5 @@
 //! The result of a check of an invariant.
 
-/// A broken invariant.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{name}: {found}")]
 pub struct Broken {
@@ -10,7 +9,6 @@ pub struct Broken {
     pub found: String,
 }
 
-/// The result of a check.
 pub type Check = Result<(), Broken>;
 
 /// Returns `Ok` if `holds`.

@@ -2,7 +2,6 @@
 
 use super::check::{Check, hold};
 use crate::batch::{BatchRecord, BatchWrite, LogResolution, LogState, Status};
-use crate::seqs::SeqSet;
 
 /// Checks INV-34 and INV-35 of a step.
 pub(super) fn step_is_sound(
@@ -11,16 +10,11 @@ pub(super) fn step_is_sound(
     after: &BatchRecord,
 ) -> Check {
     let (Some(was), Some(is)) = (&before.log, &after.log) else {
-        return hold(
-            "INV-34 slots_are_final_once_closed",
-            before.log.is_none() && after.log.is_none(),
-            || {
-                format!(
-                    "batch {} became one of the log, or was one",
-                    before.batch_id
-                )
-            },
-        );
+        let is_none = before.log.is_none() && after.log.is_none();
+        return hold("INV-34 slots_are_final_once_closed", is_none, || {
+            let batch = before.batch_id;
+            format!("batch {batch} became one of the log, or was one")
+        });
     };
     slots_are_final_once_closed(before, was, is)?;
     decisions_never_change(before, write, after, (was, is))
@@ -33,11 +27,11 @@ fn slots_are_final_once_closed(before: &BatchRecord, was: &LogState, is: &LogSta
     let is_next = is.slots == was.slots + 1
         && was.reserved < is.reserved
         && was.reserved_bytes <= is.reserved_bytes;
-    hold(
-        "INV-34 slots_are_final_once_closed",
-        reserved(was) == reserved(is) || before.status == Some(Status::Open) && is_next,
-        || format!("batch {}: {was:?} became {is:?}", before.batch_id),
-    )
+    let is_reserved = before.status == Some(Status::Open) && is_next;
+    let is_sound = reserved(was) == reserved(is) || is_reserved;
+    hold("INV-34 slots_are_final_once_closed", is_sound, || {
+        format!("batch {}: {was:?} became {is:?}", before.batch_id)
+    })
 }
 
 /// INV-35: the lines of a batch of the log are decided once, after it was closed and before anything of it is frozen, and only seqs that
@@ -68,19 +62,11 @@ fn decisions_never_change(
         seqs.extend_from(duplicates);
         seqs.extend_from(conflicts);
     }
-    let are_reserved = is_below(&seqs, is.reserved);
-    hold(
-        "INV-35 decisions_never_change",
-        (is_same || is_decision) && has_decisions && is_disjoint && are_reserved,
-        || {
-            format!(
-                "batch {}: {was:?} became {is:?} by {write:?}",
-                before.batch_id
-            )
-        },
-    )
-}
-
-fn is_below(seqs: &SeqSet, end: u64) -> bool {
-    seqs.iter().max().is_none_or(|last| u64::from(last) < end)
+    let last = seqs.iter().max();
+    let are_reserved = last.is_none_or(|last| u64::from(last) < is.reserved);
+    let is_sound = (is_same || is_decision) && has_decisions && is_disjoint && are_reserved;
+    hold("INV-35 decisions_never_change", is_sound, || {
+        let batch = before.batch_id;
+        format!("batch {batch}: {was:?} became {is:?} by {write:?}")
+    })
 }

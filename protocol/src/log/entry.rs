@@ -22,7 +22,6 @@ impl IdHash {
         IdHash(hash)
     }
 
-    /// Returns the first `count` bits.
     pub const fn first_bits(self, count: u32) -> usize {
         (self.0 >> (u128::BITS - count)) as usize
     }
@@ -229,10 +228,8 @@ mod tests {
         let expected = blake3::keyed_hash(&[7; 32], b"event");
         let IdHash(hash) = secret.id(&"event".parse().unwrap());
         assert_eq!(hash.to_be_bytes(), expected.as_bytes()[..16]);
-        assert_eq!(
-            secret.message(&"event".parse().unwrap()).to_be_bytes(),
-            expected.as_bytes()[..8]
-        );
+        let message = secret.message(&"event".parse().unwrap());
+        assert_eq!(message.to_be_bytes(), expected.as_bytes()[..8]);
     }
 
     #[test]

@@ -141,27 +141,34 @@ impl Ids {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use proptest::prelude::*;
 
     use super::*;
     use crate::time::Timestamp;
 
-    const UNTIL: Timestamp = Timestamp::from_ms(9);
+    pub(crate) const ENDS_AT: Timestamp = Timestamp::from_ms(900);
 
-    fn batch(number: u128) -> BatchId {
+    pub(crate) fn batch(number: u128) -> BatchId {
         BatchId::new(uuid::Uuid::from_u128(number))
     }
 
-    fn of_batch(number: u128) -> Owner {
+    pub(crate) fn of_batch(number: u128) -> Owner {
         Owner::Batch {
             batch: batch(number),
-            ends_at: UNTIL,
+            ends_at: ENDS_AT,
             events_end_at: None,
         }
     }
 
-    fn entry(id: u128, owner: u32, seq: Seq) -> Entry {
+    pub(crate) fn forget(number: u128) -> Owner {
+        Owner::Forget {
+            batch: batch(number),
+            ends_at: ENDS_AT,
+        }
+    }
+
+    pub(crate) fn entry(id: u128, owner: u32, seq: Seq) -> Entry {
         Entry {
             id: IdHash::new(id),
             owner,
@@ -171,7 +178,7 @@ mod tests {
         }
     }
 
-    fn block(mut entries: Vec<Entry>) -> Vec<[u8; ENTRY_BYTES]> {
+    pub(crate) fn block(mut entries: Vec<Entry>) -> Vec<[u8; ENTRY_BYTES]> {
         entries.sort();
         entries.into_iter().map(Entry::to_bytes).collect()
     }
@@ -225,32 +232,25 @@ mod tests {
 
     #[test]
     fn an_entry_is_forgotten_by_its_batch_and_seq_in_whatever_order_runs_are_added() {
-        let forget = Owner::Forget {
-            batch: batch(1),
-            ends_at: UNTIL,
-        };
         let entries = block(vec![entry(5, 0, 3), entry(5, 0, 4), entry(5, 1, 3)]);
         let forgets = block(vec![entry(5, 0, 3)]);
         let owners = [of_batch(1), of_batch(2)];
         let mut matches = matches_of([5]);
-        matches.add(&[forget], &forgets).unwrap();
+        matches.add(&[forget(1)], &forgets).unwrap();
         matches.add(&owners, &entries).unwrap();
         let mut other_order = matches_of([5]);
         other_order.add(&owners, &entries).unwrap();
-        other_order.add(&[forget], &forgets).unwrap();
+        other_order.add(&[forget(1)], &forgets).unwrap();
         assert_eq!(matches, other_order);
-        let left: Vec<_> = matches
-            .of(IdHash::new(5))
-            .map(|one| (one.owner, one.seq))
-            .collect();
-        assert_eq!(left, [(of_batch(1), 4), (of_batch(2), 3)]);
+        let left = matches.of(IdHash::new(5)).map(|one| (one.owner, one.seq));
+        assert!(left.eq([(of_batch(1), 4), (of_batch(2), 3)]));
     }
 
     #[test]
     fn what_is_primed_has_no_batch_to_ask() {
         let owners = [
-            Owner::Primed { until: UNTIL },
-            Owner::PrimedMessage { until: UNTIL },
+            Owner::Primed { until: ENDS_AT },
+            Owner::PrimedMessage { until: ENDS_AT },
         ];
         let run = block(vec![entry(5, 0, 0), entry(5, 1, 0)]);
         let mut matches = matches_of([5]);
@@ -264,9 +264,7 @@ mod tests {
         let run = block(vec![entry(4, 0, 0), entry(5, 7, 0)]);
         let mut matches = matches_of([5]);
         let error = matches.add(&[of_batch(1)], &run).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "run: entry 1 names owner 7: expected fewer than 1"
-        );
+        let words = "run: entry 1 names owner 7: expected fewer than 1";
+        assert_eq!(error.to_string(), words);
     }
 }

@@ -59,11 +59,8 @@ pub fn merge<'r>(
             merged.entries.extend(entry);
         }
     }
-    if merged
-        .owners
-        .iter()
-        .any(|owner| matches!(owner, Owner::Forget { .. }))
-    {
+    let is_forget = |owner: &Owner| matches!(owner, Owner::Forget { .. });
+    if merged.owners.iter().any(is_forget) {
         merged.forget();
     }
     merged.leave_out_owners();
@@ -88,7 +85,6 @@ pub fn runs_of(mut entries: Vec<(Owner, Entry)>) -> Vec<Merged> {
 }
 
 impl Merged {
-    /// Returns the position of an owner in the header.
     fn position(&mut self, positions: &mut BTreeMap<Owner, u32>, owner: Owner) -> u32 {
         *positions.entry(owner).or_insert_with(|| {
             self.owners.push(owner);
@@ -110,13 +106,8 @@ impl Merged {
         let done: BTreeSet<(IdHash, BatchId, Seq)> =
             forgets.intersection(&there).copied().collect();
         let keep = |entry: &Entry| seat(entry).is_none_or(|(_, seat)| !done.contains(&seat));
-        let kept: Vec<Entry> = self
-            .entries
-            .iter()
-            .filter(|entry| keep(entry))
-            .copied()
-            .collect();
-        self.entries = kept;
+        let kept = self.entries.iter().filter(|entry| keep(entry));
+        self.entries = kept.copied().collect();
     }
 
     /// Leaves out the owners without entries. They would add up where batches have nothing but duplicates.

@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
+use super::super::matching::tests::{ENDS_AT, batch, block, entry, forget, of_batch};
 use super::*;
 use crate::bodies::{Bodies, ObjectPlace};
 
@@ -10,11 +11,6 @@ const OPENED: Timestamp = Timestamp::from_ms(100);
 const COMPLETED: Timestamp = Timestamp::from_ms(200);
 /// When the events of a complete batch end: its dedup window after the completion.
 const ENDED: Timestamp = Timestamp::from_ms(250);
-const ENDS_AT: Timestamp = Timestamp::from_ms(900);
-
-fn batch(number: u128) -> BatchId {
-    BatchId::new(uuid::Uuid::from_u128(number))
-}
 
 fn owner(number: u128, events_end_at: Option<Timestamp>) -> Owner {
     Owner::Batch {
@@ -24,18 +20,6 @@ fn owner(number: u128, events_end_at: Option<Timestamp>) -> Owner {
     }
 }
 
-fn of_batch(number: u128) -> Owner {
-    owner(number, None)
-}
-
-fn forget(number: u128) -> Owner {
-    Owner::Forget {
-        batch: batch(number),
-        ends_at: ENDS_AT,
-    }
-}
-
-/// The record of a complete batch.
 fn complete(number: u128) -> BatchRecord {
     let source = "arn:q".parse().unwrap();
     let record = BatchRecord::open(batch(number), source, None, 1, OPENED, OPENED);
@@ -45,26 +29,12 @@ fn complete(number: u128) -> BatchRecord {
     record
 }
 
-fn entry(id: u128, owner: u32, seq: Seq) -> Entry {
-    Entry {
-        id: IdHash::new(id),
-        owner,
-        seq,
-        message: 1,
-        body: 2,
-    }
-}
-
 type Run = (Vec<Owner>, Vec<[u8; ENTRY_BYTES]>);
 
 fn run(owners: &[Owner], entries: &[Entry]) -> Run {
-    let mut entries = entries.to_vec();
-    entries.sort_unstable();
-    let entries = entries.into_iter().map(Entry::to_bytes);
-    (owners.to_vec(), entries.collect())
+    (owners.to_vec(), block(entries.to_vec()))
 }
 
-/// An entry with its owner.
 type Kept = (IdHash, Owner, Seq);
 
 fn kept(owners: &[Owner], entries: impl IntoIterator<Item = Entry>) -> Vec<Kept> {
@@ -80,10 +50,7 @@ fn merged(runs: &[Run], records: &[BatchRecord], past: Timestamp) -> (Vec<Kept>,
     let record_of = |id| records.iter().find(|record| record.batch_id == id);
     let merged = merge(&inputs, record_of, past).unwrap();
     assert!(merged.entries.is_sorted(), "{merged:?}");
-    (
-        kept(&merged.owners, merged.entries.clone()),
-        merged.left_out_until,
-    )
+    (kept(&merged.owners, merged.entries), merged.left_out_until)
 }
 
 fn id(number: u128) -> IdHash {
@@ -200,12 +167,9 @@ fn the_ends_of_what_was_left_out_and_of_what_is_kept_are_noted() {
 fn an_entry_without_its_owner_stops_the_merge() {
     let (owners, entries) = run(&[of_batch(1)], &[entry(5, 1, 0)]);
     let result = merge(&[(&owners, &entries)], |_| None, Timestamp::EPOCH);
-    let no_owner = NoOwner {
-        index: 0,
-        owner: 1,
-        count: 1,
-    };
-    assert_eq!(result, Err((0, no_owner)));
+    let (run, error) = result.unwrap_err();
+    let words = "run: entry 0 names owner 1: expected fewer than 1";
+    assert_eq!((run, &*error.to_string()), (0, words));
 }
 
 #[test]

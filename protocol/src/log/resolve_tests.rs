@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use super::super::entry::Entry;
+use super::super::matching::tests::batch;
 use super::*;
 use crate::batch::{PartRecord, PartState};
 use crate::bodies::{Bodies, ObjectPlace};
@@ -9,10 +10,6 @@ const OWNER: u128 = 1;
 const STORED: Timestamp = Timestamp::from_ms(1_000);
 const ENDS_AT: Timestamp = Timestamp::from_ms(9_000);
 const WINDOW: Duration = Duration::from_millis(100);
-
-fn batch(number: u128) -> BatchId {
-    BatchId::new(uuid::Uuid::from_u128(number))
-}
 
 fn owner() -> Owner {
     Owner::Batch {
@@ -228,13 +225,8 @@ fn an_entry_that_its_record_contradicts_stops_the_batch() {
     record.completed_at = Some(STORED);
     let matches = entries(&[(owner(), 3, 9, 1)]);
     let error = resolved(&[line(7, 1, 1)], &matches, &[record]).unwrap_err();
-    assert_eq!(
-        error,
-        Unresolved::OtherRecord {
-            owner: batch(OWNER),
-            owner_seq: 3
-        }
-    );
+    let (owner, owner_seq) = (batch(OWNER), 3);
+    assert_eq!(error, Unresolved::OtherRecord { owner, owner_seq });
 }
 
 #[test]
@@ -251,12 +243,6 @@ fn a_batch_with_a_line_from_before_what_was_left_out_stops() {
         resolve(&lines, &Matches::of_ids([]), until, |_| None, STORED)
     };
     assert!(at(900).is_ok());
-    let error = at(901).unwrap_err();
-    assert_eq!(
-        error,
-        Unresolved::LeftOut {
-            stored_at: Timestamp::from_ms(900),
-            left_out_until: Timestamp::from_ms(901)
-        }
-    );
+    let error = at(901).unwrap_err().to_string();
+    assert!(error.ends_with("a line stored at 900, expected none before 901"));
 }

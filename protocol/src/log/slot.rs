@@ -13,7 +13,6 @@ use crate::time::Timestamp;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Frame {
-    /// The name of the load.
     pub load: Uuid,
     /// Where it is: the `BODIES` of the environment that stored it, which may be others than those of the batch.
     pub bodies: Bodies,
@@ -30,7 +29,6 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// Returns the seqs of its lines.
     pub fn seqs(&self) -> impl Iterator<Item = Seq> + use<> {
         (self.first_seq..).take(self.lines.len())
     }
@@ -114,19 +112,12 @@ mod tests {
 
     #[test]
     fn a_closed_batch_has_the_frames_of_its_filled_slots() {
-        let slots = [
-            Some(Slot::Filled(frame(1, 0, 3))),
-            None,
-            Some(Slot::Hole),
-            None,
-        ];
+        let filled = Slot::Filled(frame(1, 0, 3));
+        let slots = [Some(filled), None, Some(Slot::Hole), None];
         assert_eq!(empty_slots(&slots), [1, 3]);
         let closed = slots.map(|slot| slot.or(Some(Slot::Hole)));
-        let seqs: Vec<_> = frames_of(&closed)
-            .into_iter()
-            .flat_map(Frame::seqs)
-            .collect();
-        assert_eq!(seqs, [0, 1, 2]);
+        let seqs = frames_of(&closed).into_iter().flat_map(Frame::seqs);
+        assert!(seqs.eq(0..3));
         assert!(empty_slots(&closed).is_empty());
     }
 

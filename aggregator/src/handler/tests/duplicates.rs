@@ -18,42 +18,21 @@ fn remove_item(aggregator: &Aggregator, event: &str) -> EventId {
 #[tokio::test]
 async fn duplicates_do_not_take_places_and_full_batches_start_at_once() {
     let aggregator = aggregator_with(&[("MAX_BATCH_SIZE", "3")]);
-    let failed = invoke(
-        &aggregator,
-        &[
-            ("m1", "e1", ""),
-            ("m2", "e1", ""),
-            ("m3", "e2", ""),
-            ("m4", "e3", ""),
-            ("m5", "e4", ""),
-        ],
-    )
-    .await;
-    assert!(failed.is_empty());
-    invoke(
-        &aggregator,
-        &[("m6", "e1", ""), ("m7", "e5", ""), ("m8", "e6", "")],
-    )
-    .await;
-    let sizes: Vec<_> = aggregator
-        .fakes
-        .batch_store
-        .records()
-        .iter()
-        .map(|record| (record.status, record.confirmed))
-        .collect();
-    assert_eq!(
-        sizes,
-        [(Some(Status::Sealed), 3), (Some(Status::Sealed), 3)]
-    );
-    let immediate = aggregator
-        .fakes
-        .batch_queue
-        .take()
-        .into_iter()
-        .filter(|(_, delay)| delay.is_zero())
-        .count();
-    assert_eq!(immediate, 2);
+    let messages = [
+        ("m1", "e1", ""),
+        ("m2", "e1", ""),
+        ("m3", "e2", ""),
+        ("m4", "e3", ""),
+        ("m5", "e4", ""),
+    ];
+    assert!(invoke(&aggregator, &messages).await.is_empty());
+    let messages = [("m6", "e1", ""), ("m7", "e5", ""), ("m8", "e6", "")];
+    invoke(&aggregator, &messages).await;
+    let records = aggregator.fakes.batch_store.records().into_iter();
+    let sizes = records.map(|record| (record.status, record.confirmed));
+    assert_eq!(Vec::from_iter(sizes), [(Some(Status::Sealed), 3); 2]);
+    let tickets = aggregator.fakes.batch_queue.take().into_iter();
+    assert_eq!(tickets.filter(|(_, delay)| delay.is_zero()).count(), 2);
 }
 
 #[tokio::test]
@@ -61,19 +40,13 @@ async fn duplicates_of_counted_claims_of_the_open_batch_send_no_request_to_the_t
     let aggregator = aggregator_with(&[]);
     invoke(&aggregator, &[("m1", "e1", ""), ("m2", "e2", "")]).await;
     let event = remove_item(&aggregator, "e1");
-    let failed = invoke(
-        &aggregator,
-        &[("m1", "e1", ""), ("m3", "e1", ""), ("m4", "e3", "")],
-    )
-    .await;
+    let messages = [("m1", "e1", ""), ("m3", "e1", ""), ("m4", "e3", "")];
+    let failed = invoke(&aggregator, &messages).await;
     assert!(failed.is_empty(), "{failed:?}");
     assert_eq!(aggregator.fakes.lock_store.get(&event), None);
-    assert_eq!(only_batch(&aggregator).confirmed, 3);
-    assert_eq!(
-        only_batch(&aggregator).settled.len(),
-        3,
-        "duplicates take no seats"
-    );
+    // Duplicates take no seats.
+    let batch = only_batch(&aggregator);
+    assert_eq!((batch.confirmed, batch.settled.len()), (3, 3));
     let line = aggregator.fakes.metric_log.take().pop().unwrap();
     assert!(line.contains(r#""Duplicates":1"#), "{line}");
     assert!(line.contains(r#""Redelivered":1"#), "{line}");
@@ -93,62 +66,41 @@ async fn events_of_a_closed_or_full_batch_are_not_remembered() {
     let aggregator = aggregator_with(&[("MAX_BATCH_SIZE", "2")]);
     invoke(&aggregator, &[("m1", "e1", "")]).await;
     let event = remove_item(&aggregator, "e1");
+    let is_claimed = |event: &EventId| aggregator.fakes.lock_store.get(event).is_some();
     aggregator.fakes.clock.advance(Duration::from_secs(300));
     invoke(&aggregator, &[("m2", "e1", "")]).await;
-    assert!(
-        aggregator.fakes.lock_store.get(&event).is_some(),
-        "the event is claimed again"
-    );
+    assert!(is_claimed(&event), "claimed again");
     invoke(&aggregator, &[("m3", "e2", "")]).await;
     let event = remove_item(&aggregator, "e2");
     invoke(&aggregator, &[("m4", "e2", "")]).await;
-    assert!(
-        aggregator.fakes.lock_store.get(&event).is_some(),
-        "the event is claimed again"
-    );
+    assert!(is_claimed(&event), "claimed again");
 }
 
 #[tokio::test]
 async fn with_requeue_duplicates_fail_until_the_first_event_was_delivered() {
     let aggregator = aggregator_with(&[("ON_DUPLICATE", "requeue")]);
-    assert_eq!(
-        invoke(&aggregator, &[("m1", "e1", ""), ("m2", "e1", "")]).await,
-        ["m2"]
-    );
-    // A redelivery of both.
-    assert_eq!(
-        invoke(&aggregator, &[("m1", "e1", ""), ("m2", "e1", "")]).await,
-        ["m2"]
-    );
-    let batch = only_batch(&aggregator).batch_id;
-    let released = (
-        "e1".parse().unwrap(),
-        Seat {
-            batch,
-            seq: 0,
-            shards: 10,
-        }
-        .key(),
-    );
+    let both = [("m1", "e1", ""), ("m2", "e1", "")];
+    // Then a redelivery of both.
+    for _ in 0..2 {
+        assert_eq!(invoke(&aggregator, &both).await, ["m2"]);
+    }
+    let seat = Seat {
+        batch: only_batch(&aggregator).batch_id,
+        seq: 0,
+        shards: 10,
+    };
+    let released = [("e1".parse().unwrap(), seat.key())];
     let expires_at = aggregator.fakes.clock.now() + Duration::from_secs(3_600);
-    aggregator
-        .fakes
-        .lock_store
-        .release(&[released], Release::Remembered(expires_at))
+    let store = &aggregator.fakes.lock_store;
+    store
+        .release(&released, Release::Remembered(expires_at))
         .await;
     aggregator.fakes.clock.advance(Duration::from_secs(300));
     assert!(invoke(&aggregator, &[("m2", "e1", "")]).await.is_empty());
     let (_, item) = &aggregator.fakes.lock_store.items()[0];
     assert!(matches!(item.state, LockState::Live { .. }) && item.past.len() == 1);
-    let before = aggregator.fakes.batch_store.records();
-    assert!(
-        invoke(&aggregator, &[("m1", "e1", "")]).await.is_empty(),
-        "the first message is still remembered"
-    );
-    let confirmed =
-        |records: Vec<BatchRecord>| -> u64 { records.iter().map(|record| record.confirmed).sum() };
-    assert_eq!(
-        confirmed(aggregator.fakes.batch_store.records()),
-        confirmed(before)
-    );
+    // The first message is still remembered.
+    let before = confirmed(&aggregator);
+    assert!(invoke(&aggregator, &[("m1", "e1", "")]).await.is_empty());
+    assert_eq!(confirmed(&aggregator), before);
 }

@@ -10,7 +10,6 @@ use shared::wire::TicketReason;
 
 use super::*;
 
-/// An aggregator of the log.
 fn aggregator(variables: &[(&str, &str)]) -> Aggregator {
     over(variables, Fakes::at(START))
 }
@@ -19,22 +18,16 @@ fn aggregator(variables: &[(&str, &str)]) -> Aggregator {
 fn over(variables: &[(&str, &str)], fakes: Fakes) -> Aggregator {
     let config = Config {
         bodies: Bodies::Log(ObjectPlace::Table),
-        ..config(&[&[("EVENT_ID", "json:id")], variables].concat())
+        ..config_of(variables)
     };
-    let current = Arc::new(SharedAllocator::new(config.limits));
-    let source_queues = Arc::new(MemorySourceQueues::new());
-    Aggregator {
-        handler: Handler::new(config, fakes.ports(), source_queues.clone(), current),
-        fakes,
-        source_queues,
-    }
+    let ports = fakes.ports();
+    environment(config, fakes, ports)
 }
 
 fn read_slot(fakes: &Fakes, record: &BatchRecord, number: u32) -> Slot {
     let batch = record.batch_id;
-    let bytes = fakes
-        .object_store
-        .bytes(&record.bodies, SlotId { batch, number });
+    let slot = SlotId { batch, number };
+    let bytes = fakes.object_store.bytes(&record.bodies, slot);
     serde_json::from_slice(&bytes.unwrap()).unwrap()
 }
 
@@ -59,10 +52,8 @@ fn lines(fakes: &Fakes, record: &BatchRecord, number: u32) -> Vec<(u32, String, 
         let (id, message) = (event.event_id.to_string(), event.sqs_message_id.to_string());
         (event.seq, id, message)
     };
-    events(fakes, record, number)
-        .into_iter()
-        .map(line)
-        .collect()
+    let events = events(fakes, record, number).into_iter();
+    events.map(line).collect()
 }
 
 fn line(seq: u32, id: &str, message: &str) -> (u32, String, String) {
@@ -97,11 +88,13 @@ async fn every_message_is_a_line_of_the_batch_that_all_environments_share() {
 #[tokio::test]
 async fn what_does_not_fit_goes_into_the_next_batch_and_the_full_one_is_sealed() {
     let aggregator = aggregator(&[("MAX_BATCH_SIZE", "3")]);
-    let messages: Vec<_> = (0..5).map(|n| (format!("m{n}"), format!("e{n}"))).collect();
-    let messages: Vec<_> = messages
-        .iter()
-        .map(|(message, event)| (message.as_str(), event.as_str(), ""))
-        .collect();
+    let messages = [
+        ("m0", "e0", ""),
+        ("m1", "e1", ""),
+        ("m2", "e2", ""),
+        ("m3", "e3", ""),
+        ("m4", "e4", ""),
+    ];
     assert!(invoke(&aggregator, &messages).await.is_empty());
     let records = aggregator.fakes.batch_store.records();
     let [full, next] = &records[..] else {
@@ -132,11 +125,9 @@ async fn a_slot_that_was_closed_is_not_acknowledged_and_its_lines_are_reserved_a
         bytes: serde_json::to_vec(&Slot::Hole).unwrap(),
         pieces_count: 1,
     };
-    let (id, at) = (PieceId { object, index: 0 }, START);
-    let put = aggregator
-        .fakes
-        .object_store
-        .put(&ObjectPlace::Table, id, &hole, at);
+    let id = PieceId { object, index: 0 };
+    let store = &aggregator.fakes.object_store;
+    let put = store.put(&ObjectPlace::Table, id, &hole, START);
     put.await.unwrap();
     assert!(invoke(&aggregator, &[("m2", "b", "")]).await.is_empty());
     let fakes = &aggregator.fakes;
@@ -169,17 +160,10 @@ async fn an_urgent_event_seals_its_batch_and_no_other() {
     let aggregator = aggregator(&[("BYPASS", "content == 'now'"), ("BATCH_KEY", "id")]);
     let messages = [("m1", "a", "now"), ("m2", "b", "")];
     assert!(invoke(&aggregator, &messages).await.is_empty());
-    let records = aggregator.fakes.batch_store.records().into_iter();
-    let sealed: Vec<_> = records
-        .map(|record| {
-            (
-                record.batch_key.unwrap().to_string(),
-                record.sealed_at.is_some(),
-            )
-        })
-        .collect();
-    assert!(sealed.contains(&("a".to_owned(), true)), "{sealed:?}");
-    assert!(sealed.contains(&("b".to_owned(), false)), "{sealed:?}");
+    let mut records = aggregator.fakes.batch_store.records();
+    records.sort_unstable_by_key(|record| record.batch_key.clone());
+    let sealed = records.iter().map(|record| record.sealed_at.is_some());
+    assert_eq!(Vec::from_iter(sealed), [true, false]);
 }
 
 #[tokio::test]
@@ -195,10 +179,8 @@ async fn as_many_keys_have_an_open_batch_as_the_cap_allows_and_records_of_others
     assert_eq!(invoke(&aggregator, &messages).await, ["m3"]);
     assert_eq!(aggregator.fakes.batch_store.records().len(), 2);
     // Another environment seals a batch.
-    let other = over(
-        &[("BATCH_KEY", "id"), ("BYPASS", "content == 'now'")],
-        aggregator.fakes.clone(),
-    );
+    let variables = [("BATCH_KEY", "id"), ("BYPASS", "content == 'now'")];
+    let other = over(&variables, aggregator.fakes.clone());
     assert!(invoke(&other, &[("m5", "b", "now")]).await.is_empty());
     let messages = [("m6", "c", ""), ("m7", "d", "")];
     assert_eq!(invoke(&aggregator, &messages).await, ["m7"]);
@@ -213,10 +195,9 @@ async fn a_batch_is_idle_once_no_environment_has_reserved_seats_in_it_for_a_whil
     let first = aggregator(&variables);
     let second = over(&variables, first.fakes.clone());
     let is_sealed = || {
-        let records = first.fakes.batch_store.records().into_iter();
-        let mut of_key =
-            records.filter(|record| record.batch_key.as_ref().unwrap().as_str() == "a");
-        of_key.next().unwrap().sealed_at.is_some()
+        let mut records = first.fakes.batch_store.records();
+        records.retain(|record| record.batch_key == "a".parse().ok());
+        records[0].sealed_at.is_some()
     };
     for (environment, id, message, sealed) in [
         (&first, "a", "m1", false),

@@ -5,9 +5,8 @@ use super::*;
 /// Takes the metric lines written so far.
 fn lines(aggregator: &Aggregator) -> Vec<Value> {
     let lines = aggregator.fakes.metric_log.take().into_iter();
-    lines
-        .map(|line| serde_json::from_str(&line).unwrap())
-        .collect()
+    let lines = lines.map(|line| serde_json::from_str(&line));
+    lines.collect::<Result<_, _>>().unwrap()
 }
 
 /// Returns the metrics of the only line, without what every line has.
@@ -29,17 +28,14 @@ fn body_bytes(event: &str) -> usize {
 #[tokio::test]
 async fn messages_are_counted_by_outcome_and_batches_by_why_they_end() {
     let aggregator = aggregator_with(&[("MAX_BATCH_SIZE", "2")]);
-    invoke(
-        &aggregator,
-        &[
-            ("m1", "e1", ""),
-            ("m2", "e2", ""),
-            ("m3", "e3", ""),
-            ("m4", "e1", ""),
-            ("m5", "", ""),
-        ],
-    )
-    .await;
+    let messages = [
+        ("m1", "e1", ""),
+        ("m2", "e2", ""),
+        ("m3", "e3", ""),
+        ("m4", "e1", ""),
+        ("m5", "", ""),
+    ];
+    invoke(&aggregator, &messages).await;
     let expected = json!({
         "Received": 5, "Claimed": 3, "Duplicates": 1, "Quarantined": 1, "ClaimedBytes": 3 * body_bytes("e1"),
         "BatchesOpened": 2, "BatchesSealed": 1, "FlushedFull": 1,
@@ -61,7 +57,7 @@ async fn a_batch_that_has_no_room_for_a_body_is_flushed_for_its_bytes() {
     for (message, event) in [("m1", "e1"), ("m2", "e2")] {
         invoke(&aggregator, &[(message, event, &large)]).await;
     }
-    let sums: Vec<Value> = lines(&aggregator);
+    let sums = lines(&aggregator);
     assert_eq!(sums[0]["FlushedBytes"], Value::Null);
     assert_eq!(sums[1]["FlushedBytes"], 1);
     assert_eq!(sums[1]["BatchesSealed"], 1);
@@ -71,24 +67,13 @@ async fn a_batch_that_has_no_room_for_a_body_is_flushed_for_its_bytes() {
 async fn messages_of_two_queues_are_counted_in_a_line_for_each() {
     let aggregator = aggregator_with(&[]);
     let record = |message: &str, queue: &str| json!({ "messageId": message, "eventSourceARN": queue, "body": json!({ "id": message }).to_string() });
-    let records = [
-        record("m1", "arn:q"),
-        record("m2", "arn:r"),
-        record("m3", "arn:r"),
-    ];
-    let event = serde_json::from_value(json!({ "Records": records })).unwrap();
-    let invocation = Invocation {
-        function: "aggregator".to_owned(),
-        deadline: aggregator.fakes.clock.now() + Duration::from_secs(15),
-    };
-    aggregator.handler.handle(event, &invocation).await.unwrap();
-    let lines = lines(&aggregator);
-    let received: Vec<_> = lines
-        .iter()
-        .map(|line| (&line["source"], &line["Claimed"]))
-        .collect();
-    assert_eq!(
-        received,
-        [(&json!("arn:q"), &json!(1)), (&json!("arn:r"), &json!(2))]
-    );
+    let queues = [("m1", "arn:q"), ("m2", "arn:r"), ("m3", "arn:r")];
+    let records = queues.map(|(message, queue)| record(message, queue));
+    let deadline = aggregator.fakes.clock.now() + Duration::from_secs(15);
+    let failed = invoke_with(&aggregator, records.into(), deadline).await;
+    assert!(failed.unwrap().is_empty());
+    let lines = lines(&aggregator).into_iter();
+    let claimed = lines.map(|line| json!([line["source"], line["Claimed"]]));
+    let expected = [json!(["arn:q", 1]), json!(["arn:r", 2])];
+    assert_eq!(Vec::from_iter(claimed), expected);
 }

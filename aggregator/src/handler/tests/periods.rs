@@ -30,10 +30,6 @@ async fn a_batch_of_a_period_closes_a_window_after_it_and_its_ticket_is_left_to_
     assert!(batch.awaits_first_ticket());
     assert!(aggregator.fakes.batch_queue.take().is_empty());
     // Near its end, SQS can delay the ticket.
-    aggregator
-        .fakes
-        .clock
-        .advance(DAY - Duration::from_secs(1_100));
     let late = aggregator_with(&[CLOSE_AT]);
     late.fakes.clock.advance(DAY - Duration::from_secs(1_100));
     invoke(&late, &[("m1", "e1", "")]).await;
@@ -56,10 +52,8 @@ async fn events_are_in_the_period_of_their_own_time_and_late_ones_in_a_further_b
     let mut records = aggregator.fakes.batch_store.records();
     records.sort_unstable_by_key(|record| record.period);
     let periods = records.iter().map(|record| record.period.unwrap().begins);
-    assert_eq!(
-        Vec::from_iter(periods),
-        [Timestamp::EPOCH, first_day().ends]
-    );
+    let days = [Timestamp::EPOCH, first_day().ends];
+    assert_eq!(Vec::from_iter(periods), days);
     assert_eq!((records[0].confirmed, records[1].confirmed), (1, 2));
     // The first day is over for long, so its batch has a window as any other.
     let deadline = aggregator.fakes.clock.now() + Duration::from_secs(15);
@@ -69,24 +63,14 @@ async fn events_are_in_the_period_of_their_own_time_and_late_ones_in_a_further_b
 
 #[tokio::test]
 async fn an_event_without_a_time_or_far_ahead_goes_to_the_quarantine() {
-    let quarantine = (
-        "QUARANTINE_SQS_URL",
-        "https://sqs.eu-west-1.amazonaws.com/1/q",
-    );
-    let aggregator = aggregator_with(&[CLOSE_AT, CLOSE_TIME, quarantine]);
+    let aggregator = aggregator_with(&[CLOSE_AT, CLOSE_TIME, QUARANTINE]);
     let messages = [
         ("m1", "e1", "soon"),
         ("m2", "e2", "1970-01-02T00:16:41Z"),
         ("m3", "e3", "1970-01-02T00:16:40Z"),
     ];
     assert!(invoke(&aggregator, &messages).await.is_empty());
-    let reasons: Vec<String> = aggregator
-        .fakes
-        .quarantine_queue
-        .take()
-        .into_iter()
-        .map(|message| message.reason)
-        .collect();
+    let reasons = reasons(&aggregator);
     assert!(reasons[0].starts_with("`CLOSE_TIME`: `content`: found «soon», expected a time"));
     assert_eq!(
         reasons[1],

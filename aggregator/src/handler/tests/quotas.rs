@@ -7,10 +7,7 @@ use shared::ports::BatchStore;
 
 use super::*;
 
-const QUARANTINE: (&str, &str) = (
-    "QUARANTINE_SQS_URL",
-    "https://sqs.eu-west-1.amazonaws.com/1/q",
-);
+const DAY: Duration = Duration::from_secs(24 * 3_600);
 const QUOTA: [(&str, &str); 3] = [("QUOTA", "content"), ("QUOTA_MAX", "2"), QUARANTINE];
 
 /// Returns the account of a key on the first day of 1970, in which the tests begin.
@@ -24,36 +21,15 @@ async fn account_of(aggregator: &Aggregator, scope: &QuotaScope) -> QuotaAccount
 }
 
 fn scope(key: &str) -> QuotaScope {
+    scope_from(key, Timestamp::EPOCH)
+}
+
+fn scope_from(key: &str, begins: Timestamp) -> QuotaScope {
     QuotaScope {
         key: key.parse().unwrap(),
-        begins: Timestamp::EPOCH,
-        ends: Timestamp::EPOCH + Duration::from_secs(24 * 3_600),
+        begins,
+        ends: begins + DAY,
     }
-}
-
-/// Returns another environment over the same services. It remembers nothing.
-fn another(aggregator: &Aggregator) -> Aggregator {
-    another_with(aggregator, &[])
-}
-
-fn another_with(aggregator: &Aggregator, more: &[(&str, &str)]) -> Aggregator {
-    let config = config(&[&QUOTA[..], &[("EVENT_ID", "json:id")], more].concat());
-    Aggregator {
-        handler: Handler::new(
-            config.clone(),
-            aggregator.fakes.ports(),
-            aggregator.source_queues.clone(),
-            Arc::new(SharedAllocator::new(config.limits)),
-        ),
-        fakes: aggregator.fakes.clone(),
-        source_queues: aggregator.source_queues.clone(),
-    }
-}
-
-fn reasons(aggregator: &Aggregator) -> Vec<String> {
-    let quarantined = aggregator.fakes.quarantine_queue.take();
-    let reasons = quarantined.into_iter().map(|message| message.reason);
-    reasons.collect()
 }
 
 #[tokio::test]
@@ -66,12 +42,8 @@ async fn each_key_has_its_own_quota_and_what_is_beyond_it_goes_to_the_quarantine
     assert_eq!((full.taken, full.reserved.is_empty()), (2, true));
     let more = [("m4", "e4", "a"), ("m5", "e5", "b")];
     assert!(invoke(&aggregator, &more).await.is_empty());
-    assert_eq!(
-        reasons(&aggregator),
-        [
-            "`QUOTA` exceeded: more than 2 events for this key from 1970-01-01T00:00:00Z to 1970-01-02T00:00:00Z"
-        ]
-    );
+    let reason = "`QUOTA` exceeded: more than 2 events for this key from 1970-01-01T00:00:00Z to 1970-01-02T00:00:00Z";
+    assert_eq!(reasons(&aggregator), [reason]);
     assert_eq!(only_batch(&aggregator).confirmed, 4);
     let line = aggregator.fakes.metric_log.take().pop().unwrap();
     assert!(line.contains(r#""BeyondQuota":1"#), "{line}");
@@ -81,7 +53,7 @@ async fn each_key_has_its_own_quota_and_what_is_beyond_it_goes_to_the_quarantine
 async fn redeliveries_and_duplicates_take_no_place_and_are_not_beyond_a_full_quota() {
     let aggregator = aggregator_with(&QUOTA);
     invoke(&aggregator, &[("m1", "e1", "a"), ("m2", "e2", "a")]).await;
-    let other = another(&aggregator);
+    let other = another(&aggregator, &QUOTA);
     let again = [("m1", "e1", "a"), ("m9", "e2", "a"), ("m3", "e3", "a")];
     assert!(invoke(&other, &again).await.is_empty());
     let reasons = reasons(&other);
@@ -93,12 +65,12 @@ async fn redeliveries_and_duplicates_take_no_place_and_are_not_beyond_a_full_quo
 async fn places_that_duplicates_did_not_need_are_free_for_other_environments_at_once() {
     let aggregator = aggregator_with(&QUOTA);
     invoke(&aggregator, &[("m1", "e1", "a")]).await;
-    let other = another(&aggregator);
+    let other = another(&aggregator, &QUOTA);
     // The duplicate has a place for as long as its claim is tried.
     assert!(invoke(&other, &[("m9", "e1", "a")]).await.is_empty());
     let left = account(&aggregator, "a").await;
     assert_eq!((left.taken, left.reserved.is_empty()), (1, true));
-    let third = another(&aggregator);
+    let third = another(&aggregator, &QUOTA);
     let more = [("m2", "e2", "a")];
     assert!(invoke(&third, &more).await.is_empty());
     assert_eq!(account(&aggregator, "a").await.taken, 2);
@@ -128,12 +100,8 @@ async fn while_a_place_may_be_given_back_an_event_waits() {
         status: None,
         ..record
     };
-    aggregator
-        .fakes
-        .batch_store
-        .create(&complete)
-        .await
-        .unwrap();
+    let store = &aggregator.fakes.batch_store;
+    store.create(&complete).await.unwrap();
     assert!(invoke(&aggregator, &[("m2", "e2", "a")]).await.is_empty());
     assert_eq!(account(&aggregator, "a").await.taken, 2);
 }
@@ -144,36 +112,24 @@ async fn an_event_beyond_its_quota_has_a_place_if_it_is_sent_again_in_the_next_p
     invoke(&aggregator, &[("m1", "e1", "a"), ("m2", "e2", "a")]).await;
     assert!(invoke(&aggregator, &[("m3", "e3", "a")]).await.is_empty());
     assert_eq!(reasons(&aggregator).len(), 1);
-    let day = Duration::from_secs(24 * 3_600);
-    aggregator.fakes.clock.advance(day);
+    aggregator.fakes.clock.advance(DAY);
     assert!(invoke(&aggregator, &[("m4", "e3", "a")]).await.is_empty());
     assert!(reasons(&aggregator).is_empty());
-    let next = QuotaScope {
-        begins: Timestamp::EPOCH + day,
-        ends: Timestamp::EPOCH + 2 * day,
-        ..scope("a")
-    };
+    let next = scope_from("a", Timestamp::EPOCH + DAY);
     assert_eq!(account_of(&aggregator, &next).await.taken, 1);
 }
 
 #[tokio::test]
 async fn an_event_of_a_quota_long_ago_goes_to_the_quarantine() {
     let aggregator = aggregator_with(&[("QUOTA_TIME", "id"), QUOTA[0], QUOTA[1], QUOTA[2]]);
-    aggregator
-        .fakes
-        .clock
-        .advance(Duration::from_secs(40 * 24 * 3_600));
+    aggregator.fakes.clock.advance(40 * DAY);
     let messages = [
         ("m1", "1970-01-01T00:00:00Z", "a"),
         ("m2", "1970-02-09T00:00:00Z", "a"),
     ];
     assert!(invoke(&aggregator, &messages).await.is_empty());
-    assert_eq!(
-        reasons(&aggregator),
-        [
-            "`QUOTA_TIME`: got 1970-01-01T00:00:00Z, expected a time in a period that ended at most 30 days ago"
-        ]
-    );
+    let reason = "`QUOTA_TIME`: got 1970-01-01T00:00:00Z, expected a time in a period that ended at most 30 days ago";
+    assert_eq!(reasons(&aggregator), [reason]);
 }
 
 /// Sets the event `e1`, which message `m1` claimed in the only batch, aside, and completes the batch.
@@ -204,7 +160,7 @@ async fn keeps_its_place(is_full: bool) {
     let aggregator = aggregator_with(&QUOTA);
     invoke(&aggregator, &[("m1", "e1", "a")]).await;
     set_aside(&aggregator).await;
-    let other = another_with(&aggregator, &[]);
+    let other = another(&aggregator, &QUOTA);
     if is_full {
         assert!(invoke(&other, &[("m2", "e2", "a")]).await.is_empty());
     }
@@ -239,16 +195,11 @@ async fn an_event_that_was_set_aside_needs_a_place_in_another_period() {
     let aggregator = aggregator_with(&QUOTA);
     invoke(&aggregator, &[("m1", "e1", "a")]).await;
     set_aside(&aggregator).await;
-    let day = Duration::from_secs(24 * 3_600);
-    aggregator.fakes.clock.advance(day);
-    let other = another(&aggregator);
+    aggregator.fakes.clock.advance(DAY);
+    let other = another(&aggregator, &QUOTA);
     assert!(invoke(&other, &[("m9", "e1", "a")]).await.is_empty());
     assert!(!is_taken_over(&other));
-    let next = QuotaScope {
-        begins: Timestamp::EPOCH + day,
-        ends: Timestamp::EPOCH + 2 * day,
-        ..scope("a")
-    };
+    let next = scope_from("a", Timestamp::EPOCH + DAY);
     assert_eq!(account_of(&other, &next).await.taken, 1);
     assert_eq!(account(&other, "a").await.taken, 1);
 }

@@ -48,13 +48,10 @@ async fn a_report_is_in_the_message_group_of_the_duplicate() {
             "body": json!({ "id": "e1" }).to_string(),
         })
     };
-    let event = json!({ "Records": [record("m1", "first"), record("m2", "second")] });
-    let event = serde_json::from_value(event).unwrap();
-    let invocation = Invocation {
-        function: "aggregator".to_owned(),
-        deadline: aggregator.fakes.clock.now() + Duration::from_secs(15),
-    };
-    aggregator.handler.handle(event, &invocation).await.unwrap();
+    let records = vec![record("m1", "first"), record("m2", "second")];
+    let deadline = aggregator.fakes.clock.now() + Duration::from_secs(15);
+    let handled = invoke_with(&aggregator, records, deadline).await;
+    handled.unwrap();
     let reports = aggregator.fakes.duplicates_queue.take();
     let [Quarantined { attributes, .. }] = &reports[..] else {
         panic!("one report: {reports:?}");

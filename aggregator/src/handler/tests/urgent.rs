@@ -26,30 +26,25 @@ async fn the_batch_of_an_urgent_event_starts_at_once() {
     // Its duplicate starts nothing: the event is in a batch already.
     invoke(&aggregator, &[("m5", "e5", ""), ("m6", "e3", "now")]).await;
     let records = aggregator.fakes.batch_store.records();
-    let open = records
-        .iter()
-        .filter(|record| record.status == Some(Status::Open));
-    assert_eq!(open.count(), 1);
+    let is_open = |record: &&BatchRecord| record.status == Some(Status::Open);
+    assert_eq!(records.iter().filter(is_open).count(), 1);
 }
 
 #[tokio::test]
 async fn an_urgent_message_that_comes_again_starts_its_batch_too() {
     // As if the claim of the urgent event had no reply: nobody retired its batch.
-    let open = aggregator_with(&[]);
-    let ids = ("EVENT_ID", "json:id");
-    let (plain, bypass) = (config(&[ids]), config(&[BYPASS, ids]));
-    let allocator = Arc::new(SharedAllocator::new(plain.limits));
-    let handler = |config, allocator: &Arc<SharedAllocator>| {
-        let (ports, queues) = (open.fakes.ports(), open.source_queues.clone());
-        Handler::new(config, ports, queues, allocator.clone())
+    let mut aggregator = aggregator_with(&[]);
+    let allocator = Arc::new(SharedAllocator::new(config_of(&[]).limits));
+    let (fakes, queues) = (aggregator.fakes.clone(), aggregator.source_queues.clone());
+    let handler = |variables: &[(&str, &str)]| {
+        let (config, queues) = (config_of(variables), queues.clone());
+        Handler::new(config, fakes.ports(), queues, allocator.clone())
     };
-    let (first, again) = (handler(plain, &allocator), handler(bypass, &allocator));
-    let mut aggregator = open;
-    aggregator.handler = first;
+    aggregator.handler = handler(&[]);
     let claimed = [("m3", "e3", "now")];
     invoke(&aggregator, &claimed).await;
     assert_eq!(only_batch(&aggregator).status, Some(Status::Open));
-    aggregator.handler = again;
+    aggregator.handler = handler(&[BYPASS]);
     assert!(invoke(&aggregator, &claimed).await.is_empty());
     assert_eq!(only_batch(&aggregator).status, Some(Status::Sealed));
 }

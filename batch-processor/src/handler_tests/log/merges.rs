@@ -77,8 +77,7 @@ async fn a_list_that_is_full_is_merged_when_a_batch_fails_and_takes_its_next_att
     assert!(!ticket_of(&processor, 0).await);
     let error = record(&processor).error.unwrap();
     assert!(error.contains("merges do not keep up"), "{error}");
-    let operator = Ticket::new(batch_of(0), TicketReason::Operator);
-    assert!(!given_back(&processor, &operator.to_body()).await);
+    assert!(!given_back(&processor, &operator()).await);
     assert_eq!(given(&processor), ["a"]);
 }
 

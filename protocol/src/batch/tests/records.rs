@@ -8,21 +8,17 @@ use crate::limits::{
 
 #[test]
 fn statuses_have_the_names_in_the_table() {
-    assert_eq!(
-        Status::ALL.map(Status::as_str),
-        ["open", "sealed", "processing", "error"]
-    );
+    let names = ["open", "sealed", "processing", "error"];
+    assert_eq!(Status::ALL.map(Status::as_str), names);
 }
 
 #[test]
 fn the_ticket_comes_after_the_window_and_within_what_sqs_can_delay() {
     let closing = Closing::plan(at(0), at(15), 300 * SECOND, None).unwrap();
     assert_eq!(closing.closes_at, at(315));
-    assert_eq!(
-        closing.ticket_delay(Timestamp::from_ms(1)),
-        317 * SECOND,
-        "the delay is rounded up and includes the clock skew"
-    );
+    // The delay is rounded up and includes the clock skew.
+    let delay = closing.ticket_delay(Timestamp::from_ms(1));
+    assert_eq!(delay, 317 * SECOND);
     let cut = Closing::plan(at(0), at(800), 300 * SECOND, None).unwrap();
     assert_eq!(cut.closes_at, at(897));
     assert_eq!(cut.ticket_delay(Timestamp::from_ms(0)), 899 * SECOND);
@@ -33,14 +29,7 @@ fn the_ticket_comes_after_the_window_and_within_what_sqs_can_delay() {
 #[test]
 fn the_parts_decide_the_role_of_a_collected_seq() {
     let record = delivered(&must(&opened(), &lease("p", 30, 60)), 0..3);
-    let record = must(
-        &record,
-        &BatchWrite::Freeze {
-            owner: owner("p"),
-            index: 1,
-            part: part(3..5),
-        },
-    );
+    let record = must(&record, &freeze("p", 1, 3..5));
     assert_eq!(role(&record, 2), Role::Leftover);
     assert_eq!(role(&record, 3), Role::Frozen);
     assert_eq!(role(&record, 5), Role::New);
@@ -73,10 +62,8 @@ fn members_of_a_part_are_shared_when_their_set_is_large() {
         seqs += 2;
     }
     record.parts = vec![part_of(seqs)];
-    assert_eq!(
-        record.parts[0].members.to_bytes().len(),
-        PART_MEMBERS_BYTES_MAX
-    );
+    let bytes = record.parts[0].members.to_bytes().len();
+    assert_eq!(bytes, PART_MEMBERS_BYTES_MAX);
     assert_eq!(record.delivered_with(0), None);
     record.parts = vec![part_of(seqs + 16)];
     let mut shared = record.parts[0].members.clone();
@@ -88,10 +75,8 @@ fn members_of_a_part_are_shared_when_their_set_is_large() {
 /// Returns the record of a batch of chunks in which each of `grants` had this many seats, and every twentieth seat met a
 /// duplicate. One delivered part has all claims.
 fn record_of_chunks(grants: u32, seats: u32) -> BatchRecord {
-    let place = "s3://a-bucket-with-a-long-name/and/a/prefix/"
-        .parse()
-        .unwrap();
-    let mut record = opened().with_bodies(place, 3_600 * SECOND);
+    let place = "s3://a-bucket-with-a-long-name/and/a/prefix/";
+    let mut record = opened().with_bodies(place.parse().unwrap(), 3_600 * SECOND);
     record.claimed = (0..grants * seats).filter(|seq| seq % 20 != 7).collect();
     record.chunks = (0..grants).map(|grant| grant * seats).collect();
     record.parts = vec![PartRecord::frozen(record.claimed.clone(), [7; 32], None)];
@@ -114,11 +99,8 @@ fn the_largest_record_of_a_batch_of_chunks_in_one_part_is_within_its_limit() {
     record.witnessed = record.claimed.clone();
     record.witnessed_chunks = record.chunks.clone();
     record.set_aside = record.claimed.clone();
-    assert!(
-        record.bytes() < LISTING_RECORD_BYTES_MAX,
-        "{} bytes",
-        record.bytes()
-    );
+    let bytes = record.bytes();
+    assert!(bytes < LISTING_RECORD_BYTES_MAX, "{bytes} bytes");
 }
 
 #[test]
@@ -130,10 +112,7 @@ fn a_record_counts_every_byte_that_grows() {
     record.error = Some("no".to_owned());
     record.quarantine = Some("why".to_owned());
     record.batch_key = Some("five5".parse().unwrap());
-    record.lease = Some(Lease {
-        owner: owner("seven77"),
-        until: at(1),
-    });
+    record.lease = Some(lease_of("seven77", 1));
     record.last_failure = Some(Failure {
         at: at(1),
         text: "eleven 1111".to_owned(),
@@ -156,14 +135,11 @@ fn a_record_counts_every_byte_that_grows() {
     assert_eq!(record.bytes(), expected);
     let sink = Some("sink".to_owned());
     record.parts = vec![PartRecord::frozen(set.clone(), [7; 32], sink)];
-    let part = PART_OVERHEAD_BYTES + set.to_bytes().len();
-    assert_eq!(record.bytes(), expected + part + "sink".len());
+    expected += PART_OVERHEAD_BYTES + set.to_bytes().len() + "sink".len();
+    assert_eq!(record.bytes(), expected);
     record.parts[0].state = PartState::Delivered {
         receipt: "receipt".to_owned(),
         at: None,
     };
-    assert_eq!(
-        record.bytes(),
-        expected + part + "sink".len() + "receipt".len()
-    );
+    assert_eq!(record.bytes(), expected + "receipt".len());
 }

@@ -4,17 +4,6 @@ use super::*;
 use crate::limits::BATCH_RECORD_RETENTION;
 
 #[test]
-fn late_counts_never_overwrite_later_counts() {
-    let record = must(&opened(), &BatchWrite::Count(counts(2, 5, 0, 5)));
-    let stale = BatchWrite::Count(counts(1, 3, 0, 3));
-    assert_eq!(apply(&record, &stale), None);
-    assert!(
-        already_applied(&record, &stale),
-        "the later counts include the earlier ones"
-    );
-}
-
-#[test]
 fn a_note_is_written_only_to_the_batch_as_the_operator_saw_it() {
     let record = opened();
     let note = |attempts, notes_count| BatchWrite::Note {
@@ -64,12 +53,7 @@ fn applied() -> Vec<(BatchRecord, BatchWrite)> {
 #[test]
 fn a_write_is_recognised_where_it_applied_and_nowhere_else() {
     type Change = fn(&mut BatchRecord);
-    let another_owner: Change = |record| {
-        record.lease = Some(Lease {
-            owner: owner("q"),
-            until: at(90),
-        });
-    };
+    let another_owner: Change = |record| record.lease = Some(lease_of("q", 90));
     let frozen: Change = |record| record.parts[0].state = PartState::Frozen;
     let delivered: Change = |record| {
         record.parts[0].state = PartState::Delivered {
@@ -105,10 +89,8 @@ fn a_write_is_recognised_where_it_applied_and_nowhere_else() {
         for (number, change) in changes.iter().enumerate() {
             let mut changed = record.clone();
             change(&mut changed);
-            assert!(
-                !already_applied(&changed, &write),
-                "{write:?} is recognised after change {number}"
-            );
+            let is_recognised = already_applied(&changed, &write);
+            assert!(!is_recognised, "{write:?} after change {number}");
         }
     }
 }
@@ -117,19 +99,15 @@ fn a_write_is_recognised_where_it_applied_and_nowhere_else() {
 fn a_seal_is_recognised_by_its_counts_and_its_seal() {
     let seal = |version| seal(counts(version, 5, 0, 5));
     let counted = must(&opened(), &BatchWrite::Count(counts(2, 5, 0, 5)));
-    assert!(
-        !already_applied(&counted, &seal(1)),
-        "the batch was not sealed"
-    );
+    assert!(!already_applied(&counted, &seal(1)));
     let sealed = must(&opened(), &seal(1));
     assert!(already_applied(&sealed, &seal(1)));
-    assert!(
-        !already_applied(&sealed, &seal(2)),
-        "the batch was sealed with other counts"
-    );
+    assert!(!already_applied(&sealed, &seal(2)));
     let counts = |version| BatchWrite::Count(counts(version, 5, 0, 5));
     assert!(already_applied(&sealed, &counts(1)));
     assert!(!already_applied(&sealed, &counts(2)));
+    // The later counts include the earlier ones.
+    assert!(already_applied(&counted, &counts(1)));
 }
 
 #[test]
@@ -137,11 +115,8 @@ fn a_witness_is_recognised_by_the_seqs_it_witnesses() {
     let witnessed = must(&opened(), &witness(&[3, 4], 0));
     assert!(already_applied(&witnessed, &witness(&[3], 0)));
     assert!(!already_applied(&witnessed, &witness(&[3, 5], 0)));
-    assert_eq!(
-        apply(&witnessed, &witness(&[3, 5], 0)),
-        None,
-        "another invocation wrote a witness since the record was read"
-    );
+    // Another invocation wrote a witness since the record was read.
+    assert_eq!(apply(&witnessed, &witness(&[3, 5], 0)), None);
 }
 
 #[test]
@@ -157,21 +132,15 @@ fn giving_up_is_recognised_by_the_owner_of_the_lease() {
 #[test]
 fn the_last_failure_stays_until_a_part_is_delivered() {
     let leased = must(&opened(), &lease("p", 30, 60));
-    let give_up = |name, failure: Option<&str>| BatchWrite::GiveUp {
-        owner: owner(name),
-        due_at: at(90),
-        verify_at: None,
-        turn_at: None,
-        failure: failure.map(|text| Failure {
-            at: at(35),
-            text: text.to_owned(),
-        }),
+    let failure = Failure {
+        at: at(35),
+        text: "HTTP 503".to_owned(),
     };
     let text = |record: &BatchRecord| record.last_failure.clone().map(|failure| failure.text);
-    let failed = must(&leased, &give_up("p", Some("HTTP 503")));
+    let failed = must(&leased, &give_up_with("p", None, Some(failure)));
     assert_eq!(text(&failed).as_deref(), Some("HTTP 503"));
     let again = must(&failed, &lease("q", 40, 60));
-    let paused = must(&again, &give_up("q", None));
+    let paused = must(&again, &give_up("q"));
     assert_eq!(text(&paused).as_deref(), Some("HTTP 503"));
     let again = must(&paused, &lease("r", 50, 70));
     let frozen = must(&again, &freeze("r", 0, 0..1));
@@ -182,19 +151,13 @@ fn the_last_failure_stays_until_a_part_is_delivered() {
 #[test]
 fn a_completion_is_recognised_by_the_completed_record() {
     let leased = must(&opened(), &lease("p", 30, 60));
-    let complete = BatchWrite::Complete {
-        owner: owner("p"),
-        counts_version: 0,
-        witnesses: 0,
-        parts: 0,
-        at: at(40),
-        expires_at: leased.kept_until(at(40)),
-        notice: None,
-    };
+    let complete = complete("p", 0);
     assert!(!already_applied(&leased, &complete));
     let done = must(&leased, &complete);
     assert!(already_applied(&done, &complete));
-    assert_eq!(done.expires_at, Some(at(40) + BATCH_RECORD_RETENTION));
+    assert_eq!(done.expires_at, Some(Timestamp::EPOCH));
+    let kept_until = leased.kept_until(at(40));
+    assert_eq!(kept_until, at(40) + BATCH_RECORD_RETENTION);
 }
 
 fn accept() -> BatchWrite {
@@ -220,6 +183,7 @@ fn a_write_that_misses_any_of_its_conditions_does_not_apply() {
     let frozen = must(&leased, &freeze("p", 0, 0..3));
     let ended = delivered(&leased, 0..3);
     let of_another = must(&frozen, &lease("q", 62, 90));
+    let counted = must(&opened(), &BatchWrite::Count(counts(2, 5, 0, 5)));
     for (record, write) in [
         (&of_another, deliver("p", 0, None)),
         (&ended, deliver("p", 0, None)),
@@ -235,8 +199,11 @@ fn a_write_that_misses_any_of_its_conditions_does_not_apply() {
         (&of_another, freeze("p", 1, 3..5)),
         (&frozen, freeze("p", 0, 3..5)),
         (&frozen, freeze("p", 2, 3..5)),
+        (&of_another, give_up("p")),
+        (&of_another, fail("p")),
         (&of_another, complete("p", 1)),
         (&ended, complete("p", 0)),
+        (&counted, BatchWrite::Count(counts(1, 3, 0, 3))),
     ] {
         assert_eq!(apply(record, &write), None, "{write:?} to {record:?}");
     }

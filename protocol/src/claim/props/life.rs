@@ -3,19 +3,24 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::ids::BatchShard;
 
 /// One thing that happens to an event id.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     /// The aggregator receives a message with the event id.
-    Arrive { message: u8, body: u8 },
+    Arrive {
+        message: u8,
+        body: u8,
+    },
     /// The batch of the live claim completes, and has delivered the claim or not.
-    End { delivered: bool },
+    End {
+        delivered: bool,
+    },
     /// The live claim is released, after its delivery.
     Release,
-    /// Time passes.
-    Pass { ms: u64 },
+    Pass {
+        ms: u64,
+    },
     /// The TTL of the table removes an expired tombstone.
     Forget,
 }
@@ -69,15 +74,8 @@ impl Life {
         };
         let decision = match classify(candidate, None, &item, &rules_of(self.rule), self.now) {
             Decision::Live(existing) => {
-                let (resolution, rule) = (self.resolution, self.rule);
-                decide_live(
-                    candidate,
-                    &item,
-                    existing,
-                    resolution,
-                    &rules_of(rule),
-                    self.now,
-                )
+                let (resolution, rules) = (self.resolution, rules_of(self.rule));
+                decide_live(candidate, &item, existing, resolution, &rules, self.now)
             }
             decision @ (Decision::Done(_) | Decision::Replace { .. }) => decision,
         };
@@ -99,19 +97,10 @@ impl Life {
             "{:?} would be delivered again",
             candidate.sqs_message_id
         );
+        let seat = seat(self.next_seq.into(), self.next_seq);
         self.item = Some(LockItem {
-            sqs_message_id: candidate.sqs_message_id.clone(),
-            body_hash: candidate.body_hash,
             past,
-            state: LockState::Live {
-                shard: BatchShard {
-                    batch: BatchId::new(uuid::Uuid::from_u128(u128::from(self.next_seq))),
-                    shard: 0,
-                },
-                seq: self.next_seq,
-            },
-            set_aside: false,
-            place: None,
+            ..live(candidate, seat)
         });
         self.next_seq += 1;
         self.resolution = SeatResolution::Alive;

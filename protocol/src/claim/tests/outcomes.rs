@@ -16,12 +16,9 @@ fn the_response_to_an_outcome_follows_the_rule() {
         (Failed, Failure, Failure),
     ];
     for (outcome, drop, requeue) in table {
-        assert_eq!(outcome.response(DuplicateRule::Drop), drop, "{outcome:?}");
-        assert_eq!(
-            outcome.response(DuplicateRule::Requeue),
-            requeue,
-            "{outcome:?}"
-        );
+        let rules = [DuplicateRule::Drop, DuplicateRule::Requeue];
+        let responses = rules.map(|rule| outcome.response(rule));
+        assert_eq!(responses, [drop, requeue], "{outcome:?}");
     }
 }
 
@@ -37,48 +34,29 @@ fn a_message_relies_on_a_claim_if_it_is_acknowledged_for_it() {
         (ExistingClaim::Conflict, Requeue, false),
     ] {
         assert_eq!(existing.relies_on_it(rule), relies, "{existing:?} {rule:?}");
-        let response = existing.outcome().response(rule);
-        assert_eq!(
-            response == Response::Success,
-            relies,
-            "{existing:?} {rule:?}"
-        );
+        let is_success = existing.outcome().response(rule) == Response::Success;
+        assert_eq!(is_success, relies, "{existing:?} {rule:?}");
     }
 }
 
 #[test]
 fn a_repeat_is_never_acknowledged_if_the_first_failed() {
+    use Outcome::{Claimed, Conflict, Duplicate, Failed, Unstorable};
     let (m1, m2, m3) = (message("m1", "a"), message("m2", "a"), message("m3", "b"));
-    assert_eq!(
-        classify_repeat(&m2, &m1, Outcome::Failed, None),
-        Outcome::Failed
-    );
-    assert_eq!(
-        classify_repeat(&m2, &m1, Outcome::Unstorable, None),
-        Outcome::Failed
-    );
-    assert_eq!(
-        classify_repeat(&m2, &m1, Outcome::Claimed, None),
-        Outcome::Duplicate
-    );
-    assert_eq!(
-        classify_repeat(&m3, &m1, Outcome::Claimed, None),
-        Outcome::Conflict
-    );
     let again = message("m1", "a");
-    assert_eq!(
-        classify_repeat(&again, &m1, Outcome::Claimed, None),
-        Outcome::Claimed
-    );
     let winner = tombstone(&m3, 2_000_000);
-    assert_eq!(
-        classify_repeat(&m2, &m1, Outcome::Conflict, Some(&winner)),
-        Outcome::Conflict
-    );
-    assert_eq!(
-        classify_repeat(&m3, &m1, Outcome::Conflict, Some(&winner)),
-        Outcome::Failed
-    );
+    for (repeat, first_outcome, winner, expected) in [
+        (&m2, Failed, None, Failed),
+        (&m2, Unstorable, None, Failed),
+        (&m2, Claimed, None, Duplicate),
+        (&m3, Claimed, None, Conflict),
+        (&again, Claimed, None, Claimed),
+        (&m2, Conflict, Some(&winner), Conflict),
+        (&m3, Conflict, Some(&winner), Failed),
+    ] {
+        let outcome = classify_repeat(repeat, &m1, first_outcome, winner);
+        assert_eq!(outcome, expected, "{repeat:?} after {first_outcome:?}");
+    }
 }
 
 #[test]
@@ -92,8 +70,6 @@ fn repro_a_duplicate_beside_a_late_redelivery_of_a_forgotten_event_was_dropped()
     assert_eq!(outcome, Outcome::RedeliveredLate);
     assert_eq!(outcome.response(DuplicateRule::Drop), Response::Success);
     // Both are in one SQS event: the second must be redelivered and claim the event itself.
-    assert_eq!(
-        classify_repeat(&second, &first, outcome, Some(&forgotten)),
-        Outcome::Failed
-    );
+    let repeat = classify_repeat(&second, &first, outcome, Some(&forgotten));
+    assert_eq!(repeat, Outcome::Failed);
 }

@@ -55,18 +55,12 @@ fn a_claim_with_its_body_is_classified_by_the_status_of_its_batch() {
     record.set_aside = [5].into_iter().collect();
     record.parts = vec![part(&[2], delivered(Some(Timestamp::EPOCH)))];
     let record = complete(record);
+    let record = Some(&record);
     let until = NOW + READERS_WINDOW;
-    for seq in [1, 2] {
-        assert_eq!(
-            with_body(Some(&record), seq),
-            SeatResolution::Delivered { until }
-        );
-    }
-    assert_eq!(
-        with_body(Some(&record), 5),
-        SeatResolution::SetAside { until }
-    );
-    assert_eq!(with_body(Some(&record), 3), SeatResolution::Orphan);
+    let delivered = SeatResolution::Delivered { until };
+    assert_eq!([1, 2].map(|seq| with_body(record, seq)), [delivered; 2]);
+    assert_eq!(with_body(record, 5), SeatResolution::SetAside { until });
+    assert_eq!(with_body(record, 3), SeatResolution::Orphan);
     assert_eq!(with_body(None, 3), SeatResolution::Expired);
 }
 
@@ -79,28 +73,21 @@ fn a_claim_in_a_chunk_is_classified_by_its_seat_and_the_window_of_its_batch() {
         part(&[1, 2], delivered(Some(at))),
         part(&[3], PartState::Frozen),
     ];
-    let until = at + WINDOW;
-    assert_eq!(
-        in_chunk(Some(&record), 2, later),
-        SeatResolution::Delivered { until }
-    );
-    assert_eq!(in_chunk(Some(&record), 3, later), SeatResolution::Alive);
-    assert_eq!(in_chunk(Some(&record), 4, later), SeatResolution::Alive);
+    let (until, alive) = (at + WINDOW, SeatResolution::Alive);
+    let resolved = |record: &BatchRecord| [2, 3, 4].map(|seq| in_chunk(Some(record), seq, later));
+    let delivered_then = SeatResolution::Delivered { until };
+    assert_eq!(resolved(&record), [delivered_then, alive, alive]);
     record.parts[1] = part(&[], PartState::SetAside);
     record.set_aside = [3].into_iter().collect();
     // The part has no time of its own.
     record.parts[0].state = delivered(None);
-    let record = complete(record);
     let until = NOW + WINDOW;
-    assert_eq!(
-        in_chunk(Some(&record), 2, later),
-        SeatResolution::Delivered { until }
-    );
-    assert_eq!(
-        in_chunk(Some(&record), 3, later),
-        SeatResolution::SetAside { until }
-    );
-    assert_eq!(in_chunk(Some(&record), 4, later), SeatResolution::Orphan);
+    let expected = [
+        SeatResolution::Delivered { until },
+        SeatResolution::SetAside { until },
+        SeatResolution::Orphan,
+    ];
+    assert_eq!(resolved(&complete(record)), expected);
 }
 
 #[test]
@@ -114,10 +101,8 @@ fn a_seq_whose_part_keeps_no_set_was_delivered_with_the_last_such_part() {
         part(&[8], delivered(Some(NOW))),
     ];
     let until = last + WINDOW;
-    assert_eq!(
-        in_chunk(Some(&record), 3, NOW),
-        SeatResolution::Delivered { until }
-    );
+    let resolution = in_chunk(Some(&record), 3, NOW);
+    assert_eq!(resolution, SeatResolution::Delivered { until });
 }
 
 #[test]
@@ -140,30 +125,19 @@ fn a_seat_that_was_set_aside_or_rejected_has_ended_also_before_its_batch_is_comp
     let mut items = record();
     items.parts = vec![part(&[1, 2], delivered(Some(Timestamp::EPOCH)))];
     items.set_aside = [2, 5].into_iter().collect();
-    let until = NOW + READERS_WINDOW;
-    assert_eq!(with_body(Some(&items), 1), SeatResolution::Alive);
-    for seq in [2, 5] {
-        assert_eq!(
-            with_body(Some(&items), seq),
-            SeatResolution::SetAside { until }
-        );
-    }
+    let set_aside = |window| SeatResolution::SetAside {
+        until: NOW + window,
+    };
+    let aside = set_aside(READERS_WINDOW);
+    let expected = [SeatResolution::Alive, aside, aside];
+    assert_eq!([1, 2, 5].map(|seq| with_body(Some(&items), seq)), expected);
     let chunks = items.clone().with_bodies(Bodies::Table, WINDOW);
     for record in [chunks.clone(), complete(chunks)] {
-        let until = NOW + WINDOW;
-        assert_eq!(
-            in_chunk(Some(&record), 2, NOW),
-            SeatResolution::SetAside { until }
-        );
+        let record = Some(&record);
+        assert_eq!(in_chunk(record, 2, NOW), set_aside(WINDOW));
         let until = Timestamp::EPOCH + WINDOW;
-        assert_eq!(
-            in_chunk(Some(&record), 1, NOW),
-            SeatResolution::Delivered { until }
-        );
+        let delivered = SeatResolution::Delivered { until };
+        assert_eq!(in_chunk(record, 1, NOW), delivered);
     }
-    let until = NOW + READERS_WINDOW;
-    assert_eq!(
-        with_body(Some(&complete(items)), 2),
-        SeatResolution::SetAside { until }
-    );
+    assert_eq!(with_body(Some(&complete(items)), 2), aside);
 }

@@ -41,10 +41,8 @@ fn the_size_of_an_item_counts_everything_it_stores() {
         key: "key".to_owned(),
         bytes: 1_000_000,
     };
-    assert_eq!(
-        claim(Some(overflow)).item_bytes(),
-        without_body + OVERFLOW_BYTES + "bucket".len() + "key".len()
-    );
+    let expected = without_body + OVERFLOW_BYTES + "bucket".len() + "key".len();
+    assert_eq!(claim(Some(overflow)).item_bytes(), expected);
 }
 
 #[test]
@@ -55,10 +53,7 @@ fn a_body_is_compressed_where_that_saves_a_write_unit() {
     assert!(one_unit.compressed.is_some());
     assert_eq!(one_unit.item_bytes(), WRITE_UNIT_BYTES);
     let two_units = large.clone().compressed(to_bytes(saved + 1));
-    assert_eq!(
-        two_units.compressed, None,
-        "compression saves no write unit"
-    );
+    assert_eq!(two_units.compressed, None, "it saves no write unit");
     assert_eq!(large.compressed(|_| None).compressed, None, "no shorter");
 }
 
@@ -78,8 +73,6 @@ fn a_body_that_fits_no_item_is_stored_under_the_key_of_its_seat() {
     let candidate = candidate_of(DYNAMODB_ITEM_BYTES_MAX + 1);
     let overflow = candidate.overflow(&bucket, seat(1, 3)).unwrap();
     assert_eq!(overflow.bytes, candidate.body.len() as u64);
-    assert_eq!(
-        overflow.to_string(),
-        "s3://bodies/00000000-0000-0000-0000-000000000001/3"
-    );
+    let expected = "s3://bodies/00000000-0000-0000-0000-000000000001/3";
+    assert_eq!(overflow.to_string(), expected);
 }
