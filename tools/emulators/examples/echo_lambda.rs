@@ -68,9 +68,7 @@ async fn handle(event: LambdaEvent<Value>) -> Result<Value, Error> {
             return Ok(Value::String("x".repeat(bytes.parse()?)));
         }
         run(&command).await?;
-        let now_ms = SystemTime::now()
-            .duration_since(SystemTime::UNIX_EPOCH)?
-            .as_millis();
+        let now_ms = SystemTime::UNIX_EPOCH.elapsed()?.as_millis();
         return Ok(json!({
             "pid": std::process::id(),
             "request_id": event.context.request_id,
@@ -92,23 +90,16 @@ async fn handle(event: LambdaEvent<Value>) -> Result<Value, Error> {
 /// Runs the commands of an SQS event; returns the records that failed.
 async fn handle_records(event: SqsEvent) -> Result<SqsBatchResponse, Error> {
     println!("{} records", event.records.len());
-    let failing = event
-        .records
-        .iter()
-        .filter(|record| record.body.as_deref() == Some("fail"));
-    for record in failing {
-        println!(
-            "handle {}",
-            record.receipt_handle.as_deref().unwrap_or_default()
-        );
+    let records = event.records.iter();
+    for record in records.filter(|record| record.body.as_deref() == Some("fail")) {
+        let handle = record.receipt_handle.as_deref().unwrap_or_default();
+        println!("handle {handle}");
     }
     let mut response = SqsBatchResponse::default();
     for record in event.records {
         let receives = receives(&record)?;
-        let (id, body) = (
-            record.message_id.unwrap_or_default(),
-            record.body.unwrap_or_default(),
-        );
+        let id = record.message_id.unwrap_or_default();
+        let body = record.body.unwrap_or_default();
         match body.split_once(' ') {
             None if body == "fail" => response.add_failure(id),
             Some(("fail-receives", n)) if receives <= n.parse()? => response.add_failure(id),
@@ -127,7 +118,6 @@ fn receives(record: &SqsMessage) -> Result<u32, Error> {
     Ok(count.ok_or("a record has a receive count")?.parse()?)
 }
 
-/// Runs one command.
 async fn run(command: &str) -> Result<(), Error> {
     let (verb, rest) = command.split_once(' ').unwrap_or((command, ""));
     match verb {
@@ -140,19 +130,12 @@ async fn run(command: &str) -> Result<(), Error> {
         }
         "grow" => {
             let memory = vec![1_u8; rest.parse::<usize>()? * 1024 * 1024];
-            assert_eq!(
-                std::hint::black_box(&memory)
-                    .iter()
-                    .filter(|byte| **byte == 0)
-                    .count(),
-                0
-            );
+            assert!(!std::hint::black_box(&memory).contains(&0));
         }
         "exit" => std::process::exit(rest.parse()?),
         "exit-after" => {
-            let (ms, code) = rest
-                .split_once(' ')
-                .ok_or("exit-after: expected `<ms> <code>`")?;
+            let both = rest.split_once(' ');
+            let (ms, code) = both.ok_or("exit-after: expected `<ms> <code>`")?;
             let (time, code) = (Duration::from_millis(ms.parse()?), code.parse()?);
             tokio::spawn(async move {
                 tokio::time::sleep(time).await;

@@ -17,11 +17,10 @@ use axum::routing::get;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 
 use crate::locked::locked;
 
-/// Maximum number of entries in a request.
 const ENTRIES_MAX: usize = 10;
 /// Maximum size of an entry, as EventBridge computes it: source, detail type, detail, and 14 bytes for the time.
 /// Source: <https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-putevents.html> (2026-11).
@@ -61,7 +60,8 @@ struct Kept {
 pub struct EventBridge {
     address: SocketAddr,
     kept: Arc<Mutex<Kept>>,
-    accepting: JoinHandle<()>,
+    /// The task that accepts connections; ends when it is dropped.
+    _accepting: JoinSet<()>,
 }
 
 impl EventBridge {
@@ -77,14 +77,15 @@ impl EventBridge {
             .route("/", get(list).post(put_events))
             .layer(DefaultBodyLimit::max(4 << 20))
             .with_state(Arc::clone(&kept));
-        let accepting = tokio::spawn(async move {
+        let mut accepting = JoinSet::new();
+        accepting.spawn(async move {
             // This ends only when the task is aborted.
             let _ = axum::serve(listener, app).await;
         });
         Ok(EventBridge {
             address,
             kept,
-            accepting,
+            _accepting: accepting,
         })
     }
 
@@ -104,17 +105,9 @@ impl EventBridge {
     }
 }
 
-impl Drop for EventBridge {
-    fn drop(&mut self) {
-        self.accepting.abort();
-    }
-}
-
 async fn list(State(kept): State<Arc<Mutex<Kept>>>) -> String {
-    let events = locked(&kept).events.clone();
-    let lines = events
-        .iter()
-        .filter_map(|event| serde_json::to_string(event).ok());
+    let events = locked(&kept).events.clone().into_iter();
+    let lines = events.filter_map(|event| serde_json::to_string(&event).ok());
     lines.map(|line| line + "\n").collect()
 }
 
@@ -141,7 +134,7 @@ async fn put_events(
     let mut results = Vec::new();
     for entry in request.entries {
         let put = match &failure {
-            Some(code) => Err((code.clone(), "by the stand-in".to_owned())),
+            Some(code) => Err((code.as_str(), "by the stand-in".to_owned())),
             None => checked(entry),
         };
         results.push(match put {
@@ -160,17 +153,16 @@ async fn put_events(
 }
 
 /// Returns the event of an entry, or the code and the message with which EventBridge refuses it.
-fn checked(entry: Value) -> Result<BusEvent, (String, String)> {
-    let event: BusEvent = serde_json::from_value(entry)
-        .map_err(|error| ("InvalidArgument".to_owned(), error.to_string()))?;
+fn checked(entry: Value) -> Result<BusEvent, (&'static str, String)> {
+    let event: Result<BusEvent, _> = serde_json::from_value(entry);
+    let event = event.map_err(|error| ("InvalidArgument", error.to_string()))?;
     if serde_json::from_str::<serde_json::Map<String, Value>>(&event.detail).is_err() {
-        let message = "Detail is malformed".to_owned();
-        return Err(("MalformedDetail".to_owned(), message));
+        return Err(("MalformedDetail", "Detail is malformed".to_owned()));
     }
     let bytes = TIME_BYTES + event.source.len() + event.detail_type.len() + event.detail.len();
     if bytes > ENTRY_BYTES_MAX {
         let message = format!("the entry has {bytes} bytes, at most {ENTRY_BYTES_MAX} are allowed");
-        return Err(("InvalidArgument".to_owned(), message));
+        return Err(("InvalidArgument", message));
     }
     Ok(event)
 }

@@ -41,10 +41,9 @@ impl Files {
             let normal = matches!(components.next(), Some(Component::Normal(_)));
             normal && !name.starts_with('.') && !name.contains('\0')
         };
-        if key.split('/').all(plain) {
-            Ok(self.root.join(key))
-        } else {
-            Err(InvalidKey(key.to_owned()))
+        match key.split('/').all(plain) {
+            true => Ok(self.root.join(key)),
+            false => Err(InvalidKey(key.to_owned())),
         }
     }
 

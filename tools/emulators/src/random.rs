@@ -30,11 +30,10 @@ impl FromStr for Percent {
     type Err = InvalidPercent;
 
     fn from_str(text: &str) -> Result<Percent, InvalidPercent> {
-        text.parse()
-            .ok()
-            .filter(|percent| (0.0..=100.0).contains(percent))
-            .map(Percent)
-            .ok_or_else(|| InvalidPercent(text.to_owned()))
+        let number: Option<f64> = text.parse().ok();
+        let percent = number.filter(|percent| (0.0..=100.0).contains(percent));
+        let invalid = || InvalidPercent(text.to_owned());
+        percent.map(Percent).ok_or_else(invalid)
     }
 }
 
@@ -102,10 +101,8 @@ mod tests {
     fn percentages_are_from_0_to_100() {
         assert_eq!("0.5".parse(), Ok(Percent(0.5)));
         for text in ["-1", "101", "NaN", "much"] {
-            assert_eq!(
-                text.parse::<Percent>(),
-                Err(InvalidPercent(text.to_owned()))
-            );
+            let invalid = InvalidPercent(text.to_owned());
+            assert_eq!(text.parse::<Percent>(), Err(invalid));
         }
     }
 }

@@ -26,7 +26,7 @@ use s3s::dto::{
 };
 use s3s::service::S3ServiceBuilder;
 use s3s::{S3Request, S3Response, S3Result, s3_error};
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 
 use crate::files::Files;
 use crate::locked::locked;
@@ -44,7 +44,8 @@ const KEYS_MAX: i32 = 1_000;
 pub struct S3 {
     address: SocketAddr,
     store: Arc<Store>,
-    accepting: JoinHandle<()>,
+    /// The task that accepts connections; ends when it is dropped.
+    _accepting: JoinSet<()>,
 }
 
 impl S3 {
@@ -72,11 +73,12 @@ impl S3 {
         let mut builder = S3ServiceBuilder::new(Operations(Arc::clone(&store)));
         builder.set_auth(SharedSecret);
         builder.set_access(AllowAll);
-        let accepting = tokio::spawn(crate::loopback::serve(listener, builder.build()));
+        let mut accepting = JoinSet::new();
+        accepting.spawn(crate::loopback::serve(listener, builder.build()));
         Ok(S3 {
             address,
             store,
-            accepting,
+            _accepting: accepting,
         })
     }
 
@@ -97,12 +99,6 @@ impl S3 {
             ..Bucket::default()
         };
         self.store.add(name, bucket);
-    }
-}
-
-impl Drop for S3 {
-    fn drop(&mut self) {
-        self.accepting.abort();
     }
 }
 
@@ -217,10 +213,8 @@ impl Store {
             Some(after) if after >= prefix => Bound::Excluded(after),
             Some(_) | None => Bound::Included(prefix),
         };
-        let objects = buckets
-            .bucket(bucket)?
-            .objects
-            .range::<str, _>((from, Bound::Unbounded));
+        let objects = &buckets.bucket(bucket)?.objects;
+        let objects = objects.range::<str, _>((from, Bound::Unbounded));
         let mut found = objects.take_while(|(key, _)| key.starts_with(prefix));
         let listed = found.by_ref().take(most).map(|(key, stored)| Object {
             key: Some(key.clone()),
@@ -235,10 +229,9 @@ impl Store {
 
     /// Fails if the bucket does not exist or is unavailable.
     fn check_available(&self, bucket: &str) -> S3Result<()> {
-        let faults = self.faults(bucket)?;
-        match faults.is_some_and(|faults| faults.is_down()) {
-            true => Err(unavailable()),
-            false => Ok(()),
+        match self.faults(bucket)? {
+            Some(faults) if faults.is_down() => Err(unavailable()),
+            Some(_) | None => Ok(()),
         }
     }
 
@@ -298,10 +291,7 @@ impl s3s::S3 for Operations {
         };
         if let Some(condition) = if_match {
             // The only use: to try out whether an object that is not there could be replaced.
-            let named = (bucket.clone(), key.clone());
-            let found = self
-                .blocking(move |store| store.head(&named.0, &named.1))
-                .await?;
+            let found = self.0.head(&bucket, &key)?;
             if condition.as_etag().map(ETag::value) != Some(&*found.md5) {
                 return Err(s3_error!(PreconditionFailed));
             }
@@ -326,9 +316,8 @@ impl s3s::S3 for Operations {
             metadata,
         };
         let e_tag = Some(ETag::Strong(stored.md5.clone()));
-        let put = self
-            .blocking(move |store| store.put(&bucket, &key, &content, only_new, stored))
-            .await;
+        let put = move |store: &Store| store.put(&bucket, &key, &content, only_new, stored);
+        let put = self.blocking(put).await;
         if outcome == StoreOutcome::FailsAfterStoring {
             return Err(unavailable());
         }
@@ -345,9 +334,7 @@ impl s3s::S3 for Operations {
     ) -> S3Result<S3Response<HeadObjectOutput>> {
         let HeadObjectInput { bucket, key, .. } = request.input;
         self.0.check_available(&bucket)?;
-        let stored = self
-            .blocking(move |store| store.head(&bucket, &key))
-            .await?;
+        let stored = self.0.head(&bucket, &key)?;
         Ok(S3Response::new(HeadObjectOutput {
             content_length: Some(stored.size),
             content_type: stored.content_type,
@@ -395,8 +382,8 @@ impl s3s::S3 for Operations {
     ) -> S3Result<S3Response<DeleteObjectOutput>> {
         let DeleteObjectInput { bucket, key, .. } = request.input;
         self.0.check_available(&bucket)?;
-        self.blocking(move |store| store.delete(&bucket, &key))
-            .await?;
+        let delete = move |store: &Store| store.delete(&bucket, &key);
+        self.blocking(delete).await?;
         Ok(S3Response::new(DeleteObjectOutput::default()))
     }
 
@@ -420,12 +407,9 @@ impl s3s::S3 for Operations {
         let most = max_keys.unwrap_or(KEYS_MAX).clamp(0, KEYS_MAX);
         // A token is the last key of the page before it.
         let after = continuation_token.clone().or_else(|| start_after.clone());
-        let (listed, more) = self.0.list(
-            &bucket,
-            prefix.as_deref().unwrap_or_default(),
-            after.as_deref(),
-            most as usize,
-        )?;
+        let begin = prefix.as_deref().unwrap_or_default();
+        let listed = self.0.list(&bucket, begin, after.as_deref(), most as usize);
+        let (listed, more) = listed?;
         let last = listed.last().and_then(|object| object.key.clone());
         Ok(S3Response::new(ListObjectsV2Output {
             name: Some(bucket),
@@ -480,11 +464,10 @@ mod tests {
 
     #[test]
     fn an_object_keeps_all_encodings_but_the_one_of_its_request() {
-        assert_eq!(without_aws_chunked("gzip"), Some("gzip".to_owned()));
-        assert_eq!(
-            without_aws_chunked("gzip, aws-chunked"),
-            Some("gzip".to_owned())
-        );
+        for encodings in ["gzip", "gzip, aws-chunked"] {
+            let kept = without_aws_chunked(encodings);
+            assert_eq!(kept.as_deref(), Some("gzip"), "{encodings}");
+        }
         assert_eq!(without_aws_chunked("aws-chunked"), None);
     }
 }

@@ -16,11 +16,14 @@ use aws_sdk_s3::config::retry::RetryConfig;
 use aws_sdk_s3::config::{BehaviorVersion, Credentials, Region};
 use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_s3::operation::put_object::{PutObjectError, PutObjectOutput};
+use aws_sdk_s3::primitives::ByteStream;
 use bytes::Bytes;
 use emulators::StoreOutcome;
 use emulators::proxy::{Observer, Proxy, ProxyFaults, RequestFaults, Service, ServiceRequest};
 use emulators::s3::{BucketFaults, S3};
 use emulators::{Counter, Percent, RandomStream};
+use hyper_util::client::legacy::Client as HttpClient;
+use hyper_util::rt::TokioExecutor;
 
 const BUCKET: &str = "bucket";
 
@@ -118,33 +121,24 @@ impl Served {
             .await
     }
 
-    async fn list(&self, prefix: &str, keys_max: i32, after: Option<String>) -> Page {
+    /// Returns the keys of a page, and the token of the next one.
+    async fn list(
+        &self,
+        prefix: &str,
+        keys_max: i32,
+        after: Option<String>,
+    ) -> (Vec<String>, Option<String>) {
         let list = self.client.list_objects_v2().bucket(BUCKET).prefix(prefix);
-        let listed = list
-            .max_keys(keys_max)
-            .set_continuation_token(after)
-            .send()
-            .await
-            .unwrap();
-        let keys = listed
-            .contents()
-            .iter()
-            .map(|one| one.key().unwrap().to_owned());
-        Page {
-            keys: keys.collect(),
-            next: listed.next_continuation_token().map(str::to_owned),
-        }
+        let list = list.max_keys(keys_max).set_continuation_token(after);
+        let listed = list.send().await.unwrap();
+        let keys = listed.contents().iter().map(|one| one.key().unwrap());
+        let keys = keys.map(str::to_owned).collect();
+        (keys, listed.next_continuation_token)
     }
 
     fn on_disk(&self, key: &str) -> Option<String> {
         std::fs::read_to_string(self.directory.join(key)).ok()
     }
-}
-
-#[derive(Debug)]
-struct Page {
-    keys: Vec<String>,
-    next: Option<String>,
 }
 
 fn client(endpoint: &str, secret: &str) -> Client {
@@ -173,82 +167,47 @@ fn status<T: Debug, E: ProvideErrorMetadata + Debug>(
 #[tokio::test]
 async fn an_object_is_returned_with_its_metadata_and_is_a_plain_file() {
     let served = Served::start().await;
-    let put = served.create("out/b 1/0.jsonl", "content\n").await.unwrap();
-    assert_eq!(
-        served.on_disk("out/b 1/0.jsonl").as_deref(),
-        Some("content\n")
-    );
-    let object = |key| (BUCKET.to_owned(), String::from(key));
-    let (bucket, key) = object("out/b 1/0.jsonl");
-    let head = served
-        .client
-        .head_object()
-        .bucket(bucket)
-        .key(key)
-        .send()
-        .await
-        .unwrap();
+    let key = "out/b 1/0.jsonl";
+    let put = served.create(key, "content\n").await.unwrap();
+    assert_eq!(served.on_disk(key).as_deref(), Some("content\n"));
+    let head = |key: &str| {
+        let head = served.client.head_object().bucket(BUCKET);
+        head.key(key).send()
+    };
+    let get = |key: &str| {
+        let get = served.client.get_object().bucket(BUCKET);
+        get.key(key).send()
+    };
+    let (head, missing_head) = (head(key).await.unwrap(), head("out/none").await);
     assert_eq!(head.content_length(), Some(8));
     assert_eq!(head.content_type(), Some("application/x-ndjson"));
     assert_eq!(head.metadata().unwrap()["length"], "8");
     assert_eq!(head.e_tag(), put.e_tag());
-    let (bucket, key) = object("out/b 1/0.jsonl");
-    let got = served
-        .client
-        .get_object()
-        .bucket(bucket)
-        .key(key)
-        .send()
-        .await
-        .unwrap();
+    assert_eq!(status(missing_head).0, 404);
+    let got = get(key).await.unwrap();
     assert_eq!(got.body.collect().await.unwrap().into_bytes(), "content\n");
-    let (bucket, key) = object("out/none");
-    let missing = served
-        .client
-        .head_object()
-        .bucket(&bucket)
-        .key(&key)
-        .send()
-        .await;
-    assert_eq!(status(missing).0, 404);
-    let missing = served
-        .client
-        .get_object()
-        .bucket(bucket)
-        .key(key)
-        .send()
-        .await;
-    assert_eq!(status(missing), (404, "NoSuchKey".to_owned()));
+    let missing = status(get("out/none").await);
+    assert_eq!(missing, (404, "NoSuchKey".to_owned()));
     let operations = served.operations.0.lock().unwrap();
-    let counted = |name: &str| operations[name];
-    assert_eq!(
-        ["PutObject", "HeadObject", "GetObject"].map(counted),
-        [1, 2, 2]
-    );
+    let counted = ["PutObject", "HeadObject", "GetObject"].map(|name| operations[name]);
+    assert_eq!(counted, [1, 2, 2]);
 }
 
 #[tokio::test]
 async fn of_concurrent_requests_that_create_an_object_one_succeeds() {
     let served = Served::start().await;
-    let contents: Vec<String> = (0..16)
-        .map(|number| number.to_string().repeat(100_000))
-        .collect();
-    let puts = contents
-        .iter()
-        .map(|content| served.create("b/0.jsonl", content));
-    let done = futures::future::join_all(puts).await;
-    let first = done
-        .iter()
-        .position(Result::is_ok)
-        .expect("one request succeeds");
-    assert_eq!(served.on_disk("b/0.jsonl").as_ref(), Some(&contents[first]));
-    for (number, done) in done
-        .into_iter()
-        .enumerate()
-        .filter(|(number, _)| *number != first)
-    {
+    let contents = (0..16).map(|number| number.to_string().repeat(100_000));
+    let contents: Vec<String> = contents.collect();
+    let key = "b/0.jsonl";
+    let puts = contents.iter().map(|content| served.create(key, content));
+    let mut done = futures::future::join_all(puts).await;
+    let first = done.iter().position(Result::is_ok);
+    let first = first.expect("one request succeeds");
+    assert_eq!(served.on_disk(key).as_ref(), Some(&contents[first]));
+    done.remove(first).unwrap();
+    for refused in done {
         let expected = (412, "PreconditionFailed".to_owned());
-        assert_eq!(status(done), expected, "{number}");
+        assert_eq!(status(refused), expected);
     }
     assert_eq!(served.puts.count.get(), 16);
 }
@@ -259,16 +218,9 @@ async fn a_large_object_is_put_as_a_stream() {
     let file = served.directory.with_file_name("large");
     let content = "0123456789abcdef".repeat(3 << 16);
     std::fs::write(&file, &content).unwrap();
-    let body = aws_sdk_s3::primitives::ByteStream::from_path(file)
-        .await
-        .unwrap();
-    let put = served
-        .client
-        .put_object()
-        .bucket(BUCKET)
-        .key("b/0.txt")
-        .body(body);
-    put.send().await.unwrap();
+    let body = ByteStream::from_path(file).await.unwrap();
+    let put = served.client.put_object().bucket(BUCKET).key("b/0.txt");
+    put.body(body).send().await.unwrap();
     assert_eq!(served.on_disk("b/0.txt"), Some(content));
 }
 
@@ -296,13 +248,13 @@ async fn keys_are_listed_in_order_page_by_page() {
     for key in ["a/2", "b/1", "a/1", "a/10", "c"] {
         served.create(key, "").await.unwrap();
     }
-    let first = served.list("a/", 2, None).await;
-    assert_eq!(first.keys, ["a/1", "a/10"]);
-    assert!(first.next.is_some());
-    let last = served.list("a/", 2, first.next).await;
-    assert_eq!((last.keys, last.next), (vec!["a/2".to_owned()], None));
-    assert_eq!(served.list("", 1_000, None).await.keys.len(), 5);
-    assert!(served.list("d", 1_000, None).await.keys.is_empty());
+    let (first, next) = served.list("a/", 2, None).await;
+    assert_eq!(first, ["a/1", "a/10"]);
+    assert!(next.is_some());
+    let last = served.list("a/", 2, next).await;
+    assert_eq!(last, (vec!["a/2".to_owned()], None));
+    assert_eq!(served.list("", 1_000, None).await.0.len(), 5);
+    assert!(served.list("d", 1_000, None).await.0.is_empty());
 }
 
 #[tokio::test]
@@ -382,9 +334,7 @@ async fn a_wrong_secret_is_refused_and_an_unsigned_request_is_not() {
     let stranger = client(&served.s3.endpoint(), "wrong");
     let head = stranger.list_objects_v2().bucket(BUCKET).send().await;
     assert_eq!(status(head), (403, "SignatureDoesNotMatch".to_owned()));
-    let unsigned =
-        hyper_util::client::legacy::Client::builder(hyper_util::rt::TokioExecutor::new())
-            .build_http::<axum::body::Body>();
+    let unsigned = HttpClient::builder(TokioExecutor::new()).build_http::<axum::body::Body>();
     let list = format!("{}/{BUCKET}?list-type=2", served.s3.endpoint());
     let listed = tokio::time::timeout(Duration::from_secs(10), unsigned.get(list.parse().unwrap()));
     assert_eq!(listed.await.unwrap().unwrap().status(), 200);

@@ -54,24 +54,18 @@ pub fn with_capacity_requested(body: &[u8]) -> Option<Vec<u8>> {
     let text = std::str::from_utf8(body).ok()?;
     let fields = text.trim_ascii().strip_prefix('{')?.strip_suffix('}')?;
     // A stored text may contain the name of the parameter too, so a match is checked by parsing; most requests have none.
-    if text.contains(PARAMETER)
-        && serde_json::from_str::<Existing>(text)
-            .ok()?
-            .parameter
-            .is_some()
-    {
-        return None;
+    if text.contains(PARAMETER) {
+        let existing: Existing = serde_json::from_str(text).ok()?;
+        if existing.parameter.is_some() {
+            return None;
+        }
     }
-    let comma = if fields.trim_ascii().is_empty() {
-        ""
-    } else {
-        ","
+    let comma = match fields.trim_ascii().is_empty() {
+        true => "",
+        false => ",",
     };
-    Some(
-        ["{", PARAMETER_WITH_VALUE, comma, fields, "}"]
-            .concat()
-            .into_bytes(),
-    )
+    let parts = ["{", PARAMETER_WITH_VALUE, comma, fields, "}"];
+    Some(parts.concat().into_bytes())
 }
 
 /// The capacity report of a reply for one table.
@@ -99,8 +93,8 @@ impl Consumed<'_> {
     /// Returns the units of the items of the table.
     pub fn table_units(&self) -> f64 {
         // The client requested `TOTAL` itself, which reports the sum alone.
-        self.table
-            .map_or(self.capacity_units, |table| table.capacity_units)
+        let table = self.table.map(|table| table.capacity_units);
+        table.unwrap_or(self.capacity_units)
     }
 
     /// Returns each index by name, with its units.
@@ -140,17 +134,11 @@ pub enum StatementResult {
 pub fn parse_reply<'a>(operation: &str, body: &'a [u8]) -> ParsedReply<'a> {
     #[derive(Deserialize)]
     #[serde(rename_all = "PascalCase")]
-    struct Any<'a> {
+    struct Reply<'a> {
         #[serde(borrow)]
         consumed_capacity: Option<&'a RawValue>,
-    }
-    #[derive(Deserialize)]
-    #[serde(rename_all = "PascalCase")]
-    struct Batch<'a> {
         #[serde(borrow)]
-        consumed_capacity: Option<&'a RawValue>,
-        #[serde(default)]
-        responses: Vec<Response>,
+        responses: Option<&'a RawValue>,
     }
     #[derive(Deserialize)]
     #[serde(rename_all = "PascalCase")]
@@ -170,18 +158,15 @@ pub fn parse_reply<'a>(operation: &str, body: &'a [u8]) -> ParsedReply<'a> {
         }
         Some(_) => StatementResult::Refused,
     };
-    let (consumed, statements) = if operation == "BatchExecuteStatement" {
-        let Ok(reply) = serde_json::from_slice::<Batch<'_>>(body) else {
-            return ParsedReply::default();
-        };
-        let statements = reply.responses.into_iter().map(statement).collect();
-        (reply.consumed_capacity, statements)
-    } else {
-        let reply = serde_json::from_slice::<Any<'_>>(body).ok();
-        let consumed = reply.and_then(|reply| reply.consumed_capacity);
-        (consumed, Vec::new())
+    let Ok(reply) = serde_json::from_slice::<Reply<'a>>(body) else {
+        return ParsedReply::default();
     };
-    let consumed = match consumed.map(RawValue::get) {
+    // Other operations have responses of other types.
+    let is_batch = operation == "BatchExecuteStatement";
+    let responses = reply.responses.filter(|_| is_batch);
+    let responses = responses.map(|list| serde_json::from_str::<Vec<Response>>(list.get()));
+    let responses = responses.and_then(Result::ok).unwrap_or_default();
+    let consumed = match reply.consumed_capacity.map(RawValue::get) {
         // Operations that may name several tables report a list.
         Some(list) if list.starts_with('[') => serde_json::from_str(list).unwrap_or_default(),
         Some(one) => serde_json::from_str(one).into_iter().collect(),
@@ -189,7 +174,7 @@ pub fn parse_reply<'a>(operation: &str, body: &'a [u8]) -> ParsedReply<'a> {
     };
     ParsedReply {
         consumed,
-        statements,
+        statements: responses.into_iter().map(statement).collect(),
     }
 }
 
@@ -205,10 +190,8 @@ pub struct TableUnits {
 /// Returns the units that a successful reply reports for `table`; `None` if it reports none.
 pub fn consumed_by(operation: &str, reply: &[u8], table: &str) -> Option<TableUnits> {
     let reply = parse_reply(operation, reply);
-    let consumed = reply
-        .consumed
-        .iter()
-        .find(|consumed| consumed.table_name == table)?;
+    let mut all = reply.consumed.iter();
+    let consumed = all.find(|consumed| consumed.table_name == table)?;
     Some(TableUnits {
         items: consumed.table_units() + consumed.failed_units(),
         index: consumed.index_units().map(|(_, units)| units).sum(),
@@ -254,8 +237,8 @@ mod tests {
             r#"{"Statements":[{"Statement":"INSERT","Parameters":[{"S":"}"}]}]}"#,
             mentions,
         ] {
-            let asked: Value =
-                serde_json::from_slice(&with_capacity_requested(body.as_bytes()).unwrap()).unwrap();
+            let asked = with_capacity_requested(body.as_bytes()).unwrap();
+            let asked: Value = serde_json::from_slice(&asked).unwrap();
             let mut expected: Value = serde_json::from_str(body).unwrap();
             expected["ReturnConsumedCapacity"] = "INDEXES".into();
             assert_eq!(asked, expected, "{body}");
@@ -289,10 +272,8 @@ mod tests {
         };
         assert_eq!(consumed.table_name, "lock-table");
         assert_eq!(consumed.table_units(), 3.0);
-        assert_eq!(
-            Vec::from_iter(consumed.index_units()),
-            [("a", 1.0), ("b", 2.5)]
-        );
+        let indexes = Vec::from_iter(consumed.index_units());
+        assert_eq!(indexes, [("a", 1.0), ("b", 2.5)]);
         assert_eq!(consumed.failed_units(), 3.0);
     }
 
@@ -300,12 +281,9 @@ mod tests {
     fn items_of_a_table_pay_for_failed_conditions_too() {
         let reply = br#"{"ConsumedCapacity":[{"TableName":"t","CapacityUnits":9.0,"Table":{"CapacityUnits":3.0},
             "GlobalSecondaryIndexes":{"a":{"CapacityUnits":2.0},"b":{"CapacityUnits":1.0}}}]}"#;
-        let units = TableUnits {
-            items: 6.0,
-            index: 3.0,
-        };
         let consumed = |table| consumed_by("BatchExecuteStatement", reply, table);
-        assert_eq!(consumed("t"), Some(units));
+        let units = consumed("t").unwrap();
+        assert_eq!((units.items, units.index), (6.0, 3.0));
         assert_eq!(consumed("u"), None);
     }
 
@@ -339,10 +317,8 @@ mod tests {
         for reply in ["", "<html>", "[]", r#"{"ConsumedCapacity":"?"}"#] {
             for operation in ["PutItem", "BatchExecuteStatement"] {
                 let parsed = parse_reply(operation, reply.as_bytes());
-                assert!(
-                    parsed.consumed.is_empty() && parsed.statements.is_empty(),
-                    "{reply}"
-                );
+                assert_eq!(parsed.consumed, [], "{reply}");
+                assert_eq!(parsed.statements, [], "{reply}");
             }
         }
     }
@@ -351,14 +327,12 @@ mod tests {
     fn only_a_failed_condition_is_charged_without_a_report() {
         let request = br#"{"TableName":"t","Key":{}}"#;
         let failed = |kind: &str| {
-            let reply =
-                format!(r#"{{"__type":"com.amazonaws.dynamodb.v20120810#{kind}","message":"m"}}"#);
+            let kind = format!("com.amazonaws.dynamodb.v20120810#{kind}");
+            let reply = format!(r#"{{"__type":"{kind}","message":"m"}}"#);
             failed_condition_table(request, reply.as_bytes())
         };
-        assert_eq!(
-            failed("ConditionalCheckFailedException").as_deref(),
-            Some("t")
-        );
+        let table = failed("ConditionalCheckFailedException");
+        assert_eq!(table.as_deref(), Some("t"));
         assert_eq!(failed("ProvisionedThroughputExceededException"), None);
         assert_eq!(failed_condition_table(request, b"<html>"), None);
     }

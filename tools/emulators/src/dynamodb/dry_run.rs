@@ -47,31 +47,17 @@ impl DryRun {
     /// # Errors
     /// The database could not be created.
     pub(super) fn new(name: &str, table: &Table) -> anyhow::Result<DryRun> {
-        let key: Vec<String> = table
-            .key_schema
-            .iter()
-            .map(|key| key.attribute_name.clone())
-            .collect();
-        let definitions: Vec<Value> = table
-            .attribute_definitions
-            .iter()
-            .filter(|attribute| key.contains(&attribute.attribute_name))
-            .map(|attribute| json!({ "AttributeName": attribute.attribute_name, "AttributeType": attribute.attribute_type }))
-            .collect();
-        let schema: Vec<Value> = table
-            .key_schema
-            .iter()
-            .map(|key| json!({ "AttributeName": key.attribute_name, "KeyType": key.key_type }))
-            .collect();
-        let database = Database::memory().map_err(database_error)?;
-        database
-            .create_table(parse(json!({
-                "TableName": name,
-                "AttributeDefinitions": definitions,
-                "KeySchema": schema,
-                "BillingMode": "PAY_PER_REQUEST",
-            }))?)
-            .map_err(database_error)?;
+        let schema = table.key_schema.iter();
+        let key = Vec::from_iter(schema.map(|key| key.attribute_name.clone()));
+        let definitions = table.attribute_definitions.iter();
+        let definitions = definitions.filter(|one| key.contains(&one.attribute_name));
+        let database = Database::memory()?;
+        database.create_table(parse(json!({
+            "TableName": name,
+            "AttributeDefinitions": Vec::from_iter(definitions),
+            "KeySchema": table.key_schema,
+            "BillingMode": "PAY_PER_REQUEST",
+        }))?)?;
         Ok(DryRun {
             database,
             table: name.to_owned(),
@@ -91,11 +77,8 @@ impl DryRun {
             "PutItem" => &body["Item"],
             _ => &body["Key"],
         };
-        let key: BTreeMap<&str, &Value> = self
-            .key
-            .iter()
-            .map(|name| (name.as_str(), &named[name]))
-            .collect();
+        let key = self.key.iter().map(|name| (name, &named[name]));
+        let key = BTreeMap::from_iter(key);
         json!({ "TableName": self.table, "Key": key, "ConsistentRead": true })
     }
 
@@ -110,29 +93,22 @@ impl DryRun {
         body: &Value,
         reply: &Value,
     ) -> anyhow::Result<WriteUnits> {
-        let before: Option<Item> = reply
-            .get("Item")
-            .map(|item| parse(item.clone()))
-            .transpose()?;
+        let mut before: Option<Item> = None;
         if let Some(item) = reply.get("Item") {
+            before = Some(parse(item.clone())?);
             let copy = json!({ "TableName": self.table, "Item": item });
-            self.database
-                .put_item(parse(copy)?)
-                .map_err(database_error)?;
+            self.database.put_item(parse(copy)?)?;
         }
         let after = self.item_after(operation, body);
         let cleared = self.read_request(operation, body);
         let cleared = json!({ "TableName": self.table, "Key": cleared["Key"] });
-        self.database
-            .delete_item(parse(cleared)?)
-            .map_err(database_error)?;
+        self.database.delete_item(parse(cleared)?)?;
         let items = before.iter().chain(after.iter().flatten());
+        let item = units(items.map(item_size).max().unwrap_or_default());
+        let index_keys = after.map(|after| self.difference(before.as_ref(), after.as_ref()));
         Ok(WriteUnits {
-            item: units(items.map(item_size).max().unwrap_or_default()),
-            index_keys: match &after {
-                Some(after) => self.difference(before.as_ref(), after.as_ref()),
-                None => Vec::new(),
-            },
+            item,
+            index_keys: index_keys.unwrap_or_default(),
         })
     }
 
@@ -160,11 +136,11 @@ impl DryRun {
 
     /// Returns the charges for the change of index entries from `before` to `after`.
     fn difference(&self, before: Option<&Item>, after: Option<&Item>) -> Vec<Charge> {
-        let mut charges: BTreeMap<BucketKey, u32> = BTreeMap::new();
+        let mut charges: BTreeMap<String, u32> = BTreeMap::new();
         for index in &self.indexes {
             let entry = |item: Option<&Item>| item.and_then(|item| self.entry(item, index));
             let mut charge = |entry: &Entry, units: u32| {
-                let key = BucketKey::OtherIndex(format!("{}/{}", index.index_name, entry.hash));
+                let key = format!("{}/{}", index.index_name, entry.hash);
                 *charges.entry(key).or_default() += units;
             };
             match (entry(before), entry(after)) {
@@ -178,22 +154,16 @@ impl DryRun {
                 (Some(old), Some(new)) => charge(&new, old.units().max(new.units())),
             }
         }
-        charges
-            .into_iter()
-            .map(|(key, units)| Charge { key, units })
-            .collect()
+        let charges = charges.into_iter();
+        let charge = |(key, units)| Charge::new(BucketKey::OtherIndex(key), units);
+        charges.map(charge).collect()
     }
 
     /// Returns the entry of an item in an index; `None` if the item lacks a key of the index.
     fn entry(&self, item: &Item, index: &Index) -> Option<Entry> {
-        let names: Vec<&String> = index
-            .key_schema
-            .iter()
-            .map(|key| &key.attribute_name)
-            .collect();
-        let keys: Option<Vec<AttributeValue>> =
-            names.iter().map(|name| item.get(*name).cloned()).collect();
-        let keys = keys?;
+        let names = Vec::from_iter(index.key_schema.iter().map(|key| &key.attribute_name));
+        let keys = names.iter().map(|name| item.get(*name).cloned());
+        let keys = keys.collect::<Option<Vec<AttributeValue>>>()?;
         let hash = match keys.first()? {
             AttributeValue::S(text) | AttributeValue::N(text) => text.clone(),
             other => format!("{other:?}"),
@@ -203,13 +173,11 @@ impl DryRun {
         let projected = item.iter().filter(|(name, _)| {
             all || names.contains(name) || self.key.contains(name) || included.contains(name)
         });
-        let projected = projected
-            .map(|(name, value)| (name.clone(), with_sorted_set(value)))
-            .collect();
+        let projected = projected.map(|(name, value)| (name.clone(), with_sorted_set(value)));
         Some(Entry {
             hash,
             keys,
-            projected,
+            projected: projected.collect(),
         })
     }
 }
@@ -233,10 +201,6 @@ fn with_sorted_set(value: &AttributeValue) -> AttributeValue {
 
 fn parse<T: DeserializeOwned>(body: Value) -> anyhow::Result<T> {
     serde_json::from_value(body).context("parse a request")
-}
-
-fn database_error(error: dynoxide::DynoxideError) -> anyhow::Error {
-    anyhow::anyhow!("{error}")
 }
 
 #[cfg(test)]
@@ -291,37 +255,24 @@ mod tests {
         })
     }
 
-    fn taken(dry_run: &DryRun, body: &Value, reply: &Value) -> Vec<(String, u32)> {
-        let units = dry_run.units("UpdateItem", body, reply).unwrap();
-        let charges = units.index_keys.into_iter();
-        charges
-            .map(|charge| match charge.key {
-                BucketKey::OtherIndex(key) => (key, charge.units),
-                other => panic!("{other:?}"),
-            })
-            .collect()
+    fn taken(dry_run: &DryRun, body: &Value, reply: &Value) -> Vec<Charge> {
+        dry_run.units("UpdateItem", body, reply).unwrap().index_keys
     }
 
-    fn units_of(key: &str, units: u32) -> (String, u32) {
-        (format!("status-index/{key}"), units)
+    fn units_of(key: &str, units: u32) -> Charge {
+        Charge::new(BucketKey::OtherIndex(format!("status-index/{key}")), units)
     }
 
     #[test]
     fn an_attribute_rewrites_the_entry_only_where_it_is_projected() {
-        let new_settled = update(
-            "SET settled = :settled",
-            json!({ ":settled": { "S": "y" } }),
-        );
+        let settled = |text: &str| update("SET settled = :a", json!({ ":a": { "S": text } }));
+        let new_settled = settled("y");
         let all = dry_run(json!({ "ProjectionType": "ALL" }));
-        assert_eq!(
-            taken(&all, &new_settled, &record(10)),
-            [units_of("open", 1)]
-        );
         // The larger size counts.
-        assert_eq!(
-            taken(&all, &new_settled, &record(5_000)),
-            [units_of("open", 5)]
-        );
+        for (bytes, units) in [(10, 1), (5_000, 5)] {
+            let taken = taken(&all, &new_settled, &record(bytes));
+            assert_eq!(taken, [units_of("open", units)]);
+        }
         for other in [
             json!({ "ProjectionType": "KEYS_ONLY" }),
             json!({ "ProjectionType": "INCLUDE", "NonKeyAttributes": ["source"] }),
@@ -330,41 +281,29 @@ mod tests {
         }
         let included = json!({ "ProjectionType": "INCLUDE", "NonKeyAttributes": ["settled"] });
         let included = dry_run(included);
-        assert_eq!(
-            taken(&included, &new_settled, &record(10)),
-            [units_of("open", 1)]
-        );
+        let changed = taken(&included, &new_settled, &record(10));
+        assert_eq!(changed, [units_of("open", 1)]);
         // Nothing changes.
-        let same = update(
-            "SET settled = :settled",
-            json!({ ":settled": { "S": "xx" } }),
-        );
-        assert_eq!(taken(&included, &same, &record(2)), []);
+        assert_eq!(taken(&included, &settled("xx"), &record(2)), []);
     }
 
     #[test]
     fn an_entry_whose_keys_change_costs_a_delete_and_a_put() {
         let dry_run = dry_run(json!({ "ProjectionType": "KEYS_ONLY" }));
         let due = update("SET dueAt = :due", json!({ ":due": { "N": "8" } }));
-        assert_eq!(taken(&dry_run, &due, &record(9)), [units_of("open", 2)]);
-        let sealed = update(
-            "SET #state = :state",
-            json!({ ":state": { "S": "sealed" } }),
-        );
-        assert_eq!(
-            taken(&dry_run, &sealed, &record(9)),
-            [units_of("open", 1), units_of("sealed", 1)]
-        );
+        let sealed = json!({ ":state": { "S": "sealed" } });
+        let sealed = update("SET #state = :state", sealed);
         let complete = json!({
             "TableName": TABLE,
             "Key": { "batchId": { "S": "b" } },
             "UpdateExpression": "REMOVE #state",
             "ExpressionAttributeNames": { "#state": "state" },
         });
-        assert_eq!(
-            taken(&dry_run, &complete, &record(9)),
-            [units_of("open", 1)]
-        );
+        let taken = |update| taken(&dry_run, update, &record(9));
+        assert_eq!(taken(&due), [units_of("open", 2)]);
+        let both = [units_of("open", 1), units_of("sealed", 1)];
+        assert_eq!(taken(&sealed), both);
+        assert_eq!(taken(&complete), [units_of("open", 1)]);
     }
 
     #[test]
@@ -382,33 +321,25 @@ mod tests {
         assert_eq!((new.item, new.index_keys[0].units), (3, 3));
         let refused = units(&record(1));
         assert_eq!((refused.item, refused.index_keys.len()), (1, 0));
-        assert_eq!(
-            dry_run.read_request("PutItem", &put)["Key"],
-            json!({ "batchId": { "S": "b" } })
-        );
+        let request = dry_run.read_request("PutItem", &put);
+        assert_eq!(request["Key"], json!({ "batchId": { "S": "b" } }));
     }
 
     /// Compares the units with those that the table itself reports for its item and its index.
     #[test]
     fn the_units_are_those_that_the_table_reports() {
         let text = |text: &str| json!({ "S": text });
+        let long = text(&"s".repeat(4_000));
+        let both = json!({ ":a": text("sealed"), ":b": text("u") });
+        let append = "SET parts = list_append(if_not_exists(parts, :a), :a)";
         let updates = [
             ("SET dueAt = :a", json!({ ":a": { "N": "8" } })),
-            (
-                "SET settled = :a",
-                json!({ ":a": text(&"s".repeat(4_000)) }),
-            ),
+            ("SET settled = :a", json!({ ":a": long })),
             ("SET settled = :a", json!({ ":a": text("t") })),
-            (
-                "SET #state = :a, settled = :b",
-                json!({ ":a": text("sealed"), ":b": text("u") }),
-            ),
+            ("SET #state = :a, settled = :b", both),
             ("ADD seen :a", json!({ ":a": { "SS": ["x", "a"] } })),
             ("ADD seen :a", json!({ ":a": { "SS": ["a"] } })),
-            (
-                "SET parts = list_append(if_not_exists(parts, :a), :a)",
-                json!({ ":a": { "L": [text("p")] } }),
-            ),
+            (append, json!({ ":a": { "L": [text("p")] } })),
             ("SET parts[0] = :a", json!({ ":a": text("q") })),
         ];
         for projection in [

@@ -16,10 +16,9 @@ use super::dry_run::DryRun;
 use super::index_history::{IndexHistory, Position};
 use super::options::{TableFaultOptions, WatchedTable};
 use super::reports::{IndexLagReport, KeyLimitReport, TableLimitUsage};
-use super::throttles::{RequestOutcome, Throttled, Throttles};
-use super::token_buckets::Charge;
+use super::throttles::{RequestOutcome, Throttles};
+use super::token_buckets::{BucketKey, Charge};
 use super::watched_requests::{IndexQuery, WatchedRequest, Write, parse};
-use crate::counter::Counter;
 use crate::locked::locked;
 use crate::proxy::{NoReply, Reply, ServiceFaults, ServiceRequest, Upstream};
 use crate::random::RandomStream;
@@ -45,15 +44,12 @@ struct Lag {
     most: Duration,
     draws: RandomStream,
     index: Mutex<IndexHistory>,
-    queries: Counter,
-    stale: Counter,
-    hidden: Counter,
-    gone: Counter,
+    report: Mutex<IndexLagReport>,
     ended: AtomicBool,
 }
 
-/// A write after the limits were applied: the units it took, or which limit throttled it. `None` is not a write.
-type Admitted<'a> = Option<Result<Vec<Charge>, (&'a Throttles, Throttled)>>;
+/// A write after the limits were applied: the units it took, or which bucket throttled it. `None` is not a write.
+type Admitted<'a> = Option<Result<Vec<Charge>, (&'a Throttles, BucketKey)>>;
 
 impl TableFaults {
     /// Makes the faults that the options turn on; `None` if they turn on none.
@@ -65,19 +61,17 @@ impl TableFaults {
             most,
             draws: RandomStream::new(options.seed, "index lag"),
             index: Mutex::new(IndexHistory::new(most)),
-            queries: Counter::default(),
-            stale: Counter::default(),
-            hidden: Counter::default(),
-            gone: Counter::default(),
+            report: Mutex::default(),
             ended: AtomicBool::new(false),
         });
         let throttles = Throttles::new(options);
         let other = options.other_table.as_ref();
         let other = other.filter(|_| options.key_limit.or(options.table_limit).is_some());
         let other = other.map(|(name, table)| {
-            let dry_run = tokio::sync::Mutex::new(DryRun::new(name, table)?);
-            let name = name.clone();
-            anyhow::Ok(OtherTable { name, dry_run })
+            anyhow::Ok(OtherTable {
+                name: name.clone(),
+                dry_run: tokio::sync::Mutex::new(DryRun::new(name, table)?),
+            })
         });
         let other_table = other.transpose()?;
         Ok((lag.is_some() || throttles.is_some()).then(|| TableFaults {
@@ -101,12 +95,7 @@ impl TableFaults {
 
     /// Returns the counts of queries so far; `None` if the index does not lag.
     pub fn lag_report(&self) -> Option<IndexLagReport> {
-        self.lag.as_ref().map(|lag| IndexLagReport {
-            queries: lag.queries.get(),
-            stale: lag.stale.get(),
-            hidden: lag.hidden.get(),
-            gone: lag.gone.get(),
-        })
+        self.lag.as_ref().map(|lag| *locked(&lag.report))
     }
 
     /// Returns the writes throttled by single keys so far; `None` if keys have no limit.
@@ -133,9 +122,8 @@ impl ServiceFaults for TableFaults {
         if let Some((other, throttles)) = self.other_table.as_ref().zip(self.throttles.as_ref())
             && DryRun::applies_to(&other.name, &request.operation, &body)
         {
-            return self
-                .other_table_write(other, throttles, request, &body, upstream)
-                .await;
+            let write = self.other_table_write(other, throttles, request, &body, upstream);
+            return write.await;
         }
         match parse(&self.watched, &request.operation, &body) {
             WatchedRequest::Other => upstream.send(request).await,
@@ -151,14 +139,10 @@ impl ServiceFaults for TableFaults {
             WatchedRequest::Batch(writes) => self.batch(&writes, request, body, upstream).await,
             WatchedRequest::Unsupported(what) => {
                 let table = &self.watched.table;
-                let message =
-                    format!("table `{table}`: request not supported by its faults: {what}");
-                eprintln!("error: {message}");
-                Ok(Reply::error(
-                    400,
-                    "com.amazon.coral.validate#ValidationException",
-                    &message,
-                ))
+                let text = format!("table `{table}`: request not supported by its faults: {what}");
+                eprintln!("error: {text}");
+                let name = "com.amazon.coral.validate#ValidationException";
+                Ok(Reply::error(400, name, &text))
             }
         }
     }
@@ -176,8 +160,9 @@ impl TableFaults {
     ) -> Result<Reply, NoReply> {
         let dry_run = other.dry_run.lock().await;
         let get_item = dry_run.read_request(&request.operation, body);
+        let target = "DynamoDB_20120810.GetItem";
         let reply = upstream
-            .send_unobserved(&request, "DynamoDB_20120810.GetItem", &get_item)
+            .send_unobserved(&request, target, &get_item)
             .await?;
         let reply: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
         let of_index = match dry_run.units(&request.operation, body, &reply) {
@@ -186,10 +171,8 @@ impl TableFaults {
                 Err(_) => return Ok(throttles.error()),
             },
             Err(error) => {
-                let table = &other.name;
-                eprintln!(
-                    "error: table `{table}`: write not limited, its dry run failed: {error:#}"
-                );
+                let text = "write not limited, its dry run failed";
+                eprintln!("error: table `{}`: {text}: {error:#}", other.name);
                 Vec::new()
             }
         };
@@ -211,8 +194,8 @@ impl TableFaults {
         let mut outcome = RequestOutcome::default();
         let charges = match self.admit(write) {
             Ok(charges) => charges,
-            Err((throttles, throttled)) => {
-                outcome.throttled(&throttled);
+            Err((throttles, by)) => {
+                outcome.throttled(&by);
                 throttles.record(&outcome, None, self.now());
                 return Ok(throttles.error());
             }
@@ -236,10 +219,8 @@ impl TableFaults {
         let Some(statements) = body["Statements"].as_array_mut() else {
             return upstream.send(request).await;
         };
-        let admitted: Vec<Admitted<'_>> = writes
-            .iter()
-            .map(|write| write.as_ref().map(|write| self.admit(write)))
-            .collect();
+        let admit = |write: &Option<Write>| write.as_ref().map(|write| self.admit(write));
+        let admitted: Vec<Admitted<'_>> = writes.iter().map(admit).collect();
         let mut member = admitted.iter();
         statements.retain(|_| !matches!(member.next(), Some(Some(Err(_)))));
         let operation = request.operation.clone();
@@ -261,13 +242,12 @@ impl TableFaults {
     ///
     /// # Errors
     /// The write is throttled.
-    fn admit(&self, write: &Write) -> Result<Vec<Charge>, (&Throttles, Throttled)> {
+    fn admit(&self, write: &Write) -> Result<Vec<Charge>, (&Throttles, BucketKey)> {
         let Some(throttles) = &self.throttles else {
             return Ok(Vec::new());
         };
-        throttles
-            .admit(write, self.now())
-            .map_err(|throttled| (throttles, throttled))
+        let admitted = throttles.admit(write, self.now());
+        admitted.map_err(|by| (throttles, by))
     }
 
     /// Records a write that was not throttled.
@@ -327,8 +307,8 @@ impl TableFaults {
         let mut responses = responses.unwrap_or_default().into_iter();
         let mut merged = Vec::with_capacity(writes.len());
         for (write, admitted) in writes.iter().zip(admitted) {
-            if let Some(Err((throttles, throttled))) = admitted {
-                outcome.throttled(throttled);
+            if let Some(Err((throttles, by))) = admitted {
+                outcome.throttled(by);
                 merged.push(throttles.statement_error());
                 continue;
             }
@@ -356,21 +336,20 @@ impl Lag {
         let lag = self.draws.duration_up_to(self.most);
         let after = query.after.as_ref();
         let page = locked(&self.index).page(&query.hash, after, query.limit, now, lag);
-        self.queries.add(1);
-        self.stale.add(u64::from(page.hidden + page.gone > 0));
-        self.hidden.add(page.hidden);
-        self.gone.add(page.gone);
-        let items: Vec<Value> = page
-            .positions
-            .iter()
-            .map(|(range, key)| {
-                json!({
-                    watched.key.as_str(): { "S": key },
-                    watched.index_key.as_str(): { "S": query.hash },
-                    watched.index_sort_key.as_str(): { "N": range.to_string() },
-                })
+        let mut report = locked(&self.report);
+        report.queries += 1;
+        report.stale += u64::from(page.hidden + page.gone > 0);
+        report.hidden += page.hidden;
+        report.gone += page.gone;
+        drop(report);
+        let item = |(range, key): &Position| {
+            json!({
+                watched.key.as_str(): { "S": key },
+                watched.index_key.as_str(): { "S": query.hash },
+                watched.index_sort_key.as_str(): { "N": range.to_string() },
             })
-            .collect();
+        };
+        let items: Vec<Value> = page.positions.iter().map(item).collect();
         let units = page_units(watched, &query.hash, &page.positions);
         let mut body = json!({
             "Count": items.len(),
@@ -409,13 +388,7 @@ mod tests {
 
     #[test]
     fn a_page_of_the_index_costs_half_a_unit_for_every_4_kb_begun() {
-        let watched = WatchedTable {
-            table: "locks".to_owned(),
-            key: "messageId".to_owned(),
-            index: "by-batch".to_owned(),
-            index_key: "batchId".to_owned(),
-            index_sort_key: "seq".to_owned(),
-        };
+        let watched = WatchedTable::locks();
         let page_units = |positions: &[Position]| page_units(&watched, "b#1", positions);
         assert_eq!(page_units(&[]), 0.5);
         // 19 bytes of names, 3 of the partition key, 2 of the number.

@@ -99,12 +99,8 @@ impl IndexHistory {
         let Some(entries) = self.partitions.get_mut(hash) else {
             return page;
         };
-        let expired = |times: &EntryTimes| {
-            times
-                .removed
-                .is_some_and(|removed| removed + self.memory < now)
-        };
-        entries.retain(|_, times| !expired(times));
+        let is_kept = |removed: Duration| removed + self.memory >= now;
+        entries.retain(|_, times| times.removed.is_none_or(is_kept));
         let as_of = now.saturating_sub(lag);
         let limit = limit.unwrap_or(PAGE_ENTRIES_MAX).min(PAGE_ENTRIES_MAX);
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
@@ -179,13 +175,11 @@ mod tests {
         (0..5).for_each(|range| index.added(&entry(range), secs(1)));
         let mut after = None;
         let mut seen = Vec::new();
-        loop {
+        for more in [true, true, false] {
             let page = index.page(HASH, after.as_ref(), Some(2), secs(2), Duration::ZERO);
             seen.extend(page.positions.iter().map(|(range, _)| *range));
             after = page.positions.last().cloned();
-            if !page.more {
-                break;
-            }
+            assert_eq!(page.more, more);
         }
         assert_eq!(seen, [0, 1, 2, 3, 4]);
     }

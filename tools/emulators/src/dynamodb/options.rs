@@ -28,6 +28,20 @@ pub struct WatchedTable {
     pub index_sort_key: String,
 }
 
+#[cfg(test)]
+impl WatchedTable {
+    /// Makes a table for tests.
+    pub(super) fn locks() -> WatchedTable {
+        WatchedTable {
+            table: "lock-table".to_owned(),
+            key: "messageId".to_owned(),
+            index: "batchId-index".to_owned(),
+            index_key: "batchId".to_owned(),
+            index_sort_key: "seq".to_owned(),
+        }
+    }
+}
+
 /// Which faults are on. A fault that is `None` is off.
 #[derive(Clone, Debug)]
 pub struct TableFaultOptions {

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 /// Counts of queries of an index that lags, and of the entries they showed or missed.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct IndexLagReport {
     /// Queries of the index.
     pub queries: u64,
@@ -16,7 +16,7 @@ pub struct IndexLagReport {
 }
 
 /// Number of writes throttled because a single key had no write units left.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct KeyLimitReport {
     /// Throttled by the limit of the item.
     pub by_item: u64,

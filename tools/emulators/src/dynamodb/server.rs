@@ -6,6 +6,7 @@ use std::thread::JoinHandle;
 
 use anyhow::Context;
 use dynoxide::Database;
+use dynoxide::server::serve_with_shutdown;
 use tokio::sync::oneshot;
 
 /// A running DynamoDB server. Dropping it stops the server and deletes its tables.
@@ -72,11 +73,10 @@ fn serve(
         .enable_all()
         .build()?;
     runtime.block_on(async {
-        let database = Database::memory().map_err(|error| anyhow::anyhow!("{error}"))?;
+        let database = Database::memory()?;
         let listener = tokio::net::TcpListener::from_std(listener)?;
         let address = listener.local_addr()?;
-        let server =
-            dynoxide::server::serve_with_shutdown(listener, database, std::future::pending());
+        let server = serve_with_shutdown(listener, database, std::future::pending());
         // The receiver is gone only if the future of `start` was dropped.
         let _ = started.send(address);
         // Does not wait for open connections: the owner of the server is done with it.

@@ -1,7 +1,7 @@
 //! The definition of a table, with the field names of `CreateTable`, which CloudFormation uses too.
 //! Source: <https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_CreateTable.html> (2026-11).
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// The definition of a table. Deserializes from the JSON of a `CreateTable` request.
 #[derive(Clone, Debug, Deserialize)]
@@ -19,7 +19,7 @@ pub struct Table {
 }
 
 /// Name and type of an attribute that is part of a key.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Attribute {
     /// Name of the attribute.
@@ -29,7 +29,7 @@ pub struct Attribute {
 }
 
 /// One attribute of a key.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Key {
     /// Name of the attribute.

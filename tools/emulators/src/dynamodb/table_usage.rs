@@ -9,8 +9,8 @@ use super::reports::TableLimitUsage;
 pub(super) struct TableUsage {
     units_per_second: u32,
     totals: Totals,
-    first_throttle: Option<Mark>,
-    last_put: Option<Mark>,
+    first_throttle: Option<(Duration, Totals)>,
+    last_put: Option<(Duration, Totals)>,
 }
 
 /// Totals of units and writes.
@@ -28,12 +28,6 @@ pub(super) struct Totals {
     pub(super) throttled_by_index: u64,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Mark {
-    at: Duration,
-    totals: Totals,
-}
-
 impl TableUsage {
     /// Makes empty totals of a table with this limit.
     pub(super) fn new(units_per_second: u32) -> TableUsage {
@@ -49,17 +43,15 @@ impl TableUsage {
     pub(super) fn add(&mut self, more: Totals, adds_items: bool, now: Duration) {
         // Marked before this request is added: up to the first throttled write, units may have come from a full bucket.
         if more.throttled() > 0 {
-            self.first_throttle.get_or_insert(Mark {
-                at: now,
-                totals: self.totals,
-            });
+            self.first_throttle.get_or_insert((now, self.totals));
         }
-        self.totals = self.totals.plus(more);
+        self.totals.items += more.items;
+        self.totals.index += more.index;
+        self.totals.written += more.written;
+        self.totals.throttled_by_items += more.throttled_by_items;
+        self.totals.throttled_by_index += more.throttled_by_index;
         if adds_items {
-            self.last_put = Some(Mark {
-                at: now,
-                totals: self.totals,
-            });
+            self.last_put = Some((now, self.totals));
         }
     }
 
@@ -69,26 +61,25 @@ impl TableUsage {
             units_per_second: self.units_per_second,
             throttled_by_items: self.totals.throttled_by_items,
             throttled_by_index: self.totals.throttled_by_index,
-            writes: self.totals.written + self.totals.throttled(),
+            writes: self.totals.writes(),
             ..TableLimitUsage::default()
         };
-        let (Some(from), Some(to)) = (self.first_throttle, self.last_put) else {
+        let Some(((began, from), (ended, to))) = self.first_throttle.zip(self.last_put) else {
             return report;
         };
-        let (secs, totals) = (
-            to.at.saturating_sub(from.at).as_secs_f64(),
-            to.totals.minus(from.totals),
-        );
-        let writes = totals.written + totals.throttled();
-        if secs == 0.0 || writes == 0 {
+        // The last put may have been before the first throttled write.
+        if ended <= began || to.writes() == from.writes() {
             return report;
         }
+        let secs = (ended - began).as_secs_f64();
+        let (items, index) = (to.items - from.items, to.index - from.index);
+        let throttled = (to.throttled() - from.throttled()) as f64;
         let of_limit = |units: f64| 100.0 * units / (f64::from(self.units_per_second) * secs);
         report.adding_secs = Some(secs);
-        report.items_used_percent = Some(of_limit(totals.items));
-        report.index_used_percent = Some(of_limit(totals.index));
-        report.used_percent = Some(of_limit(totals.items.max(totals.index)));
-        report.refused_percent = Some(100.0 * totals.throttled() as f64 / writes as f64);
+        report.items_used_percent = Some(of_limit(items));
+        report.index_used_percent = Some(of_limit(index));
+        report.used_percent = Some(of_limit(items.max(index)));
+        report.refused_percent = Some(100.0 * throttled / (to.writes() - from.writes()) as f64);
         report
     }
 }
@@ -98,25 +89,8 @@ impl Totals {
         self.throttled_by_items + self.throttled_by_index
     }
 
-    fn plus(self, other: Totals) -> Totals {
-        Totals {
-            items: self.items + other.items,
-            index: self.index + other.index,
-            written: self.written + other.written,
-            throttled_by_items: self.throttled_by_items + other.throttled_by_items,
-            throttled_by_index: self.throttled_by_index + other.throttled_by_index,
-        }
-    }
-
-    /// Returns what was added since `earlier`.
-    fn minus(self, earlier: Totals) -> Totals {
-        Totals {
-            items: self.items - earlier.items,
-            index: self.index - earlier.index,
-            written: self.written - earlier.written,
-            throttled_by_items: self.throttled_by_items - earlier.throttled_by_items,
-            throttled_by_index: self.throttled_by_index - earlier.throttled_by_index,
-        }
+    fn writes(self) -> u64 {
+        self.written + self.throttled()
     }
 }
 

@@ -29,9 +29,7 @@ pub(super) struct Throttles {
     limits: Mutex<TokenBuckets>,
     has_key_limit: bool,
     usage: Option<Mutex<TableUsage>>,
-    by_item: Counter,
-    by_index_key: Counter,
-    by_other_index_key: Counter,
+    by_key: Mutex<KeyLimitReport>,
     by_other_table: Counter,
 }
 
@@ -40,13 +38,6 @@ pub(super) struct Throttles {
 pub(super) struct RequestOutcome {
     totals: Totals,
     adds_items: bool,
-}
-
-/// A throttled write.
-#[derive(Debug)]
-pub(super) struct Throttled {
-    /// The bucket that had too few units.
-    by: BucketKey,
 }
 
 impl Throttles {
@@ -62,9 +53,7 @@ impl Throttles {
             limits: Mutex::new(TokenBuckets::new(rates)),
             has_key_limit: rates.key.is_some(),
             usage: rates.table.map(|units| Mutex::new(TableUsage::new(units))),
-            by_item: Counter::default(),
-            by_index_key: Counter::default(),
-            by_other_index_key: Counter::default(),
+            by_key: Mutex::default(),
             by_other_table: Counter::default(),
         })
     }
@@ -76,11 +65,7 @@ impl Throttles {
 
     /// Returns the writes throttled by single keys so far; `None` if keys have no limit.
     pub(super) fn key_report(&self) -> Option<KeyLimitReport> {
-        self.has_key_limit.then(|| KeyLimitReport {
-            by_item: self.by_item.get(),
-            by_index_key: self.by_index_key.get(),
-            by_other_index_key: self.by_other_index_key.get(),
-        })
+        self.has_key_limit.then(|| *locked(&self.by_key))
     }
 
     /// Returns how much of the limit of the table was used so far; `None` if it has no limit.
@@ -94,21 +79,18 @@ impl Throttles {
     /// Takes the units of a write to the watched table from all its buckets; returns what it took.
     ///
     /// # Errors
-    /// The write is throttled, and nothing was taken.
-    pub(super) fn admit(&self, write: &Write, now: Duration) -> Result<Vec<Charge>, Throttled> {
+    /// The bucket that had too few units. The write is throttled, and nothing was taken.
+    pub(super) fn admit(&self, write: &Write, now: Duration) -> Result<Vec<Charge>, BucketKey> {
         let mut charges = write.charges();
-        let of_index = |charge: &&Charge| matches!(charge.key, BucketKey::Index(_));
-        let index: u32 = charges
-            .iter()
-            .filter(of_index)
-            .map(|charge| charge.units)
-            .sum();
-        let items: u32 = charges.iter().map(|charge| charge.units).sum::<u32>() - index;
-        for (key, units) in [(BucketKey::Table, items), (BucketKey::TableIndex, index)] {
-            if units > 0 {
-                charges.push(Charge { key, units });
-            }
-        }
+        let units = |index: bool| -> u32 {
+            let is_wanted = |charge: &&Charge| matches!(charge.key, BucketKey::Index(_)) == index;
+            let wanted = charges.iter().filter(is_wanted);
+            wanted.map(|charge| charge.units).sum()
+        };
+        let (items, index) = (units(false), units(true));
+        let totals = [(BucketKey::Table, items), (BucketKey::TableIndex, index)];
+        let taken = totals.into_iter().filter(|(_, units)| *units > 0);
+        charges.extend(taken.map(|(key, units)| Charge::new(key, units)));
         self.take(&charges, now)?;
         Ok(charges)
     }
@@ -116,21 +98,18 @@ impl Throttles {
     /// Takes the units of a write to the other table from all its buckets; returns what it took from index keys and indexes.
     ///
     /// # Errors
-    /// The write is throttled, and nothing was taken.
+    /// As [`admit`](Self::admit).
     pub(super) fn admit_other(
         &self,
         write: &WriteUnits,
         now: Duration,
-    ) -> Result<Vec<Charge>, Throttled> {
-        let units = write.index_keys.iter().map(|charge| charge.units).sum();
+    ) -> Result<Vec<Charge>, BucketKey> {
+        let index = write.index_keys.iter().map(|charge| charge.units).sum();
         let mut charges = write.index_keys.clone();
-        if units > 0 {
-            let key = BucketKey::OtherTableIndex;
-            charges.push(Charge { key, units });
+        if index > 0 {
+            charges.push(Charge::new(BucketKey::OtherTableIndex, index));
         }
-        let key = BucketKey::OtherTable;
-        let units = write.item;
-        charges.push(Charge { key, units });
+        charges.push(Charge::new(BucketKey::OtherTable, write.item));
         self.take(&charges, now)?;
         charges.pop();
         Ok(charges)
@@ -139,21 +118,20 @@ impl Throttles {
     /// Takes the units of a write from all its buckets, or from none.
     ///
     /// # Errors
-    /// The write is throttled, and nothing was taken.
-    fn take(&self, charges: &[Charge], now: Duration) -> Result<(), Throttled> {
-        let short = match locked(&self.limits).take(charges, now) {
-            Ok(()) => return Ok(()),
-            Err(short) => short.key.clone(),
+    /// As [`admit`](Self::admit).
+    fn take(&self, charges: &[Charge], now: Duration) -> Result<(), BucketKey> {
+        let Err(short) = locked(&self.limits).take(charges, now) else {
+            return Ok(());
         };
-        match &short {
-            BucketKey::Item(_) => self.by_item.add(1),
-            BucketKey::Index(_) => self.by_index_key.add(1),
-            BucketKey::OtherIndex(_) => self.by_other_index_key.add(1),
+        match &short.key {
+            BucketKey::Item(_) => locked(&self.by_key).by_item += 1,
+            BucketKey::Index(_) => locked(&self.by_key).by_index_key += 1,
+            BucketKey::OtherIndex(_) => locked(&self.by_key).by_other_index_key += 1,
             BucketKey::OtherTable | BucketKey::OtherTableIndex => self.by_other_table.add(1),
             // `record` counts these, by request.
             BucketKey::Table | BucketKey::TableIndex => {}
         }
-        Err(Throttled { by: short })
+        Err(short.key.clone())
     }
 
     /// Returns the units of a write that was not applied.
@@ -207,17 +185,10 @@ impl Throttles {
 }
 
 impl RequestOutcome {
-    /// Counts a throttled write.
-    pub(super) fn throttled(&mut self, throttled: &Throttled) {
-        match throttled.by {
-            BucketKey::Table => self.totals.throttled_by_items += 1,
-            BucketKey::TableIndex => self.totals.throttled_by_index += 1,
-            BucketKey::Item(_)
-            | BucketKey::Index(_)
-            | BucketKey::OtherIndex(_)
-            | BucketKey::OtherTable
-            | BucketKey::OtherTableIndex => {}
-        }
+    /// Counts a write that this bucket throttled.
+    pub(super) fn throttled(&mut self, by: &BucketKey) {
+        self.totals.throttled_by_items += u64::from(*by == BucketKey::Table);
+        self.totals.throttled_by_index += u64::from(*by == BucketKey::TableIndex);
     }
 
     /// Counts a write that was not throttled; returns the charges to return to their buckets. A write whose condition did not
@@ -230,24 +201,18 @@ impl RequestOutcome {
     ) -> Vec<Charge> {
         self.totals.written += 1;
         self.adds_items |= applied && write.puts();
-        let mut unused = Vec::new();
-        for charge in charges {
-            let units = f64::from(charge.units);
-            match charge.key {
-                BucketKey::Table => self.totals.items += units,
-                BucketKey::TableIndex if applied => self.totals.index += units,
-                BucketKey::Index(_) | BucketKey::TableIndex if !applied => {
-                    unused.push(charge.clone())
-                }
-                BucketKey::Item(_)
-                | BucketKey::Index(_)
-                | BucketKey::OtherIndex(_)
-                | BucketKey::OtherTable
-                | BucketKey::OtherTableIndex
-                | BucketKey::TableIndex => {}
-            }
+        let units = |key: BucketKey| -> u32 {
+            let charges = charges.iter().filter(|charge| charge.key == key);
+            charges.map(|charge| charge.units).sum()
+        };
+        self.totals.items += f64::from(units(BucketKey::Table));
+        if applied {
+            self.totals.index += f64::from(units(BucketKey::TableIndex));
+            return Vec::new();
         }
-        unused
+        let of_index = |key: &BucketKey| matches!(key, BucketKey::Index(_) | BucketKey::TableIndex);
+        let unused = charges.iter().filter(|charge| of_index(&charge.key));
+        unused.cloned().collect()
     }
 }
 
@@ -262,13 +227,7 @@ mod tests {
     fn throttles(key_limit: Option<u32>, table_limit: Option<u32>) -> Throttles {
         let options = TableFaultOptions {
             seed: 0,
-            watched: WatchedTable {
-                table: "t".to_owned(),
-                key: "k".to_owned(),
-                index: "i".to_owned(),
-                index_key: "h".to_owned(),
-                index_sort_key: "r".to_owned(),
-            },
+            watched: WatchedTable::locks(),
             index_lag: None,
             key_limit,
             table_limit,
@@ -298,7 +257,7 @@ mod tests {
             let write = put(&number.to_string());
             match throttles.admit(&write, NOW) {
                 Ok(charges) => assert!(outcome.written(&write, &charges, true).is_empty()),
-                Err(throttled) => outcome.throttled(&throttled),
+                Err(by) => outcome.throttled(&by),
             }
         }
         throttles.record(&outcome, None, NOW);
@@ -319,12 +278,10 @@ mod tests {
     #[test]
     fn the_other_table_has_its_own_units_and_its_index_too() {
         let throttles = throttles(None, Some(3));
+        let charge = |units| Charge::new(BucketKey::OtherIndex("open".to_owned()), units);
         let write = |item, units: Option<u32>| WriteUnits {
             item,
-            index_keys: Vec::from_iter(units.map(|units| Charge {
-                key: BucketKey::OtherIndex("open".to_owned()),
-                units,
-            })),
+            index_keys: Vec::from_iter(units.map(charge)),
         };
         let taken = throttles.admit_other(&write(1, Some(3)), NOW).unwrap();
         assert_eq!(taken.len(), 2);
@@ -343,14 +300,12 @@ mod tests {
         let write = put("e");
         let charges = throttles.admit(&write, NOW).unwrap();
         let unused = RequestOutcome::default().written(&write, &charges, false);
-        let keys = Vec::from_iter(unused.iter().map(|charge| charge.key.clone()));
-        assert_eq!(
-            keys,
-            [BucketKey::Index("b#e".to_owned()), BucketKey::TableIndex]
-        );
+        let keys = Vec::from_iter(unused.iter().map(|charge| &charge.key));
+        let of_entry = BucketKey::Index("b#e".to_owned());
+        assert_eq!(keys, [&of_entry, &BucketKey::TableIndex]);
         throttles.give_back(&unused, NOW);
-        let throttled = throttles.admit(&put("e"), NOW).unwrap_err();
-        assert_eq!(throttled.by, BucketKey::Item("e".to_owned()));
+        let by = throttles.admit(&put("e"), NOW).unwrap_err();
+        assert_eq!(by, BucketKey::Item("e".to_owned()));
     }
 
     #[test]

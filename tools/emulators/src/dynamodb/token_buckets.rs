@@ -58,7 +58,12 @@ pub(super) struct Charge {
     pub(super) units: u32,
 }
 
-/// All buckets.
+impl Charge {
+    pub(super) fn new(key: BucketKey, units: u32) -> Charge {
+        Charge { key, units }
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct TokenBuckets {
     rates: Rates,
@@ -73,7 +78,6 @@ struct Bucket {
 }
 
 impl TokenBuckets {
-    /// Makes full buckets.
     pub(super) fn new(rates: Rates) -> TokenBuckets {
         TokenBuckets {
             rates,
@@ -81,7 +85,6 @@ impl TokenBuckets {
         }
     }
 
-    /// Removes every limit.
     pub(super) fn unlimit(&mut self) {
         *self = TokenBuckets::new(Rates::default());
     }
@@ -123,10 +126,9 @@ impl TokenBuckets {
     }
 
     fn is_short(&self, charge: &Charge, now: Duration) -> bool {
+        let units = f64::from(charge.units);
         let rate = self.rates.of(&charge.key);
-        rate.is_some_and(|rate| {
-            self.left(&charge.key, rate, now) < f64::from(charge.units).min(rate)
-        })
+        rate.is_some_and(|rate| self.left(&charge.key, rate, now) < units.min(rate))
     }
 
     fn left(&self, key: &BucketKey, rate: f64, now: Duration) -> f64 {
@@ -141,17 +143,16 @@ impl TokenBuckets {
             return;
         }
         let second = Duration::from_secs(1);
-        self.buckets
-            .retain(|_, bucket| bucket.units < 0.0 || bucket.at + second > now);
+        let is_short = |bucket: &Bucket| bucket.units < 0.0 || bucket.at + second > now;
+        self.buckets.retain(|_, bucket| is_short(bucket));
     }
 }
 
 /// Returns the write units of `bytes`: one per KiB begun, and at least one.
 /// Source: <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html> (2026-08).
 pub(super) fn units(bytes: usize) -> u32 {
-    u32::try_from(bytes.div_ceil(1_024))
-        .unwrap_or(u32::MAX)
-        .max(1)
+    let units = u32::try_from(bytes.div_ceil(1_024));
+    units.unwrap_or(u32::MAX).max(1)
 }
 
 #[cfg(test)]
@@ -159,21 +160,19 @@ mod tests {
     use super::*;
 
     fn charge(key: &str, units: u32) -> Charge {
-        Charge {
-            key: BucketKey::Index(key.to_owned()),
-            units,
-        }
+        Charge::new(BucketKey::Index(key.to_owned()), units)
     }
 
     fn ms(ms: u64) -> Duration {
         Duration::from_millis(ms)
     }
 
+    fn buckets(key: Option<u32>, table: Option<u32>) -> TokenBuckets {
+        TokenBuckets::new(Rates { key, table })
+    }
+
     fn per_key(key: u32) -> TokenBuckets {
-        TokenBuckets::new(Rates {
-            key: Some(key),
-            table: None,
-        })
+        buckets(Some(key), None)
     }
 
     #[test]
@@ -224,26 +223,21 @@ mod tests {
 
     #[test]
     fn a_whole_table_has_a_bucket_beside_those_of_its_keys() {
-        let mut limits = TokenBuckets::new(Rates {
-            key: Some(2),
-            table: Some(3),
-        });
+        let mut limits = buckets(Some(2), Some(3));
         let write = |item: &str| {
-            [BucketKey::Item(item.to_owned()), BucketKey::Table].map(|key| Charge { key, units: 1 })
+            let keys = [BucketKey::Item(item.to_owned()), BucketKey::Table];
+            keys.map(|key| Charge::new(key, 1))
         };
         for item in ["a", "a", "b"] {
             assert_eq!(limits.take(&write(item), ms(0)), Ok(()));
         }
-        let [of_item, of_table] = write("c");
-        assert_eq!(
-            limits.take(&[of_item, of_table.clone()], ms(0)),
-            Err(&of_table)
-        );
+        let charges = write("c");
+        assert_eq!(limits.take(&charges, ms(0)), Err(&charges[1]));
     }
 
     #[test]
     fn without_a_limit_no_write_is_throttled() {
-        let mut limits = TokenBuckets::new(Rates::default());
+        let mut limits = buckets(None, None);
         let large = [charge("a", u32::MAX)];
         for _ in 0..3 {
             assert_eq!(limits.take(&large, ms(0)), Ok(()));
@@ -252,14 +246,8 @@ mod tests {
 
     #[test]
     fn a_debt_is_paid_off_before_anything_is_written() {
-        let mut limits = TokenBuckets::new(Rates {
-            key: None,
-            table: Some(10),
-        });
-        let one = [Charge {
-            key: BucketKey::Table,
-            units: 1,
-        }];
+        let mut limits = buckets(None, Some(10));
+        let one = [Charge::new(BucketKey::Table, 1)];
         limits.add(&BucketKey::Table, -20.0, ms(0));
         assert_eq!(limits.take(&one, ms(1_050)), Err(&one[0]));
         assert_eq!(limits.take(&one, ms(1_150)), Ok(()));

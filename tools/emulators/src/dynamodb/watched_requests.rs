@@ -47,47 +47,36 @@ pub(super) enum WatchedRequest {
 /// Parses a request.
 pub(super) fn parse(watched: &WatchedTable, operation: &str, body: &Value) -> WatchedRequest {
     let is_watched = body["TableName"] == watched.table.as_str();
-    match operation {
+    let supported = match operation {
         "Query" if is_watched && body["IndexName"] == watched.index.as_str() => {
-            query(watched, body).map_or_else(|| unsupported(operation, body), WatchedRequest::Query)
+            query(watched, body).map(WatchedRequest::Query)
         }
         "PutItem" | "UpdateItem" | "DeleteItem" if is_watched => {
-            item_write(watched, operation, body)
-                .map_or_else(|| unsupported(operation, body), WatchedRequest::Write)
+            item_write(watched, operation, body).map(WatchedRequest::Write)
         }
-        "ExecuteStatement" => match statement(watched, body) {
-            Ok(Some(write)) => WatchedRequest::Write(write),
-            Ok(None) => WatchedRequest::Other,
-            Err(()) => unsupported(operation, body),
-        },
+        "ExecuteStatement" => {
+            let write = statement(watched, body);
+            write.map(|write| write.map_or(WatchedRequest::Other, WatchedRequest::Write))
+        }
         "BatchExecuteStatement" => {
-            let statements = body["Statements"].as_array().map_or(&[][..], Vec::as_slice);
-            let writes: Result<Vec<Option<Write>>, ()> = statements
-                .iter()
-                .map(|each| statement(watched, each))
-                .collect();
-            writes.map_or_else(|()| unsupported(operation, body), WatchedRequest::Batch)
+            let statements = body["Statements"].as_array().into_iter().flatten();
+            let writes = statements.map(|each| statement(watched, each));
+            writes
+                .collect::<Option<Vec<_>>>()
+                .map(WatchedRequest::Batch)
         }
-        "BatchWriteItem" | "TransactWriteItems" | "ExecuteTransaction" => {
-            unsupported(operation, body)
-        }
-        _ => WatchedRequest::Other,
-    }
-}
-
-fn unsupported(operation: &str, body: &Value) -> WatchedRequest {
-    let mut text = format!("{operation} {body}");
-    text.truncate(text.floor_char_boundary(500));
-    WatchedRequest::Unsupported(text)
+        "BatchWriteItem" | "TransactWriteItems" | "ExecuteTransaction" => None,
+        _ => Some(WatchedRequest::Other),
+    };
+    supported.unwrap_or_else(|| {
+        let mut text = format!("{operation} {body}");
+        text.truncate(text.floor_char_boundary(500));
+        WatchedRequest::Unsupported(text)
+    })
 }
 
 fn query(watched: &WatchedTable, body: &Value) -> Option<IndexQuery> {
-    let WatchedTable {
-        key,
-        index_key,
-        index_sort_key,
-        ..
-    } = watched;
+    let index_key = &watched.index_key;
     let plain = body["KeyConditionExpression"] == format!("{index_key} = :{index_key}")
         && body["ScanIndexForward"].as_bool().unwrap_or(true)
         && body.get("FilterExpression").is_none()
@@ -97,94 +86,64 @@ fn query(watched: &WatchedTable, body: &Value) -> Option<IndexQuery> {
     }
     let after = match body.get("ExclusiveStartKey") {
         None | Some(Value::Null) => None,
-        Some(start) => Some((number(&start[index_sort_key])?, text(&start[key])?)),
+        Some(start) => {
+            let range = number(&start[&watched.index_sort_key])?;
+            Some((range, text(&start[&watched.key])?))
+        }
     };
     Some(IndexQuery {
         hash: text(&body["ExpressionAttributeValues"][format!(":{index_key}")])?,
         after,
-        limit: body["Limit"]
-            .as_u64()
-            .and_then(|limit| usize::try_from(limit).ok()),
+        limit: body["Limit"].as_u64().map(|limit| limit as usize),
     })
 }
 
 fn item_write(watched: &WatchedTable, operation: &str, body: &Value) -> Option<Write> {
-    let WatchedTable {
-        key,
-        index_key,
-        index_sort_key,
-        ..
-    } = watched;
+    let (index_key, index_sort_key) = (&watched.index_key, &watched.index_sort_key);
+    let is_put = operation == "PutItem";
+    let item = &body[if is_put { "Item" } else { "Key" }];
+    let key = text(&item[&watched.key])?;
     let value = |name: &str| &body["ExpressionAttributeValues"][format!(":{name}")];
     // A request that removes an entry names the entry in its condition.
-    let named_in_condition = |of: &str| entry(value(index_key), value(index_sort_key), of);
-    match operation {
-        "PutItem" => {
-            let item = &body["Item"];
-            let of = text(&item[key])?;
-            Some(Write {
-                bytes: item_bytes(item),
-                adds: entry(&item[index_key], &item[index_sort_key], &of),
-                removes: named_in_condition(&of),
-                key: of,
-            })
-        }
-        "UpdateItem" => {
-            let of = text(&body["Key"][key])?;
-            let update = body["UpdateExpression"].as_str().unwrap_or_default();
-            let leaves_index = update
-                .split_once("REMOVE")
-                .is_some_and(|(_, removed)| removed.contains(index_key));
-            Some(Write {
-                removes: named_in_condition(&of).filter(|_| leaves_index),
-                key: of,
-                ..Write::default()
-            })
-        }
-        _ => {
-            let of = text(&body["Key"][key])?;
-            Some(Write {
-                removes: named_in_condition(&of),
-                key: of,
-                ..Write::default()
-            })
-        }
-    }
+    let named = entry(value(index_key), value(index_sort_key), &key);
+    let update = body["UpdateExpression"].as_str().unwrap_or_default();
+    let removed = update.split_once("REMOVE");
+    let leaves_index = removed.is_some_and(|(_, removed)| removed.contains(index_key));
+    let added = entry(&item[index_key], &item[index_sort_key], &key);
+    Some(Write {
+        bytes: if is_put { item_bytes(item) } else { 0 },
+        adds: added.filter(|_| is_put),
+        removes: named.filter(|_| operation != "UpdateItem" || leaves_index),
+        key,
+    })
 }
 
-/// Parses a PartiQL statement whose values are all parameters. Returns `Ok(None)` if it does not write to the watched table,
-/// `Err` if it cannot be parsed.
-fn statement(watched: &WatchedTable, body: &Value) -> Result<Option<Write>, ()> {
-    let text = body["Statement"].as_str().ok_or(())?;
+/// Parses a PartiQL statement whose values are all parameters. Returns `Some(None)` if it does not write to the watched
+/// table, `None` if it cannot be parsed.
+fn statement(watched: &WatchedTable, body: &Value) -> Option<Option<Write>> {
+    let text = body["Statement"].as_str()?;
     let verb = text.split_whitespace().next().unwrap_or_default();
-    let writes = ["INSERT", "UPDATE", "DELETE"].contains(&verb.to_ascii_uppercase().as_str());
+    let verb = verb.to_ascii_uppercase();
+    let writes = ["INSERT", "UPDATE", "DELETE"].contains(&verb.as_str());
     if !writes || !text.contains(&watched.table) {
-        return Ok(None);
+        return Some(None);
     }
-    let parameters = body["Parameters"].as_array().ok_or(())?;
+    let parameters = body["Parameters"].as_array()?;
     // The quoted name before each `?` is the attribute of that parameter: `'seq': ?`, `"seq" = ?`.
-    let names: Vec<&str> = text
-        .split('?')
-        .take(parameters.len())
-        .filter_map(last_quoted)
-        .collect();
+    let pieces = text.split('?').take(parameters.len());
+    let names = Vec::from_iter(pieces.filter_map(last_quoted));
     if names.len() != parameters.len() {
-        return Err(());
+        return None;
     }
     let value = |name: &str| {
-        names
-            .iter()
-            .position(|one| *one == name)
-            .map_or(&Value::Null, |index| &parameters[index])
+        let mut named = names.iter().zip(parameters);
+        let found = named.find(|(one, _)| **one == name);
+        found.map_or(&Value::Null, |(_, value)| value)
     };
-    let key = self::text(value(&watched.key)).ok_or(())?;
-    let WatchedTable {
-        index_key,
-        index_sort_key,
-        ..
-    } = watched;
-    let named = entry(value(index_key), value(index_sort_key), &key);
-    let (adds, removes, bytes) = match verb.to_ascii_uppercase().as_str() {
+    let key = self::text(value(&watched.key))?;
+    let index_key = &watched.index_key;
+    let named = entry(value(index_key), value(&watched.index_sort_key), &key);
+    let (adds, removes, bytes) = match verb.as_str() {
         "INSERT" => {
             let bytes = names.iter().zip(parameters);
             let bytes = bytes.map(|(name, value)| name.len() + value_bytes(value));
@@ -193,7 +152,7 @@ fn statement(watched: &WatchedTable, body: &Value) -> Result<Option<Write>, ()> 
         "UPDATE" if !text.contains(&format!("REMOVE \"{index_key}\"")) => (None, None, 0),
         _ => (None, named, 0),
     };
-    Ok(Some(Write {
+    Some(Some(Write {
         key,
         bytes,
         adds,
@@ -225,9 +184,8 @@ fn number(value: &Value) -> Option<u64> {
 
 fn item_bytes(item: &Value) -> usize {
     let attributes = item.as_object().into_iter().flatten();
-    attributes
-        .map(|(name, value)| name.len() + value_bytes(value))
-        .sum()
+    let bytes = attributes.map(|(name, value)| name.len() + value_bytes(value));
+    bytes.sum()
 }
 
 /// Returns roughly the bytes that a value takes in a table.
@@ -252,13 +210,10 @@ impl Write {
     /// Returns the units that the write takes from its item and from each index key it touches. An update or a delete counts
     /// one unit for its item, because the request does not tell the size of the item.
     pub(super) fn charges(&self) -> Vec<Charge> {
-        let item = Charge {
-            key: BucketKey::Item(self.key.clone()),
-            units: units(self.bytes),
-        };
-        let entries = self.adds.iter().chain(&self.removes).map(|entry| Charge {
-            key: BucketKey::Index(entry.hash.clone()),
-            units: units(entry.hash.len() + entry.key.len() + 32),
+        let item = Charge::new(BucketKey::Item(self.key.clone()), units(self.bytes));
+        let entries = self.adds.iter().chain(&self.removes).map(|entry| {
+            let bytes = entry.hash.len() + entry.key.len() + 32;
+            Charge::new(BucketKey::Index(entry.hash.clone()), units(bytes))
         });
         std::iter::once(item).chain(entries).collect()
     }
@@ -271,17 +226,9 @@ mod tests {
     use super::*;
 
     const TABLE: &str = "lock-table";
-    const INDEX: &str = "batchId-index";
 
     fn parsed(operation: &str, body: &Value) -> WatchedRequest {
-        let watched = WatchedTable {
-            table: TABLE.to_owned(),
-            key: "messageId".to_owned(),
-            index: INDEX.to_owned(),
-            index_key: "batchId".to_owned(),
-            index_sort_key: "seq".to_owned(),
-        };
-        super::parse(&watched, operation, body)
+        super::parse(&WatchedTable::locks(), operation, body)
     }
 
     fn entry_of(key: &str) -> Option<Entry> {
@@ -311,19 +258,12 @@ mod tests {
         let WatchedRequest::Batch(writes) = parsed("BatchExecuteStatement", &body) else {
             panic!("unsupported");
         };
-        let entries: Vec<_> = writes
-            .into_iter()
-            .map(|write| write.map(|write| (write.adds, write.removes)))
-            .collect();
-        assert_eq!(
-            entries,
-            [
-                Some((entry_of("e1"), None)),
-                Some((None, entry_of("e1"))),
-                Some((None, entry_of("e1"))),
-                None
-            ]
-        );
+        let entries = |write: Write| (write.adds, write.removes);
+        let entries = writes.into_iter().map(|write| write.map(entries));
+        let added = Some((entry_of("e1"), None));
+        let removed = Some((None, entry_of("e1")));
+        let expected = [added, removed.clone(), removed, None];
+        assert_eq!(Vec::from_iter(entries), expected);
     }
 
     #[test]
@@ -344,11 +284,10 @@ mod tests {
             other => panic!("{other:?}"),
         };
         assert_eq!(entries("PutItem", put), (entry_of("e1"), None));
-        assert_eq!(
-            entries("UpdateItem", release.clone()),
-            (None, entry_of("e1"))
-        );
-        assert_eq!(entries("DeleteItem", release), (None, entry_of("e1")));
+        for operation in ["UpdateItem", "DeleteItem"] {
+            let removed = (None, entry_of("e1"));
+            assert_eq!(entries(operation, release.clone()), removed);
+        }
         let other_table = json!({ "TableName": "batch-table", "Item": {} });
         assert_eq!(parsed("PutItem", &other_table), WatchedRequest::Other);
     }
@@ -357,7 +296,7 @@ mod tests {
     fn a_query_of_the_index_tells_where_it_continues() {
         let body = json!({
             "TableName": TABLE,
-            "IndexName": INDEX,
+            "IndexName": "batchId-index",
             "KeyConditionExpression": "batchId = :batchId",
             "ExpressionAttributeValues": {":batchId": {"S": "b#3"}},
             "ExclusiveStartKey": {"messageId": {"S": "e1"}, "batchId": {"S": "b#3"}, "seq": {"N": "13"}},
@@ -373,11 +312,8 @@ mod tests {
 
     #[test]
     fn a_request_that_might_write_unseen_is_unsupported() {
-        let body = json!({ "TransactItems": [] });
-        assert!(matches!(
-            parsed("TransactWriteItems", &body),
-            WatchedRequest::Unsupported(_)
-        ));
+        let request = parsed("TransactWriteItems", &json!({ "TransactItems": [] }));
+        assert!(matches!(request, WatchedRequest::Unsupported(_)));
     }
 
     #[test]

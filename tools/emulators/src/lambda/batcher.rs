@@ -32,7 +32,6 @@ pub(super) struct Batch {
 
 /// A queue to receive from, with the clock that windows are measured by. Tests implement it with a simulated clock.
 pub(super) trait MessageSource {
-    /// Returns the current time.
     fn now(&self) -> Instant;
 
     /// Waits for messages, at most for `wait`; returns up to `messages_max`. Returns none when the time is over, and none after
@@ -89,10 +88,8 @@ impl Batcher {
     ) -> Batch {
         let at_once = self.window.is_zero() && self.batch_size <= BATCH_SIZE_WITHOUT_WINDOW_MAX;
         // Slightly more than the last event, so that events of similar size are written without a reallocation.
-        let mut event = EventWriter::new(
-            self.event_bytes_max,
-            self.event_bytes_last + self.event_bytes_last / 16,
-        );
+        let capacity = self.event_bytes_last + self.event_bytes_last / 16;
+        let mut event = EventWriter::new(self.event_bytes_max, capacity);
         let (mut message_ids, mut receipt_handles) = (Vec::new(), Vec::new());
         let mut closes_at = None;
         loop {
@@ -104,9 +101,8 @@ impl Batcher {
                     break;
                 }
             }
-            let wait = closes_at.map_or(RECEIVE_WAIT_MAX, |at: Instant| {
-                RECEIVE_WAIT_MAX.min(at - now)
-            });
+            let left = closes_at.map_or(RECEIVE_WAIT_MAX, |at: Instant| at - now);
+            let wait = RECEIVE_WAIT_MAX.min(left);
             let messages_max = RECEIVE_MESSAGES_MAX.min(self.batch_size - event.records_count());
             self.carried.extend(queue.receive(messages_max, wait).await);
             held(event.records_count() + self.carried.len());
@@ -154,7 +150,7 @@ impl Batcher {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
+    use std::sync::Mutex;
 
     use super::*;
 
@@ -162,7 +158,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_full_batch_is_complete_before_its_window_ends_and_never_requests_more_than_fits() {
-        let queue = ScriptedQueue::new((0..30).map(|n| (Duration::ZERO, n)));
+        let queue = ScriptedQueue::full(0..30);
         let mut batcher = batcher(25, Duration::from_secs(5), usize::MAX);
         let started = queue.now();
         assert_eq!(next_batch(&mut batcher, &queue).await.len(), 25);
@@ -174,12 +170,7 @@ mod tests {
     #[tokio::test]
     async fn the_window_counts_from_the_first_record() {
         let seconds = Duration::from_secs;
-        let queue = ScriptedQueue::new([
-            (seconds(60), 0),
-            (seconds(62), 1),
-            (seconds(64), 2),
-            (seconds(66), 3),
-        ]);
+        let queue = ScriptedQueue::new([60, 62, 64, 66].map(seconds).into_iter().zip(0..));
         let mut batcher = batcher(100, seconds(5), usize::MAX);
         let started = queue.now();
         assert_eq!(next_batch(&mut batcher, &queue).await, [0, 1, 2]);
@@ -190,11 +181,7 @@ mod tests {
 
     #[tokio::test]
     async fn without_a_window_a_batch_has_the_messages_of_one_receive() {
-        let queue = ScriptedQueue::new([
-            (Duration::ZERO, 0),
-            (Duration::ZERO, 1),
-            (Duration::from_secs(1), 2),
-        ]);
+        let queue = ScriptedQueue::new([0, 0, 1].map(Duration::from_secs).into_iter().zip(0..));
         let mut batcher = batcher(10, Duration::ZERO, usize::MAX);
         assert_eq!(next_batch(&mut batcher, &queue).await, [0, 1]);
         assert_eq!(next_batch(&mut batcher, &queue).await, [2]);
@@ -203,23 +190,14 @@ mod tests {
 
     #[tokio::test]
     async fn a_message_that_does_not_fit_begins_the_next_batch_in_order() {
-        let queue = ScriptedQueue::new((0..21).map(|n| (Duration::ZERO, n)));
-        let three = {
-            let mut event = EventWriter::new(usize::MAX, 0);
-            (0..3).for_each(|n| {
-                event
-                    .push(&EventSource::new(ARN, Duration::from_secs(1)), &message(n))
-                    .unwrap()
-            });
-            event.finish().len()
-        };
+        let queue = ScriptedQueue::full(0..21);
+        let three = event_bytes(3);
         let mut batcher = batcher(100, Duration::from_secs(1), three + 5);
         let mut batches = Vec::new();
-        let mut held_max = 0;
+        let mut held_max = 0_usize;
         while batches.iter().map(Vec::len).sum::<usize>() < 21 {
-            let batch = batcher
-                .next(&queue, |held| held_max = held_max.max(held))
-                .await;
+            let held = |held: usize| held_max = held_max.max(held);
+            let batch = batcher.next(&queue, held).await;
             assert!(batch.event.len() <= three + 5);
             batches.push(numbers(&batch));
         }
@@ -235,34 +213,20 @@ mod tests {
 
     #[tokio::test]
     async fn a_message_that_exceeds_the_payload_alone_stays_in_the_queue() {
-        let queue = ScriptedQueue::new([
-            (Duration::ZERO, 0),
-            (Duration::ZERO, 1_000_000),
-            (Duration::ZERO, 2),
-        ]);
-        let alone = {
-            let mut event = EventWriter::new(usize::MAX, 0);
-            event
-                .push(&EventSource::new(ARN, Duration::from_secs(1)), &message(0))
-                .unwrap();
-            event.finish().len()
-        };
-        let mut batcher = batcher(100, Duration::from_secs(1), alone);
+        let queue = ScriptedQueue::full([0, 1_000_000, 2]);
+        let mut batcher = batcher(100, Duration::from_secs(1), event_bytes(1));
         assert_eq!(next_batch(&mut batcher, &queue).await, [0]);
         assert_eq!(next_batch(&mut batcher, &queue).await, [2]);
     }
 
     #[tokio::test]
     async fn receipt_handles_are_in_the_order_of_message_ids() {
-        let queue = ScriptedQueue::new((0..3).map(|n| (Duration::ZERO, n)));
-        let batch = batcher(3, Duration::from_secs(1), usize::MAX)
-            .next(&queue, |_| ())
-            .await;
+        let queue = ScriptedQueue::full(0..3);
+        let mut batcher = batcher(3, Duration::from_secs(1), usize::MAX);
+        let batch = batcher.next(&queue, |_| ()).await;
         assert_eq!(batch.message_ids, ["0", "1", "2"]);
-        assert_eq!(
-            batch.receipt_handles,
-            ["receipt-0", "receipt-1", "receipt-2"]
-        );
+        let handles = ["receipt-0", "receipt-1", "receipt-2"];
+        assert_eq!(batch.receipt_handles, handles);
     }
 
     /// A queue in which each message appears at a given time. Only waiting receives advance its clock.
@@ -274,12 +238,15 @@ mod tests {
     }
 
     impl ScriptedQueue {
+        fn full(messages: impl IntoIterator<Item = u32>) -> ScriptedQueue {
+            ScriptedQueue::new(messages.into_iter().map(|n| (Duration::ZERO, n)))
+        }
+
         fn new(messages: impl IntoIterator<Item = (Duration, u32)>) -> ScriptedQueue {
-            let messages = Mutex::new(messages.into_iter().collect());
             ScriptedQueue {
                 started: Instant::now(),
                 elapsed: Mutex::default(),
-                messages,
+                messages: Mutex::new(messages.into_iter().collect()),
                 asked: Mutex::default(),
             }
         }
@@ -327,11 +294,15 @@ mod tests {
     }
 
     fn numbers(batch: &Batch) -> Vec<u32> {
-        batch
-            .message_ids
-            .iter()
-            .map(|id| id.parse().unwrap())
-            .collect()
+        let ids = batch.message_ids.iter();
+        ids.map(|id| id.parse().unwrap()).collect()
+    }
+
+    fn event_bytes(count: u32) -> usize {
+        let source = EventSource::new(ARN, Duration::from_secs(1));
+        let mut event = EventWriter::new(usize::MAX, 0);
+        (0..count).for_each(|n| event.push(&source, &message(n)).unwrap());
+        event.finish().len()
     }
 
     fn message(number: u32) -> Message {
@@ -339,16 +310,7 @@ mod tests {
             message_id: number.to_string(),
             receipt_handle: format!("receipt-{number}"),
             body: number.to_string().into(),
-            md5_of_body: "beef".into(),
-            message_attributes: Arc::default(),
-            md5_of_message_attributes: None,
-            receive_count: 1,
-            sent_ms: 0,
-            first_receive_ms: 0,
-            sender_id: "AIDA".into(),
-            message_group_id: None,
-            trace_header: None,
-            dead_letter_source_arn: None,
+            ..Message::default()
         }
     }
 }

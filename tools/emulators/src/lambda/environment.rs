@@ -19,35 +19,22 @@ use super::end_command::{EndCommand, Killer};
 use super::faults::EnvironmentFaults;
 use super::function_config::FunctionConfig;
 use super::ids::random_id;
-use super::invocation::InvokeResponse;
 use super::limits::{INIT_TIME_MAX, INIT_TIMED_OUT, SHUTDOWN_GRACE};
 use super::logs::EnvironmentHooks;
 use super::process::{LastLogLines, access_key, drain_pipes, send_sigterm, spawn};
-use super::runtime_state::{Diagnostic, Init, Invocation, ProcessOutcome, RuntimeState};
+use super::runtime_state::{Diagnostic, Init, Invocation, InvocationOutcome, RuntimeState};
 use super::start_failure::StartFailure;
-use super::stats::EnvironmentUsage;
+use super::stats::{EnvironmentState, EnvironmentStatus, EnvironmentUsage};
 use crate::locked::locked;
 
-/// Time between two samples of a running process.
 const SAMPLE_PERIOD: Duration = Duration::from_millis(200);
 
 /// Longest time that the pipes of an ended process are read. A process that it started may keep them open for ever.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(1);
 
-/// The result of an invocation in one environment.
-pub(super) enum InvocationOutcome {
-    Responded(InvokeResponse),
-    /// The invocation reached its deadline.
-    Timeout,
-    /// The process exited during the invocation.
-    Crashed(Option<ExitStatus>),
-    /// The process exited before it took the invocation, so another environment may have it.
-    NotDelivered,
-}
-
 pub(super) struct Environment {
     pub(super) number: u32,
-    pub(super) pid: Option<u32>,
+    pid: Option<u32>,
     runtime: Arc<RuntimeState>,
     usage: Arc<Mutex<EnvironmentUsage>>,
     commands: mpsc::UnboundedSender<EndCommand>,
@@ -84,51 +71,37 @@ impl Environment {
         match spawn(config, number, &environment.runtime) {
             Ok((mut child, server)) => {
                 environment.pid = child.id();
-                let cleanup = Cleanup {
+                // A weak sender, because the supervisor recognises a dropped environment by the channel having no sender.
+                let killer = Killer {
+                    ending: Arc::clone(&environment.ending),
+                    commands: environment.commands.downgrade(),
+                };
+                let named = (function_name, number);
+                let last_log_lines = &environment.last_log_lines;
+                let supervisor = Supervisor {
+                    drains: drain_pipes(&mut child, named, hooks, &killer, last_log_lines),
+                    child,
+                    pid: environment.pid,
                     server,
-                    drains: environment.drain_pipes(&mut child, function_name, hooks),
                     faults: Arc::clone(&hooks.faults),
                     access_key: access_key(function_name, number),
                     ending: Arc::clone(&environment.ending),
                     exit: exit_set,
-                };
-                let supervisor = Supervisor {
-                    child,
-                    pid: environment.pid,
                     runtime: Arc::clone(&environment.runtime),
                     usage: Arc::clone(&environment.usage),
                     commands: commands_taken,
                     started,
                     init_time: init_time_set,
                 };
-                tokio::spawn(async move { cleanup.run(supervisor.run().await).await });
+                tokio::spawn(supervisor.run());
             }
             Err(error) => {
                 spawn_failed(config, &environment.runtime, &error);
                 exit_set.send_replace(Some(None));
+                environment.ending.store(true, Ordering::Relaxed);
             }
         }
-        let without_process = environment.pid.is_none();
         environment
-            .ending
-            .fetch_or(without_process, Ordering::Relaxed);
-        environment
-    }
-
-    /// Starts to read the pipes of the process; returns the tasks that do.
-    fn drain_pipes(
-        &self,
-        child: &mut Child,
-        function_name: &Arc<str>,
-        hooks: &EnvironmentHooks,
-    ) -> Vec<JoinHandle<()>> {
-        // A weak sender, because the supervisor recognises a dropped environment by the channel having no sender.
-        let killer = Killer {
-            ending: Arc::clone(&self.ending),
-            commands: self.commands.downgrade(),
-        };
-        let environment = (function_name, self.number);
-        drain_pipes(child, environment, hooks, &killer, &self.last_log_lines)
     }
 
     /// Waits until the process is reaped and its pipes are read to their ends; returns why the start failed, or `None` if
@@ -167,38 +140,25 @@ impl Environment {
             deadline_ms,
             payload,
         });
-        let outcome = tokio::select! {
+        let ended = tokio::select! {
             biased;
-            outcome = &mut outcome => Some(outcome),
+            ended = &mut outcome => ended,
             () = sleep_until(started + timeout) => {
                 // A response that arrived at the deadline counts if the runtime state has recorded it.
-                if self.runtime.expire(&request_id) { None } else { Some(outcome.await) }
+                self.runtime.expire(&request_id);
+                outcome.await
             }
         };
-        let invocation = match outcome {
-            None => InvocationOutcome::Timeout,
-            Some(Ok(ProcessOutcome::Responded(response))) => InvocationOutcome::Responded(response),
-            Some(Ok(ProcessOutcome::Crashed(exit))) => InvocationOutcome::Crashed(exit),
-            Some(Ok(ProcessOutcome::NotDelivered)) => return InvocationOutcome::NotDelivered,
-            // Does not happen: the supervisor closes the runtime state, which sends each outcome, before dropping it.
-            Some(Err(_)) => InvocationOutcome::Crashed(None),
-        };
-        let mut usage = locked(&self.usage);
-        usage.invocations += 1;
-        usage.invoke_time += started.elapsed();
-        match (&invocation, self.pid) {
-            (InvocationOutcome::Timeout, pid) => {
-                usage.timeouts += 1;
-                pid.inspect(|pid| usage.sample(*pid));
-                self.kill();
+        // Does not fail: the supervisor closes the runtime state, which sends each outcome, before dropping it.
+        let outcome = ended.unwrap_or(InvocationOutcome::Crashed(None));
+        match &outcome {
+            InvocationOutcome::Responded(_) => {
+                self.pid.inspect(|pid| locked(&self.usage).sample(*pid));
             }
-            (InvocationOutcome::Crashed(_), _) => usage.crashes += 1,
-            (InvocationOutcome::Responded(_) | InvocationOutcome::NotDelivered, pid) => {
-                pid.inspect(|pid| usage.sample(*pid));
-            }
+            InvocationOutcome::Timeout => self.kill(),
+            InvocationOutcome::Crashed(_) | InvocationOutcome::NotDelivered => {}
         }
-        drop(usage);
-        invocation
+        outcome
     }
 
     /// Kills the process. No further invocation is assigned to it.
@@ -228,8 +188,7 @@ impl Environment {
         self.exit.borrow().is_some()
     }
 
-    /// Returns the exit status of an ended process.
-    pub(super) fn exit(&self) -> Option<ExitStatus> {
+    fn exit(&self) -> Option<ExitStatus> {
         self.exit.borrow().flatten()
     }
 
@@ -239,22 +198,37 @@ impl Environment {
         let _ = self.exit.clone().wait_for(Option::is_some).await;
     }
 
-    pub(super) fn is_initialised(&self) -> bool {
-        *self.runtime.init().borrow() == Init::Ready
-    }
-
-    pub(super) fn init_time(&self) -> Option<Duration> {
-        *self.init_time.borrow()
-    }
-
-    pub(super) fn used(&self) -> EnvironmentUsage {
-        *locked(&self.usage)
+    /// Returns the status of an environment to which so many invocations are assigned.
+    pub(super) fn status(&self, assigned: u32) -> EnvironmentStatus {
+        let state = match assigned {
+            _ if self.is_ended() => EnvironmentState::Ended { exit: self.exit() },
+            _ if self.is_ending() => EnvironmentState::Ending,
+            _ if *self.runtime.init().borrow() != Init::Ready => EnvironmentState::Starting,
+            0 => EnvironmentState::Idle,
+            invocations => EnvironmentState::Busy { invocations },
+        };
+        let used = *locked(&self.usage);
+        EnvironmentStatus {
+            number: self.number,
+            pid: self.pid,
+            state,
+            init_time: *self.init_time.borrow(),
+            cpu: used.cpu,
+            peak_rss_bytes: used.peak_rss_bytes,
+        }
     }
 }
 
 struct Supervisor {
     child: Child,
     pid: Option<u32>,
+    server: JoinHandle<()>,
+    drains: Vec<JoinHandle<()>>,
+    faults: Arc<dyn EnvironmentFaults>,
+    access_key: String,
+    /// Whether the host decided to end the process.
+    ending: Arc<AtomicBool>,
+    exit: watch::Sender<Option<Option<ExitStatus>>>,
     runtime: Arc<RuntimeState>,
     usage: Arc<Mutex<EnvironmentUsage>>,
     commands: mpsc::UnboundedReceiver<EndCommand>,
@@ -263,8 +237,8 @@ struct Supervisor {
 }
 
 impl Supervisor {
-    /// Supervises the process until it is reaped; returns its exit status. Every invocation it took has an outcome then.
-    async fn run(mut self) -> Option<ExitStatus> {
+    /// Supervises the process until it is reaped. Every invocation it took has an outcome then.
+    async fn run(mut self) {
         let init_ends_at = self.started + INIT_TIME_MAX;
         let mut init = self.runtime.init();
         let mut starting = true;
@@ -305,7 +279,22 @@ impl Supervisor {
         self.runtime
             .init_ended(Init::Failed(Diagnostic::new("Runtime.ExitError", message)));
         self.runtime.close(exit);
-        exit
+        self.clean_up(exit).await;
+    }
+
+    /// Stops the Runtime API, notifies the faults, and reads the pipes to their ends.
+    async fn clean_up(self, exit: Option<ExitStatus>) {
+        self.server.abort();
+        let by_itself = !self.ending.load(Ordering::Relaxed);
+        self.faults
+            .exited(&self.access_key, exit.filter(|_| by_itself));
+        let drained_by = Instant::now() + DRAIN_TIME_MAX;
+        for mut drain in self.drains {
+            if timeout_at(drained_by, &mut drain).await.is_err() {
+                drain.abort();
+            }
+        }
+        self.exit.send_replace(Some(exit));
     }
 
     /// Kills the process; returns `true`.
@@ -320,34 +309,6 @@ impl Supervisor {
         if let Some(pid) = self.pid {
             locked(&self.usage).sample(pid);
         }
-    }
-}
-
-/// The steps that follow after a process was reaped.
-struct Cleanup {
-    server: JoinHandle<()>,
-    drains: Vec<JoinHandle<()>>,
-    faults: Arc<dyn EnvironmentFaults>,
-    access_key: String,
-    /// Whether the host decided to end the process.
-    ending: Arc<AtomicBool>,
-    exit: watch::Sender<Option<Option<ExitStatus>>>,
-}
-
-impl Cleanup {
-    /// Stops the Runtime API, notifies the faults, and reads the pipes to their ends.
-    async fn run(self, exit: Option<ExitStatus>) {
-        self.server.abort();
-        let by_itself = !self.ending.load(Ordering::Relaxed);
-        self.faults
-            .exited(&self.access_key, exit.filter(|_| by_itself));
-        let drained_by = Instant::now() + DRAIN_TIME_MAX;
-        for mut drain in self.drains {
-            if timeout_at(drained_by, &mut drain).await.is_err() {
-                drain.abort();
-            }
-        }
-        self.exit.send_replace(Some(exit));
     }
 }
 

@@ -1,10 +1,11 @@
 //! Writes the JSON of Lambda's SQS event, record by record, into one buffer.
 //!
 //! The size limit is exact to the byte: a record that would exceed it is removed again, for the caller to put into the next
-//! event. `serde_json` escapes the strings.
+//! event.
 //!
 //! Source: <https://docs.aws.amazon.com/lambda/latest/dg/with-sqs.html>
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use base64::Engine;
@@ -18,29 +19,84 @@ const HEAD: &[u8] = br#"{"Records":["#;
 const TAIL: &[u8] = b"]}";
 
 /// The fields that all records of one queue share.
-#[derive(Clone, Debug)]
-pub struct EventSource {
+#[derive(Debug)]
+pub(super) struct EventSource {
+    arn: String,
     /// Whether a record without message attributes has `"md5OfMessageAttributes": null`.
     md5_is_null: bool,
-    /// JSON of the fields `eventSource`, `eventSourceARN` and `awsRegion`, with the closing brace of the record.
-    record_end: Vec<u8>,
 }
 
 impl EventSource {
-    /// Makes the source of a queue, for a mapping with this batching window. The region is the fourth field of the ARN.
+    /// Makes the source of a queue, for a mapping with this batching window.
     ///
     /// On AWS, the record of a message without message attributes has no `md5OfMessageAttributes`, but has it as null if the
     /// mapping has a window. The source is in `tests/lambda_host/aws_snapshots.rs`.
-    pub fn new(queue_arn: &str, window: Duration) -> EventSource {
-        let region = queue_arn.split(':').nth(3).unwrap_or_default();
-        let mut record_end = br#","eventSource":"aws:sqs","eventSourceARN":"#.to_vec();
-        string(&mut record_end, queue_arn);
-        record_end.extend_from_slice(br#","awsRegion":"#);
-        string(&mut record_end, region);
-        record_end.push(b'}');
+    pub(super) fn new(queue_arn: &str, window: Duration) -> EventSource {
         EventSource {
+            arn: queue_arn.to_owned(),
             md5_is_null: !window.is_zero(),
-            record_end,
+        }
+    }
+
+    fn record<'a>(&'a self, message: &'a Message) -> Record<'a> {
+        let attributes = message.message_attributes.iter();
+        let md5 = message.md5_of_message_attributes.as_deref();
+        Record {
+            message_id: &message.message_id,
+            receipt_handle: &message.receipt_handle,
+            body: &message.body,
+            attributes: message.system_attributes(),
+            message_attributes: attributes
+                .map(|(name, attribute)| (name.as_str(), Attribute::of(attribute)))
+                .collect(),
+            md5_of_message_attributes: (md5.is_some() || self.md5_is_null).then_some(md5),
+            md5_of_body: &message.md5_of_body,
+            event_source: "aws:sqs",
+            event_source_arn: &self.arn,
+            // The fourth field of the ARN.
+            aws_region: self.arn.split(':').nth(3).unwrap_or_default(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Record<'a> {
+    message_id: &'a str,
+    receipt_handle: &'a str,
+    body: &'a str,
+    attributes: BTreeMap<&'static str, String>,
+    message_attributes: BTreeMap<&'a str, Attribute<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    md5_of_message_attributes: Option<Option<&'a str>>,
+    md5_of_body: &'a str,
+    event_source: &'static str,
+    #[serde(rename = "eventSourceARN")]
+    event_source_arn: &'a str,
+    aws_region: &'a str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Attribute<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    string_value: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    binary_value: Option<String>,
+    string_list_values: [(); 0],
+    binary_list_values: [(); 0],
+    data_type: &'a str,
+}
+
+impl Attribute<'_> {
+    fn of(attribute: &MessageAttribute) -> Attribute<'_> {
+        let binary_value = attribute.binary_value.as_ref();
+        Attribute {
+            string_value: attribute.string_value.as_deref(),
+            binary_value: binary_value.map(|bytes| STANDARD.encode(bytes)),
+            string_list_values: [],
+            binary_list_values: [],
+            data_type: &attribute.data_type,
         }
     }
 }
@@ -48,14 +104,13 @@ impl EventSource {
 /// The error for a record that would exceed the size limit. The event is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("record does not fit the event: got {record_bytes} bytes")]
-pub struct DoesNotFit {
-    /// Size of the record.
-    pub record_bytes: usize,
+pub(super) struct DoesNotFit {
+    record_bytes: usize,
 }
 
 /// An event that is being written.
 #[derive(Debug)]
-pub struct EventWriter {
+pub(super) struct EventWriter {
     json: Vec<u8>,
     records_count: usize,
     bytes_max: usize,
@@ -64,7 +119,7 @@ pub struct EventWriter {
 impl EventWriter {
     /// Makes an event without records, of at most `bytes_max` bytes when finished. `capacity` is the expected size, which saves
     /// reallocations.
-    pub fn new(bytes_max: usize, capacity: usize) -> EventWriter {
+    pub(super) fn new(bytes_max: usize, capacity: usize) -> EventWriter {
         let mut json = Vec::with_capacity(capacity.min(bytes_max).max(HEAD.len()));
         json.extend_from_slice(HEAD);
         EventWriter {
@@ -78,16 +133,21 @@ impl EventWriter {
     ///
     /// # Errors
     /// [`DoesNotFit`] if the finished event would exceed its limit. The record is not appended.
-    pub fn push(&mut self, source: &EventSource, message: &Message) -> Result<(), DoesNotFit> {
-        let before = self.json.len();
+    pub(super) fn push(
+        &mut self,
+        source: &EventSource,
+        message: &Message,
+    ) -> Result<(), DoesNotFit> {
+        let end = self.json.len();
         if self.records_count > 0 {
             self.json.push(b',');
         }
-        record(&mut self.json, message, source.md5_is_null);
-        self.json.extend_from_slice(&source.record_end);
+        let start = self.json.len();
+        serde_json::to_writer(&mut self.json, &source.record(message))
+            .expect("texts serialize, and a vector takes every write");
         if self.json.len() + TAIL.len() > self.bytes_max {
-            let record_bytes = self.json.len() - before - usize::from(self.records_count > 0);
-            self.json.truncate(before);
+            let record_bytes = self.json.len() - start;
+            self.json.truncate(end);
             return Err(DoesNotFit { record_bytes });
         }
         self.records_count += 1;
@@ -95,96 +155,19 @@ impl EventWriter {
     }
 
     /// Returns the number of records so far.
-    pub fn records_count(&self) -> usize {
+    pub(super) fn records_count(&self) -> usize {
         self.records_count
     }
 
     /// Returns the complete JSON.
-    pub fn finish(mut self) -> Bytes {
+    pub(super) fn finish(mut self) -> Bytes {
         self.json.extend_from_slice(TAIL);
         Bytes::from(self.json)
     }
 }
 
-fn record(json: &mut Vec<u8>, message: &Message, md5_is_null: bool) {
-    json.extend_from_slice(br#"{"messageId":"#);
-    string(json, &message.message_id);
-    json.extend_from_slice(br#","receiptHandle":"#);
-    string(json, &message.receipt_handle);
-    json.extend_from_slice(br#","body":"#);
-    string(json, &message.body);
-    json.extend_from_slice(br#","attributes":{"ApproximateReceiveCount":""#);
-    value(json, &message.receive_count);
-    json.extend_from_slice(br#"","SentTimestamp":""#);
-    value(json, &message.sent_ms);
-    json.extend_from_slice(br#"","SenderId":"#);
-    string(json, &message.sender_id);
-    json.extend_from_slice(br#","ApproximateFirstReceiveTimestamp":""#);
-    value(json, &message.first_receive_ms);
-    json.push(b'"');
-    let optional: [(&[u8], &Option<String>); 3] = [
-        (br#","MessageGroupId":"#, &message.message_group_id),
-        (br#","AWSTraceHeader":"#, &message.trace_header),
-        (
-            br#","DeadLetterQueueSourceArn":"#,
-            &message.dead_letter_source_arn,
-        ),
-    ];
-    for (name, attribute) in optional {
-        if let Some(attribute) = attribute {
-            json.extend_from_slice(name);
-            string(json, attribute);
-        }
-    }
-    json.extend_from_slice(br#"},"messageAttributes":{"#);
-    for (position, (name, attribute)) in message.message_attributes.iter().enumerate() {
-        if position > 0 {
-            json.push(b',');
-        }
-        message_attribute(json, name, attribute);
-    }
-    json.push(b'}');
-    if let Some(md5) = &message.md5_of_message_attributes {
-        json.extend_from_slice(br#","md5OfMessageAttributes":"#);
-        string(json, md5);
-    } else if md5_is_null {
-        json.extend_from_slice(br#","md5OfMessageAttributes":null"#);
-    }
-    json.extend_from_slice(br#","md5OfBody":"#);
-    string(json, &message.md5_of_body);
-}
-
-fn message_attribute(json: &mut Vec<u8>, name: &str, attribute: &MessageAttribute) {
-    string(json, name);
-    json.extend_from_slice(b":{");
-    if let Some(text) = &attribute.string_value {
-        json.extend_from_slice(br#""stringValue":"#);
-        string(json, text);
-        json.push(b',');
-    }
-    if let Some(bytes) = &attribute.binary_value {
-        json.extend_from_slice(br#""binaryValue":"#);
-        string(json, &STANDARD.encode(bytes));
-        json.push(b',');
-    }
-    json.extend_from_slice(br#""stringListValues":[],"binaryListValues":[],"dataType":"#);
-    string(json, &attribute.data_type);
-    json.push(b'}');
-}
-
-/// Writes a string with its quotes.
-fn string(json: &mut Vec<u8>, text: &str) {
-    value(json, text);
-}
-
-fn value<T: Serialize + ?Sized>(json: &mut Vec<u8>, value: &T) {
-    serde_json::to_writer(json, value)
-        .expect("strings and integers serialize, and a vector takes every write");
-}
-
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
     use std::sync::Arc;
 
     use serde_json::{Value, json};
@@ -201,14 +184,10 @@ mod tests {
         message.dead_letter_source_arn =
             Some("arn:aws:sqs:eu-central-1:000000000000:source".into());
         message.md5_of_message_attributes = Some("cafe".into());
-        message.message_attributes = Arc::new(BTreeMap::from([
-            (
-                "blob".to_owned(),
-                attribute("Binary", None, Some(b"any carnal pleas")),
-            ),
-            ("name".to_owned(), attribute("String", Some("v\"1"), None)),
-        ]));
-        let event = written(&[message]);
+        let blob = MessageAttribute::binary(*b"any carnal pleas");
+        let name = MessageAttribute::string("v\"1");
+        let attributes = [("blob".to_owned(), blob), ("name".to_owned(), name)];
+        message.message_attributes = Arc::new(attributes.into());
         let expected = json!({"Records": [{
             "messageId": "m-1",
             "receiptHandle": "r-1",
@@ -232,29 +211,22 @@ mod tests {
             "eventSourceARN": ARN,
             "awsRegion": "eu-central-1",
         }]});
+        let event = written(&[message]);
         assert_eq!(serde_json::from_slice::<Value>(&event).unwrap(), expected);
     }
 
     #[test]
     fn the_crate_aws_lambda_events_reads_the_event() {
         let mut message = message("x");
-        message.message_attributes = Arc::new(BTreeMap::from([(
-            "blob".to_owned(),
-            attribute("Binary", None, Some(&[0, 255])),
-        )]));
+        let blob = MessageAttribute::binary([0, 255]);
+        message.message_attributes = Arc::new([("blob".to_owned(), blob)].into());
         let event: aws_lambda_events::sqs::SqsEvent =
             serde_json::from_slice(&written(&[message])).unwrap();
         let record = &event.records[0];
         assert_eq!(record.message_id.as_deref(), Some("m-1"));
         assert_eq!(record.attributes["ApproximateReceiveCount"], "2");
-        assert_eq!(
-            record.message_attributes["blob"]
-                .binary_value
-                .as_ref()
-                .unwrap()
-                .0,
-            [0, 255]
-        );
+        let blob = record.message_attributes["blob"].binary_value.as_ref();
+        assert_eq!(blob.unwrap().0, [0, 255]);
     }
 
     #[test]
@@ -269,10 +241,8 @@ mod tests {
             assert_eq!(event.push(&source, &messages[1]).is_ok(), fits);
             let finished = event.finish();
             assert!(finished.len() <= bytes_max);
-            let records = serde_json::from_slice::<Value>(&finished).unwrap()["Records"]
-                .as_array()
-                .unwrap()
-                .len();
+            let read: Value = serde_json::from_slice(&finished).unwrap();
+            let records = read["Records"].as_array().unwrap().len();
             assert_eq!(records, if fits { 2 } else { 1 });
         }
     }
@@ -284,10 +254,8 @@ mod tests {
         let mut event = EventWriter::new(alone - 1, 0);
         let refused = event.push(&source, &message("x")).unwrap_err();
         assert_eq!(refused.record_bytes, alone - HEAD.len() - TAIL.len());
-        assert_eq!(
-            (event.records_count(), &*event.finish()),
-            (0, &br#"{"Records":[]}"#[..])
-        );
+        assert_eq!(event.records_count(), 0);
+        assert_eq!(&*event.finish(), br#"{"Records":[]}"#);
     }
 
     fn written(messages: &[Message]) -> Bytes {
@@ -305,23 +273,11 @@ mod tests {
             receipt_handle: "r-1".into(),
             body: body.into(),
             md5_of_body: "beef".into(),
-            message_attributes: Arc::default(),
-            md5_of_message_attributes: None,
             receive_count: 2,
             sent_ms: 1_700_000_000_000,
             first_receive_ms: 1_700_000_000_500,
             sender_id: "AIDA".into(),
-            message_group_id: None,
-            trace_header: None,
-            dead_letter_source_arn: None,
-        }
-    }
-
-    fn attribute(data_type: &str, text: Option<&str>, bytes: Option<&[u8]>) -> MessageAttribute {
-        MessageAttribute {
-            data_type: data_type.into(),
-            string_value: text.map(str::to_owned),
-            binary_value: bytes.map(<[u8]>::to_vec),
+            ..Message::default()
         }
     }
 }

@@ -29,7 +29,6 @@ use crate::sqs::{Message, Sqs};
 /// Maximum number of receipt handles of one delete request.
 const DELETE_ENTRIES_MAX: usize = 10;
 
-/// Pause after a failed receive.
 const RECEIVE_RETRY_PAUSE: Duration = Duration::from_millis(500);
 
 /// A running mapping. Dropping it stops the polling without waiting for invocations in flight.
@@ -63,13 +62,10 @@ impl EventSourceMapping {
         function: Function,
         config: MappingConfig,
     ) -> Result<EventSourceMapping, MappingError> {
-        let visibility = sqs
-            .attributes(&config.queue)
-            .map(|attributes| attributes.visibility_timeout);
-        config.validate(
-            function.config().timeout,
-            visibility.map_err(|error| error.to_string()),
-        )?;
+        let attributes = sqs.attributes(&config.queue);
+        let visibility = attributes.map(|attributes| attributes.visibility_timeout);
+        let timeout = function.config().timeout;
+        config.validate(timeout, visibility.map_err(|error| error.to_string()))?;
         let shared = Arc::new(Shared {
             sqs,
             function,
@@ -127,11 +123,8 @@ impl EventSourceMapping {
     pub async fn stop(&self) {
         self.stop.send_replace(true);
         let poller = locked(&self.poller).take();
-        if let Some(poller) = poller
-            && let Err(failed) = poller.await
-            && failed.is_panic()
-        {
-            std::panic::resume_unwind(failed.into_panic());
+        if let Some(poller) = poller {
+            propagate(poller.await);
         }
     }
 }
@@ -141,16 +134,10 @@ async fn poll(shared: Arc<Shared>, mut batcher: Batcher, mut stopped: watch::Rec
     let mut invocations = JoinSet::new();
     loop {
         let gather = async {
-            let batch = batcher
-                .next(&*shared, |held| {
-                    shared.gathered.store(held, Ordering::SeqCst)
-                })
-                .await;
-            let slot = Arc::clone(&slots)
-                .acquire_owned()
-                .await
-                .expect("the semaphore is never closed");
-            (batch, slot)
+            let held = |held| shared.gathered.store(held, Ordering::SeqCst);
+            let batch = batcher.next(&*shared, held).await;
+            let slot = Arc::clone(&slots).acquire_owned().await;
+            (batch, slot.expect("the semaphore is never closed"))
         };
         let (batch, slot) = tokio::select! {
             biased;
@@ -159,9 +146,8 @@ async fn poll(shared: Arc<Shared>, mut batcher: Batcher, mut stopped: watch::Rec
             gathered = gather => gathered,
         };
         let in_flight = InFlight::new(Arc::clone(&shared));
-        shared
-            .gathered
-            .store(batcher.carried_count(), Ordering::SeqCst);
+        let carried = batcher.carried_count();
+        shared.gathered.store(carried, Ordering::SeqCst);
         invocations.spawn(async move {
             in_flight.shared.process(batch).await;
             drop((in_flight, slot));
@@ -176,7 +162,7 @@ async fn poll(shared: Arc<Shared>, mut batcher: Batcher, mut stopped: watch::Rec
     }
 }
 
-/// Resumes a panic of an invocation task: a bug of the mapping must not look like a slow queue.
+/// Resumes a panic of a task: a bug of the mapping must not look like a slow queue.
 fn propagate(ended: Result<(), tokio::task::JoinError>) {
     if let Err(failed) = ended
         && failed.is_panic()
@@ -191,18 +177,15 @@ impl MessageSource for Shared {
     }
 
     async fn receive(&self, messages_max: usize, wait: Duration) -> Vec<Message> {
-        match self
-            .sqs
-            .receive(&self.config.queue, messages_max, wait, None)
-            .await
-        {
+        let queue = &self.config.queue;
+        match self.sqs.receive(queue, messages_max, wait, None).await {
             Ok(messages) => {
                 let bytes = messages.iter().map(|message| message.body.len()).sum();
                 locked(&self.requests).receives.add(bytes);
                 messages
             }
             Err(error) => {
-                tracing::warn!(queue = self.config.queue, %error, "receive failed");
+                tracing::warn!(queue, %error, "receive failed");
                 tokio::time::sleep(RECEIVE_RETRY_PAUSE.min(wait)).await;
                 Vec::new()
             }
@@ -219,30 +202,24 @@ impl Shared {
             receipt_handles,
         } = batch;
         let event_bytes = event.len();
-        let started = Instant::now();
         let response = self.function.invoke(event).await;
-        let function_time = started.elapsed();
-        let outcome = partial_batch_response(
-            &response,
-            &message_ids,
-            self.config.report_batch_item_failures,
-        );
+        let report = self.config.report_batch_item_failures;
+        let outcome = partial_batch_response(&response, &message_ids, report);
         if !outcome.to_return.is_empty() {
             self.log_returned(&outcome, &response);
         }
         let deleted = self.delete(&outcome.to_delete, &receipt_handles);
+        let (records, returned) = (message_ids.len() as u64, outcome.to_return.len() as u64);
         let mut stats = locked(&self.stats);
         stats.invocations += 1;
-        stats.records += message_ids.len() as u64;
+        stats.records += records;
         stats.deleted += deleted;
-        stats.delete_failures += outcome.to_delete.len() as u64 - deleted;
-        if !outcome.to_return.is_empty() {
-            stats.returned += outcome.to_return.len() as u64;
-            *stats.returned_by.entry(outcome.reason).or_default() += outcome.to_return.len() as u64;
+        if returned > 0 {
+            stats.returned += returned;
+            *stats.returned_by.entry(outcome.reason).or_default() += returned;
         }
-        stats.batch_records_max = stats.batch_records_max.max(message_ids.len() as u64);
+        stats.batch_records_max = stats.batch_records_max.max(records);
         stats.batch_bytes_max = stats.batch_bytes_max.max(event_bytes as u64);
-        stats.function_time += function_time;
     }
 
     /// Deletes messages in requests of ten; returns the number deleted. A failed delete is not retried: the message is delivered
@@ -251,10 +228,8 @@ impl Shared {
         let queue = &self.config.queue;
         let mut deleted = 0;
         for positions in positions.chunks(DELETE_ENTRIES_MAX) {
-            let receipts: Vec<&str> = positions
-                .iter()
-                .map(|position| receipt_handles[*position].as_str())
-                .collect();
+            let receipts = positions.iter().map(|at| receipt_handles[*at].as_str());
+            let receipts = Vec::from_iter(receipts);
             locked(&self.requests).deletes.add(0);
             match self.sqs.delete_batch(queue, &receipts) {
                 Ok(results) => {
@@ -267,12 +242,9 @@ impl Shared {
     }
 
     fn log_returned(&self, outcome: &BatchOutcome, response: &Result<InvokeResponse, InvokeError>) {
-        let config = self.function.config();
-        let (function, reason, returned_count) = (
-            &*config.name,
-            outcome.reason.name(),
-            outcome.to_return.len(),
-        );
+        let function = self.function.config();
+        let (function, reason) = (&*function.name, outcome.reason.name());
+        let returned_count = outcome.to_return.len();
         match response {
             Ok(InvokeResponse::Ok(_)) => {
                 tracing::info!(

@@ -5,7 +5,7 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 /// Faults of the environments of a function, and notifications for their source. The default methods inject no
-/// fault.
+/// fault; `()` has only these.
 pub trait EnvironmentFaults: Debug + Send + Sync {
     /// Returns after what time the environment of an invocation is killed; `None` to let it run. Is called once at the start
     /// of each invocation.
@@ -17,24 +17,15 @@ pub trait EnvironmentFaults: Debug + Send + Sync {
     fn killed(&self) {}
 
     /// Returns whether to kill the environment that logged this line. Is called for each line.
-    fn kills_at_line(&self, line: &str) -> bool {
-        let _ = line;
+    fn kills_at_line(&self, _line: &str) -> bool {
         false
     }
 
-    /// Is called when the function has responded to an invocation, after `time`.
-    fn completed(&self, time: Duration) {
-        let _ = time;
-    }
+    /// Is called when the function has responded to an invocation, after this time.
+    fn completed(&self, _time: Duration) {}
 
-    /// Is called when the process with this access key was reaped. `exit` is `None` if the host ended the process.
-    fn exited(&self, access_key: &str, exit: Option<ExitStatus>) {
-        let _ = (access_key, exit);
-    }
+    /// Is called when the process with this access key was reaped. Its status is `None` if the host ended the process.
+    fn exited(&self, _access_key: &str, _exit: Option<ExitStatus>) {}
 }
 
-/// Injects no faults.
-#[derive(Clone, Copy, Debug)]
-pub struct NoFaults;
-
-impl EnvironmentFaults for NoFaults {}
+impl EnvironmentFaults for () {}

@@ -11,14 +11,14 @@ use bytes::Bytes;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::environment::{Environment, InvocationOutcome};
-use super::faults::{EnvironmentFaults, NoFaults};
+use super::environment::Environment;
+use super::faults::EnvironmentFaults;
 use super::function_config::{Bootstrap, FunctionConfig};
 use super::invocation::{InvokeError, InvokeResponse};
 use super::limits::{INIT_TIMED_OUT, REQUEST_BYTES_MAX};
 use super::logs::{EnvironmentHooks, LogSink};
 use super::pool::Pool;
-use super::runtime_state::Diagnostic;
+use super::runtime_state::{Diagnostic, InvocationOutcome};
 use super::start_failure::StartFailure;
 use super::stats::{EnvironmentStatus, FunctionStats};
 use crate::locked::locked;
@@ -44,7 +44,7 @@ struct Inner {
 impl Function {
     /// Makes a function without environments. The first invocation starts one.
     pub fn new(config: FunctionConfig, logs: LogSink) -> Function {
-        Function::with_faults(config, logs, Arc::new(NoFaults))
+        Function::with_faults(config, logs, Arc::new(()))
     }
 
     /// Makes a function as [`new`](Self::new) does, with faults of its environments.
@@ -53,14 +53,14 @@ impl Function {
         logs: LogSink,
         faults: Arc<dyn EnvironmentFaults>,
     ) -> Function {
-        let name = Arc::from(config.name.as_str());
+        let inner = Inner {
+            name: Arc::from(config.name.as_str()),
+            hooks: EnvironmentHooks { logs, faults },
+            pool: Mutex::new(Pool::new(config)),
+            repeated_failure: watch::Sender::new(None),
+        };
         Function {
-            inner: Arc::new(Inner {
-                name,
-                hooks: EnvironmentHooks { logs, faults },
-                pool: Mutex::new(Pool::new(config)),
-                repeated_failure: watch::Sender::new(None),
-            }),
+            inner: Arc::new(inner),
         }
     }
 
@@ -154,9 +154,7 @@ impl Function {
     /// later ones end as [`InvokeError::ShutDown`]. May be called more than once.
     pub async fn shutdown(&self) {
         let environments = locked(&self.inner.pool).close();
-        environments
-            .iter()
-            .for_each(|environment| environment.terminate());
+        environments.iter().for_each(|one| one.terminate());
         for environment in environments {
             environment.ended().await;
         }
@@ -173,23 +171,15 @@ impl Inner {
             last = environment.number;
             if let Err(diagnostic) = environment.initialised().await {
                 let failed_again = std::mem::replace(&mut start_retried, true);
-                if self
-                    .record_start_failure(environment, &diagnostic, failed_again)
-                    .await
-                {
+                let recorded = self.record_start_failure(environment, &diagnostic, failed_again);
+                if recorded.await {
                     continue;
                 }
-                let Diagnostic {
-                    error_type,
-                    error_message: message,
-                } = diagnostic;
-                return self.ended(
-                    Err(InvokeError::InitFailed {
-                        error_type,
-                        message,
-                    }),
-                    Duration::ZERO,
-                );
+                let failed = InvokeError::InitFailed {
+                    error_type: diagnostic.error_type,
+                    message: diagnostic.error_message,
+                };
+                return self.ended(Err(failed), Duration::ZERO);
             }
             locked(&self.pool).last_start_failure = None;
             let timeout = assignment.timeout;
@@ -209,13 +199,11 @@ impl Inner {
             };
             return self.ended(result, started.elapsed());
         }
-        self.ended(
-            Err(InvokeError::Crashed {
-                environment: last,
-                exit: None,
-            }),
-            Duration::ZERO,
-        )
+        let crashed = InvokeError::Crashed {
+            environment: last,
+            exit: None,
+        };
+        self.ended(Err(crashed), Duration::ZERO)
     }
 
     /// Records a failed cold start; returns whether the invocation starts a second environment. Lambda does so once per
@@ -285,7 +273,6 @@ impl Inner {
         let stats = &mut pool.stats;
         stats.invocations += 1;
         stats.invoke_time += time;
-        stats.invoke_time_max = stats.invoke_time_max.max(time);
         match &result {
             Ok(InvokeResponse::Ok(_)) => {}
             Ok(InvokeResponse::FunctionError { .. }) => stats.function_errors += 1,

@@ -1,6 +1,5 @@
 //! The configuration of an event source mapping, and the rules by which Lambda refuses one.
 
-use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -45,26 +44,30 @@ pub struct MappingError {
 }
 
 fn joined(problems: &[MappingProblem]) -> String {
-    problems
-        .iter()
-        .map(ToString::to_string)
-        .collect::<Vec<_>>()
-        .join("; ")
+    let texts = problems.iter().map(ToString::to_string);
+    Vec::from_iter(texts).join("; ")
 }
 
 /// One reason to refuse a mapping.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MappingProblem {
     /// The attributes of the queue could not be read.
+    #[error("attributes of the queue: {reason}")]
     QueueUnavailable {
         /// Error of the queue service.
         reason: String,
     },
     /// The batch size is not from 1 to 10,000.
+    #[error("batch size: got `{0}`, expected 1 to 10000")]
     BatchSizeOutOfRange(usize),
     /// The window is longer than 300 s.
+    #[error("window: got `{0:?}`, expected at most {WINDOW_MAX:?}")]
     WindowTooLong(Duration),
     /// A batch size over 10 needs a window of at least 1 s.
+    #[error(
+        "window: got `{window:?}`, expected at least {WINDOW_OF_LARGE_BATCH_MIN:?} for batch size `{batch_size}`, \
+         which is over {BATCH_SIZE_WITHOUT_WINDOW_MAX}"
+    )]
     LargeBatchNeedsWindow {
         /// The batch size.
         batch_size: usize,
@@ -72,60 +75,20 @@ pub enum MappingProblem {
         window: Duration,
     },
     /// The maximal concurrency is not from 2 to 1,000.
+    #[error("concurrency: got `{0}`, expected 2 to 1000")]
     ConcurrencyOutOfRange(u32),
     /// The timeout of the function is longer than the visibility timeout of the queue, so a message could become visible while
     /// an invocation still works on it.
+    #[error(
+        "function timeout: got `{function_timeout:?}`, expected at most the visibility timeout of the queue, \
+         `{visibility_timeout:?}`"
+    )]
     TimeoutOverVisibility {
         /// Timeout of the function.
         function_timeout: Duration,
         /// Visibility timeout of the queue.
         visibility_timeout: Duration,
     },
-}
-
-impl fmt::Display for MappingProblem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            MappingProblem::QueueUnavailable { reason } => {
-                write!(f, "attributes of the queue: {reason}")
-            }
-            MappingProblem::BatchSizeOutOfRange(size) => {
-                write!(
-                    f,
-                    "batch size: got `{size}`, expected {} to {}",
-                    BATCH_SIZE.start(),
-                    BATCH_SIZE.end()
-                )
-            }
-            MappingProblem::WindowTooLong(window) => {
-                write!(
-                    f,
-                    "window: got `{window:?}`, expected at most {WINDOW_MAX:?}"
-                )
-            }
-            MappingProblem::LargeBatchNeedsWindow { batch_size, window } => write!(
-                f,
-                "window: got `{window:?}`, expected at least {WINDOW_OF_LARGE_BATCH_MIN:?} for batch size `{batch_size}`, \
-                 which is over {BATCH_SIZE_WITHOUT_WINDOW_MAX}"
-            ),
-            MappingProblem::ConcurrencyOutOfRange(concurrency) => {
-                write!(
-                    f,
-                    "concurrency: got `{concurrency}`, expected {} to {}",
-                    MAPPING_CONCURRENCY.start(),
-                    MAPPING_CONCURRENCY.end()
-                )
-            }
-            MappingProblem::TimeoutOverVisibility {
-                function_timeout,
-                visibility_timeout,
-            } => write!(
-                f,
-                "function timeout: got `{function_timeout:?}`, expected at most the visibility timeout of the queue, \
-                 `{visibility_timeout:?}`"
-            ),
-        }
-    }
 }
 
 impl MappingConfig {
@@ -139,17 +102,15 @@ impl MappingConfig {
         function_timeout: Duration,
         visibility_timeout: Result<Duration, String>,
     ) -> Result<(), MappingError> {
+        let (batch_size, window) = (self.batch_size, self.window);
         let mut problems = Vec::new();
-        if !BATCH_SIZE.contains(&self.batch_size) {
-            problems.push(MappingProblem::BatchSizeOutOfRange(self.batch_size));
+        if !BATCH_SIZE.contains(&batch_size) {
+            problems.push(MappingProblem::BatchSizeOutOfRange(batch_size));
         }
-        if self.window > WINDOW_MAX {
-            problems.push(MappingProblem::WindowTooLong(self.window));
+        if window > WINDOW_MAX {
+            problems.push(MappingProblem::WindowTooLong(window));
         }
-        if self.batch_size > BATCH_SIZE_WITHOUT_WINDOW_MAX
-            && self.window < WINDOW_OF_LARGE_BATCH_MIN
-        {
-            let (batch_size, window) = (self.batch_size, self.window);
+        if batch_size > BATCH_SIZE_WITHOUT_WINDOW_MAX && window < WINDOW_OF_LARGE_BATCH_MIN {
             problems.push(MappingProblem::LargeBatchNeedsWindow { batch_size, window });
         }
         if !MAPPING_CONCURRENCY.contains(&self.concurrency_max) {
@@ -166,13 +127,10 @@ impl MappingConfig {
             Ok(_) => {}
         }
         if problems.is_empty() {
-            Ok(())
-        } else {
-            Err(MappingError {
-                queue: self.queue.clone(),
-                problems,
-            })
+            return Ok(());
         }
+        let queue = self.queue.clone();
+        Err(MappingError { queue, problems })
     }
 }
 
@@ -187,69 +145,41 @@ mod tests {
         for (batch_size, window_secs, concurrency_max) in
             [(1, 0, 2), (10, 0, 1000), (11, 1, 2), (10_000, 300, 2)]
         {
-            let config = config(
-                batch_size,
-                Duration::from_secs(window_secs),
-                concurrency_max,
-            );
-            assert_eq!(
-                config.validate(VISIBILITY, Ok(VISIBILITY)),
-                Ok(()),
-                "{config:?}"
-            );
+            let window = Duration::from_secs(window_secs);
+            let config = config(batch_size, window, concurrency_max);
+            let validated = config.validate(VISIBILITY, Ok(VISIBILITY));
+            assert_eq!(validated, Ok(()), "{config:?}");
         }
     }
 
     #[test]
     fn what_lambda_refuses_is_refused() {
-        let second = Duration::from_secs(1);
+        use MappingProblem::{BatchSizeOutOfRange, ConcurrencyOutOfRange, WindowTooLong};
+
+        let (second, none) = (Duration::from_secs(1), Duration::ZERO);
+        let without_window = MappingProblem::LargeBatchNeedsWindow {
+            batch_size: 11,
+            window: none,
+        };
         let cases = [
-            (config(0, second, 2), MappingProblem::BatchSizeOutOfRange(0)),
-            (
-                config(10_001, second, 2),
-                MappingProblem::BatchSizeOutOfRange(10_001),
-            ),
-            (
-                config(10, second * 301, 2),
-                MappingProblem::WindowTooLong(second * 301),
-            ),
-            (
-                config(11, Duration::ZERO, 2),
-                MappingProblem::LargeBatchNeedsWindow {
-                    batch_size: 11,
-                    window: Duration::ZERO,
-                },
-            ),
-            (
-                config(10, second, 1),
-                MappingProblem::ConcurrencyOutOfRange(1),
-            ),
-            (
-                config(10, second, 1001),
-                MappingProblem::ConcurrencyOutOfRange(1001),
-            ),
+            (config(0, second, 2), BatchSizeOutOfRange(0)),
+            (config(10_001, second, 2), BatchSizeOutOfRange(10_001)),
+            (config(10, second * 301, 2), WindowTooLong(second * 301)),
+            (config(11, none, 2), without_window),
+            (config(10, second, 1), ConcurrencyOutOfRange(1)),
+            (config(10, second, 1001), ConcurrencyOutOfRange(1001)),
         ];
         for (config, problem) in cases {
-            assert_eq!(
-                config
-                    .validate(VISIBILITY, Ok(VISIBILITY))
-                    .unwrap_err()
-                    .problems,
-                [problem]
-            );
+            let refused = config.validate(VISIBILITY, Ok(VISIBILITY));
+            assert_eq!(refused.unwrap_err().problems, [problem]);
         }
         let too_long = VISIBILITY + second;
         let problem = MappingProblem::TimeoutOverVisibility {
             function_timeout: too_long,
             visibility_timeout: VISIBILITY,
         };
-        assert_eq!(
-            config(10, second, 2)
-                .validate(too_long, Ok(VISIBILITY))
-                .unwrap_err()
-                .problems,
-            [problem]
-        );
+        let refused = config(10, second, 2).validate(too_long, Ok(VISIBILITY));
+        assert_eq!(refused.unwrap_err().problems, [problem]);
     }
 
     #[test]

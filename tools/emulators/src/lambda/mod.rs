@@ -8,12 +8,12 @@
 //! and the slow start of the mapping's pollers.
 //!
 //! The rules are pure functions with their own tests: [`partial_batch_response()`] decides which records are deleted,
-//! [`event`] writes the JSON and enforces the 6 MB limit, and [`MappingConfig`] is validated.
+//! `event` writes the JSON and enforces the 6 MB limit, and [`MappingConfig`] is validated.
 
 mod batcher;
 mod end_command;
 mod environment;
-pub mod event;
+mod event;
 mod event_source_mapping;
 mod faults;
 mod function;
@@ -33,7 +33,7 @@ mod start_failure;
 mod stats;
 
 pub use event_source_mapping::EventSourceMapping;
-pub use faults::{EnvironmentFaults, NoFaults};
+pub use faults::EnvironmentFaults;
 pub use function::Function;
 pub use function_config::{Bootstrap, FunctionConfig};
 pub use invocation::{InvokeError, InvokeResponse};

@@ -6,7 +6,7 @@
 //!
 //! Source: <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html>
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use serde_json::Value;
 
@@ -84,88 +84,81 @@ pub fn partial_batch_response<Id: AsRef<str>>(
     batch_ids: &[Id],
     report_batch_item_failures: bool,
 ) -> BatchOutcome {
+    let count = batch_ids.len();
+    let reported = reported_ids(response, report_batch_item_failures)
+        .and_then(|ids| returned_positions(&ids, batch_ids));
+    let (to_return, reason) = match reported {
+        Ok(to_return) if to_return.is_empty() => (to_return, OutcomeReason::Succeeded),
+        Ok(to_return) => (to_return, OutcomeReason::ItemsReported),
+        Err(reason) => ((0..count).collect(), reason),
+    };
+    let to_delete = (0..count).filter(|position| !to_return.contains(position));
+    BatchOutcome {
+        to_delete: to_delete.collect(),
+        to_return: to_return.into_iter().collect(),
+        reason,
+    }
+}
+
+/// Returns the identifiers that a response reports.
+///
+/// # Errors
+/// The reason for which all records return.
+fn reported_ids(
+    response: &Result<InvokeResponse, InvokeError>,
+    report_batch_item_failures: bool,
+) -> Result<BTreeSet<String>, OutcomeReason> {
     let body = match response {
         Ok(InvokeResponse::Ok(body)) => body,
-        Ok(InvokeResponse::FunctionError { .. }) => {
-            return all_return(batch_ids, OutcomeReason::FunctionError);
-        }
-        Err(InvokeError::InitFailed { .. }) => {
-            return all_return(batch_ids, OutcomeReason::InitFailed);
-        }
-        Err(InvokeError::Timeout { .. }) => return all_return(batch_ids, OutcomeReason::TimedOut),
-        Err(InvokeError::Crashed { .. }) => return all_return(batch_ids, OutcomeReason::Crashed),
-        Err(InvokeError::PayloadTooLarge { .. }) => {
-            return all_return(batch_ids, OutcomeReason::PayloadTooLarge);
-        }
-        Err(InvokeError::ShutDown) => return all_return(batch_ids, OutcomeReason::ShutDown),
+        Ok(InvokeResponse::FunctionError { .. }) => return Err(OutcomeReason::FunctionError),
+        Err(InvokeError::InitFailed { .. }) => return Err(OutcomeReason::InitFailed),
+        Err(InvokeError::Timeout { .. }) => return Err(OutcomeReason::TimedOut),
+        Err(InvokeError::Crashed { .. }) => return Err(OutcomeReason::Crashed),
+        Err(InvokeError::PayloadTooLarge { .. }) => return Err(OutcomeReason::PayloadTooLarge),
+        Err(InvokeError::ShutDown) => return Err(OutcomeReason::ShutDown),
     };
     // Without `ReportBatchItemFailures`, the content of the response has no meaning.
     if !report_batch_item_failures || body.is_empty() {
-        return all_deleted(batch_ids);
+        return Ok(BTreeSet::new());
     }
-    let failures = match serde_json::from_slice(body) {
-        Err(_) => return all_return(batch_ids, OutcomeReason::ResponseNotJson),
-        Ok(Value::Null) => return all_deleted(batch_ids),
-        Ok(Value::Object(mut fields)) => match fields.remove("batchItemFailures") {
-            None | Some(Value::Null) => return all_deleted(batch_ids),
-            Some(Value::Array(failures)) => failures,
-            Some(Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_)) => {
-                return all_return(batch_ids, OutcomeReason::ResponseMalformed);
-            }
-        },
-        Ok(Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_)) => {
-            return all_return(batch_ids, OutcomeReason::ResponseMalformed);
-        }
+    let parsed: Value = serde_json::from_slice(body).map_err(|_| OutcomeReason::ResponseNotJson)?;
+    let failures = match parsed {
+        Value::Object(mut fields) => fields.remove("batchItemFailures").unwrap_or_default(),
+        Value::Null => Value::Null,
+        _ => return Err(OutcomeReason::ResponseMalformed),
     };
-    by_reported(&failures, batch_ids)
+    let failures = match failures {
+        Value::Array(failures) => failures,
+        Value::Null => Vec::new(),
+        _ => return Err(OutcomeReason::ResponseMalformed),
+    };
+    let ids = failures.iter().map(|failure| {
+        let id = failure["itemIdentifier"].as_str();
+        let id = id.filter(|id| !id.is_empty()).map(str::to_owned);
+        id.ok_or(OutcomeReason::IdentifierMissing)
+    });
+    ids.collect()
 }
 
-/// Returns the decision for a list of reported items.
-fn by_reported<Id: AsRef<str>>(failures: &[Value], batch_ids: &[Id]) -> BatchOutcome {
-    if failures.is_empty() {
-        return all_deleted(batch_ids);
-    }
-    // Each reported id, and whether the batch has it.
-    let mut reported: BTreeMap<&str, bool> = BTreeMap::new();
-    for failure in failures {
-        match failure.get("itemIdentifier").and_then(Value::as_str) {
-            None | Some("") => return all_return(batch_ids, OutcomeReason::IdentifierMissing),
-            Some(id) => reported.insert(id, false),
-        };
-    }
-    let mut outcome = BatchOutcome {
-        to_delete: Vec::new(),
-        to_return: Vec::new(),
-        reason: OutcomeReason::ItemsReported,
-    };
+/// Returns the positions of the reported identifiers in the batch.
+///
+/// # Errors
+/// The batch does not have one of them.
+fn returned_positions<Id: AsRef<str>>(
+    reported: &BTreeSet<String>,
+    batch_ids: &[Id],
+) -> Result<BTreeSet<usize>, OutcomeReason> {
+    let (mut found, mut positions) = (BTreeSet::new(), BTreeSet::new());
     for (position, id) in batch_ids.iter().enumerate() {
-        match reported.get_mut(id.as_ref()) {
-            Some(in_batch) => {
-                *in_batch = true;
-                outcome.to_return.push(position);
-            }
-            None => outcome.to_delete.push(position),
+        let id: &str = id.as_ref();
+        if reported.contains(id) {
+            found.insert(id);
+            positions.insert(position);
         }
     }
-    if reported.values().any(|in_batch| !in_batch) {
-        return all_return(batch_ids, OutcomeReason::IdentifierUnknown);
-    }
-    outcome
-}
-
-fn all_deleted<Id>(batch_ids: &[Id]) -> BatchOutcome {
-    BatchOutcome {
-        to_delete: (0..batch_ids.len()).collect(),
-        to_return: Vec::new(),
-        reason: OutcomeReason::Succeeded,
-    }
-}
-
-fn all_return<Id>(batch_ids: &[Id], reason: OutcomeReason) -> BatchOutcome {
-    BatchOutcome {
-        to_delete: Vec::new(),
-        to_return: (0..batch_ids.len()).collect(),
-        reason,
+    match found.len() == reported.len() {
+        true => Ok(positions),
+        false => Err(OutcomeReason::IdentifierUnknown),
     }
 }
 
@@ -173,12 +166,32 @@ fn all_return<Id>(batch_ids: &[Id], reason: OutcomeReason) -> BatchOutcome {
 mod tests {
     use std::time::Duration;
 
+    use serde_json::json;
+
     use super::*;
 
     const BATCH: [&str; 3] = ["a", "b", "c"];
 
+    /// Returns the decision for the batch `a`, `b`, `c` after a response, with `ReportBatchItemFailures`.
+    fn outcome(body: &str) -> BatchOutcome {
+        partial_batch_response(&ok(body), &BATCH, true)
+    }
+
+    fn ok(body: &str) -> Result<InvokeResponse, InvokeError> {
+        Ok(InvokeResponse::Ok(body.to_owned().into()))
+    }
+
+    fn expected(to_delete: &[usize], to_return: &[usize], reason: OutcomeReason) -> BatchOutcome {
+        BatchOutcome {
+            to_delete: to_delete.to_vec(),
+            to_return: to_return.to_vec(),
+            reason,
+        }
+    }
+
     #[test]
     fn a_response_that_reports_nothing_deletes_the_batch() {
+        let deleted = expected(&[0, 1, 2], &[], OutcomeReason::Succeeded);
         for body in [
             "",
             "null",
@@ -187,51 +200,23 @@ mod tests {
             r#"{"batchItemFailures":[]}"#,
             r#"{"other":1}"#,
         ] {
-            let outcome = partial_batch_response(&ok(body), &BATCH, true);
-            assert_eq!(
-                outcome,
-                BatchOutcome {
-                    to_delete: vec![0, 1, 2],
-                    to_return: vec![],
-                    reason: OutcomeReason::Succeeded
-                },
-                "{body:?}"
-            );
+            assert_eq!(outcome(body), deleted, "{body:?}");
         }
     }
 
     #[test]
     fn reported_records_return_and_the_others_are_deleted() {
-        let cases: [(&str, &[usize], &[usize]); 4] = [
-            (
-                r#"{"batchItemFailures":[{"itemIdentifier":"b"}]}"#,
-                &[0, 2],
-                &[1],
-            ),
-            (
-                r#"{"batchItemFailures":[{"itemIdentifier":"c"},{"itemIdentifier":"a"}]}"#,
-                &[1],
-                &[0, 2],
-            ),
-            (
-                r#"{"batchItemFailures":[{"itemIdentifier":"a"},{"itemIdentifier":"a"}]}"#,
-                &[1, 2],
-                &[0],
-            ),
-            (
-                r#"{"batchItemFailures":[{"itemIdentifier":"a"},{"itemIdentifier":"b"},{"itemIdentifier":"c","x":1}]}"#,
-                &[],
-                &[0, 1, 2],
-            ),
+        let cases: [(&[&str], &[usize], &[usize]); 4] = [
+            (&["b"], &[0, 2], &[1]),
+            (&["c", "a"], &[1], &[0, 2]),
+            (&["a", "a"], &[1, 2], &[0]),
+            (&["a", "b", "c"], &[], &[0, 1, 2]),
         ];
-        for (body, to_delete, to_return) in cases {
-            let outcome = partial_batch_response(&ok(body), &BATCH, true);
-            assert_eq!(
-                (&*outcome.to_delete, &*outcome.to_return),
-                (to_delete, to_return),
-                "{body}"
-            );
-            assert_eq!(outcome.reason, OutcomeReason::ItemsReported, "{body}");
+        for (ids, to_delete, to_return) in cases {
+            let items = ids.iter().map(|id| json!({ "itemIdentifier": id, "x": 1 }));
+            let body = json!({ "batchItemFailures": Value::from_iter(items) });
+            let expected = expected(to_delete, to_return, OutcomeReason::ItemsReported);
+            assert_eq!(outcome(&body.to_string()), expected, "{body}");
         }
     }
 
@@ -281,68 +266,42 @@ mod tests {
             ),
         ];
         for (reason, bodies) in cases {
-            let returned = BatchOutcome {
-                to_delete: vec![],
-                to_return: vec![0, 1, 2],
-                reason,
-            };
             for body in bodies {
-                let outcome = partial_batch_response(&ok(body), &BATCH, true);
-                assert_eq!(outcome, returned, "{body:?}");
+                assert_eq!(outcome(body), expected(&[], &[0, 1, 2], reason), "{body:?}");
             }
         }
     }
 
     #[test]
     fn after_a_failed_invocation_the_whole_batch_returns_with_and_without_reporting() {
-        let cases = [
-            (
-                Ok(InvokeResponse::FunctionError {
-                    error_type: "E".into(),
-                    message: "m".into(),
-                }),
-                OutcomeReason::FunctionError,
-            ),
-            (
-                Err(InvokeError::InitFailed {
-                    error_type: "E".into(),
-                    message: "m".into(),
-                }),
-                OutcomeReason::InitFailed,
-            ),
-            (
-                Err(InvokeError::Timeout {
-                    after: Duration::from_secs(3),
-                }),
-                OutcomeReason::TimedOut,
-            ),
-            (
-                Err(InvokeError::Crashed {
-                    environment: 1,
-                    exit: None,
-                }),
-                OutcomeReason::Crashed,
-            ),
-            (
-                Err(InvokeError::PayloadTooLarge {
-                    size_bytes: 2,
-                    limit_bytes: 1,
-                }),
-                OutcomeReason::PayloadTooLarge,
-            ),
+        let (error_type, message) = (String::from("E"), String::from("m"));
+        let function_error = InvokeResponse::FunctionError {
+            error_type: error_type.clone(),
+            message: message.clone(),
+        };
+        let init_failed = InvokeError::InitFailed {
+            error_type,
+            message,
+        };
+        let after = Duration::from_secs(3);
+        let (environment, exit) = (1, None);
+        let (size_bytes, limit_bytes) = (2, 1);
+        let too_large = InvokeError::PayloadTooLarge {
+            size_bytes,
+            limit_bytes,
+        };
+        let crashed = InvokeError::Crashed { environment, exit };
+        for (response, reason) in [
+            (Ok(function_error), OutcomeReason::FunctionError),
+            (Err(init_failed), OutcomeReason::InitFailed),
+            (Err(InvokeError::Timeout { after }), OutcomeReason::TimedOut),
+            (Err(crashed), OutcomeReason::Crashed),
+            (Err(too_large), OutcomeReason::PayloadTooLarge),
             (Err(InvokeError::ShutDown), OutcomeReason::ShutDown),
-        ];
-        for (response, reason) in cases {
+        ] {
             for report in [true, false] {
                 let outcome = partial_batch_response(&response, &BATCH, report);
-                assert_eq!(
-                    outcome,
-                    BatchOutcome {
-                        to_delete: vec![],
-                        to_return: vec![0, 1, 2],
-                        reason
-                    }
-                );
+                assert_eq!(outcome, expected(&[], &[0, 1, 2], reason));
             }
         }
     }
@@ -355,30 +314,16 @@ mod tests {
             r#"{"batchItemFailures":[{"itemIdentifier":"a"}]}"#,
             r#""ok""#,
         ] {
-            assert_eq!(
-                partial_batch_response(&ok(body), &BATCH, false).to_delete,
-                [0, 1, 2],
-                "{body:?}"
-            );
+            let outcome = partial_batch_response(&ok(body), &BATCH, false);
+            assert_eq!(outcome.to_delete, [0, 1, 2], "{body:?}");
         }
     }
 
     #[test]
     fn a_reported_message_that_is_twice_in_the_batch_returns_twice() {
-        let outcome = partial_batch_response(
-            &ok(r#"{"batchItemFailures":[{"itemIdentifier":"a"}]}"#),
-            &["a", "b", "a"],
-            true,
-        );
-        assert_eq!(
-            (&*outcome.to_delete, &*outcome.to_return),
-            (&[1][..], &[0, 2][..])
-        );
-    }
-
-    fn ok(body: &str) -> Result<InvokeResponse, InvokeError> {
-        Ok(InvokeResponse::Ok(bytes::Bytes::copy_from_slice(
-            body.as_bytes(),
-        )))
+        let reported = ok(r#"{"batchItemFailures":[{"itemIdentifier":"a"}]}"#);
+        let outcome = partial_batch_response(&reported, &["a", "b", "a"], true);
+        let expected = expected(&[1], &[0, 2], OutcomeReason::ItemsReported);
+        assert_eq!(outcome, expected);
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::environment::Environment;
 use super::function_config::FunctionConfig;
 use super::start_failure::StartFailure;
-use super::stats::{EnvironmentState, EnvironmentStatus, FunctionStats};
+use super::stats::{EnvironmentStatus, FunctionStats};
 
 /// All environments of a function, and its current configuration.
 pub(super) struct Pool {
@@ -36,7 +36,6 @@ struct PooledEnvironment {
 }
 
 impl Pool {
-    /// Makes a pool without environments.
     pub(super) fn new(config: FunctionConfig) -> Pool {
         Pool {
             config: Arc::new(config),
@@ -51,12 +50,10 @@ impl Pool {
         }
     }
 
-    /// Returns the configuration that new environments start with.
     pub(super) fn config(&self) -> &Arc<FunctionConfig> {
         &self.config
     }
 
-    /// Returns whether the pool was closed.
     pub(super) fn is_closed(&self) -> bool {
         self.closed
     }
@@ -64,10 +61,8 @@ impl Pool {
     /// Closes the pool, so that it takes no more invocations; returns the environments that have not ended.
     pub(super) fn close(&mut self) -> Vec<Arc<Environment>> {
         self.closed = true;
-        let living = self.active.iter();
-        living
-            .map(|pooled| Arc::clone(&pooled.environment))
-            .collect()
+        let living = self.active.iter().map(|pooled| &pooled.environment);
+        living.cloned().collect()
     }
 
     /// Assigns an invocation to the most recently used environment that has room, or to a new one that `start` makes. Returns
@@ -110,14 +105,10 @@ impl Pool {
     /// no other invocation runs in it.
     pub(super) fn release(&mut self, number: u32) {
         self.running -= 1;
-        let version = self.version;
-        let active = &mut self.active;
-        if let Some(pooled) = active
-            .iter_mut()
-            .find(|pooled| pooled.environment.number == number)
-        {
+        let mut active = self.active.iter_mut();
+        if let Some(pooled) = active.find(|pooled| pooled.environment.number == number) {
             pooled.assigned -= 1;
-            pooled.end_if_outdated(version);
+            pooled.end_if_outdated(self.version);
         }
     }
 
@@ -139,20 +130,16 @@ impl Pool {
 
     /// Kills an environment. Returns `false` if none has this number, or if it is ending already.
     pub(super) fn kill(&self, number: u32) -> bool {
-        let found = self
-            .active
-            .iter()
-            .find(|pooled| pooled.environment.number == number && !pooled.environment.is_ending());
-        found.inspect(|pooled| pooled.environment.kill()).is_some()
+        let mut environments = self.active.iter().map(|pooled| &pooled.environment);
+        let found = environments.find(|one| one.number == number && !one.is_ending());
+        found.inspect(|found| found.kill()).is_some()
     }
 
     /// Returns the status of every environment, ended ones included, ordered by number.
     pub(super) fn environments(&self) -> Vec<EnvironmentStatus> {
-        let living = self
-            .active
-            .iter()
-            .map(|pooled| status(&pooled.environment, pooled.assigned));
-        let past = self.past.iter().map(|past| status(past, 0));
+        let living = self.active.iter();
+        let living = living.map(|pooled| pooled.environment.status(pooled.assigned));
+        let past = self.past.iter().map(|past| past.status(0));
         let mut all: Vec<EnvironmentStatus> = past.chain(living).collect();
         all.sort_by_key(|environment| environment.number);
         all
@@ -162,11 +149,8 @@ impl Pool {
     fn retire_ended(&mut self) {
         let ended =
             |pooled: &mut PooledEnvironment| pooled.assigned == 0 && pooled.environment.is_ended();
-        self.past.extend(
-            self.active
-                .extract_if(.., ended)
-                .map(|pooled| pooled.environment),
-        );
+        let ended = self.active.extract_if(.., ended);
+        self.past.extend(ended.map(|pooled| pooled.environment));
     }
 }
 
@@ -175,30 +159,5 @@ impl PooledEnvironment {
         if self.version != version && self.assigned == 0 && !self.environment.is_ending() {
             self.environment.terminate();
         }
-    }
-}
-
-fn status(environment: &Environment, assigned: u32) -> EnvironmentStatus {
-    let state = match assigned {
-        _ if environment.is_ended() => EnvironmentState::Ended {
-            exit: environment.exit(),
-        },
-        _ if environment.is_ending() => EnvironmentState::Ending,
-        _ if !environment.is_initialised() => EnvironmentState::Starting,
-        0 => EnvironmentState::Idle,
-        invocations => EnvironmentState::Busy { invocations },
-    };
-    let used = environment.used();
-    EnvironmentStatus {
-        number: environment.number,
-        pid: environment.pid,
-        state,
-        invocations: used.invocations,
-        invoke_time: used.invoke_time,
-        timeouts: used.timeouts,
-        crashes: used.crashes,
-        init_time: environment.init_time(),
-        cpu: used.cpu,
-        peak_rss_bytes: used.peak_rss_bytes,
     }
 }

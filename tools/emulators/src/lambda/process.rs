@@ -103,24 +103,16 @@ pub fn process_variables(
     runtime_api: &str,
 ) -> BTreeMap<String, String> {
     let name = &config.name;
-    let task_root = config
-        .bootstrap
-        .program
-        .parent()
-        .unwrap_or(Path::new("/"))
-        .display();
+    let task_root = config.bootstrap.program.parent();
+    let task_root = task_root.unwrap_or(Path::new("/")).display();
+    let memory_mb = config.memory_mb.to_string();
+    let log_stream = format!("local/[$LATEST]{number}");
     let mut variables: BTreeMap<String, String> = [
         ("AWS_LAMBDA_FUNCTION_NAME", name.clone()),
         ("AWS_LAMBDA_FUNCTION_VERSION", "$LATEST".to_owned()),
-        (
-            "AWS_LAMBDA_FUNCTION_MEMORY_SIZE",
-            config.memory_mb.to_string(),
-        ),
+        ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", memory_mb),
         ("AWS_LAMBDA_LOG_GROUP_NAME", format!("/aws/lambda/{name}")),
-        (
-            "AWS_LAMBDA_LOG_STREAM_NAME",
-            format!("local/[$LATEST]{number}"),
-        ),
+        ("AWS_LAMBDA_LOG_STREAM_NAME", log_stream),
         ("AWS_LAMBDA_INITIALIZATION_TYPE", "on-demand".to_owned()),
         ("AWS_REGION", REGION.to_owned()),
         ("AWS_DEFAULT_REGION", REGION.to_owned()),
@@ -133,18 +125,12 @@ pub fn process_variables(
     ]
     .map(|(name, value)| (name.to_owned(), value))
     .into();
-    variables.extend(
-        config
-            .variables
-            .iter()
-            .map(|(name, value)| (name.clone(), value.clone())),
-    );
+    variables.extend(config.variables.clone());
     variables.insert("AWS_LAMBDA_RUNTIME_API".to_owned(), runtime_api.to_owned());
-    if config.concurrency_per_environment > 1 {
-        variables.insert(
-            "AWS_LAMBDA_MAX_CONCURRENCY".to_owned(),
-            config.concurrency_per_environment.to_string(),
-        );
+    let concurrency = config.concurrency_per_environment;
+    if concurrency > 1 {
+        let name = "AWS_LAMBDA_MAX_CONCURRENCY".to_owned();
+        variables.insert(name, concurrency.to_string());
     }
     variables
 }
@@ -176,13 +162,8 @@ pub(super) fn drain_pipes(
             })
         }
     };
-    let stdout = child
-        .stdout
-        .take()
-        .map(|pipe| tokio::spawn(drain(pipe, emit(LogStream::Stdout))));
-    let stderr = child
-        .stderr
-        .take()
-        .map(|pipe| tokio::spawn(drain(pipe, emit(LogStream::Stderr))));
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let stdout = stdout.map(|pipe| tokio::spawn(drain(pipe, emit(LogStream::Stdout))));
+    let stderr = stderr.map(|pipe| tokio::spawn(drain(pipe, emit(LogStream::Stderr))));
     stdout.into_iter().chain(stderr).collect()
 }

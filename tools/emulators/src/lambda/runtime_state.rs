@@ -19,10 +19,12 @@ use crate::locked::locked;
 /// Number of ids of ended invocations that are kept, to tell a late response (403) from an unknown id (400).
 const ENDED_IDS_MAX: usize = 64;
 
-/// How an invocation ended, apart from its deadline.
+/// How an invocation ended.
 #[derive(Debug)]
-pub(super) enum ProcessOutcome {
+pub(super) enum InvocationOutcome {
     Responded(InvokeResponse),
+    /// The invocation reached its deadline.
+    Timeout,
     /// The process exited during the invocation.
     Crashed(Option<ExitStatus>),
     /// The process exited before it took the invocation, so another environment may have it.
@@ -93,7 +95,7 @@ struct Invocations {
 
 struct Running {
     delivered: bool,
-    reply: oneshot::Sender<ProcessOutcome>,
+    reply: oneshot::Sender<InvocationOutcome>,
 }
 
 impl Invocations {
@@ -125,34 +127,33 @@ impl RuntimeState {
 
     /// Queues an invocation for the next poll; returns the receiver of its outcome. After [`close`](Self::close) the outcome
     /// is `NotDelivered` at once.
-    pub(super) fn submit(&self, invocation: Invocation) -> oneshot::Receiver<ProcessOutcome> {
+    pub(super) fn submit(&self, invocation: Invocation) -> oneshot::Receiver<InvocationOutcome> {
         let (reply, outcome) = oneshot::channel();
         let mut invocations = locked(&self.state);
         if invocations.closed {
             // Does not fail: the receiver is still here.
-            let _ = reply.send(ProcessOutcome::NotDelivered);
+            let _ = reply.send(InvocationOutcome::NotDelivered);
             return outcome;
         }
-        invocations.running.insert(
-            invocation.request_id.clone(),
-            Running {
-                delivered: false,
-                reply,
-            },
-        );
+        let delivered = false;
+        let running = Running { delivered, reply };
+        let request_id = invocation.request_id.clone();
+        invocations.running.insert(request_id, running);
         invocations.queue.push_back(invocation);
         drop(invocations);
         self.queued.notify_one();
         outcome
     }
 
-    /// Ends an invocation at its deadline. Returns `false` if it has an outcome already.
-    pub(super) fn expire(&self, request_id: &str) -> bool {
+    /// Ends an invocation at its deadline, unless it has an outcome already.
+    pub(super) fn expire(&self, request_id: &str) {
         let mut invocations = locked(&self.state);
-        invocations
-            .queue
-            .retain(|invocation| invocation.request_id != request_id);
-        invocations.end(request_id).is_some()
+        let queue = &mut invocations.queue;
+        queue.retain(|invocation| invocation.request_id != request_id);
+        if let Some(running) = invocations.end(request_id) {
+            // Fails if the caller is gone.
+            let _ = running.reply.send(InvocationOutcome::Timeout);
+        }
     }
 
     /// Records that the process has exited. Invocations that it took end as `Crashed`, queued ones as `NotDelivered`.
@@ -164,12 +165,11 @@ impl RuntimeState {
             std::mem::take(&mut invocations.running)
         };
         for Running { delivered, reply } in running.into_values() {
-            let outcome = if delivered {
-                ProcessOutcome::Crashed(exit)
-            } else {
-                ProcessOutcome::NotDelivered
+            let outcome = match delivered {
+                true => InvocationOutcome::Crashed(exit),
+                false => InvocationOutcome::NotDelivered,
             };
-            // Fails only if the invocation has reached its deadline and dropped the receiver.
+            // Fails if the caller is gone.
             let _ = reply.send(outcome);
         }
     }
@@ -233,8 +233,8 @@ impl RuntimeState {
                 None => return Err(NotRunning::Unknown),
             }
         };
-        // Fails only if the invocation has reached its deadline and dropped the receiver.
-        let _ = running.reply.send(ProcessOutcome::Responded(response));
+        // Fails if the caller is gone.
+        let _ = running.reply.send(InvocationOutcome::Responded(response));
         Ok(())
     }
 
@@ -258,13 +258,14 @@ pub(super) mod tests {
         let ok = || InvokeResponse::Ok(Bytes::new());
         let answered = runtime.submit(invocation("answered", b"{}"));
         assert_eq!(runtime.respond("answered", ok()), Ok(()));
-        assert!(!runtime.expire("answered"));
+        runtime.expire("answered");
         assert_eq!(runtime.respond("answered", ok()), Err(NotRunning::Ended));
-        assert!(matches!(answered.await, Ok(ProcessOutcome::Responded(_))));
+        let answered = answered.await.unwrap();
+        assert!(matches!(answered, InvocationOutcome::Responded(_)));
 
-        let _expired = runtime.submit(invocation("expired", b"{}"));
-        assert!(runtime.expire("expired"));
-        assert!(!runtime.expire("expired"));
+        let expired = runtime.submit(invocation("expired", b"{}"));
+        runtime.expire("expired");
+        assert!(matches!(expired.await, Ok(InvocationOutcome::Timeout)));
         assert_eq!(runtime.respond("expired", ok()), Err(NotRunning::Ended));
         assert_eq!(runtime.respond("never", ok()), Err(NotRunning::Unknown));
     }
@@ -273,12 +274,7 @@ pub(super) mod tests {
     async fn several_polls_get_an_invocation_each() {
         let runtime = RuntimeState::new("echo".into());
         let polls = futures::future::join(runtime.next(), runtime.next());
-        let submitted = async {
-            [
-                runtime.submit(invocation("1", b"{}")),
-                runtime.submit(invocation("2", b"{}")),
-            ]
-        };
+        let submitted = async { ["1", "2"].map(|id| runtime.submit(invocation(id, b"{}"))) };
         let ((one, two), _outcomes) = futures::future::join(polls, submitted).await;
         let mut ids = [one.request_id, two.request_id];
         ids.sort();
@@ -288,18 +284,14 @@ pub(super) mod tests {
     #[tokio::test]
     async fn when_a_process_exits_taken_invocations_crash_and_queued_ones_are_not_delivered() {
         let runtime = RuntimeState::new("echo".into());
-        let (taken, waiting) = (
-            runtime.submit(invocation("id-1", b"{}")),
-            runtime.submit(invocation("id-2", b"{}")),
-        );
+        let [taken, waiting] = ["1", "2"].map(|id| runtime.submit(invocation(id, b"{}")));
         runtime.take_queued().unwrap();
         runtime.close(None);
-        assert!(matches!(taken.await, Ok(ProcessOutcome::Crashed(None))));
-        assert!(matches!(waiting.await, Ok(ProcessOutcome::NotDelivered)));
-        assert!(matches!(
-            runtime.submit(invocation("id-3", b"{}")).await,
-            Ok(ProcessOutcome::NotDelivered)
-        ));
+        let late = runtime.submit(invocation("3", b"{}"));
+        assert!(matches!(taken.await, Ok(InvocationOutcome::Crashed(None))));
+        for undelivered in [waiting.await, late.await] {
+            assert!(matches!(undelivered, Ok(InvocationOutcome::NotDelivered)));
+        }
     }
 
     pub(in crate::lambda) fn invocation(request_id: &str, payload: &'static [u8]) -> Invocation {

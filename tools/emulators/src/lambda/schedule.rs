@@ -67,9 +67,8 @@ fn event(rule: &str, time: SystemTime) -> Value {
 
 /// Returns a time in UTC, in whole seconds, as RFC 3339 writes it.
 fn rfc3339(time: SystemTime) -> String {
-    let secs = time
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |age| age.as_secs());
+    let age = time.duration_since(UNIX_EPOCH);
+    let secs = age.map_or(0, |age| age.as_secs());
     let (year, month, day) = date(secs / 86_400);
     let (hour, minute, second) = (secs / 3_600 % 24, secs / 60 % 60, secs % 60);
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")

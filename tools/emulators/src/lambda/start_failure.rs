@@ -37,13 +37,9 @@ impl StartFailure {
     /// differ.
     pub(super) fn is_like(&self, other: &StartFailure) -> bool {
         let without_digits = |failure: &StartFailure| -> Vec<String> {
-            let parts = failure
-                .message
-                .split(|letter: char| letter.is_ascii_digit());
-            parts
-                .filter(|part| !part.is_empty())
-                .map(str::to_owned)
-                .collect()
+            let parts = failure.message.split(|c: char| c.is_ascii_digit());
+            let parts = parts.filter(|part| !part.is_empty());
+            parts.map(str::to_owned).collect()
         };
         self.status == other.status && without_digits(self) == without_digits(other)
     }
@@ -81,14 +77,9 @@ mod tests {
 
     #[test]
     fn a_failure_shows_the_last_line_of_the_process_or_the_reported_error() {
-        assert_eq!(
-            exited(3, "no table").to_string(),
-            "exit status: 3: no table"
-        );
-        assert_eq!(
-            exited(3, "").to_string(),
-            "exit status: 3: the process logged nothing"
-        );
+        let shown = |message| exited(3, message).to_string();
+        assert_eq!(shown("no table"), "exit status: 3: no table");
+        assert_eq!(shown(""), "exit status: 3: the process logged nothing");
         let reported = Diagnostic::new("Echo.Config", "no table");
         let killed = Some(ExitStatus::from_raw(9));
         let failure = StartFailure::new(&reported, killed, "other words".to_owned());

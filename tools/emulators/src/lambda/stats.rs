@@ -47,7 +47,7 @@ pub enum EnvironmentState {
     },
 }
 
-/// State and statistics of one execution environment, running or ended.
+/// State and resources of one execution environment, running or ended.
 #[derive(Clone, Debug)]
 pub struct EnvironmentStatus {
     /// Number within the function, from 1, in order of start.
@@ -56,14 +56,6 @@ pub struct EnvironmentStatus {
     pub pid: Option<u32>,
     /// Current state.
     pub state: EnvironmentState,
-    /// Invocations assigned, whatever their outcome.
-    pub invocations: u64,
-    /// Sum of the durations of its invocations.
-    pub invoke_time: Duration,
-    /// Invocations that ended at their deadline.
-    pub timeouts: u64,
-    /// Invocations that ended because the process exited.
-    pub crashes: u64,
     /// Time from the start of the process to its first poll; `None` until then.
     pub init_time: Option<Duration>,
     /// CPU time at the last sample.
@@ -91,8 +83,6 @@ pub struct FunctionStats {
     pub crashes: u64,
     /// Sum of the durations of invocations, from assignment to outcome, without init.
     pub invoke_time: Duration,
-    /// Longest duration of an invocation, without init.
-    pub invoke_time_max: Duration,
     /// Maximum number of invocations that ran at one time.
     pub concurrency_max: u32,
     /// CPU time of all environments.
@@ -110,8 +100,6 @@ pub struct MappingStats {
     pub records: u64,
     /// Records deleted from the queue.
     pub deleted: u64,
-    /// Records that could not be deleted, for instance because the queue no longer exists.
-    pub delete_failures: u64,
     /// Records left in the queue, which become visible again after the visibility timeout.
     pub returned: u64,
     /// `returned` by reason.
@@ -120,8 +108,6 @@ pub struct MappingStats {
     pub batch_records_max: u64,
     /// Bytes of the largest event.
     pub batch_bytes_max: u64,
-    /// Sum of the durations of invocations, cold starts included.
-    pub function_time: Duration,
 }
 
 /// Number of requests of an event source mapping to its queue.
@@ -133,13 +119,9 @@ pub struct MappingRequests {
     pub deletes: RequestCount,
 }
 
-/// Counts, times and samples of one environment.
+/// Samples of the process of one environment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct EnvironmentUsage {
-    pub(super) invocations: u64,
-    pub(super) invoke_time: Duration,
-    pub(super) timeouts: u64,
-    pub(super) crashes: u64,
     pub(super) cpu: CpuTime,
     pub(super) peak_rss_bytes: u64,
 }
@@ -165,22 +147,18 @@ fn cpu_of_stat(stat: &str) -> Option<CpuTime> {
     const TICK: Duration = Duration::from_millis(10);
     // The second field is the name of the program in parentheses; the name may contain spaces and parentheses.
     let (_, fields) = stat.rsplit_once(')')?;
-    let mut fields = fields
-        .split_ascii_whitespace()
-        .skip(11)
-        .map(|field| field.parse::<u32>().ok());
-    let (user, system) = (fields.next()??, fields.next()??);
+    let mut fields = fields.split_ascii_whitespace().skip(11);
+    let mut time = || Some(TICK * fields.next()?.parse::<u32>().ok()?);
     Some(CpuTime {
-        user: TICK * user,
-        system: TICK * system,
+        user: time()?,
+        system: time()?,
     })
 }
 
 /// Reads `VmHWM` of `/proc/<pid>/status`; returns bytes.
 fn peak_rss_of_status(status: &str) -> Option<u64> {
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let mut lines = status.lines();
+    let line = lines.find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kib * 1024)
 }
@@ -193,23 +171,16 @@ mod tests {
     fn cpu_is_read_behind_a_program_name_with_spaces_and_parentheses() {
         let stat = "42 (a) b (c) S 1 42 42 0 -1 4194560 1 2 3 4 150 25 7 8 20 0 1 0 99 1 1";
         let cpu = cpu_of_stat(stat).unwrap();
-        assert_eq!(
-            cpu,
-            CpuTime {
-                user: Duration::from_millis(1500),
-                system: Duration::from_millis(250)
-            }
-        );
-        assert_eq!(cpu.total(), Duration::from_millis(1750));
+        let ms = Duration::from_millis;
+        assert_eq!((cpu.user, cpu.system), (ms(1500), ms(250)));
+        assert_eq!(cpu.total(), ms(1750));
         assert_eq!(cpu_of_stat("42 (short) S 1"), None);
     }
 
     #[test]
     fn peak_memory_is_the_high_water_mark_in_bytes() {
-        assert_eq!(
-            peak_rss_of_status("Name:\tx\nVmHWM:\t    2048 kB\nVmRSS:\t 100 kB\n"),
-            Some(2 * 1024 * 1024)
-        );
+        let status = "Name:\tx\nVmHWM:\t    2048 kB\nVmRSS:\t 100 kB\n";
+        assert_eq!(peak_rss_of_status(status), Some(2 << 20));
         assert_eq!(peak_rss_of_status("Name:\tzombie\n"), None);
     }
 

@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, HeaderName, header};
 use serde::Serialize;
 
 use super::request::{Reply, Service};
@@ -139,15 +139,14 @@ fn expired(service: Service) -> Option<Reply> {
     const MESSAGE: &str = "The security token included in the request is expired";
     match service {
         Service::DynamoDb => Some(Reply::error(400, SHAPE, MESSAGE)),
-        Service::Sqs => Some(
-            Reply::error(403, SHAPE, MESSAGE)
-                .with_header("x-amzn-query-error", "ExpiredToken;Sender"),
-        ),
-        Service::S3 => Some(Reply::s3_error(
-            400,
-            "ExpiredToken",
-            "The provided token has expired.",
-        )),
+        Service::Sqs => {
+            let name = HeaderName::from_static("x-amzn-query-error");
+            Some(Reply::error(403, SHAPE, MESSAGE).with_header(name, "ExpiredToken;Sender"))
+        }
+        Service::S3 => {
+            let message = "The provided token has expired.";
+            Some(Reply::s3_error(400, "ExpiredToken", message))
+        }
         // Any other service does not check AWS credentials.
         Service::Http => None,
     }

@@ -10,21 +10,16 @@ use super::request::{Reply, Service, ServiceRequest};
 pub trait Observer: Debug + Send + Sync {
     /// Is called with each request that the proxy neither failed nor refused for expired credentials. Other faults may
     /// still keep the request from the service.
-    fn received(&self, service: Service, request: &ServiceRequest) {
-        let _ = (service, request);
-    }
+    fn received(&self, _service: Service, _request: &ServiceRequest) {}
 
     /// Is called before a request is sent to the service; returns the body to send in place of its own.
-    fn forwards(&self, service: Service, request: &ServiceRequest) -> Bytes {
-        let _ = service;
+    fn forwards(&self, _service: Service, request: &ServiceRequest) -> Bytes {
         request.body.clone()
     }
 
     /// Is called with each reply of the service, also if the proxy then loses the reply. `request` has the body that
     /// [`forwards`](Self::forwards) returned.
-    fn replied(&self, service: Service, request: &ServiceRequest, reply: &Reply) {
-        let _ = (service, request, reply);
-    }
+    fn replied(&self, _service: Service, _request: &ServiceRequest, _reply: &Reply) {}
 }
 
 impl Observer for () {}

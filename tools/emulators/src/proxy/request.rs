@@ -2,7 +2,7 @@
 
 use axum::body::{Body, Bytes};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, header};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -95,17 +95,17 @@ pub enum NoReply {
     TransferFailed(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
+impl NoReply {
+    /// Makes the error of a transfer that failed.
+    pub(super) fn failed(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> NoReply {
+        NoReply::TransferFailed(error.into())
+    }
+}
+
 impl Reply {
     /// Makes a reply of AWS's JSON 1.0 protocol.
     pub fn json(status: u16, body: &Value) -> Reply {
-        let mut headers = HeaderMap::new();
-        let json = HeaderValue::from_static("application/x-amz-json-1.0");
-        headers.insert(header::CONTENT_TYPE, json);
-        Reply {
-            headers,
-            body: body.to_string().into(),
-            ..Reply::bare(status)
-        }
+        Reply::typed(status, "application/x-amz-json-1.0", body.to_string())
     }
 
     /// Makes an error of AWS's JSON 1.0 protocol. `name` is the exception with its namespace.
@@ -115,15 +115,18 @@ impl Reply {
 
     /// Makes an error of S3. `code` and `message` are not escaped, so they must not contain XML markup.
     pub(super) fn s3_error(status: u16, code: &str, message: &str) -> Reply {
-        let xml = HeaderValue::from_static("application/xml");
         let body = format!(
             "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>{code}</Code><Message>{message}</Message></Error>"
         );
-        Reply {
-            headers: HeaderMap::from_iter([(header::CONTENT_TYPE, xml)]),
+        Reply::typed(status, "application/xml", body)
+    }
+
+    fn typed(status: u16, content_type: &'static str, body: String) -> Reply {
+        let reply = Reply {
             body: body.into(),
             ..Reply::bare(status)
-        }
+        };
+        reply.with_header(header::CONTENT_TYPE, content_type)
     }
 
     /// Makes a reply without headers and body.
@@ -136,7 +139,7 @@ impl Reply {
     }
 
     /// Returns the reply with one more header.
-    pub(super) fn with_header(mut self, name: &'static str, value: &'static str) -> Reply {
+    pub(super) fn with_header(mut self, name: HeaderName, value: &'static str) -> Reply {
         self.headers.insert(name, HeaderValue::from_static(value));
         self
     }

@@ -1,18 +1,19 @@
 //! Faults of any request, whatever it asks for: its reply is lost, or it fails with an error.
 
+use std::sync::Mutex;
 use std::time::Duration;
 
 use serde::Serialize;
 
 use super::request::{Reply, Service};
-use crate::counter::Counter;
+use crate::locked::locked;
 use crate::random::{Percent, RandomStream};
 
 /// How long a stalled request or reply is held back: 2 s. A client that waits longer sees its connection closed.
 pub const STALL: Duration = Duration::from_millis(2_000);
 
 /// Number of lost replies, by how they were lost. Each request was forwarded to the service.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct LostRepliesReport {
     /// Forwarded, then the connection was closed at once.
     pub cut: u64,
@@ -23,7 +24,7 @@ pub struct LostRepliesReport {
 }
 
 /// Number of requests that the proxy failed with an error. The service never saw them.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct RequestErrorsReport {
     /// Failed with status 500.
     pub server_errors: u64,
@@ -38,11 +39,8 @@ pub struct RequestFaults {
     lost_draws: RandomStream,
     error_rate: Percent,
     error_draws: RandomStream,
-    cut: Counter,
-    stalled: Counter,
-    applied_late: Counter,
-    server_errors: Counter,
-    throttled: Counter,
+    lost: Mutex<LostRepliesReport>,
+    errors: Mutex<RequestErrorsReport>,
 }
 
 /// What the proxy does with the reply to a request.
@@ -68,29 +66,19 @@ impl RequestFaults {
             lost_draws: RandomStream::new(seed, "lost replies"),
             error_rate,
             error_draws: RandomStream::new(seed, "errors"),
-            cut: Counter::default(),
-            stalled: Counter::default(),
-            applied_late: Counter::default(),
-            server_errors: Counter::default(),
-            throttled: Counter::default(),
+            lost: Mutex::default(),
+            errors: Mutex::default(),
         }
     }
 
     /// Returns the number of replies lost so far.
     pub fn lost_report(&self) -> LostRepliesReport {
-        LostRepliesReport {
-            cut: self.cut.get(),
-            stalled: self.stalled.get(),
-            applied_late: self.applied_late.get(),
-        }
+        *locked(&self.lost)
     }
 
     /// Returns the number of requests failed so far.
     pub fn error_report(&self) -> RequestErrorsReport {
-        RequestErrorsReport {
-            server_errors: self.server_errors.get(),
-            throttled: self.throttled.get(),
-        }
+        *locked(&self.errors)
     }
 
     /// Draws what happens to the next reply, and counts it if it is lost.
@@ -98,12 +86,13 @@ impl RequestFaults {
         if !self.lost_draws.happens(self.lost_replies) {
             return ReplyOutcome::Returned;
         }
-        let (outcome, counter) = match self.lost_draws.below(10) {
-            0 => (ReplyOutcome::Stalled, &self.stalled),
-            1 => (ReplyOutcome::AppliedLate, &self.applied_late),
-            _ => (ReplyOutcome::Cut, &self.cut),
+        let mut lost = locked(&self.lost);
+        let (outcome, count) = match self.lost_draws.below(10) {
+            0 => (ReplyOutcome::Stalled, &mut lost.stalled),
+            1 => (ReplyOutcome::AppliedLate, &mut lost.applied_late),
+            _ => (ReplyOutcome::Cut, &mut lost.cut),
         };
-        counter.add(1);
+        *count += 1;
         outcome
     }
 
@@ -114,12 +103,10 @@ impl RequestFaults {
             return None;
         }
         let throttled = self.error_draws.below(3) == 0;
-        let counter = if throttled {
-            &self.throttled
-        } else {
-            &self.server_errors
-        };
-        counter.add(1);
+        match throttled {
+            true => locked(&self.errors).throttled += 1,
+            false => locked(&self.errors).server_errors += 1,
+        }
         Some(match (service, throttled) {
             (Service::DynamoDb, false) => Reply::error(
                 500,

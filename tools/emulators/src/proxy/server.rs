@@ -13,7 +13,7 @@ use axum::http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use tokio::net::TcpListener;
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 
 use super::faults::ProxyFaults;
 use super::observer::Observer;
@@ -26,7 +26,8 @@ use crate::loopback;
 #[derive(Debug)]
 pub struct Proxy {
     address: SocketAddr,
-    accepting: JoinHandle<()>,
+    /// The task that accepts connections; ends when it is dropped.
+    _accepting: JoinSet<()>,
 }
 
 impl Proxy {
@@ -49,19 +50,13 @@ impl Proxy {
         let address = listener.local_addr()?;
         let upstream = Upstream::new(service, endpoint, observer);
         let inner = Arc::new(Inner { faults, upstream });
+        let service = service_fn(move |request| Arc::clone(&inner).handle(request));
+        let mut accepting = JoinSet::new();
+        accepting.spawn(loopback::serve(listener, service));
         Ok(Proxy {
             address,
-            accepting: tokio::spawn(loopback::serve(
-                listener,
-                service_fn(move |request| Arc::clone(&inner).handle(request)),
-            )),
+            _accepting: accepting,
         })
-    }
-}
-
-impl Drop for Proxy {
-    fn drop(&mut self) {
-        self.accepting.abort();
     }
 }
 
@@ -77,9 +72,8 @@ impl Inner {
     ) -> Result<Response<Body>, NoReply> {
         let (parts, body) = request.into_parts();
         let service = self.upstream.service;
-        let body = to_bytes(Body::new(body), service.body_bytes_max())
-            .await
-            .map_err(|error| NoReply::TransferFailed(Box::new(error)))?;
+        let body = to_bytes(Body::new(body), service.body_bytes_max()).await;
+        let body = body.map_err(NoReply::failed)?;
         if let Some(credentials) = &self.faults.credentials
             && let Some(error) = credentials.refusal(service, &parts.headers)
         {
@@ -97,25 +91,18 @@ impl Inner {
             body,
         };
         self.upstream.received(&request);
-        match self.faults.requests.draw_reply() {
-            ReplyOutcome::Returned => Ok(self
-                .send_in_task(request, Duration::ZERO)
-                .await?
-                .into_response()),
-            ReplyOutcome::Cut => {
-                self.send_in_task(request, Duration::ZERO).await?;
-                Err(NoReply::Lost)
-            }
-            ReplyOutcome::Stalled => {
-                self.send_in_task(request, Duration::ZERO).await?;
-                tokio::time::sleep(STALL).await;
-                Err(NoReply::Lost)
-            }
-            ReplyOutcome::AppliedLate => {
-                self.send_in_task(request, STALL).await?;
-                Err(NoReply::Lost)
-            }
+        let outcome = self.faults.requests.draw_reply();
+        let delay = match outcome {
+            ReplyOutcome::AppliedLate => STALL,
+            ReplyOutcome::Returned | ReplyOutcome::Cut | ReplyOutcome::Stalled => Duration::ZERO,
+        };
+        let reply = self.send_in_task(request, delay).await?;
+        match outcome {
+            ReplyOutcome::Returned => return Ok(reply.into_response()),
+            ReplyOutcome::Stalled => tokio::time::sleep(STALL).await,
+            ReplyOutcome::Cut | ReplyOutcome::AppliedLate => {}
         }
+        Err(NoReply::Lost)
     }
 
     /// Sends a request after `delay`, even if the returned future is dropped because the client closed its connection.
@@ -134,7 +121,6 @@ impl Inner {
                 None => inner.upstream.send(request).await,
             }
         });
-        task.await
-            .unwrap_or_else(|error| Err(NoReply::TransferFailed(Box::new(error))))
+        task.await.map_err(NoReply::failed)?
     }
 }

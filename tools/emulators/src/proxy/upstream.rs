@@ -86,28 +86,19 @@ impl Upstream {
             headers.insert(header::CONTENT_LENGTH, body.len().into());
         }
         headers.remove(header::TRANSFER_ENCODING);
-        let failed =
-            |error: Box<dyn std::error::Error + Send + Sync>| NoReply::TransferFailed(error);
-        let uri: Uri = format!("{}{path_and_query}", self.endpoint)
-            .parse()
-            .map_err(|error| failed(Box::new(error)))?;
+        let uri = format!("{}{path_and_query}", self.endpoint);
+        let uri = uri.parse::<Uri>().map_err(NoReply::failed)?;
         let mut request = Request::new(Body::from(body));
         *request.method_mut() = method;
         *request.uri_mut() = uri;
         *request.headers_mut() = headers;
-        let response = self
-            .client
-            .request(request)
-            .await
-            .map_err(|error| failed(Box::new(error)))?;
-        let (parts, body) = response.into_parts();
-        let body = to_bytes(Body::new(body), self.service.body_bytes_max())
-            .await
-            .map_err(|error| failed(Box::new(error)))?;
+        let response = self.client.request(request).await;
+        let (parts, body) = response.map_err(NoReply::failed)?.into_parts();
+        let body = to_bytes(Body::new(body), self.service.body_bytes_max()).await;
         Ok(Reply {
             status: parts.status,
             headers: parts.headers,
-            body,
+            body: body.map_err(NoReply::failed)?,
         })
     }
 

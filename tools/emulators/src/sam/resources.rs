@@ -91,9 +91,8 @@ impl Resources {
     /// # Errors
     /// The template has no function with this name.
     pub fn function(&self, name: &str) -> anyhow::Result<&Function> {
-        self.functions
-            .get(name)
-            .with_context(|| format!("function `{name}`: not in the template"))
+        let function = self.functions.get(name);
+        function.with_context(|| format!("function `{name}`: not in the template"))
     }
 }
 
@@ -101,14 +100,12 @@ impl Queue {
     /// Returns the attributes with which to create the queue.
     pub fn attributes(&self) -> QueueAttributes {
         let default = QueueAttributes::default();
+        let wait = self.receive_message_wait_time_seconds;
+        let timeout = self.visibility_timeout;
         QueueAttributes {
-            visibility_timeout: self
-                .visibility_timeout
-                .unwrap_or(default.visibility_timeout),
+            visibility_timeout: timeout.unwrap_or(default.visibility_timeout),
             retention: self.message_retention_period.unwrap_or(default.retention),
-            receive_wait: self
-                .receive_message_wait_time_seconds
-                .unwrap_or(default.receive_wait),
+            receive_wait: wait.unwrap_or(default.receive_wait),
             redrive: self.redrive_policy.as_ref().map(|policy| Redrive {
                 dead_letter_queue: queue_of(&policy.dead_letter_target_arn).to_owned(),
                 receives_max: policy.max_receive_count,
@@ -126,9 +123,8 @@ impl Mapping {
 
     /// Returns whether the mapping reads from the function's response which messages failed.
     pub fn reports_batch_item_failures(&self) -> bool {
-        self.function_response_types
-            .iter()
-            .any(|kind| kind == "ReportBatchItemFailures")
+        let mut kinds = self.function_response_types.iter();
+        kinds.any(|kind| kind == "ReportBatchItemFailures")
     }
 }
 
@@ -143,9 +139,8 @@ where
     N: std::str::FromStr<Err: std::fmt::Display>,
 {
     let value = text(&Value::deserialize(deserializer)?);
-    value
-        .parse()
-        .map_err(|error| serde::de::Error::custom(format!("`{value}`: {error}")))
+    let parsed = value.parse();
+    parsed.map_err(|error| serde::de::Error::custom(format!("`{value}`: {error}")))
 }
 
 fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {

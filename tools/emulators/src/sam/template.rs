@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, anyhow, bail, ensure};
 use saphyr::{LoadableYamlNode, Scalar, Yaml};
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::resources::{Function, Resources};
@@ -37,10 +38,8 @@ impl Template {
     pub fn parse(text: &str) -> anyhow::Result<Template> {
         let documents = Yaml::load_from_str(text)?;
         let [document] = documents.as_slice() else {
-            bail!(
-                "YAML: wrong number of documents: got {}, expected 1",
-                documents.len()
-            );
+            let count = documents.len();
+            bail!("YAML: wrong number of documents: got {count}, expected 1");
         };
         let root = json_of(document)?;
         ensure!(root["Resources"].is_object(), "`Resources`: missing");
@@ -106,14 +105,13 @@ impl Template {
             let known = self.has_parameter(name);
             ensure!(known, "parameter `{name}`: not in the template");
         }
+        let queues = self.resources_of("AWS::SQS::Queue");
+        let tables = self.resources_of("AWS::DynamoDB::Table");
+        let function = |properties: &Value| resolver.function(properties);
         Ok(Resources {
-            queues: resolve_each(self.resources_of("AWS::SQS::Queue"), |properties| {
-                typed(&resolver.required(properties)?)
-            })?,
-            tables: resolve_each(self.resources_of("AWS::DynamoDB::Table"), |properties| {
-                typed(&resolver.required(properties)?)
-            })?,
-            functions: resolve_each(self.functions(), |properties| resolver.function(properties))?,
+            queues: resolve_each(queues, local_name, |queue| resolver.typed(queue))?,
+            tables: resolve_each(tables, local_name, |table| resolver.typed(table))?,
+            functions: resolve_each(self.functions(), local_name, function)?,
         })
     }
 
@@ -130,14 +128,8 @@ impl Template {
             parameters,
             queue_url: &|queue| queue.to_owned(),
         };
-        self.resources_of("AWS::CloudWatch::Alarm")
-            .map(|(name, resource)| {
-                let properties = resolver
-                    .required(&resource["Properties"])
-                    .with_context(|| format!("resource `{name}` of the template"))?;
-                Ok((name.clone(), properties))
-            })
-            .collect()
+        let alarms = self.resources_of("AWS::CloudWatch::Alarm");
+        resolve_each(alarms, str::to_owned, |alarm| resolver.required(alarm))
     }
 
     fn resources_of<'a>(
@@ -158,18 +150,18 @@ impl Template {
     }
 }
 
-/// Returns resources by their local names, each made from its properties by `make`.
+/// Returns resources by the names that `key` makes of their logical ids, each made from its properties by `make`.
 fn resolve_each<'a, T>(
     resources: impl Iterator<Item = (&'a String, &'a Value)>,
+    key: impl Fn(&str) -> String,
     make: impl Fn(&Value) -> anyhow::Result<T>,
 ) -> anyhow::Result<BTreeMap<String, T>> {
-    resources
-        .map(|(name, resource)| {
-            let made = make(&resource["Properties"])
-                .with_context(|| format!("resource `{name}` of the template"))?;
-            Ok((local_name(name), made))
-        })
-        .collect()
+    let made = resources.map(|(name, resource)| {
+        let made = make(&resource["Properties"]);
+        let made = made.with_context(|| format!("resource `{name}` of the template"))?;
+        Ok((key(name), made))
+    });
+    made.collect()
 }
 
 /// Resolves values. `None` stands for `AWS::NoValue`: the property with this value is left out.
@@ -187,27 +179,26 @@ impl Resolver<'_> {
         let set = |value: &Value| !self.template.is_open(value, self.parameters);
         let variables = variables.into_iter().flatten();
         let variables = variables.filter(|(_, value)| set(value));
-        let mapping = properties["Events"]
-            .as_object()
-            .into_iter()
-            .flatten()
-            .find(|(_, event)| event["Type"] == "SQS")
-            .ok_or_else(|| anyhow!("`Events`: none of type `SQS`, expected one"))?
-            .1;
+        let mut events = properties["Events"].as_object().into_iter().flatten();
+        let mapping = events.find(|(_, event)| event["Type"] == "SQS");
+        let (_, mapping) = mapping.context("`Events`: none of type `SQS`, expected one")?;
+        let memory_mb = text(&self.required(property("MemorySize"))?);
         Ok(Function {
             variables: variables
                 .map(|(name, value)| Ok((name.clone(), text(&self.required(value)?))))
                 .collect::<anyhow::Result<_>>()?,
-            memory_mb: text(&self.required(property("MemorySize"))?)
-                .parse()
-                .context("MemorySize")?,
+            memory_mb: memory_mb.parse().context("MemorySize")?,
             // Lambda's default.
             architecture: self.required(property("Architectures"))?[0]
                 .as_str()
                 .unwrap_or("x86_64")
                 .to_owned(),
-            mapping: typed(&self.required(&mapping["Properties"])?)?,
+            mapping: self.typed(&mapping["Properties"])?,
         })
+    }
+
+    fn typed<T: DeserializeOwned>(&self, node: &Value) -> anyhow::Result<T> {
+        Ok(T::deserialize(self.required(node)?)?)
     }
 
     fn required(&self, node: &Value) -> anyhow::Result<Value> {
@@ -251,12 +242,8 @@ impl Resolver<'_> {
                 self.attribute(&parts).map(Some)
             }
             ("Fn::If", [condition, met, unmet]) => {
-                let met = if self.condition(condition)? {
-                    met
-                } else {
-                    unmet
-                };
-                self.value(met)
+                let is_met = self.condition(condition)?;
+                self.value(if is_met { met } else { unmet })
             }
             ("Fn::FindInMap", [map, first, second]) => {
                 let mut found = &self.template.root["Mappings"];
@@ -289,13 +276,12 @@ impl Resolver<'_> {
 
     fn condition(&self, name: &Value) -> anyhow::Result<bool> {
         let name = name.as_str().unwrap_or_default();
-        let condition = self.template.root["Conditions"]
-            .get(name)
-            .with_context(|| format!("condition `{name}`: not in the template"))?;
+        let condition = self.template.root["Conditions"].get(name);
+        let condition =
+            condition.with_context(|| format!("condition `{name}`: not in the template"))?;
         self.is_true(condition)
     }
 
-    /// Returns whether a condition holds.
     fn is_true(&self, node: &Value) -> anyhow::Result<bool> {
         if let Some([one, other]) = node["Fn::Equals"].as_array().map(Vec::as_slice) {
             return Ok(text(&self.required(one)?) == text(&self.required(other)?));
@@ -358,11 +344,9 @@ impl Resolver<'_> {
     }
 
     fn kind(&self, name: &str) -> anyhow::Result<&str> {
-        self.template.root["Resources"][name]["Type"]
-            .as_str()
-            .with_context(|| {
-                format!("`{name}`: neither a parameter nor a resource of the template")
-            })
+        let kind = self.template.root["Resources"][name]["Type"].as_str();
+        let wrong = "neither a parameter nor a resource of the template";
+        kind.with_context(|| format!("`{name}`: {wrong}"))
     }
 }
 
@@ -403,10 +387,6 @@ fn json_of(node: &Yaml<'_>) -> anyhow::Result<Value> {
             bail!("`{node:?}`: not supported")
         }
     })
-}
-
-fn typed<T: serde::de::DeserializeOwned>(value: &Value) -> anyhow::Result<T> {
-    Ok(T::deserialize(value)?)
 }
 
 #[cfg(test)]

@@ -34,10 +34,9 @@ pub(super) fn check_ids<'a>(ids: impl ExactSizeIterator<Item = &'a str>) -> Resu
 /// `BatchRequestTooLong` over 1 MiB.
 pub(super) fn check_bytes(bytes: usize) -> Result<(), SqsError> {
     let bytes_max = limits::BATCH_BYTES_MAX;
-    if bytes > bytes_max {
-        Err(SqsError::BatchRequestTooLong { bytes, bytes_max })
-    } else {
-        Ok(())
+    match bytes > bytes_max {
+        true => Err(SqsError::BatchRequestTooLong { bytes, bytes_max }),
+        false => Ok(()),
     }
 }
 
@@ -51,28 +50,23 @@ mod tests {
 
     #[test]
     fn a_batch_has_one_to_ten_entries() {
-        let ids: Vec<String> = (0..11).map(|n| n.to_string()).collect();
-        let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+        let ids = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10"];
         assert_eq!(checked(&[]), Err(SqsError::EmptyBatchRequest));
-        assert_eq!(
-            checked(&ids),
-            Err(SqsError::TooManyEntriesInBatchRequest { count: 11 })
-        );
+        let too_many = SqsError::TooManyEntriesInBatchRequest { count: 11 };
+        assert_eq!(checked(&ids), Err(too_many));
         assert_eq!(checked(&ids[..10]), Ok(()));
     }
 
     #[test]
     fn entry_ids_are_short_plain_and_distinct() {
         let long = "a".repeat(81);
-        assert_eq!(
-            checked(&["a", "b", "a"]),
-            Err(SqsError::BatchEntryIdsNotDistinct { id: "a".to_owned() })
-        );
-        for id in ["", "a.b", "é", &long] {
-            assert_eq!(
-                checked(&[id]),
-                Err(SqsError::InvalidBatchEntryId { id: id.to_owned() })
-            );
+        let id = "a".to_owned();
+        let repeated = SqsError::BatchEntryIdsNotDistinct { id };
+        assert_eq!(checked(&["a", "b", "a"]), Err(repeated));
+        for text in ["", "a.b", "é", &long] {
+            let id = text.to_owned();
+            let invalid = SqsError::InvalidBatchEntryId { id };
+            assert_eq!(checked(&[text]), Err(invalid));
         }
         assert_eq!(checked(&["aZ-_9", &long[1..]]), Ok(()));
     }

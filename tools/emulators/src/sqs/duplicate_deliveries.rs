@@ -41,7 +41,6 @@ impl DuplicateDeliveries {
             .then(|| ms(self.draws.duration_up_to(AGAIN_WITHIN)))
     }
 
-    /// Counts a duplicate delivery.
     pub(super) fn duplicated(&self) {
         self.duplicated.add(1);
     }
@@ -49,45 +48,26 @@ impl DuplicateDeliveries {
 
 #[cfg(test)]
 mod tests {
-    use super::super::message::Outgoing;
-    use super::super::queue::{Queue, ReceiveOptions};
+    use super::super::attributes::QueueAttributes;
+    use super::super::queue::tests::{queue, receive_one, send};
     use super::*;
 
     #[test]
     fn a_message_in_flight_is_delivered_again_and_only_its_newest_receipt_deletes_it() {
         let duplicated = Arc::new(Counter::default());
-        let draws = RandomStream::new(1, "deliveries");
-        let mut queue = Queue::new("queue", 1, Default::default(), 0);
-        queue.duplicate_deliveries = Some(DuplicateDeliveries::new(
-            Percent::ALL,
-            draws,
-            Arc::clone(&duplicated),
-        ));
-        let outgoing = Outgoing {
-            body: "body".to_owned(),
-            ..Outgoing::default()
+        let fault = |percent| {
+            let draws = RandomStream::new(1, "deliveries");
+            DuplicateDeliveries::new(percent, draws, Arc::clone(&duplicated))
         };
-        let content = outgoing.into_content("id".to_owned()).unwrap();
-        queue.send(0, content, None).unwrap();
-        let receive = |queue: &mut Queue, now_ms| {
-            let options = ReceiveOptions {
-                max: 1,
-                visibility_ms: None,
-                redrivable: true,
-                long_poll: true,
-            };
-            queue.receive(now_ms, options).unwrap().messages.remove(0)
-        };
-        let first = receive(&mut queue, 0);
+        let mut queue = queue(QueueAttributes::default());
+        queue.duplicate_deliveries = Some(fault(Percent::ALL));
+        send(&mut queue, 0, "id");
+        let first = receive_one(&mut queue, 0);
         assert_eq!(duplicated.get(), 0);
         let within_ms = ms(AGAIN_WITHIN);
         // Without the fault it would stay invisible for 30 s.
-        queue.duplicate_deliveries = Some(DuplicateDeliveries::new(
-            Percent::default(),
-            RandomStream::new(1, "none"),
-            Arc::clone(&duplicated),
-        ));
-        let second = receive(&mut queue, within_ms);
+        queue.duplicate_deliveries = Some(fault(Percent::default()));
+        let second = receive_one(&mut queue, within_ms);
         assert_eq!(duplicated.get(), 1);
         queue.delete(within_ms, &first.receipt_handle).unwrap();
         assert_eq!(queue.depth(within_ms).in_flight, 1);

@@ -7,7 +7,7 @@ mod move_tasks;
 mod queues;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::Notify;
@@ -23,6 +23,7 @@ use super::millis::ms;
 use super::move_task::MoveTasks;
 use super::queue::{Depth, Queue, ReceiveOptions};
 use super::{limits, md5};
+use crate::locked::locked;
 
 /// An in-memory SQS. Clones are cheap and share one set of queues.
 ///
@@ -31,7 +32,7 @@ use super::{limits, md5};
 pub struct Sqs(Arc<Shared>);
 
 struct Shared {
-    queues: RwLock<BTreeMap<String, Arc<SharedQueue>>>,
+    queues: Mutex<BTreeMap<String, Arc<SharedQueue>>>,
     /// Returns the time in epoch ms.
     clock: Box<dyn Fn() -> u64 + Send + Sync>,
 }
@@ -78,7 +79,7 @@ impl Sqs {
     /// Makes an SQS without queues, which uses a clock of epoch ms. Long polls sleep by the clock of Tokio.
     pub(super) fn with_clock(clock: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
         Self(Arc::new(Shared {
-            queues: RwLock::default(),
+            queues: Mutex::default(),
             clock: Box::new(clock),
         }))
     }
@@ -98,15 +99,10 @@ impl Sqs {
         wait: Duration,
         visibility: Option<Duration>,
     ) -> Result<Vec<Message>, SqsError> {
-        let (min, secs_max) = (*limits::WAIT_SECS.start(), *limits::WAIT_SECS.end());
-        if wait > Duration::from_secs(secs_max) {
-            let value = wait.as_secs_f64().to_string();
-            return Err(SqsError::OutOfRange {
-                parameter: "WaitTimeSeconds",
-                value,
-                min,
-                max: secs_max,
-            });
+        if wait > Duration::from_secs(*limits::WAIT_SECS.end()) {
+            let secs = wait.as_secs_f64();
+            let range = limits::WAIT_SECS;
+            return Err(SqsError::out_of_range("WaitTimeSeconds", secs, range));
         }
         let options = ReceiveOptions {
             max,
@@ -155,13 +151,11 @@ impl Sqs {
         let dead_letter_queue =
             redrive.and_then(|redrive| self.find(&redrive.dead_letter_queue).ok());
         let due_before_ms = state.queue.next_due_ms();
-        let received = state.queue.receive(
-            now_ms,
-            ReceiveOptions {
-                redrivable: dead_letter_queue.is_some(),
-                ..options
-            },
-        )?;
+        let options = ReceiveOptions {
+            redrivable: dead_letter_queue.is_some(),
+            ..options
+        };
+        let received = state.queue.receive(now_ms, options)?;
         let due_ms = state.queue.next_due_ms();
         drop(state);
 
@@ -202,10 +196,8 @@ impl Sqs {
         receipt_handles: &[&str],
     ) -> Result<Vec<Result<(), SqsError>>, SqsError> {
         self.change(queue, |queue, now_ms| {
-            receipt_handles
-                .iter()
-                .map(|handle| queue.delete(now_ms, handle))
-                .collect()
+            let handles = receipt_handles.iter();
+            handles.map(|handle| queue.delete(now_ms, handle)).collect()
         })
     }
 
@@ -261,10 +253,8 @@ impl Sqs {
             let md5 = trace_header.and_then(|header| md5::of_trace_header(&header));
             Ok((content, delay_ms, md5))
         };
-        let checked: Vec<_> = batch
-            .into_iter()
-            .map(|outgoing| outgoing.and_then(check))
-            .collect();
+        let batch = batch.into_iter();
+        let checked = Vec::from_iter(batch.map(|outgoing| outgoing.and_then(check)));
         self.change(queue, |queue, now_ms| {
             let mut send = |(content, delay_ms, md5_of_system_attributes): (Content, _, _)| {
                 let sent = Sent {
@@ -275,10 +265,8 @@ impl Sqs {
                 };
                 queue.send(now_ms, content, delay_ms).map(|()| sent)
             };
-            checked
-                .into_iter()
-                .map(|checked| checked.and_then(&mut send))
-                .collect()
+            let checked = checked.into_iter();
+            checked.map(|checked| checked.and_then(&mut send)).collect()
         })
     }
 
@@ -301,7 +289,7 @@ impl Sqs {
     /// # Errors
     /// `QueueDoesNotExist`.
     pub fn depth(&self, queue: &str) -> Result<Depth, SqsError> {
-        self.describe(queue).map(|description| description.depth)
+        Ok(self.describe(queue)?.depth)
     }
 
     /// Returns how long ago the oldest message of a queue was sent, visible or not; `None` if the queue is empty.
@@ -326,8 +314,7 @@ impl Sqs {
     /// # Errors
     /// `QueueDoesNotExist`.
     pub fn attributes(&self, queue: &str) -> Result<QueueAttributes, SqsError> {
-        self.describe(queue)
-            .map(|description| description.attributes)
+        Ok(self.describe(queue)?.attributes)
     }
 
     /// Returns the attributes, counts and timestamps of a queue.
@@ -335,18 +322,11 @@ impl Sqs {
         let shared = self.find(queue)?;
         let now_ms = self.now_ms();
         let mut state = shared.lock();
-        let depth = state.queue.depth(now_ms);
-        let Queue {
-            attributes,
-            created_ms,
-            modified_ms,
-            ..
-        } = &state.queue;
         Ok(Description {
-            attributes: attributes.clone(),
-            depth,
-            created_ms: *created_ms,
-            modified_ms: *modified_ms,
+            depth: state.queue.depth(now_ms),
+            attributes: state.queue.attributes.clone(),
+            created_ms: state.queue.created_ms,
+            modified_ms: state.queue.modified_ms,
         })
     }
 
@@ -369,11 +349,8 @@ impl Sqs {
     }
 
     fn find(&self, queue: &str) -> Result<Arc<SharedQueue>, SqsError> {
-        let queues = self.0.queues.read().unwrap_or_else(PoisonError::into_inner);
-        queues
-            .get(queue)
-            .cloned()
-            .ok_or_else(|| does_not_exist(queue))
+        let found = locked(&self.0.queues).get(queue).cloned();
+        found.ok_or_else(|| does_not_exist(queue))
     }
 
     fn now_ms(&self) -> u64 {
@@ -400,7 +377,7 @@ impl SharedQueue {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.state)
     }
 }
 

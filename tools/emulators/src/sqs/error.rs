@@ -1,5 +1,7 @@
 //! Errors of SQS operations, and their names in the protocol.
 
+use std::ops::RangeInclusive;
+
 use thiserror::Error;
 
 /// Why an operation failed. Only [`SqsError::OverLimit`] is worth a retry.
@@ -125,6 +127,20 @@ pub(super) struct WireCode {
 }
 
 impl SqsError {
+    /// Makes the error of a parameter that is out of its range.
+    pub(super) fn out_of_range(
+        parameter: &'static str,
+        value: impl ToString,
+        range: RangeInclusive<u64>,
+    ) -> SqsError {
+        SqsError::OutOfRange {
+            parameter,
+            value: value.to_string(),
+            min: *range.start(),
+            max: *range.end(),
+        }
+    }
+
     /// Returns the names that AWS gives the error.
     ///
     /// Source: the `awsQueryError` traits of the service's API model; `InvalidParameterValue` and
@@ -206,25 +222,12 @@ mod tests {
 
     #[test]
     fn an_error_names_the_thing_the_value_and_what_is_allowed() {
-        let error = SqsError::OutOfRange {
-            parameter: "DelaySeconds",
-            value: "901".into(),
-            min: 0,
-            max: 900,
-        };
-        assert_eq!(
-            error.to_string(),
-            "value `901` of `DelaySeconds` is invalid: it must be from 0 to 900"
-        );
-        let error = SqsError::InvalidMessageContents {
-            character: 0,
-            at_byte: 3,
-        };
-        assert!(
-            error
-                .to_string()
-                .starts_with("character U+0000 at byte 3 of the body is not allowed"),
-            "{error}"
-        );
+        let error = SqsError::out_of_range("DelaySeconds", 901, 0..=900).to_string();
+        let expected = "value `901` of `DelaySeconds` is invalid: it must be from 0 to 900";
+        assert_eq!(error, expected);
+        let (character, at_byte) = (0, 3);
+        let error = SqsError::InvalidMessageContents { character, at_byte }.to_string();
+        let expected = "character U+0000 at byte 3 of the body is not allowed";
+        assert!(error.starts_with(expected), "{error}");
     }
 }

@@ -98,11 +98,8 @@ async fn respond(State(server): State<Server>, headers: HeaderMap, body: Bytes) 
             let code = error.wire_code();
             let body = serde_json::json!({ "__type": code.shape, "message": error.to_string() });
             let status = StatusCode::from_u16(code.status).unwrap_or(StatusCode::BAD_REQUEST);
-            (
-                status,
-                body.to_string().into_bytes(),
-                Some(format!("{};Sender", code.query)),
-            )
+            let query_error = format!("{};Sender", code.query);
+            (status, body.to_string().into_bytes(), Some(query_error))
         }
     };
     let mut response = Response::new(Body::from(body));

@@ -11,39 +11,28 @@ pub(super) const ACCOUNT: &str = "000000000000";
 /// Region of every queue.
 pub(super) const REGION: &str = "us-east-1";
 
-/// Longest queue name, in characters.
 pub(super) const QUEUE_NAME_CHARS_MAX: usize = 80;
 /// Maximum number of messages in flight per queue: received, and neither deleted nor visible again.
 pub(super) const IN_FLIGHT_MAX: usize = 120_000;
-/// Allowed numbers of messages per receive.
-pub(super) const RECEIVE_MESSAGES: RangeInclusive<usize> = 1..=10;
-/// Allowed waits of a receive, in seconds.
+pub(super) const RECEIVE_MESSAGES: RangeInclusive<u64> = 1..=10;
 pub(super) const WAIT_SECS: RangeInclusive<u64> = 0..=20;
-/// Allowed delays of a message, in seconds.
 pub(super) const DELAY_SECS: RangeInclusive<u64> = 0..=900;
-/// Allowed visibility timeouts, in seconds.
 pub(super) const VISIBILITY_SECS: RangeInclusive<u64> = 0..=43_200;
 /// Longest time from a receive until the message becomes visible again, extensions included.
 pub(super) const VISIBILITY_TOTAL_MAX: Duration = Duration::from_secs(43_200);
-/// Allowed retention periods, in seconds.
 pub(super) const RETENTION_SECS: RangeInclusive<u64> = 60..=1_209_600;
 /// Allowed values of `MaximumMessageSize`, which limits a body with its attributes.
 pub(super) const MESSAGE_SIZE_BYTES: RangeInclusive<u64> = 1_024..=1_048_576;
-/// Allowed values of `maxReceiveCount`.
 pub(super) const RECEIVES_MAX: RangeInclusive<u32> = 1..=1_000;
 
-/// Maximum number of entries of a batch request.
 pub(super) const BATCH_ENTRIES_MAX: usize = 10;
 /// Maximum number of bytes of all messages of a batch request, attributes included.
 pub(super) const BATCH_BYTES_MAX: usize = 1_048_576;
-/// Longest id of a batch entry, in characters.
 pub(super) const BATCH_ENTRY_ID_CHARS_MAX: usize = 80;
 
-/// Maximum number of attributes of a message.
 pub(super) const ATTRIBUTES_MAX: usize = 10;
 /// Longest name, and longest data type, of a message attribute, in characters.
 pub(super) const ATTRIBUTE_NAME_CHARS_MAX: usize = 256;
-/// Longest message group id, in characters.
 pub(super) const GROUP_ID_CHARS_MAX: usize = 128;
 
 /// Allowed rates of a task that moves messages, in messages per second.

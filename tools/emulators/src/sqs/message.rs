@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use super::characters::first_disallowed;
 use super::error::SqsError;
-use super::message_attribute::MessageAttribute;
+use super::message_attribute::{MessageAttribute, TRACE_HEADER};
 use super::{limits, md5};
 
 /// One delivery of a message.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Message {
     /// Id of the message, the same at every delivery and in a dead-letter queue.
     pub message_id: String,
@@ -37,6 +37,27 @@ pub struct Message {
     pub trace_header: Option<String>,
     /// ARN of the queue that this message was moved from, in a dead-letter queue.
     pub dead_letter_source_arn: Option<String>,
+}
+
+impl Message {
+    /// Returns the system attributes by their names in the protocol.
+    pub(crate) fn system_attributes(&self) -> BTreeMap<&'static str, String> {
+        let first_receive_ms = self.first_receive_ms.to_string();
+        let mut attributes = BTreeMap::from([
+            ("SenderId", self.sender_id.clone()),
+            ("SentTimestamp", self.sent_ms.to_string()),
+            ("ApproximateReceiveCount", self.receive_count.to_string()),
+            ("ApproximateFirstReceiveTimestamp", first_receive_ms),
+        ]);
+        let optional = [
+            ("MessageGroupId", &self.message_group_id),
+            (TRACE_HEADER, &self.trace_header),
+            ("DeadLetterQueueSourceArn", &self.dead_letter_source_arn),
+        ];
+        let given = optional.into_iter();
+        attributes.extend(given.filter_map(|(name, value)| Some((name, value.clone()?))));
+        attributes
+    }
 }
 
 /// A message to send, not yet checked.
@@ -132,16 +153,15 @@ mod tests {
     use super::*;
 
     fn checked(body: &str, attributes: &[(&str, MessageAttribute)]) -> Result<Content, SqsError> {
-        let attributes = attributes
-            .iter()
-            .map(|(name, a)| ((*name).to_owned(), a.clone()))
-            .collect();
-        Outgoing {
+        let attributes = attributes.iter();
+        let outgoing = Outgoing {
             body: body.to_owned(),
-            attributes,
+            attributes: attributes
+                .map(|(name, a)| ((*name).to_owned(), a.clone()))
+                .collect(),
             ..Outgoing::default()
-        }
-        .into_content("id".to_owned())
+        };
+        outgoing.into_content("id".to_owned())
     }
 
     fn problem(name: &str, attribute: MessageAttribute) -> Option<AttributeProblem> {
@@ -157,12 +177,8 @@ mod tests {
         for (body, character, at_byte) in
             [("a\0", 0, 1), ("é\u{1F}", 0x1F, 2), ("\u{FFFF}", 0xFFFF, 0)]
         {
-            let error = checked(body, &[]).unwrap_err();
-            assert_eq!(
-                error,
-                SqsError::InvalidMessageContents { character, at_byte },
-                "{body:?}"
-            );
+            let expected = SqsError::InvalidMessageContents { character, at_byte };
+            assert_eq!(checked(body, &[]).unwrap_err(), expected, "{body:?}");
         }
         for body in [
             "\t\n\r ",
@@ -175,10 +191,8 @@ mod tests {
     #[test]
     fn names_types_and_values_of_attributes_count_as_size() {
         let content = checked("1234", &[("name", MessageAttribute::string("ab"))]).unwrap();
-        assert_eq!(
-            content.bytes,
-            4 + "name".len() + "String".len() + "ab".len()
-        );
+        let of_attribute = "name".len() + "String".len() + "ab".len();
+        assert_eq!(content.bytes, 4 + of_attribute);
     }
 
     #[test]
@@ -211,14 +225,10 @@ mod tests {
     #[test]
     fn eleven_attributes_are_refused() {
         let names: Vec<String> = (0..11).map(|n| format!("a{n}")).collect();
-        let attributes: Vec<_> = names
-            .iter()
-            .map(|name| (&**name, MessageAttribute::string("x")))
-            .collect();
-        assert_eq!(
-            checked("b", &attributes).unwrap_err(),
-            SqsError::TooManyMessageAttributes { count: 11 }
-        );
+        let attribute = |name| (name, MessageAttribute::string("x"));
+        let attributes = Vec::from_iter(names.iter().map(String::as_str).map(attribute));
+        let too_many = SqsError::TooManyMessageAttributes { count: 11 };
+        assert_eq!(checked("b", &attributes).unwrap_err(), too_many);
         assert!(checked("b", &attributes[..10]).is_ok());
     }
 }

@@ -53,7 +53,6 @@ impl MessageAttribute {
             .map_or(&*self.data_type, |(base, _label)| base)
     }
 
-    /// Returns whether the type is `Binary`.
     pub(super) fn is_binary(&self) -> bool {
         self.base_type() == "Binary"
     }
@@ -67,7 +66,6 @@ impl MessageAttribute {
         }
     }
 
-    /// Checks name, data type and value.
     pub(super) fn check(&self, name: &str) -> Result<(), AttributeProblem> {
         check_name(name)?;
         let typed = matches!(self.base_type(), "String" | "Number" | "Binary");

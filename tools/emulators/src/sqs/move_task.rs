@@ -26,7 +26,6 @@ pub(super) enum MoveFailure {
     SourceOfMessageUnknown,
 }
 
-/// A task.
 #[derive(Clone, Debug)]
 pub(super) struct MoveTask {
     pub(super) id: String,
@@ -67,7 +66,6 @@ impl MoveTasks {
         Ok(())
     }
 
-    /// Returns the running task.
     pub(super) fn running(&mut self) -> Option<&mut MoveTask> {
         let newest = self.tasks.front_mut();
         newest.filter(|task| task.status == MoveStatus::Running)
@@ -81,7 +79,6 @@ impl MoveTasks {
         self.end_if_all_is_moved();
     }
 
-    /// Ends the running task.
     pub(super) fn end(&mut self, status: MoveStatus) {
         if let Some(task) = self.running() {
             task.status = status;
@@ -103,7 +100,6 @@ impl MoveTasks {
 }
 
 impl MoveStatus {
-    /// Returns the name in the protocol.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Running => "RUNNING",

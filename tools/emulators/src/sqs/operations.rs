@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::attributes::arn_of_queue;
+use super::attributes::{UNSUPPORTED, arn_of_queue};
 use super::engine::{Sent, Sqs};
 use super::error::{AttributeProblem, SqsError};
 use super::message::Outgoing;
@@ -35,8 +35,8 @@ impl Operations {
                 what: "queue tags".to_owned(),
             });
         }
-        self.sqs
-            .create_queue_from_wire(&name, &request.attributes)?;
+        let attributes = &request.attributes;
+        self.sqs.create_queue_from_wire(&name, attributes)?;
         Ok(self.url(&name))
     }
 
@@ -55,15 +55,10 @@ impl Operations {
             .max_results
             .map(|max| in_range("MaxResults", max, max_range))
             .transpose()?;
-        let max_results = max.map_or(limits::LIST_QUEUES_MAX, |max| {
-            usize::try_from(max).unwrap_or(usize::MAX)
-        });
+        let max_results = max.map_or(limits::LIST_QUEUES_MAX, |max| max as usize);
         // One name more than requested tells whether there is a next page.
-        let mut names = self.sqs.list(
-            &request.queue_name_prefix,
-            request.next_token.as_deref(),
-            max_results + 1,
-        );
+        let (prefix, after) = (&request.queue_name_prefix, request.next_token.as_deref());
+        let mut names = self.sqs.list(prefix, after, max_results + 1);
         let more = names.len() > max_results;
         names.truncate(max_results);
         // As in SQS, only requests with `MaxResults` get a token.
@@ -88,54 +83,31 @@ impl Operations {
         &self,
         request: wire::GetQueueAttributes,
     ) -> Result<wire::QueueAttributeMap, SqsError> {
-        /// Attributes that SQS knows and queues here never have.
-        const UNSET: [&str; 9] = [
-            "Policy",
-            "FifoQueue",
-            "ContentBasedDeduplication",
-            "KmsMasterKeyId",
-            "KmsDataKeyReusePeriodSeconds",
-            "DeduplicationScope",
-            "FifoThroughputLimit",
-            "RedriveAllowPolicy",
-            "SqsManagedSseEnabled",
-        ];
         let queue = queue_of(request.queue_url)?;
         let described = self.sqs.describe(&queue)?;
+        let depth = described.depth;
         let mut all = described.attributes.to_wire();
-        all.extend([
-            ("QueueArn", arn_of_queue(&queue)),
-            (
-                "CreatedTimestamp",
-                (described.created_ms / 1000).to_string(),
-            ),
-            (
-                "LastModifiedTimestamp",
-                (described.modified_ms / 1000).to_string(),
-            ),
-            (
-                "ApproximateNumberOfMessages",
-                described.depth.visible.to_string(),
-            ),
-            (
-                "ApproximateNumberOfMessagesNotVisible",
-                described.depth.in_flight.to_string(),
-            ),
-            (
-                "ApproximateNumberOfMessagesDelayed",
-                described.depth.delayed.to_string(),
-            ),
-        ]);
+        all.insert("QueueArn", arn_of_queue(&queue));
+        let times = [
+            ("CreatedTimestamp", described.created_ms),
+            ("LastModifiedTimestamp", described.modified_ms),
+        ];
+        all.extend(times.map(|(name, ms)| (name, (ms / 1000).to_string())));
+        let counts = [
+            ("ApproximateNumberOfMessages", depth.visible),
+            ("ApproximateNumberOfMessagesNotVisible", depth.in_flight),
+            ("ApproximateNumberOfMessagesDelayed", depth.delayed),
+        ];
+        all.extend(counts.map(|(name, count)| (name, count.to_string())));
         let names = &request.attribute_names;
         let known = |name: &str| {
             matches!(name, "All" | "RedrivePolicy")
                 || all.contains_key(name)
-                || UNSET.contains(&name)
+                || UNSUPPORTED.contains(&name)
         };
         if let Some(unknown) = names.iter().find(|name| !known(name)) {
-            return Err(SqsError::InvalidAttributeName {
-                name: unknown.clone(),
-            });
+            let name = unknown.clone();
+            return Err(SqsError::InvalidAttributeName { name });
         }
         if !names.iter().any(|name| name == "All") {
             all.retain(|name, _| names.iter().any(|requested| requested == name));
@@ -147,25 +119,23 @@ impl Operations {
         &self,
         request: wire::SetQueueAttributes,
     ) -> Result<Empty, SqsError> {
-        self.sqs
-            .set_attributes(&queue_of(request.queue_url)?, &request.attributes)?;
+        let queue = queue_of(request.queue_url)?;
+        self.sqs.set_attributes(&queue, &request.attributes)?;
         Ok(Empty {})
     }
 
     /// Sends a message. `trace_header` is that of the HTTP request, which a message without one of its own gets.
     pub(super) fn send_message(
         &self,
-        request: wire::SendMessage,
+        request: wire::Single<wire::Payload>,
         trace_header: Option<&str>,
     ) -> Result<wire::SentMessage, SqsError> {
         let queue = queue_of(request.queue_url)?;
-        let mut outgoing = outgoing(request.payload)?;
+        let mut outgoing = outgoing(request.content)?;
         let of_message = outgoing.trace_header.take();
         outgoing.trace_header = of_message.or_else(|| trace_header.map(str::to_owned));
-        self.sqs
-            .send_batch(&queue, [Ok(outgoing)])?
-            .remove(0)
-            .map(sent)
+        let mut results = self.sqs.send_batch(&queue, [Ok(outgoing)])?;
+        results.remove(0).map(sent)
     }
 
     pub(super) fn send_message_batch(
@@ -186,20 +156,11 @@ impl Operations {
         request: wire::ReceiveMessage,
     ) -> Result<wire::ReceivedMessages, SqsError> {
         let queue = queue_of(request.queue_url)?;
-        let shown = SystemAttributes::requested(
-            [
-                request.message_system_attribute_names,
-                request.attribute_names,
-            ]
-            .concat(),
-        )?;
-        let max_range =
-            *limits::RECEIVE_MESSAGES.start() as u64..=*limits::RECEIVE_MESSAGES.end() as u64;
-        let max = in_range(
-            "MaxNumberOfMessages",
-            request.max_number_of_messages.unwrap_or(1),
-            max_range,
-        )?;
+        let mut names = request.message_system_attribute_names;
+        names.extend(request.attribute_names);
+        let shown = SystemAttributes::requested(names)?;
+        let max = request.max_number_of_messages.unwrap_or(1);
+        let max = in_range("MaxNumberOfMessages", max, limits::RECEIVE_MESSAGES)? as usize;
         let visibility = request.visibility_timeout;
         let visibility = visibility
             .map(|secs| seconds("VisibilityTimeout", secs, limits::VISIBILITY_SECS))
@@ -208,14 +169,13 @@ impl Operations {
             Some(secs) => seconds("WaitTimeSeconds", secs, limits::WAIT_SECS)?,
             None => self.sqs.attributes(&queue)?.receive_wait,
         };
-        let max = usize::try_from(max).unwrap_or(usize::MAX);
         let messages = self.sqs.receive(&queue, max, wait, visibility).await?;
         let names = &request.message_attribute_names;
-        let messages = messages
-            .into_iter()
-            .map(|message| received(message, &shown, names))
-            .collect();
-        Ok(wire::ReceivedMessages { messages })
+        let messages = messages.into_iter();
+        let messages = messages.map(|message| received(message, &shown, names));
+        Ok(wire::ReceivedMessages {
+            messages: messages.collect(),
+        })
     }
 
     pub(super) fn delete_message(
@@ -223,8 +183,8 @@ impl Operations {
         request: wire::Single<wire::Handle>,
     ) -> Result<Empty, SqsError> {
         let queue = queue_of(request.queue_url)?;
-        self.sqs
-            .delete(&queue, &handle(request.content.receipt_handle)?)?;
+        let handle = handle(request.content.receipt_handle)?;
+        self.sqs.delete(&queue, &handle)?;
         Ok(Empty {})
     }
 
@@ -234,11 +194,8 @@ impl Operations {
     ) -> Result<BatchResult<Empty>, SqsError> {
         let queue = queue_of(request.queue_url)?;
         let (ids, handles) = entries(request.entries)?;
-        let handles: Vec<&str> = handles
-            .iter()
-            .map(|entry| entry.receipt_handle.as_str())
-            .collect();
-        let results = self.sqs.delete_batch(&queue, &handles)?;
+        let handles = handles.iter().map(|entry| entry.receipt_handle.as_str());
+        let results = self.sqs.delete_batch(&queue, &Vec::from_iter(handles))?;
         let responses = results.into_iter().map(|result| result.map(|()| Empty {}));
         Ok(BatchResult::from_results(ids.into_iter().zip(responses)))
     }
@@ -267,8 +224,8 @@ impl Operations {
     fn change_visibility(&self, queue: &str, change: wire::Visibility) -> Result<Empty, SqsError> {
         let timeout_secs = required("VisibilityTimeout", change.visibility_timeout)?;
         let timeout = seconds("VisibilityTimeout", timeout_secs, limits::VISIBILITY_SECS)?;
-        self.sqs
-            .change_visibility(queue, &handle(change.receipt_handle)?, timeout)?;
+        let handle = handle(change.receipt_handle)?;
+        self.sqs.change_visibility(queue, &handle, timeout)?;
         Ok(Empty {})
     }
 
@@ -291,10 +248,8 @@ fn required<T>(parameter: &'static str, value: Option<T>) -> Result<T, SqsError>
 }
 
 fn handle(receipt_handle: String) -> Result<String, SqsError> {
-    required(
-        "ReceiptHandle",
-        Some(receipt_handle).filter(|handle| !handle.is_empty()),
-    )
+    let given = Some(receipt_handle).filter(|handle| !handle.is_empty());
+    required("ReceiptHandle", given)
 }
 
 fn in_range(
@@ -302,16 +257,9 @@ fn in_range(
     value: i64,
     range: RangeInclusive<u64>,
 ) -> Result<u64, SqsError> {
-    let (min, max) = (*range.start(), *range.end());
-    let checked = u64::try_from(value)
-        .ok()
-        .filter(|value| range.contains(value));
-    checked.ok_or_else(|| SqsError::OutOfRange {
-        parameter,
-        value: value.to_string(),
-        min,
-        max,
-    })
+    let checked = u64::try_from(value).ok();
+    let checked = checked.filter(|value| range.contains(value));
+    checked.ok_or_else(|| SqsError::out_of_range(parameter, value, range))
 }
 
 fn seconds(
@@ -325,29 +273,24 @@ fn seconds(
 /// Checks the ids of a batch, and splits its entries into ids and contents.
 fn entries<T>(entries: Vec<wire::Entry<T>>) -> Result<(Vec<String>, Vec<T>), SqsError> {
     batch::check_ids(entries.iter().map(|entry| entry.id.as_str()))?;
-    Ok(entries
-        .into_iter()
-        .map(|entry| (entry.id, entry.content))
-        .unzip())
+    let entries = entries.into_iter();
+    Ok(entries.map(|entry| (entry.id, entry.content)).unzip())
 }
 
 fn outgoing(payload: wire::Payload) -> Result<Outgoing, SqsError> {
     if let Some(value) = payload.message_deduplication_id {
-        let allowed = "absent: the queue is not FIFO";
         return Err(SqsError::InvalidParameterValue {
             parameter: "MessageDeduplicationId",
             value,
-            allowed,
+            allowed: "absent: the queue is not FIFO",
         });
     }
     let delay_secs = payload.delay_seconds;
     let delay_secs = delay_secs
         .map(|secs| in_range("DelaySeconds", secs, limits::DELAY_SECS))
         .transpose()?;
-    let attributes = payload
-        .message_attributes
-        .into_iter()
-        .map(|(name, attribute)| Ok((name, attribute.into_domain()?)));
+    let attributes = payload.message_attributes.into_iter();
+    let attributes = attributes.map(|(name, attribute)| Ok((name, attribute.into_domain()?)));
     Ok(Outgoing {
         body: payload.message_body,
         attributes: attributes.collect::<Result<_, SqsError>>()?,
@@ -399,16 +342,11 @@ mod tests {
 
     #[test]
     fn a_queue_url_is_read_by_its_last_part() {
-        assert_eq!(
-            queue_of(Some("http://localhost:1/000000000000/queue".to_owned())),
-            Ok("queue".to_owned())
-        );
-        assert_eq!(queue_of(Some("queue".to_owned())), Ok("queue".to_owned()));
-        assert_eq!(
-            queue_of(None),
-            Err(SqsError::MissingParameter {
-                parameter: "QueueUrl"
-            })
-        );
+        for url in ["http://localhost:1/000000000000/queue", "queue"] {
+            assert_eq!(queue_of(Some(url.to_owned())), Ok("queue".to_owned()));
+        }
+        let parameter = "QueueUrl";
+        let missing = SqsError::MissingParameter { parameter };
+        assert_eq!(queue_of(None), Err(missing));
     }
 }

@@ -11,6 +11,7 @@
 mod moves;
 
 use std::collections::{BTreeSet, HashMap};
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::attributes::{QueueAttributes, arn_of_queue};
@@ -141,12 +142,7 @@ impl Queue {
             });
         }
         if let Some(delay_ms) = delay_ms {
-            check_secs(
-                "DelaySeconds",
-                delay_ms,
-                *limits::DELAY_SECS.start(),
-                *limits::DELAY_SECS.end(),
-            )?;
+            check_secs("DelaySeconds", delay_ms, limits::DELAY_SECS)?;
         }
         self.advance(now_ms);
         let state = match delay_ms.unwrap_or_else(|| ms(self.attributes.delay)) {
@@ -168,11 +164,13 @@ impl Queue {
         now_ms: u64,
         options: ReceiveOptions,
     ) -> Result<Received, SqsError> {
-        check_max(options.max)?;
-        let visibility_ms = options
-            .visibility_ms
-            .unwrap_or_else(|| ms(self.attributes.visibility_timeout));
-        check_visibility(visibility_ms)?;
+        let (max, range) = (options.max as u64, limits::RECEIVE_MESSAGES);
+        if !range.contains(&max) {
+            return Err(SqsError::out_of_range("MaxNumberOfMessages", max, range));
+        }
+        let of_queue = ms(self.attributes.visibility_timeout);
+        let visibility_ms = options.visibility_ms.unwrap_or(of_queue);
+        check_secs("VisibilityTimeout", visibility_ms, limits::VISIBILITY_SECS)?;
         self.advance(now_ms);
         if self.is_full() && !options.long_poll {
             return Err(SqsError::OverLimit {
@@ -193,9 +191,8 @@ impl Queue {
             if receive_count.expect(HAS_ENTRY) >= receives_max {
                 received.dead.push(self.remove_dead_letter(key));
             } else {
-                received
-                    .messages
-                    .push(self.deliver(key, now_ms, visibility_ms));
+                let message = self.deliver(key, now_ms, visibility_ms);
+                received.messages.push(message);
             }
         }
         Ok(received)
@@ -238,11 +235,8 @@ impl Queue {
     pub(super) fn delete(&mut self, now_ms: u64, handle: &str) -> Result<(), SqsError> {
         self.advance(now_ms);
         let receipt = self.read_receipt(handle)?;
-        let newest = self
-            .entries
-            .get(&receipt.key)
-            .is_some_and(|entry| entry.receive_count == receipt.receive);
-        if newest {
+        let entry = self.entries.get(&receipt.key);
+        if entry.is_some_and(|entry| entry.receive_count == receipt.receive) {
             self.remove(receipt.key);
         }
         Ok(())
@@ -262,7 +256,7 @@ impl Queue {
         handle: &str,
         timeout_ms: u64,
     ) -> Result<(), SqsError> {
-        check_visibility(timeout_ms)?;
+        check_secs("VisibilityTimeout", timeout_ms, limits::VISIBILITY_SECS)?;
         self.advance(now_ms);
         let key = self.read_receipt(handle)?.key;
         let entry = self.entries.get_mut(&key);
@@ -297,7 +291,6 @@ impl Queue {
         Ok(())
     }
 
-    /// Deletes every message.
     pub(super) fn purge(&mut self) {
         self.entries.clear();
         for set in [
@@ -323,13 +316,10 @@ impl Queue {
     /// Returns when the next delayed message or message in flight becomes visible, epoch ms.
     pub(super) fn next_due_ms(&self) -> Option<u64> {
         let first = |set: &BTreeSet<(u64, u64)>| set.first().map(|&(due_ms, _)| due_ms);
-        [first(&self.delayed), first(&self.in_flight)]
-            .into_iter()
-            .flatten()
-            .min()
+        let firsts = [&self.delayed, &self.in_flight].into_iter();
+        firsts.filter_map(first).min()
     }
 
-    /// Returns whether the limit of messages in flight is reached.
     pub(super) fn is_full(&self) -> bool {
         self.in_flight.len() >= limits::IN_FLIGHT_MAX
     }
@@ -357,16 +347,16 @@ impl Queue {
     fn insert(&mut self, entry: Entry) {
         let key = self.next_key;
         self.next_key += 1;
-        self.set_of(entry.state)
-            .insert((entry.state.since_or_until_ms(), key));
+        let at = (entry.state.since_or_until_ms(), key);
+        self.set_of(entry.state).insert(at);
         self.by_age.insert((entry.sent_ms, key));
         self.entries.insert(key, entry);
     }
 
     fn remove(&mut self, key: u64) {
         if let Some(entry) = self.entries.remove(&key) {
-            self.set_of(entry.state)
-                .remove(&(entry.state.since_or_until_ms(), key));
+            let at = (entry.state.since_or_until_ms(), key);
+            self.set_of(entry.state).remove(&at);
             self.by_age.remove(&(entry.sent_ms, key));
         }
     }
@@ -444,40 +434,18 @@ impl MessageState {
     }
 }
 
-/// Checks the number of messages that a receive requests.
-fn check_max(max: usize) -> Result<(), SqsError> {
-    if limits::RECEIVE_MESSAGES.contains(&max) {
+/// Checks a time against its range in seconds.
+fn check_secs(
+    parameter: &'static str,
+    value_ms: u64,
+    secs: RangeInclusive<u64>,
+) -> Result<(), SqsError> {
+    if (secs.start() * 1000..=secs.end() * 1000).contains(&value_ms) {
         return Ok(());
     }
-    Err(SqsError::OutOfRange {
-        parameter: "MaxNumberOfMessages",
-        value: max.to_string(),
-        min: *limits::RECEIVE_MESSAGES.start() as u64,
-        max: *limits::RECEIVE_MESSAGES.end() as u64,
-    })
-}
-
-fn check_visibility(timeout_ms: u64) -> Result<(), SqsError> {
-    check_secs(
-        "VisibilityTimeout",
-        timeout_ms,
-        *limits::VISIBILITY_SECS.start(),
-        *limits::VISIBILITY_SECS.end(),
-    )
-}
-
-fn check_secs(parameter: &'static str, value_ms: u64, min: u64, max: u64) -> Result<(), SqsError> {
-    if (min * 1000..=max * 1000).contains(&value_ms) {
-        return Ok(());
-    }
-    let value = Duration::from_millis(value_ms).as_secs_f64().to_string();
-    Err(SqsError::OutOfRange {
-        parameter,
-        value,
-        min,
-        max,
-    })
+    let value = Duration::from_millis(value_ms).as_secs_f64();
+    Err(SqsError::out_of_range(parameter, value, secs))
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -17,7 +17,6 @@ pub(super) struct Receipt {
 }
 
 impl Receipt {
-    /// Returns the handle as text.
     pub(super) fn to_handle(self) -> String {
         format!("{:016x}{:016x}{:08x}", self.queue, self.key, self.receive)
     }
@@ -49,24 +48,20 @@ impl Receipt {
 mod tests {
     use super::*;
 
+    const RECEIPT: Receipt = Receipt {
+        queue: u64::MAX,
+        key: 7,
+        receive: 3,
+    };
+
     #[test]
     fn a_handle_parses_to_the_receipt_it_was_made_from() {
-        let receipt = Receipt {
-            queue: u64::MAX,
-            key: 7,
-            receive: 3,
-        };
-        assert_eq!(Receipt::from_handle(&receipt.to_handle()), Ok(receipt));
+        assert_eq!(Receipt::from_handle(&RECEIPT.to_handle()), Ok(RECEIPT));
     }
 
     #[test]
     fn garbage_is_refused() {
-        let good = Receipt {
-            queue: 1,
-            key: 7,
-            receive: 3,
-        }
-        .to_handle();
+        let good = RECEIPT.to_handle();
         for garbage in [
             "",
             "garbage",

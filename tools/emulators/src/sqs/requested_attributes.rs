@@ -13,29 +13,18 @@ pub(super) fn received(
     shown: &SystemAttributes,
     names: &[String],
 ) -> wire::ReceivedMessage {
-    let shown_attribute = |name: &str| {
-        names
-            .iter()
-            .any(|pattern| attribute_name_matches(pattern, name))
-    };
+    let is_shown = |name: &str| names.iter().any(|one| attribute_name_matches(one, name));
     let chosen = || {
-        message
-            .message_attributes
-            .iter()
-            .filter(|(name, _)| shown_attribute(name))
+        let attributes = message.message_attributes.iter();
+        attributes.filter(|(name, _)| is_shown(name))
     };
-    let all_chosen = chosen().count() == message.message_attributes.len();
+    let attribute =
+        |(name, attribute): (&String, _)| (name.clone(), wire::Attribute::from_domain(attribute));
     wire::ReceivedMessage {
         attributes: shown.select(&message),
         // The digest covers the returned attributes, because SDKs compute theirs from these.
-        md5_of_message_attributes: if all_chosen {
-            message.md5_of_message_attributes.clone()
-        } else {
-            md5::of_attributes(chosen())
-        },
-        message_attributes: chosen()
-            .map(|(name, attribute)| (name.clone(), wire::Attribute::from_domain(attribute)))
-            .collect(),
+        md5_of_message_attributes: md5::of_attributes(chosen()),
+        message_attributes: chosen().map(attribute).collect(),
         message_id: message.message_id,
         receipt_handle: message.receipt_handle,
         md5_of_body: message.md5_of_body,
@@ -86,30 +75,8 @@ impl SystemAttributes {
         if self.0.is_empty() {
             return BTreeMap::new();
         }
-        let mut attributes = BTreeMap::from([
-            ("SenderId", message.sender_id.clone()),
-            ("SentTimestamp", message.sent_ms.to_string()),
-            ("ApproximateReceiveCount", message.receive_count.to_string()),
-            (
-                "ApproximateFirstReceiveTimestamp",
-                message.first_receive_ms.to_string(),
-            ),
-        ]);
-        let optional = [
-            ("MessageGroupId", &message.message_group_id),
-            (TRACE_HEADER, &message.trace_header),
-            ("DeadLetterQueueSourceArn", &message.dead_letter_source_arn),
-        ];
-        attributes.extend(
-            optional
-                .into_iter()
-                .filter_map(|(name, value)| Some((name, value.clone()?))),
-        );
-        attributes.retain(|name, _| {
-            self.0
-                .iter()
-                .any(|requested| requested == "All" || requested == name)
-        });
+        let mut attributes = message.system_attributes();
+        attributes.retain(|name, _| self.0.iter().any(|one| one == "All" || one == name));
         attributes
     }
 }
@@ -130,12 +97,9 @@ mod tests {
 
     #[test]
     fn unknown_system_attributes_are_refused_by_name() {
-        let error = SystemAttributes::requested(vec!["All".to_owned(), "Colour".to_owned()]).err();
-        assert_eq!(
-            error,
-            Some(SqsError::InvalidAttributeName {
-                name: "Colour".to_owned()
-            })
-        );
+        let name = "Colour".to_owned();
+        let refused = SystemAttributes::requested(vec!["All".to_owned(), name.clone()]);
+        let expected = SqsError::InvalidAttributeName { name };
+        assert_eq!(refused.err(), Some(expected));
     }
 }

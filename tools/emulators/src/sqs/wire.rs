@@ -77,14 +77,6 @@ pub(super) struct Payload {
     pub(super) message_deduplication_id: Option<String>,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-pub(super) struct SendMessage {
-    pub(super) queue_url: Option<String>,
-    #[serde(flatten)]
-    pub(super) payload: Payload,
-}
-
 /// A batch request. The content of its entries depends on the operation.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
@@ -159,13 +151,11 @@ pub(super) struct Attribute {
 
 impl Attribute {
     pub(super) fn from_domain(attribute: &MessageAttribute) -> Self {
+        let binary_value = attribute.binary_value.as_ref();
         Self {
             data_type: attribute.data_type.clone(),
             string_value: attribute.string_value.clone(),
-            binary_value: attribute
-                .binary_value
-                .as_ref()
-                .map(|bytes| STANDARD.encode(bytes)),
+            binary_value: binary_value.map(|bytes| STANDARD.encode(bytes)),
         }
     }
 
@@ -351,15 +341,12 @@ impl<T> BatchResult<T> {
         for (id, result) in results {
             match result {
                 Ok(content) => sorted.successful.push(Succeeded { id, content }),
-                Err(error) => {
-                    let code = error.wire_code().query;
-                    sorted.failed.push(Failed {
-                        id,
-                        sender_fault: true,
-                        code,
-                        message: error.to_string(),
-                    });
-                }
+                Err(error) => sorted.failed.push(Failed {
+                    id,
+                    sender_fault: true,
+                    code: error.wire_code().query,
+                    message: error.to_string(),
+                }),
             }
         }
         sorted

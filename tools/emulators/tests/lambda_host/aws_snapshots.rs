@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use emulators::lambda::{
-    EventSourceMapping, MappingConfig, MappingError, MappingProblem, OutcomeReason,
+    EventSourceMapping, LogLine, MappingConfig, MappingError, MappingProblem, OutcomeReason,
 };
 use emulators::sqs::{MessageAttribute, QueueAttributes, Redrive};
 use serde_json::{Value, json};
@@ -45,12 +45,20 @@ fn host(receives_max: u32, visibility_timeout: Duration, response: Option<&str>)
 impl Host {
     /// Returns the records of each event so far.
     fn events(&self) -> Vec<Vec<Value>> {
-        let lines = self.logged().into_iter();
-        let events = lines.filter_map(|line| {
+        let records = |line: &LogLine| {
             let event: Value = serde_json::from_str(line.text.strip_prefix("event ")?).ok()?;
             event["Records"].as_array().cloned()
-        });
-        events.collect()
+        };
+        self.logged().iter().filter_map(records).collect()
+    }
+
+    /// Maps the queue to the function until no message is in the queue, and `dead` ones are dead letters; returns the records
+    /// of each event.
+    async fn mapped(&self, batch_size: usize, window: Duration, dead: usize) -> Vec<Vec<Value>> {
+        let mapping = self.map(batch_size, window, 2);
+        self.until_dead_letters(dead).await;
+        mapping.stop().await;
+        self.events()
     }
 
     fn dead_letters(&self) -> usize {
@@ -98,37 +106,23 @@ fn check_shape(record: &Value, fields_of_some: &[&str]) {
         "receiptHandle",
     ];
     let fields = fields.iter().chain(fields_of_some);
-    assert_eq!(
-        names(record),
-        fields.map(|name| (*name).to_owned()).collect()
-    );
+    let fields = fields.map(|name| (*name).to_owned());
+    assert_eq!(names(record), fields.collect());
     let attributes = [
         "ApproximateFirstReceiveTimestamp",
         "ApproximateReceiveCount",
         "SenderId",
         "SentTimestamp",
     ];
-    assert_eq!(
-        names(&record["attributes"]),
-        attributes.map(str::to_owned).into()
-    );
-    let texts = record["attributes"].as_object().into_iter().flatten();
-    assert!(
-        texts.map(|(_, value)| value).all(Value::is_string),
-        "numbers are texts: {record}"
-    );
-    assert_eq!(
-        (
-            &record["eventSource"],
-            &record["awsRegion"],
-            &record["eventSourceARN"]
-        ),
-        (
-            &json!("aws:sqs"),
-            &json!("us-east-1"),
-            &json!("arn:aws:sqs:us-east-1:000000000000:input")
-        )
-    );
+    let attributes = attributes.map(str::to_owned);
+    assert_eq!(names(&record["attributes"]), attributes.into());
+    let mut texts = record["attributes"].as_object().into_iter().flatten();
+    let texts = texts.all(|(_, value)| value.is_string());
+    assert!(texts, "numbers are texts: {record}");
+    assert_eq!(record["eventSource"], "aws:sqs");
+    assert_eq!(record["awsRegion"], "us-east-1");
+    let arn = "arn:aws:sqs:us-east-1:000000000000:input";
+    assert_eq!(record["eventSourceARN"], arn);
 }
 
 /// Source: `test_failing_lambda_retries_after_visibility_timeout` (25 November 2025).
@@ -136,10 +130,7 @@ fn check_shape(record: &Value, fields_of_some: &[&str]) {
 async fn after_an_error_a_message_returns_with_another_handle_and_is_deleted_once_it_succeeds() {
     let host = host(1_000, SHORT, None);
     host.send(["error-receives 1".to_owned()]);
-    let mapping = host.map(1, Duration::ZERO, 2);
-    host.until_dead_letters(0).await;
-    mapping.stop().await;
-    let events = host.events();
+    let events = host.mapped(1, Duration::ZERO, 0).await;
     let [first, second] = &*events.concat() else {
         panic!("{events:?}")
     };
@@ -162,10 +153,8 @@ async fn a_message_that_fails_as_often_as_it_may_be_received_is_a_dead_letter_an
     let host = host(2, SHORT, None);
     host.send(["error-receives 2".to_owned()]);
     let mapping = host.map(1, Duration::ZERO, 2);
-    host.until("the first invocation ends", || {
-        mapping.stats().invocations == 1
-    })
-    .await;
+    let invoked = || mapping.stats().invocations == 1;
+    host.until("the first invocation ends", invoked).await;
     assert_eq!(host.dead_letters(), 0);
     host.until_dead_letters(1).await;
     mapping.stop().await;
@@ -185,10 +174,7 @@ async fn only_reported_messages_return_until_they_succeed_or_are_dead_letters() 
     let host = host(2, SHORT, None);
     let sent = [0, 1, 2].map(|n| format!("fail-receives {n}"));
     host.send(sent.clone());
-    let mapping = host.map(10, Duration::ZERO, 2);
-    host.until_dead_letters(1).await;
-    mapping.stop().await;
-    let events = host.events();
+    let events = host.mapped(10, Duration::ZERO, 1).await;
     let [first, second] = &*events else {
         panic!("a third invocation: {events:?}")
     };
@@ -209,10 +195,8 @@ async fn an_error_makes_dead_letters_of_the_good_messages_of_the_batch_too() {
     let mapping = host.map(10, Duration::ZERO, 2);
     host.until_dead_letters(2).await;
     let stats = mapping.stats();
-    assert_eq!(
-        (stats.deleted, stats.returned_by),
-        (0, BTreeMap::from([(OutcomeReason::FunctionError, 4)]))
-    );
+    let errors = BTreeMap::from([(OutcomeReason::FunctionError, 4)]);
+    assert_eq!((stats.deleted, stats.returned_by), (0, errors));
     mapping.stop().await;
     host.end().await;
 }
@@ -220,16 +204,10 @@ async fn an_error_makes_dead_letters_of_the_good_messages_of_the_batch_too() {
 /// Source: `test_report_batch_item_failures_invalid_result_json_batch_fails` (25 November 2025).
 #[tokio::test]
 async fn a_reported_item_without_identifier_returns_the_batch() {
-    let host = host(
-        2,
-        SHORT,
-        Some(r#"{"batchItemFailures":[{"foo":"notvalid"}]}"#),
-    );
+    let response = r#"{"batchItemFailures":[{"foo":"notvalid"}]}"#;
+    let host = host(2, SHORT, Some(response));
     host.send(["good".to_owned()]);
-    let mapping = host.map(10, Duration::ZERO, 2);
-    host.until_dead_letters(1).await;
-    mapping.stop().await;
-    let records = host.events().concat();
+    let records = host.mapped(10, Duration::ZERO, 1).await.concat();
     assert_eq!(records.len(), 2, "{records:?}");
     assert_eq!(receive_counts(&records), ["1", "2"].into());
     host.end().await;
@@ -252,21 +230,17 @@ async fn an_empty_object_deletes_the_batch() {
 #[tokio::test]
 async fn message_attributes_are_in_the_record_with_their_digest() {
     let host = host(2, SECOND * 30, None);
-    let attributes = BTreeMap::from([
-        ("Title".to_owned(), MessageAttribute::string("The Whistler")),
-        (
-            "Author".to_owned(),
-            MessageAttribute::string("John Grisham"),
-        ),
-        ("WeeksOn".to_owned(), MessageAttribute::number("6")),
-    ]);
-    host.sqs
-        .send(QUEUE, "good".to_owned(), None, attributes)
-        .unwrap();
-    let mapping = host.map(1, Duration::ZERO, 2);
-    host.until_dead_letters(0).await;
-    mapping.stop().await;
-    let record = host.events().concat().remove(0);
+    let attributes = [
+        ("Title", MessageAttribute::string("The Whistler")),
+        ("Author", MessageAttribute::string("John Grisham")),
+        ("WeeksOn", MessageAttribute::number("6")),
+    ];
+    let attributes = attributes.map(|(name, attribute)| (name.to_owned(), attribute));
+    let attributes = BTreeMap::from(attributes);
+    let sent = host.sqs.send(QUEUE, "good".to_owned(), None, attributes);
+    sent.unwrap();
+    let events = host.mapped(1, Duration::ZERO, 0).await;
+    let record = events.concat().remove(0);
     check_shape(&record, &["md5OfMessageAttributes"]);
     let attribute = |data_type: &str, value: &str| {
         json!({
@@ -276,18 +250,14 @@ async fn message_attributes_are_in_the_record_with_their_digest() {
             "dataType": data_type,
         })
     };
-    assert_eq!(
-        record["messageAttributes"],
-        json!({
-            "Title": attribute("String", "The Whistler"),
-            "Author": attribute("String", "John Grisham"),
-            "WeeksOn": attribute("Number", "6"),
-        })
-    );
-    assert_eq!(
-        record["md5OfMessageAttributes"],
-        "d25a6aea97eb8f585bfa92d314504a92"
-    );
+    let expected = json!({
+        "Title": attribute("String", "The Whistler"),
+        "Author": attribute("String", "John Grisham"),
+        "WeeksOn": attribute("Number", "6"),
+    });
+    assert_eq!(record["messageAttributes"], expected);
+    let digest = "d25a6aea97eb8f585bfa92d314504a92";
+    assert_eq!(record["md5OfMessageAttributes"], digest);
     host.end().await;
 }
 
@@ -299,10 +269,7 @@ async fn with_a_window_a_record_without_attributes_has_the_digest_as_null() {
         let host = host(2, SECOND * 30, None);
         let sent: Vec<String> = (0..15).map(|n| format!("{n}-message")).collect();
         host.send(sent.clone());
-        let mapping = host.map(batch_size, SECOND, 2);
-        host.until_dead_letters(0).await;
-        mapping.stop().await;
-        let records = host.events().concat();
+        let records = host.mapped(batch_size, SECOND, 0).await.concat();
         assert_eq!(bodies(&records), sent.iter().map(String::as_str).collect());
         assert_eq!(records.len(), 15);
         for record in &records {
@@ -319,10 +286,7 @@ async fn with_a_window_a_record_without_attributes_has_the_digest_as_null() {
 async fn thirty_messages_in_batches_of_twenty_are_two_batches() {
     let host = host(2, SECOND * 30, None);
     host.send((0..30).map(|n| format!("{n}-message")));
-    let mapping = host.map(20, SECOND, 2);
-    host.until_dead_letters(0).await;
-    mapping.stop().await;
-    let events = host.events();
+    let events = host.mapped(20, SECOND, 0).await;
     assert_eq!((events.len(), events.concat().len()), (2, 30));
     host.end().await;
 }
@@ -336,13 +300,12 @@ async fn a_mapping_is_refused_for_a_large_batch_without_a_window_and_for_an_unkn
         let started = EventSourceMapping::start(host.sqs.clone(), host.function.clone(), config);
         started.err().map(|MappingError { problems, .. }| problems)
     };
-    assert_eq!(
-        problems(mapping_config(11, Duration::ZERO, 2)),
-        Some(vec![MappingProblem::LargeBatchNeedsWindow {
-            batch_size: 11,
-            window: Duration::ZERO
-        }])
-    );
+    let needs_window = MappingProblem::LargeBatchNeedsWindow {
+        batch_size: 11,
+        window: Duration::ZERO,
+    };
+    let without_window = problems(mapping_config(11, Duration::ZERO, 2));
+    assert_eq!(without_window, Some(vec![needs_window]));
     assert_eq!(problems(mapping_config(10, Duration::ZERO, 2)), None);
     assert_eq!(problems(mapping_config(11, SECOND, 2)), None);
     let unknown = MappingConfig {
@@ -350,9 +313,7 @@ async fn a_mapping_is_refused_for_a_large_batch_without_a_window_and_for_an_unkn
         ..mapping_config(1, Duration::ZERO, 2)
     };
     let problems = problems(unknown).unwrap();
-    assert!(
-        matches!(&problems[..], [MappingProblem::QueueUnavailable { .. }]),
-        "{problems:?}"
-    );
+    let unavailable = matches!(problems[..], [MappingProblem::QueueUnavailable { .. }]);
+    assert!(unavailable, "{problems:?}");
     host.end().await;
 }

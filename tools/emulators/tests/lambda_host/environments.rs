@@ -14,17 +14,13 @@ async fn an_invocation_cold_starts_an_environment_and_the_next_reuses_it() {
     let (first, second) = (host.response_to("").await, host.response_to("").await);
     assert_eq!(first["pid"], second["pid"]);
     assert_ne!(first["request_id"], second["request_id"]);
-    assert_eq!(
-        first["arn"],
-        "arn:aws:lambda:us-east-1:000000000000:function:echo"
-    );
+    let arn = "arn:aws:lambda:us-east-1:000000000000:function:echo";
+    assert_eq!(first["arn"], arn);
     let remaining_ms = first["remaining_ms"].as_u64().unwrap();
     assert!((1..=30_000).contains(&remaining_ms), "{remaining_ms}");
     let stats = host.function.stats();
-    assert_eq!(
-        (stats.cold_starts, stats.invocations, stats.concurrency_max),
-        (1, 2, 1)
-    );
+    assert_eq!((stats.cold_starts, stats.invocations), (1, 2));
+    assert_eq!(stats.concurrency_max, 1);
     assert!(stats.init_time > Duration::ZERO && stats.invoke_time > Duration::ZERO);
     assert_eq!(host.environments()[0].state, EnvironmentState::Idle);
     host.end().await;
@@ -40,16 +36,10 @@ async fn the_process_has_the_variables_of_lambda_and_the_callers_and_no_others()
     let response = host.response_to("").await;
     // Set by `lambda_runtime` itself before each invocation.
     let mut seen = response["variables"].as_object().unwrap().clone();
-    assert!(
-        seen.remove("_X_AMZN_TRACE_ID")
-            .unwrap()
-            .as_str()
-            .unwrap()
-            .starts_with("Root=1-")
-    );
-    let runtime_api = seen.remove("AWS_LAMBDA_RUNTIME_API").unwrap();
-    assert!(runtime_api.as_str().unwrap().starts_with("127.0.0.1:"));
-    assert!(bootstrap().starts_with(seen.remove("LAMBDA_TASK_ROOT").unwrap().as_str().unwrap()));
+    let mut taken = |name: &str| String::from(seen.remove(name).unwrap().as_str().unwrap());
+    assert!(taken("_X_AMZN_TRACE_ID").starts_with("Root=1-"));
+    assert!(taken("AWS_LAMBDA_RUNTIME_API").starts_with("127.0.0.1:"));
+    assert!(bootstrap().starts_with(taken("LAMBDA_TASK_ROOT")));
     let expected = json!({
         "AWS_LAMBDA_FUNCTION_NAME": "echo",
         "AWS_LAMBDA_FUNCTION_VERSION": "$LATEST",
@@ -74,8 +64,7 @@ async fn the_process_has_the_variables_of_lambda_and_the_callers_and_no_others()
 async fn concurrent_invocations_take_an_environment_each_and_a_later_one_the_last_used() {
     let host = Host::start();
     let (slow, fast) = tokio::join!(host.response_to("sleep 600"), async {
-        host.until("the first invocation runs", || busy(&host) == [1])
-            .await;
+        host.until_busy(&[1]).await;
         host.response_to("").await
     });
     assert_ne!(slow["pid"], fast["pid"]);
@@ -94,10 +83,8 @@ async fn several_invocations_run_in_one_environment_if_it_is_configured_so() {
         host.response_to("sleep 300"),
         host.response_to("sleep 300")
     );
-    assert_eq!(
-        (&responses.0["pid"], &responses.0["pid"]),
-        (&responses.1["pid"], &responses.2["pid"])
-    );
+    assert_eq!(responses.0["pid"], responses.1["pid"]);
+    assert_eq!(responses.0["pid"], responses.2["pid"]);
     assert_eq!(responses.0["variables"]["AWS_LAMBDA_MAX_CONCURRENCY"], "3");
     let stats = host.function.stats();
     assert_eq!((stats.cold_starts, stats.concurrency_max), (1, 3));
@@ -107,49 +94,25 @@ async fn several_invocations_run_in_one_environment_if_it_is_configured_so() {
 #[tokio::test]
 async fn a_redeploy_replaces_idle_environments_at_once_and_busy_ones_after_their_invocation() {
     let host = Host::start();
-    let ((), (old, idle)) = tokio::join!(
-        async {
-            host.until("both invocations run", || busy(&host) == [1, 1])
-                .await;
-        },
-        async {
-            tokio::join!(
-                host.response_to("sleep 1500"),
-                host.response_to("sleep 300")
-            )
-        }
+    let ((), old, idle) = tokio::join!(
+        host.until_busy(&[1, 1]),
+        host.response_to("sleep 1500"),
+        host.response_to("sleep 300")
     );
     assert_ne!(old["pid"], idle["pid"]);
-    let changed = |value: &str| BTreeMap::from([("MINE".to_owned(), value.to_owned())]);
-    let ((), (slow, mine)) = tokio::join!(
-        async {
-            host.until("one invocation runs", || busy(&host) == [1])
-                .await;
-            assert_eq!(host.function.redeploy(&changed("new")), 2);
-            host.until("the idle environment has ended", || {
-                exit_of(&host, 1).is_some() || exit_of(&host, 2).is_some()
-            })
-            .await;
-            assert_eq!(busy(&host), [1], "the other environment is still busy");
-        },
-        async {
-            let slow = host.invoke("sleep 800");
-            let later = async {
-                host.until("the idle environment has ended", || {
-                    exit_of(&host, 1).is_some() || exit_of(&host, 2).is_some()
-                })
-                .await;
-                host.response_to("").await["variables"]["MINE"].clone()
-            };
-            tokio::join!(slow, later)
-        }
-    );
+    let changed = BTreeMap::from([("MINE".to_owned(), "new".to_owned())]);
+    let one_ended = || (1..3).any(|number| exit_of(&host, number).is_some());
+    let (slow, mine) = tokio::join!(host.invoke("sleep 800"), async {
+        host.until_busy(&[1]).await;
+        assert_eq!(host.function.redeploy(&changed), 2);
+        host.until("one environment has ended", one_ended).await;
+        assert_eq!(busy(&host), [1], "the other environment is still busy");
+        host.response_to("").await["variables"]["MINE"].clone()
+    });
     assert!(matches!(slow, Ok(InvokeResponse::Ok(_))), "{slow:?}");
     assert_eq!(mine, "new");
-    host.until("the busy environment has ended too", || {
-        exit_of(&host, 1).is_some() && exit_of(&host, 2).is_some()
-    })
-    .await;
+    host.until_ended(1).await;
+    host.until_ended(2).await;
     let stats = host.function.stats();
     assert_eq!((stats.cold_starts, stats.crashes), (3, 0));
     host.end().await;
@@ -167,21 +130,11 @@ async fn cpu_time_and_peak_memory_survive_the_process() {
     }
     host.end().await;
     let stats = host.function.stats();
-    assert!(
-        stats.cpu.total() >= Duration::from_millis(200),
-        "{:?}",
-        stats.cpu
-    );
-    assert!(
-        stats.peak_rss_bytes_max >= 64 * 1024 * 1024,
-        "{}",
-        stats.peak_rss_bytes_max
-    );
+    let (cpu, peak) = (stats.cpu, stats.peak_rss_bytes_max);
+    assert!(cpu.total() >= Duration::from_millis(200), "{cpu:?}");
+    assert!(peak >= 64 * 1024 * 1024, "{peak}");
     let environment = &host.environments()[0];
-    assert_eq!(
-        (environment.cpu, environment.peak_rss_bytes),
-        (stats.cpu, stats.peak_rss_bytes_max)
-    );
+    assert_eq!((environment.cpu, environment.peak_rss_bytes), (cpu, peak));
 }
 
 #[tokio::test]
@@ -189,8 +142,7 @@ async fn shutdown_kills_running_invocations_reaps_every_process_and_refuses_late
     let host = Host::start();
     let ((), interrupted) = tokio::join!(
         async {
-            host.until("the invocation runs", || busy(&host) == [1])
-                .await;
+            host.until_busy(&[1]).await;
             host.function.shutdown().await;
         },
         host.invoke("sleep 60000")
@@ -205,13 +157,7 @@ async fn shutdown_kills_running_invocations_reaps_every_process_and_refuses_late
 
 #[tokio::test]
 async fn a_process_with_an_extension_is_asked_to_end_by_sigterm() {
-    let host = Host::with(|config| {
-        drop(
-            config
-                .variables
-                .insert("ECHO_INIT".into(), "extension".into()),
-        )
-    });
+    let host = Host::with_init("extension");
     host.response_to("").await;
     host.end().await;
     assert_eq!(exit_of(&host, 1).as_deref(), Some("exit status: 0"));

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use emulators::lambda::{InvokeError, InvokeResponse};
 use futures::FutureExt;
+use serde_json::Value;
 
 use crate::support::*;
 
@@ -26,46 +27,26 @@ async fn errors_and_panics_are_function_errors_and_the_environment_lives_on() {
     }
     host.response_to("").await;
     let stats = host.function.stats();
-    assert_eq!(
-        (
-            stats.cold_starts,
-            stats.invocations,
-            stats.function_errors,
-            stats.crashes
-        ),
-        (1, 3, 2, 0)
-    );
+    assert_eq!((stats.cold_starts, stats.crashes), (1, 0));
+    assert_eq!((stats.invocations, stats.function_errors), (3, 2));
     host.end().await;
 }
 
 #[tokio::test]
 async fn an_invocation_at_its_deadline_is_a_timeout_and_the_process_is_killed() {
-    let host = Host::with(|config| config.timeout = Duration::from_millis(500));
+    let after = Duration::from_millis(500);
+    let host = Host::with(|config| config.timeout = after);
     let started = Instant::now();
-    assert_eq!(
-        host.invoke("sleep 60000").await,
-        Err(InvokeError::Timeout {
-            after: Duration::from_millis(500)
-        })
-    );
+    let timeout = Err(InvokeError::Timeout { after });
+    assert_eq!(host.invoke("sleep 60000").await, timeout);
     assert!(started.elapsed() < PATIENCE);
-    host.until("the process is reaped", || exit_of(&host, 1).is_some())
-        .await;
+    host.until_ended(1).await;
     assert!(exit_of(&host, 1).unwrap().contains("SIGKILL"));
     // The next invocation has an environment of its own.
     host.response_to("").await;
     let stats = host.function.stats();
-    assert_eq!(
-        (stats.cold_starts, stats.timeouts, stats.crashes),
-        (2, 1, 0)
-    );
-    assert_eq!(
-        host.environments()
-            .iter()
-            .map(|one| (one.invocations, one.timeouts))
-            .collect::<Vec<_>>(),
-        [(1, 1), (1, 0)]
-    );
+    let counts = (stats.cold_starts, stats.timeouts, stats.crashes);
+    assert_eq!(counts, (2, 1, 0));
     host.end().await;
 }
 
@@ -79,10 +60,7 @@ async fn a_process_that_exits_mid_invocation_is_a_crash_with_its_status() {
         }) => assert_eq!(exit.code(), Some(3)),
         other => panic!("{other:?}"),
     }
-    assert_eq!(
-        host.response_to("").await["variables"]["AWS_LAMBDA_LOG_STREAM_NAME"],
-        "local/[$LATEST]2"
-    );
+    assert_eq!(environment_of(&host.response_to("").await), 2);
     assert_eq!(host.function.stats().crashes, 1);
     host.end().await;
 }
@@ -93,8 +71,7 @@ async fn a_killed_environment_crashes_its_invocation_and_is_not_used_again() {
     assert!(!host.function.kill_environment(1));
     let ((), crashed) = tokio::join!(
         async {
-            host.until("the invocation runs", || busy(&host) == [1])
-                .await;
+            host.until_busy(&[1]).await;
             assert!(host.function.kill_environment(1));
             assert!(!host.function.kill_environment(1));
         },
@@ -119,12 +96,8 @@ async fn a_killed_environment_crashes_its_invocation_and_is_not_used_again() {
 async fn an_idle_process_that_exits_is_replaced_without_a_failed_invocation() {
     let host = Host::start();
     host.response_to("exit-after 50 5").await;
-    host.until("the process is reaped", || exit_of(&host, 1).is_some())
-        .await;
-    assert_eq!(
-        host.response_to("").await["variables"]["AWS_LAMBDA_LOG_STREAM_NAME"],
-        "local/[$LATEST]2"
-    );
+    host.until_ended(1).await;
+    assert_eq!(environment_of(&host.response_to("").await), 2);
     assert_eq!(host.function.stats().crashes, 0);
     host.end().await;
 }
@@ -135,20 +108,8 @@ async fn a_failed_init_fails_the_invocation_with_its_reason() {
         ("exit", "Runtime.ExitError", "exit status: 7"),
         ("error", "Echo.Config", "spoiled by request"),
     ] {
-        let host =
-            Host::with(|config| drop(config.variables.insert("ECHO_INIT".into(), init.into())));
-        match host.invoke("").await {
-            Err(InvokeError::InitFailed {
-                error_type: seen,
-                message: text,
-            }) => {
-                assert!(
-                    seen == error_type && text.contains(message),
-                    "{seen}: {text}"
-                );
-            }
-            other => panic!("{other:?}"),
-        }
+        let host = Host::with_init(init);
+        assert_init_failed(host.invoke("").await, error_type, message);
         // Lambda starts a second environment for the invocation.
         let stats = host.function.stats();
         assert_eq!((stats.cold_starts, stats.init_failures), (2, 2));
@@ -160,23 +121,17 @@ async fn a_failed_init_fails_the_invocation_with_its_reason() {
 
 #[tokio::test]
 async fn processes_killed_by_the_host_before_they_poll_do_not_count_as_failed_starts() {
-    let host =
-        Host::with(|config| drop(config.variables.insert("ECHO_INIT".into(), "hang".into())));
+    let host = Host::with_init("hang");
     for number in 1..=3 {
+        let started = || host.environments().len() == number;
         let ((), killed) = tokio::join!(
             async {
-                host.until("the environment starts", || {
-                    host.environments().len() == number
-                })
-                .await;
+                host.until("the environment starts", started).await;
                 assert!(host.function.kill_environment(number as u32));
             },
             host.invoke("")
         );
-        assert!(
-            matches!(killed, Err(InvokeError::InitFailed { .. })),
-            "{killed:?}"
-        );
+        assert_init_failed(killed, "", "");
     }
     let failure = host.function.repeated_start_failure().now_or_never();
     assert!(failure.is_none(), "{failure:?}");
@@ -185,33 +140,33 @@ async fn processes_killed_by_the_host_before_they_poll_do_not_count_as_failed_st
 
 #[tokio::test]
 async fn a_process_that_does_not_poll_within_the_init_time_is_killed() {
-    let host =
-        Host::with(|config| drop(config.variables.insert("ECHO_INIT".into(), "hang".into())));
-    match host.invoke("").await {
-        Err(InvokeError::InitFailed { error_type, .. }) => {
-            assert_eq!(error_type, "Sandbox.Timedout")
-        }
-        other => panic!("{other:?}"),
-    }
-    host.until("the process is reaped", || exit_of(&host, 1).is_some())
-        .await;
+    let host = Host::with_init("hang");
+    assert_init_failed(host.invoke("").await, "Sandbox.Timedout", "");
+    host.until_ended(1).await;
     host.end().await;
 }
 
 #[tokio::test]
 async fn a_missing_executable_fails_the_invocation() {
     let host = Host::with(|config| config.bootstrap.program = "no/such/bootstrap".into());
-    match host.invoke("").await {
+    let failed = host.invoke("").await;
+    assert_init_failed(failed, "Runtime.InvalidEntrypoint", "no/such/bootstrap");
+    host.end().await;
+}
+
+/// Asserts that no environment was initialised, with this text in the type of the error, and this one in its message.
+fn assert_init_failed(result: Result<InvokeResponse, InvokeError>, kind: &str, text: &str) {
+    match result {
         Err(InvokeError::InitFailed {
             error_type,
             message,
-        }) => {
-            assert!(
-                error_type == "Runtime.InvalidEntrypoint" && message.contains("no/such/bootstrap"),
-                "{message}"
-            );
-        }
+        }) if error_type.contains(kind) && message.contains(text) => {}
         other => panic!("{other:?}"),
     }
-    host.end().await;
+}
+
+fn environment_of(response: &Value) -> u32 {
+    let name = response["variables"]["AWS_LAMBDA_LOG_STREAM_NAME"].as_str();
+    let number = name.and_then(|name| name.strip_prefix("local/[$LATEST]")?.parse().ok());
+    number.expect("the stream is named by the environment")
 }

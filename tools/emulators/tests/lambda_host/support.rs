@@ -6,7 +6,6 @@ use std::process::Command;
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use emulators::lambda::{
     Bootstrap, EnvironmentState, EnvironmentStatus, EventSourceMapping, Function, FunctionConfig,
     InvokeError, InvokeResponse, LogLine, LogSink, MappingConfig,
@@ -30,6 +29,12 @@ pub struct Host {
 impl Host {
     pub fn start() -> Host {
         Host::with(|_| ())
+    }
+
+    /// Starts a host whose function fails its init phase, or registers an extension, as `ECHO_INIT` says.
+    pub fn with_init(init: &str) -> Host {
+        let variables = BTreeMap::from([("ECHO_INIT".to_owned(), init.to_owned())]);
+        Host::with(|config| config.variables = variables)
     }
 
     pub fn with(change: impl FnOnce(&mut FunctionConfig)) -> Host {
@@ -84,9 +89,8 @@ impl Host {
     }
 
     pub async fn invoke(&self, command: &str) -> Result<InvokeResponse, InvokeError> {
-        self.function
-            .invoke(Bytes::from(json!({ "do": command }).to_string()))
-            .await
+        let payload = json!({ "do": command }).to_string();
+        self.function.invoke(payload.into()).await
     }
 
     pub async fn response_to(&self, command: &str) -> Value {
@@ -108,9 +112,8 @@ impl Host {
 
     pub fn send(&self, bodies: impl IntoIterator<Item = String>) {
         for body in bodies {
-            self.sqs
-                .send(QUEUE, body, None, BTreeMap::new())
-                .expect("the queue takes the body");
+            let sent = self.sqs.send(QUEUE, body, None, BTreeMap::new());
+            sent.expect("the queue takes the body");
         }
     }
 
@@ -145,6 +148,18 @@ impl Host {
         }
     }
 
+    /// Waits until an environment has as many invocations as this says, for each busy one.
+    pub async fn until_busy(&self, invocations: &[u32]) {
+        let is_busy = || busy(self) == invocations;
+        self.until("the invocations run", is_busy).await;
+    }
+
+    /// Waits until the process of an environment is reaped.
+    pub async fn until_ended(&self, number: u32) {
+        let ended = || exit_of(self, number).is_some();
+        self.until("the process is reaped", ended).await;
+    }
+
     /// Shuts the function down, and checks that none of its processes remains.
     pub async fn end(&self) {
         self.function.shutdown().await;
@@ -154,10 +169,8 @@ impl Host {
                 "{environment:?}"
             );
             if let Some(pid) = environment.pid {
-                assert!(
-                    !PathBuf::from(format!("/proc/{pid}/exe")).exists(),
-                    "{environment:?}"
-                );
+                let process = PathBuf::from(format!("/proc/{pid}/exe"));
+                assert!(!process.exists(), "{environment:?}");
             }
         }
     }
@@ -175,32 +188,23 @@ pub fn mapping_config(batch_size: usize, window: Duration, concurrency_max: u32)
 
 /// Returns the number of invocations in each busy environment.
 pub fn busy(host: &Host) -> Vec<u32> {
-    let running = |environment: EnvironmentStatus| match environment.state {
-        EnvironmentState::Busy { invocations } => Some(invocations),
-        EnvironmentState::Starting
-        | EnvironmentState::Idle
-        | EnvironmentState::Ending
-        | EnvironmentState::Ended { .. } => None,
-    };
-    host.environments()
-        .into_iter()
-        .filter_map(running)
-        .collect()
+    let mut busy = Vec::new();
+    for environment in host.environments() {
+        if let EnvironmentState::Busy { invocations } = environment.state {
+            busy.push(invocations);
+        }
+    }
+    busy
 }
 
 /// Returns the exit status of an environment; `None` if it is not reaped yet.
 pub fn exit_of(host: &Host, number: u32) -> Option<String> {
-    let environment = host
-        .environments()
-        .into_iter()
-        .find(|environment| environment.number == number)?;
-    match environment.state {
-        EnvironmentState::Ended { exit } => exit.map(|exit| exit.to_string()),
-        EnvironmentState::Starting
-        | EnvironmentState::Idle
-        | EnvironmentState::Busy { .. }
-        | EnvironmentState::Ending => None,
-    }
+    let mut environments = host.environments().into_iter();
+    let state = environments.find(|one| one.number == number)?.state;
+    let EnvironmentState::Ended { exit } = state else {
+        return None;
+    };
+    Some(exit?.to_string())
 }
 
 /// Returns the path of the example, `<target>/<profile>/examples/echo_lambda`.
@@ -210,17 +214,11 @@ pub fn exit_of(host: &Host, number: u32) -> Option<String> {
 pub fn bootstrap() -> PathBuf {
     static BOOTSTRAP: LazyLock<PathBuf> = LazyLock::new(|| {
         let test = std::env::current_exe().expect("a test knows its executable");
-        let profile = test
-            .parent()
-            .and_then(Path::parent)
-            .expect("a test is in <profile>/deps");
+        let profile = test.parent().and_then(Path::parent);
+        let profile = profile.expect("a test is in <profile>/deps");
         let bootstrap = profile.join("examples/echo_lambda");
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/echo_lambda.rs");
-        let modified = |path: &Path| {
-            path.metadata()
-                .and_then(|metadata| metadata.modified())
-                .ok()
-        };
+        let modified = |path: &Path| path.metadata().ok()?.modified().ok();
         if modified(&bootstrap) < modified(&source) {
             build(profile);
         }
@@ -234,21 +232,11 @@ fn build(profile: &Path) {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let target = profile.parent().expect("a profile is in <target>");
     // The directory of the profile `dev` is named `debug`.
-    let name = profile
-        .file_name()
-        .filter(|name| *name != "debug")
-        .unwrap_or("dev".as_ref());
+    let name = profile.file_name().filter(|name| *name != "debug");
     let built = Command::new(cargo)
-        .args([
-            "build",
-            "--quiet",
-            "--package",
-            "emulators",
-            "--example",
-            "echo_lambda",
-            "--profile",
-        ])
-        .arg(name)
+        .args(["build", "--quiet", "--package", "emulators"])
+        .args(["--example", "echo_lambda", "--profile"])
+        .arg(name.unwrap_or("dev".as_ref()))
         .arg("--target-dir")
         .arg(target)
         .current_dir(env!("CARGO_MANIFEST_DIR"))

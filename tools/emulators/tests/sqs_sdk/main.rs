@@ -11,4 +11,3 @@ mod moto_facts;
 mod queues;
 mod refusals;
 mod support;
-mod visibility;

@@ -4,24 +4,21 @@
 //! Source: the repository `getmoto/moto` at 0af643a5 (22 August 2026), `tests/test_sqs/test_sqs.py` and
 //! `test_sqs_message_attributes.py`. Those marked `aws_verified` were run against AWS; the others say what moto believes.
 
-use aws_sdk_sqs::types::{MessageAttributeValue, QueueAttributeName, SendMessageBatchRequestEntry};
+use aws_sdk_sqs::types::{QueueAttributeName, SendMessageBatchRequestEntry};
 
-use crate::support::{Served, code, entry, served, string_attribute};
+use crate::support::{Served, attribute, code, entry, served, string_attribute};
 
 /// Source: `test_send_message_batch_errors` (`aws_verified`): "only the first duplicated Id is reported".
 #[tokio::test]
 async fn of_two_repeated_ids_the_one_repeated_first_is_reported() {
-    let Served { client, url, .. } = served().await;
+    let served = served().await;
     let entries = ["id_1", "id_2", "id_2", "id_1"].map(|id| entry(id, "body"));
-    let send = client.send_message_batch().queue_url(&url);
-    let refused = send.set_entries(Some(entries.into())).send().await;
+    let refused = served.send_batch(entries.into()).await;
     let error = refused.unwrap_err().into_service_error();
     assert!(error.is_batch_entry_ids_not_distinct());
     let message = error.to_string() + error.meta().message().unwrap();
-    assert!(
-        message.contains("id_2") && !message.contains("id_1"),
-        "{message}"
-    );
+    let names = ["id_1", "id_2"].map(|id| message.contains(id));
+    assert_eq!(names, [false, true], "{message}");
 }
 
 /// Source: `test_send_message_batch_errors`, `test_delete_message_batch_with_zero_entries`,
@@ -39,10 +36,8 @@ async fn requests_to_an_unknown_queue_and_empty_batches_are_refused() {
     let delete = client.delete_queue().queue_url(&unknown);
     assert_eq!(code(delete.send().await), missing);
     let empty = client.delete_message_batch().queue_url(&url);
-    assert_eq!(
-        code(empty.set_entries(Some(vec![])).send().await),
-        "AWS.SimpleQueueService.EmptyBatchRequest"
-    );
+    let refused = code(empty.set_entries(Some(vec![])).send().await);
+    assert_eq!(refused, "AWS.SimpleQueueService.EmptyBatchRequest");
 }
 
 /// Source: `test_message_send_with_attributes`, `test_message_with_string_attributes`,
@@ -50,32 +45,17 @@ async fn requests_to_an_unknown_queue_and_empty_batches_are_refused() {
 #[tokio::test]
 async fn digests_of_attributes_cover_labels_of_types() {
     let Served { client, url, .. } = served().await;
-    let of_type = |data_type: &str, value: &str| {
-        let attribute = MessageAttributeValue::builder().data_type(data_type);
-        attribute.string_value(value).build().unwrap()
-    };
-    let number = of_type("Number", "1493147359900");
-    let long = "Number.java.lang.Long";
+    let number = attribute("Number", "1493147359900");
+    let long = |value| ("timestamp", attribute("Number.java.lang.Long", value));
+    let id = string_attribute("2018fc74-4f77-1a5a-1be0-c2d037d5052b");
+    let json = string_attribute("application/json");
+    let number = vec![("SOME_Valid.attribute-Name", number)];
+    let labelled = vec![long("1493147359900")];
+    let three = vec![("id", id), ("contentType", json), long("1602845432024")];
     let cases = [
-        (
-            vec![("SOME_Valid.attribute-Name", number)],
-            "36655e7e9d7c0e8479fa3f3f42247ae7",
-        ),
-        (
-            vec![("timestamp", of_type(long, "1493147359900"))],
-            "2e2e4876d8e0bd6b8c2c8f556831c349",
-        ),
-        (
-            vec![
-                (
-                    "id",
-                    string_attribute("2018fc74-4f77-1a5a-1be0-c2d037d5052b"),
-                ),
-                ("contentType", string_attribute("application/json")),
-                ("timestamp", of_type(long, "1602845432024")),
-            ],
-            "b12289320bb6e494b18b645ef562b4a9",
-        ),
+        (number, "36655e7e9d7c0e8479fa3f3f42247ae7"),
+        (labelled, "2e2e4876d8e0bd6b8c2c8f556831c349"),
+        (three, "b12289320bb6e494b18b645ef562b4a9"),
     ];
     for (attributes, digest) in cases {
         let mut send = client.send_message().queue_url(&url).message_body("derp");
@@ -84,10 +64,8 @@ async fn digests_of_attributes_cover_labels_of_types() {
         }
         let sent = send.send().await.unwrap();
         assert_eq!(sent.md5_of_message_attributes(), Some(digest));
-        assert_eq!(
-            sent.md5_of_message_body(),
-            Some("58fd9edd83341c29f1aebba81c31e257")
-        );
+        let of_body = Some("58fd9edd83341c29f1aebba81c31e257");
+        assert_eq!(sent.md5_of_message_body(), of_body);
     }
 }
 
@@ -95,29 +73,18 @@ async fn digests_of_attributes_cover_labels_of_types() {
 /// it.
 #[tokio::test]
 async fn an_entry_with_too_long_a_delay_fails_alone() {
-    let Served {
-        sqs, client, url, ..
-    } = served().await;
+    let served = served().await;
     let delayed = |id: &str, secs: i32| {
         let entry = SendMessageBatchRequestEntry::builder().id(id);
         let entry = entry.message_body("body").delay_seconds(secs);
         entry.build().unwrap()
     };
     let entries = vec![delayed("id_1", 1), delayed("id_2", 1800)];
-    let send = client.send_message_batch().queue_url(&url);
-    let sent = send.set_entries(Some(entries)).send().await.unwrap();
-    assert_eq!(
-        (
-            sent.successful[0].id(),
-            sent.successful[0].sequence_number()
-        ),
-        ("id_1", None)
-    );
-    assert_eq!(
-        (sent.failed[0].id(), sent.failed[0].code()),
-        ("id_2", "InvalidParameterValue")
-    );
-    assert_eq!(sqs.depth("queue").unwrap().delayed, 1);
+    let sent = served.send_batch(entries).await.unwrap();
+    let (good, bad) = (&sent.successful[0], &sent.failed[0]);
+    assert_eq!((good.id(), good.sequence_number()), ("id_1", None));
+    assert_eq!((bad.id(), bad.code()), ("id_2", "InvalidParameterValue"));
+    assert_eq!(served.sqs.depth("queue").unwrap().delayed, 1);
 }
 
 /// Source: `test_delete_message_batch_with_duplicates`.
@@ -130,10 +97,8 @@ async fn a_refused_batch_of_deletes_deletes_nothing() {
     let entry = entry.id("id").receipt_handle(handle).build().unwrap();
     let delete = served.client.delete_message_batch().queue_url(&served.url);
     let deleted = delete.entries(entry.clone()).entries(entry).send().await;
-    assert_eq!(
-        code(deleted),
-        "AWS.SimpleQueueService.BatchEntryIdsNotDistinct"
-    );
+    let repeated = "AWS.SimpleQueueService.BatchEntryIdsNotDistinct";
+    assert_eq!(code(deleted), repeated);
     assert_eq!(served.receive(0).await.len(), 1);
 }
 
@@ -163,18 +128,15 @@ async fn a_redrive_policy_is_returned_with_a_number_and_needs_its_queue() {
         let served = &served;
         async move { served.set(QueueAttributeName::RedrivePolicy, &policy).await }
     };
-    set(policy("no-queue"))
-        .await
-        .expect_err("the queue does not exist");
+    let refused = set(policy("no-queue")).await;
+    refused.expect_err("the queue does not exist");
     let create = served.client.create_queue().queue_name("other");
     let create = create.attributes(QueueAttributeName::RedrivePolicy, policy("no-queue"));
     create.send().await.expect_err("the queue does not exist");
     set(policy("dead")).await.unwrap();
-    let get = served.client.get_queue_attributes().queue_url(&served.url);
-    let get = get.attribute_names(QueueAttributeName::RedrivePolicy);
-    let attributes = get.send().await.unwrap().attributes.unwrap();
-    let returned: serde_json::Value =
-        serde_json::from_str(&attributes[&QueueAttributeName::RedrivePolicy]).unwrap();
+    let name = QueueAttributeName::RedrivePolicy;
+    let returned = &served.attributes(name.clone()).await[&name];
+    let returned: serde_json::Value = serde_json::from_str(returned).unwrap();
     assert_eq!(returned["maxReceiveCount"], 1);
 }
 

@@ -1,5 +1,7 @@
 //! An SQS server with one queue, and a client.
 
+use std::collections::HashMap;
+
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::config::{BehaviorVersion, Credentials, Region};
 use aws_sdk_sqs::error::{ProvideErrorMetadata, SdkError};
@@ -8,6 +10,7 @@ use aws_sdk_sqs::operation::change_message_visibility::{
 };
 use aws_sdk_sqs::operation::delete_message::{DeleteMessageError, DeleteMessageOutput};
 use aws_sdk_sqs::operation::send_message::SendMessageOutput;
+use aws_sdk_sqs::operation::send_message_batch::{SendMessageBatchError, SendMessageBatchOutput};
 use aws_sdk_sqs::operation::set_queue_attributes::{
     SetQueueAttributesError, SetQueueAttributesOutput,
 };
@@ -48,13 +51,8 @@ pub async fn served() -> Served {
         .http_client(aws_smithy_http_client::Builder::new().build_http())
         .build();
     let client = Client::from_conf(config);
-    let created = client
-        .create_queue()
-        .queue_name("queue")
-        .send()
-        .await
-        .unwrap();
-    let url = created.queue_url.unwrap();
+    let created = client.create_queue().queue_name("queue").send().await;
+    let url = created.unwrap().queue_url.unwrap();
     assert_eq!(url, format!("http://{address}/000000000000/queue"));
     Served {
         sqs,
@@ -73,23 +71,21 @@ pub fn code<T: std::fmt::Debug, E: ProvideErrorMetadata>(result: Result<T, SdkEr
 }
 
 pub fn entry(id: &str, body: impl Into<String>) -> SendMessageBatchRequestEntry {
-    SendMessageBatchRequestEntry::builder()
-        .id(id)
-        .message_body(body)
-        .build()
-        .unwrap()
+    let entry = SendMessageBatchRequestEntry::builder().id(id);
+    entry.message_body(body).build().unwrap()
 }
 
 pub fn string_attribute(value: &str) -> MessageAttributeValue {
-    MessageAttributeValue::builder()
-        .data_type("String")
-        .string_value(value)
-        .build()
-        .unwrap()
+    attribute("String", value)
+}
+
+/// Returns an attribute of a type whose values are texts.
+pub fn attribute(data_type: &str, value: &str) -> MessageAttributeValue {
+    let attribute = MessageAttributeValue::builder().data_type(data_type);
+    attribute.string_value(value).build().unwrap()
 }
 
 impl Served {
-    /// Sends a message to the queue.
     pub async fn send(&self, body: &str) -> SendMessageOutput {
         let send = self.client.send_message().queue_url(&self.url);
         send.message_body(body).send().await.unwrap()
@@ -127,11 +123,26 @@ impl Served {
         secs: i32,
     ) -> Result<ChangeMessageVisibilityOutput, SdkError<ChangeMessageVisibilityError>> {
         let change = self.client.change_message_visibility().queue_url(&self.url);
-        change
-            .receipt_handle(handle)
-            .visibility_timeout(secs)
-            .send()
-            .await
+        let change = change.receipt_handle(handle).visibility_timeout(secs);
+        change.send().await
+    }
+
+    /// Returns the attributes of the queue that a name selects.
+    pub async fn attributes(
+        &self,
+        name: QueueAttributeName,
+    ) -> HashMap<QueueAttributeName, String> {
+        let get = self.client.get_queue_attributes().queue_url(&self.url);
+        let got = get.attribute_names(name).send().await;
+        got.unwrap().attributes.unwrap()
+    }
+
+    pub async fn send_batch(
+        &self,
+        entries: Vec<SendMessageBatchRequestEntry>,
+    ) -> Result<SendMessageBatchOutput, SdkError<SendMessageBatchError>> {
+        let send = self.client.send_message_batch().queue_url(&self.url);
+        send.set_entries(Some(entries)).send().await
     }
 
     /// Creates another queue; returns its URL.
@@ -140,7 +151,6 @@ impl Served {
         create.send().await.unwrap().queue_url.unwrap()
     }
 
-    /// Sets an attribute of the queue.
     pub async fn set(
         &self,
         name: QueueAttributeName,
@@ -157,9 +167,8 @@ impl Served {
         let arn = self.sqs.arn("dead");
         let policy =
             format!(r#"{{"deadLetterTargetArn":"{arn}","maxReceiveCount":{receives_max}}}"#);
-        self.set(QueueAttributeName::RedrivePolicy, &policy)
-            .await
-            .unwrap();
+        let set = self.set(QueueAttributeName::RedrivePolicy, &policy).await;
+        set.unwrap();
         dead
     }
 }

@@ -1,11 +1,10 @@
 use super::*;
 
 fn resolve(text: &str, parameters: &[(&str, &str)]) -> anyhow::Result<Resources> {
-    let parameters = parameters
-        .iter()
-        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-        .collect();
-    Template::parse(text)?.resolve(&parameters, &|queue| format!("http://sqs/{queue}"))
+    let parameters = parameters.iter();
+    let parameters = parameters.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    let queue_url = |queue: &str| format!("http://sqs/{queue}");
+    Template::parse(text)?.resolve(&parameters.collect(), &queue_url)
 }
 
 fn queue(properties: &str) -> String {
@@ -61,10 +60,8 @@ Resources:
     let size = || ("SIZE".to_owned(), "7".to_owned());
     assert_eq!(variables(&[]), BTreeMap::from([size()]));
     let sink = ("SINK".to_owned(), "log:".to_owned());
-    assert_eq!(
-        variables(&[("Sink", "log:")]),
-        BTreeMap::from([sink, size()])
-    );
+    let both = BTreeMap::from([sink, size()]);
+    assert_eq!(variables(&[("Sink", "log:")]), both);
 }
 
 #[test]

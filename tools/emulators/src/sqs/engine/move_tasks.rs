@@ -1,6 +1,6 @@
 //! Moves messages out of dead-letter queues: starts, lists and cancels the tasks that do it.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use uuid::Uuid;
@@ -8,6 +8,7 @@ use uuid::Uuid;
 use super::super::error::SqsError;
 use super::super::move_task::{MoveFailure, MoveStatus, MoveTask};
 use super::{SharedQueue, Sqs};
+use crate::locked::locked;
 
 impl Sqs {
     /// Starts a task that moves the visible messages of a dead-letter queue to `destination` or, with `None`, to the queues that
@@ -100,24 +101,12 @@ impl Sqs {
 
     /// Returns the names of the queues whose dead-letter queue this one is, in order.
     pub(in crate::sqs) fn dead_letter_sources(&self, queue: &str) -> Vec<String> {
-        let queues: Vec<_> = {
-            let queues = self.0.queues.read().unwrap_or_else(PoisonError::into_inner);
-            queues
-                .iter()
-                .map(|(name, shared)| (name.clone(), Arc::clone(shared)))
-                .collect()
-        };
-        let is_source = |shared: &SharedQueue| {
+        let mut queues = locked(&self.0.queues).clone();
+        queues.retain(|_, shared| {
             let redrive = &shared.lock().queue.attributes.redrive;
-            redrive
-                .as_ref()
-                .is_some_and(|redrive| redrive.dead_letter_queue == queue)
-        };
-        queues
-            .into_iter()
-            .filter(|(_, shared)| is_source(shared))
-            .map(|(name, _)| name)
-            .collect()
+            matches!(redrive, Some(redrive) if redrive.dead_letter_queue == queue)
+        });
+        queues.into_keys().collect()
     }
 
     /// Moves further messages at a rate, until the task ends.
@@ -142,10 +131,8 @@ impl Sqs {
         let Some(task) = task.filter(|_| !state.deleted) else {
             return false;
         };
-        let destination = match (
-            &task.destination,
-            state.queue.source_of_first_visible(now_ms),
-        ) {
+        let source_of_message = state.queue.source_of_first_visible(now_ms);
+        let destination = match (&task.destination, source_of_message) {
             (_, None) => Err(MoveStatus::Completed),
             (Some(destination), Some(_)) => Ok(destination.clone()),
             (None, Some(Some(came_from))) => Ok(came_from.to_owned()),

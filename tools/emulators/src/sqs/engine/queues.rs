@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use uuid::Uuid;
 
@@ -11,6 +11,7 @@ use super::super::error::SqsError;
 use super::super::limits;
 use super::super::queue::Queue;
 use super::{SharedQueue, Sqs, does_not_exist};
+use crate::locked::locked;
 
 impl Sqs {
     /// Creates a queue. Also returns `Ok` if it exists with the same attributes.
@@ -50,11 +51,7 @@ impl Sqs {
         self.check_redrive(&attributes)?;
         let now_ms = self.now_ms();
         let existing = {
-            let mut queues = self
-                .0
-                .queues
-                .write()
-                .unwrap_or_else(PoisonError::into_inner);
+            let mut queues = locked(&self.0.queues);
             match queues.get(name) {
                 Some(existing) => existing.clone(),
                 None => {
@@ -93,12 +90,7 @@ impl Sqs {
 
     /// Deletes a queue and its messages. Its long polls return `QueueDoesNotExist`.
     pub(in crate::sqs) fn delete_queue(&self, queue: &str) -> Result<(), SqsError> {
-        let removed = self
-            .0
-            .queues
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(queue);
+        let removed = locked(&self.0.queues).remove(queue);
         let shared = removed.ok_or_else(|| does_not_exist(queue))?;
         shared.lock().deleted = true;
         shared.changed.notify_waiters();
@@ -117,16 +109,12 @@ impl Sqs {
         after: Option<&str>,
         max: usize,
     ) -> Vec<String> {
-        let queues = self.0.queues.read().unwrap_or_else(PoisonError::into_inner);
+        let queues = locked(&self.0.queues);
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        let names = queues
-            .range::<str, _>((from, Bound::Unbounded))
-            .map(|(name, _)| name);
-        names
-            .filter(|name| name.starts_with(prefix))
-            .take(max)
-            .cloned()
-            .collect()
+        let following = queues.range::<str, _>((from, Bound::Unbounded));
+        let names = following.map(|(name, _)| name);
+        let listed = names.filter(|name| name.starts_with(prefix));
+        listed.take(max).cloned().collect()
     }
 
     fn check_redrive(&self, attributes: &QueueAttributes) -> Result<(), SqsError> {

@@ -29,16 +29,13 @@ impl Operations {
             .map(|arn| queue_in("DestinationArn", arn))
             .transpose()?;
         let per_second = request.max_number_of_messages_per_second;
+        let parameter = "MaxNumberOfMessagesPerSecond";
         let per_second = per_second
-            .map(|rate| {
-                let parameter = "MaxNumberOfMessagesPerSecond";
-                in_range(parameter, rate, limits::MOVES_PER_SECOND)
-            })
+            .map(|rate| in_range(parameter, rate, limits::MOVES_PER_SECOND))
             .transpose()?
-            .map(|rate| u32::try_from(rate).unwrap_or(u32::MAX));
-        let id = self
-            .sqs
-            .start_move_task(&source, destination.as_deref(), per_second)?;
+            .map(|rate| rate as u32);
+        let destination = destination.as_deref();
+        let id = self.sqs.start_move_task(&source, destination, per_second)?;
         Ok(wire::MoveTaskHandle {
             task_handle: Some(handle(&id, &source)),
         })
@@ -57,10 +54,9 @@ impl Operations {
             allowed: "a handle that StartMessageMoveTask returned",
         })?;
         let source = queue_in("SourceArn", handle.source_arn)?;
+        let moved = self.sqs.cancel_move_task(&source, &handle.task_id)?;
         Ok(wire::CancelledMoveTask {
-            approximate_number_of_messages_moved: self
-                .sqs
-                .cancel_move_task(&source, &handle.task_id)?,
+            approximate_number_of_messages_moved: moved,
         })
     }
 
@@ -71,8 +67,7 @@ impl Operations {
         let source = queue_in("SourceArn", required("SourceArn", request.source_arn)?)?;
         let max_range = 1..=limits::LIST_MOVE_TASKS_MAX as u64;
         let max = in_range("MaxResults", request.max_results.unwrap_or(1), max_range)?;
-        let max = usize::try_from(max).unwrap_or(usize::MAX);
-        let tasks = self.sqs.move_tasks(&source, max)?;
+        let tasks = self.sqs.move_tasks(&source, max as usize)?;
         let results = tasks.into_iter().map(|task| listed(&source, task));
         Ok(wire::MoveTasks {
             results: results.collect(),
@@ -120,11 +115,9 @@ fn handle(task_id: &str, source: &str) -> String {
 /// # Errors
 /// `ResourceNotFound` if it is not the ARN of a queue of this region and account.
 fn queue_in(parameter: &'static str, arn: String) -> Result<String, SqsError> {
-    match queue_of_arn(&arn) {
-        Some(name) => Ok(name.to_owned()),
-        None => Err(SqsError::ResourceNotFound {
-            parameter,
-            value: arn,
-        }),
-    }
+    let name = queue_of_arn(&arn).map(str::to_owned);
+    name.ok_or(SqsError::ResourceNotFound {
+        parameter,
+        value: arn,
+    })
 }

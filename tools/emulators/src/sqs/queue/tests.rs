@@ -7,26 +7,42 @@ mod retention;
 
 use std::collections::BTreeSet;
 
+use super::super::attributes::Redrive;
 use super::super::message::Outgoing;
 use super::*;
 
 const SECOND: u64 = 1_000;
 const HOUR: u64 = 3_600 * SECOND;
 
-fn queue(attributes: QueueAttributes) -> Queue {
+pub(in crate::sqs) fn queue(attributes: QueueAttributes) -> Queue {
     Queue::new("queue", 1, attributes, 0)
 }
 
 fn content(id: &str) -> Content {
-    Outgoing {
-        body: format!("body of {id}"),
-        ..Outgoing::default()
-    }
-    .into_content(id.to_owned())
-    .unwrap()
+    content_of(id, format!("body of {id}"))
 }
 
-fn send(queue: &mut Queue, now_ms: u64, id: &str) {
+fn content_of(id: &str, body: String) -> Content {
+    let outgoing = Outgoing {
+        body,
+        ..Outgoing::default()
+    };
+    outgoing.into_content(id.to_owned()).unwrap()
+}
+
+/// Returns the attributes of a queue with the dead-letter queue `dead`.
+fn with_redrive(receives_max: u32) -> QueueAttributes {
+    let redrive = Redrive {
+        dead_letter_queue: "dead".into(),
+        receives_max,
+    };
+    QueueAttributes {
+        redrive: Some(redrive),
+        ..QueueAttributes::default()
+    }
+}
+
+pub(in crate::sqs) fn send(queue: &mut Queue, now_ms: u64, id: &str) {
     queue.send(now_ms, content(id), None).unwrap();
 }
 
@@ -39,6 +55,20 @@ fn up_to(max: usize) -> ReceiveOptions {
     }
 }
 
+fn invisible_for(visibility_ms: u64) -> ReceiveOptions {
+    ReceiveOptions {
+        visibility_ms: Some(visibility_ms),
+        ..up_to(10)
+    }
+}
+
+fn assert_out_of_range<T: std::fmt::Debug>(result: Result<T, SqsError>, expected: &str) {
+    match result {
+        Err(SqsError::OutOfRange { parameter, .. }) => assert_eq!(parameter, expected),
+        other => panic!("{other:?}"),
+    }
+}
+
 fn receive(queue: &mut Queue, now_ms: u64) -> Vec<Message> {
     let taken = queue.receive(now_ms, up_to(10)).unwrap();
     assert!(taken.dead.is_empty());
@@ -46,7 +76,7 @@ fn receive(queue: &mut Queue, now_ms: u64) -> Vec<Message> {
     taken.messages
 }
 
-fn receive_one(queue: &mut Queue, now_ms: u64) -> Message {
+pub(in crate::sqs) fn receive_one(queue: &mut Queue, now_ms: u64) -> Message {
     let mut messages = receive(queue, now_ms);
     assert_eq!(messages.len(), 1);
     messages.remove(0)
@@ -68,31 +98,20 @@ fn depth(visible: usize, in_flight: usize, delayed: usize) -> Depth {
 /// - INV-4: at most 120,000 messages are in flight.
 fn check_invariants(queue: &Queue) {
     let keys: BTreeSet<u64> = queue.entries.keys().copied().collect();
+    let sets = [&queue.visible, &queue.delayed, &queue.in_flight];
     for key in &keys {
         let entry = &queue.entries[key];
         let at = (entry.state.since_or_until_ms(), *key);
-        assert_eq!(
-            queue.visible.contains(&at),
-            matches!(entry.state, MessageState::Visible { .. }),
-            "INV-1 visible"
-        );
-        assert_eq!(
-            queue.delayed.contains(&at),
-            matches!(entry.state, MessageState::Delayed { .. }),
-            "INV-1 delayed"
-        );
-        assert_eq!(
-            queue.in_flight.contains(&at),
-            matches!(entry.state, MessageState::InFlight { .. }),
-            "INV-1 in flight"
-        );
+        let expected = match entry.state {
+            MessageState::Visible { .. } => [true, false, false],
+            MessageState::Delayed { .. } => [false, true, false],
+            MessageState::InFlight { .. } => [false, false, true],
+        };
+        assert_eq!(sets.map(|set| set.contains(&at)), expected, "INV-1");
         assert!(queue.by_age.contains(&(entry.sent_ms, *key)), "INV-2");
     }
-    assert_eq!(
-        queue.visible.len() + queue.delayed.len() + queue.in_flight.len(),
-        keys.len(),
-        "INV-3"
-    );
+    let in_sets: usize = sets.iter().map(|set| set.len()).sum();
+    assert_eq!(in_sets, keys.len(), "INV-3");
     assert_eq!(queue.by_age.len(), keys.len(), "INV-3 ages");
     assert!(queue.in_flight.len() <= limits::IN_FLIGHT_MAX, "INV-4");
 }

@@ -8,7 +8,7 @@ use aws_sdk_sqs::types::{
     MessageSystemAttributeNameForSends, MessageSystemAttributeValue,
 };
 
-use crate::support::{Served, code, served, string_attribute};
+use crate::support::{Served, attribute, code, served, string_attribute};
 
 const TRACE_HEADER: &str =
     "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1";
@@ -16,11 +16,6 @@ const TRACE_HEADER: &str =
 fn trace_header() -> MessageSystemAttributeValue {
     let value = MessageSystemAttributeValue::builder().data_type("String");
     value.string_value(TRACE_HEADER).build().unwrap()
-}
-
-fn number_attribute(value: &str) -> MessageAttributeValue {
-    let attribute = MessageAttributeValue::builder().data_type("Number");
-    attribute.string_value(value).build().unwrap()
 }
 
 /// Receives the one message of the queue, with the attributes that these names select.
@@ -48,10 +43,11 @@ async fn a_receive_returns_the_attributes_that_it_names_and_their_digest() {
     let sent = sent.send().await.unwrap();
     let all = "4c360f3fdafd970e05fae2f149d997f5";
     assert_eq!(sent.md5_of_message_attributes(), Some(all));
-    assert_eq!(
-        sent.md5_of_message_body(),
-        Some("6e2baaf3b97dbeef01c0043275f9a0e7")
-    );
+    let of_body = Some("6e2baaf3b97dbeef01c0043275f9a0e7");
+    assert_eq!(sent.md5_of_message_body(), of_body);
+    let two = Some("fca026605781cb4126a1e9044df24232");
+    let hello = Some("a311262e065454b75da111d535b8dacd");
+    let prefixed = Some("83fee93c1bcd8b9a5a923ffacdc636c7");
     let every = ["General", "Hello", "Help.Me"];
     let cases: [(&[&str], Option<&str>, &[&str]); 10] = [
         (&[], None, &[]),
@@ -59,38 +55,20 @@ async fn a_receive_returns_the_attributes_that_it_names_and_their_digest() {
         (&["*"], Some(all), &every),
         (&[".*"], Some(all), &every),
         (&["Foo", "Help"], None, &[]),
-        (
-            &["Hello", "General"],
-            Some("fca026605781cb4126a1e9044df24232"),
-            &["General", "Hello"],
-        ),
-        (
-            &["Foo", "Hello"],
-            Some("a311262e065454b75da111d535b8dacd"),
-            &["Hello"],
-        ),
-        (
-            &["Hel.*"],
-            Some("83fee93c1bcd8b9a5a923ffacdc636c7"),
-            &["Hello", "Help.Me"],
-        ),
+        (&["Hello", "General"], two, &["General", "Hello"]),
+        (&["Foo", "Hello"], hello, &["Hello"]),
+        (&["Hel.*"], prefixed, &["Hello", "Help.Me"]),
         (&["AWS."], None, &[]),
         (&["..foo"], None, &[]),
     ];
     for (names, digest, returned) in cases {
         let message = receive(&served, names).await;
-        assert_eq!(
-            message.md5_of_message_attributes.as_deref(),
-            digest,
-            "{names:?}"
-        );
+        let received = message.md5_of_message_attributes.as_deref();
+        assert_eq!(received, digest, "{names:?}");
         let attributes = message.message_attributes.unwrap_or_default();
-        let received: BTreeSet<&str> = attributes.keys().map(String::as_str).collect();
-        assert_eq!(
-            received,
-            returned.iter().copied().collect::<BTreeSet<_>>(),
-            "{names:?}"
-        );
+        let mut received = Vec::from_iter(attributes.keys());
+        received.sort();
+        assert_eq!(received, returned, "{names:?}");
     }
 }
 
@@ -109,9 +87,7 @@ async fn system_attributes_are_selected_by_either_of_two_parameters() {
     };
     let names = |message: &Message| -> BTreeSet<String> {
         let attributes = message.attributes.iter().flatten();
-        attributes
-            .map(|(name, _)| name.as_str().to_owned())
-            .collect()
+        attributes.map(|(name, _)| name.to_string()).collect()
     };
     let every = [
         "ApproximateFirstReceiveTimestamp",
@@ -121,33 +97,22 @@ async fn system_attributes_are_selected_by_either_of_two_parameters() {
     ];
     let every: BTreeSet<String> = every.map(str::to_owned).into();
     let sender = BTreeSet::from(["SenderId".to_owned()]);
-    let cases = [
-        (receive(), BTreeSet::new()),
-        (receive().attribute_names(OldName::All), every.clone()),
-        (
-            receive().message_system_attribute_names(SystemAttribute::All),
-            every.clone(),
-        ),
-        (
-            receive().attribute_names(OldName::from("SenderId")),
-            sender.clone(),
-        ),
-        (
-            receive()
-                .attribute_names(OldName::from("SenderId"))
-                .message_system_attribute_names(SystemAttribute::SenderId),
-            sender,
-        ),
-        (
-            receive()
-                .attribute_names(OldName::from("SenderId"))
-                .message_system_attribute_names(SystemAttribute::All),
-            every,
-        ),
-    ];
-    for (receive, expected) in cases {
+    let none = BTreeSet::new();
+    let old = || Some(vec![OldName::from("SenderId")]);
+    let new = Some(vec![SystemAttribute::SenderId]);
+    let all = || Some(vec![SystemAttribute::All]);
+    for (old, new, expected) in [
+        (None, None, &none),
+        (Some(vec![OldName::All]), None, &every),
+        (None, all(), &every),
+        (old(), None, &sender),
+        (old(), new, &sender),
+        (old(), all(), &every),
+    ] {
+        let receive = receive().set_attribute_names(old);
+        let receive = receive.set_message_system_attribute_names(new);
         let message = receive.send().await.unwrap().messages.unwrap().remove(0);
-        assert_eq!(names(&message), expected);
+        assert_eq!(names(&message), *expected);
     }
 }
 
@@ -157,22 +122,19 @@ async fn the_trace_header_has_a_digest_of_its_own() {
     let served = served().await;
     let send = || {
         let send = served.client.send_message().queue_url(&served.url);
-        send.message_body("test")
-            .message_attributes("timestamp", number_attribute("1493147359900"))
+        let timestamp = attribute("Number", "1493147359900");
+        let send = send.message_body("test");
+        send.message_attributes("timestamp", timestamp)
     };
     let without = send().send().await.unwrap();
     let name = MessageSystemAttributeNameForSends::AwsTraceHeader;
     let with = send().message_system_attributes(name, trace_header());
     let with = with.send().await.unwrap();
-    assert_eq!(
-        without.md5_of_message_attributes(),
-        with.md5_of_message_attributes()
-    );
+    let digest = with.md5_of_message_attributes();
+    assert_eq!(without.md5_of_message_attributes(), digest);
     assert_eq!(without.md5_of_message_system_attributes(), None);
-    assert_eq!(
-        with.md5_of_message_system_attributes(),
-        Some("5ae4d5d7636402d80f4eb6d213245a88")
-    );
+    let digest = Some("5ae4d5d7636402d80f4eb6d213245a88");
+    assert_eq!(with.md5_of_message_system_attributes(), digest);
 }
 
 /// Source: `test_aws_trace_header_propagation` (27 June 2025).
@@ -200,13 +162,11 @@ async fn a_dead_letter_keeps_its_id_attributes_and_receives_and_names_its_source
     let served = served().await;
     let dead = served.create_dead_letter_queue(1).await;
     let send = served.client.send_message().queue_url(&served.url);
+    let header = MessageSystemAttributeNameForSends::AwsTraceHeader;
     let sent = send
         .message_body("message-1")
         .message_attributes("MyAttribute", string_attribute("foobar"))
-        .message_system_attributes(
-            MessageSystemAttributeNameForSends::AwsTraceHeader,
-            trace_header(),
-        );
+        .message_system_attributes(header, trace_header());
     let sent = sent.send().await.unwrap();
     let before = served.receive(0).await.remove(0);
     assert!(served.receive(0).await.is_empty());
@@ -217,17 +177,12 @@ async fn a_dead_letter_keeps_its_id_attributes_and_receives_and_names_its_source
     let attributes = before.message_attributes.as_ref().unwrap();
     assert_eq!(attributes["MyAttribute"], string_attribute("foobar"));
     assert_eq!(after.message_attributes, before.message_attributes);
-    assert_eq!(
-        after.md5_of_message_attributes.as_deref(),
-        Some("adb59cd4678ea5a855436b949cd07ab6")
-    );
+    let digest = Some("adb59cd4678ea5a855436b949cd07ab6");
+    assert_eq!(after.md5_of_message_attributes.as_deref(), digest);
     let (before, after) = (before.attributes.unwrap(), after.attributes.unwrap());
+    // AWS counts on.
     let receives = SystemAttribute::ApproximateReceiveCount;
-    assert_eq!(
-        (&*before[&receives], &*after[&receives]),
-        ("1", "2"),
-        "AWS counts on"
-    );
+    assert_eq!((&*before[&receives], &*after[&receives]), ("1", "2"));
     assert_eq!(after[&SystemAttribute::AwsTraceHeader], TRACE_HEADER);
     let source = SystemAttribute::DeadLetterQueueSourceArn;
     assert_eq!(before.get(&source), None);
@@ -243,16 +198,13 @@ async fn a_binary_attribute_is_returned_with_its_digest() {
     let attribute = MessageAttributeValue::builder().data_type("Binary");
     let attribute = attribute.binary_value(value).build().unwrap();
     let send = served.client.send_message().queue_url(&served.url);
-    let send = send
-        .message_body("test")
-        .message_attributes("attr1", attribute.clone());
-    send.send().await.unwrap();
+    let send = send.message_body("test");
+    let sent = send.message_attributes("attr1", attribute.clone());
+    sent.send().await.unwrap();
     let message = receive(&served, &["All"]).await;
     assert_eq!(message.message_attributes.unwrap()["attr1"], attribute);
-    assert_eq!(
-        message.md5_of_message_attributes.as_deref(),
-        Some("8cbe4db156db8a94db8b801b7addb984")
-    );
+    let digest = Some("8cbe4db156db8a94db8b801b7addb984");
+    assert_eq!(message.md5_of_message_attributes.as_deref(), digest);
 }
 
 /// Source: `test_send_message_with_invalid_string_attributes`,
@@ -262,33 +214,24 @@ async fn a_binary_attribute_is_returned_with_its_digest() {
 #[tokio::test]
 async fn invalid_attributes_are_refused() {
     let served = served().await;
-    let of_type = |data_type: &str| {
-        let attribute = MessageAttributeValue::builder().data_type(data_type);
-        attribute.string_value("Valid").build().unwrap()
-    };
-    let valid = string_attribute("Valid");
-    let cases = [
-        ("attr1".to_owned(), string_attribute("Invalid-\u{8},\u{b}")),
-        ("aWs.-Invalid-attr".to_owned(), valid.clone()),
-        ("AMAZON.-Invalid-attr".to_owned(), valid.clone()),
-        (".-Invalid-attr".to_owned(), valid.clone()),
-        ("Invalid-!-attr".to_owned(), valid.clone()),
-        ("Invalid-§-attr".to_owned(), valid.clone()),
-        ("L".repeat(257), valid.clone()),
-        ("Invalid.".to_owned(), valid),
-        ("Attribute_name".to_owned(), of_type("Invalid")),
-        (
-            "Attribute_name".to_owned(),
-            of_type(&format!("Number.{}", "L".repeat(256))),
-        ),
-        ("ErrorDetails".to_owned(), string_attribute("")),
-    ];
-    for (name, attribute) in cases {
+    let long_type = format!("Number.{}", "L".repeat(256));
+    for (name, data_type, value) in [
+        ("attr1", "String", "Invalid-\u{8},\u{b}"),
+        ("aWs.-Invalid-attr", "String", "Valid"),
+        ("AMAZON.-Invalid-attr", "String", "Valid"),
+        (".-Invalid-attr", "String", "Valid"),
+        ("Invalid-!-attr", "String", "Valid"),
+        ("Invalid-§-attr", "String", "Valid"),
+        (&"L".repeat(257), "String", "Valid"),
+        ("Invalid.", "String", "Valid"),
+        ("Attribute_name", "Invalid", "Valid"),
+        ("Attribute_name", &long_type, "Valid"),
+        ("ErrorDetails", "String", ""),
+    ] {
         let send = served.client.send_message().queue_url(&served.url);
-        let send = send
-            .message_body("test")
-            .message_attributes(&name, attribute);
-        assert_eq!(code(send.send().await), "InvalidParameterValue", "{name}");
+        let send = send.message_body("test");
+        let sent = send.message_attributes(name, attribute(data_type, value));
+        assert_eq!(code(sent.send().await), "InvalidParameterValue", "{name}");
     }
 }
 

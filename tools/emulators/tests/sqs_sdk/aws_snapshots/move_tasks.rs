@@ -47,6 +47,10 @@ impl Queues {
         }
     }
 
+    fn visible(&self, queue: &str) -> usize {
+        self.served.sqs.depth(queue).unwrap().visible
+    }
+
     fn arn(&self, queue: &str) -> String {
         self.served.sqs.arn(queue)
     }
@@ -93,6 +97,13 @@ impl Queues {
     }
 }
 
+/// Asserts that a task has ended in this way, after it moved so many messages.
+fn assert_ended(task: &Task, status: &str, moved: i64) {
+    assert_eq!(task.status(), Some(status));
+    assert_eq!(task.approximate_number_of_messages_moved(), moved);
+    assert_eq!(task.task_handle(), None);
+}
+
 fn bodies(range: std::ops::Range<usize>) -> BTreeSet<String> {
     range.map(|n| n.to_string()).collect()
 }
@@ -108,28 +119,13 @@ async fn a_task_moves_every_message_and_is_listed_as_completed() {
     assert_eq!(handle["taskId"].as_str().unwrap().len(), 36, "a UUID");
 
     let task = queues.newest_task().await;
-    assert_eq!(
-        (
-            task.status(),
-            task.approximate_number_of_messages_moved(),
-            task.approximate_number_of_messages_to_move()
-        ),
-        (Some("COMPLETED"), 2, Some(2))
-    );
-    let (source, destination) = (queues.arn("dead"), queues.arn("other"));
-    assert_eq!(
-        (task.source_arn(), task.destination_arn()),
-        (Some(&*source), Some(&*destination))
-    );
+    assert_ended(&task, "COMPLETED", 2);
+    assert_eq!(task.approximate_number_of_messages_to_move(), Some(2));
+    assert_eq!(task.source_arn, Some(queues.arn("dead")));
+    assert_eq!(task.destination_arn, Some(queues.arn("other")));
     assert!(task.started_timestamp() > 1_600_000_000_000);
-    assert_eq!(
-        (
-            task.task_handle(),
-            task.failure_reason(),
-            task.max_number_of_messages_per_second()
-        ),
-        (None, None, None)
-    );
+    assert_eq!(task.failure_reason(), None);
+    assert_eq!(task.max_number_of_messages_per_second(), None);
     assert_eq!(queues.bodies(&queues.other).await, bodies(0..2));
     assert!(queues.bodies(&queues.dead).await.is_empty());
 }
@@ -141,14 +137,10 @@ async fn a_task_moves_every_message_and_is_listed_as_completed() {
 async fn without_a_destination_each_message_returns_to_its_queue_as_a_new_message() {
     let queues = Queues::with_dead_letters(2).await;
     let served = &queues.served;
-    let policy = format!(
-        r#"{{"deadLetterTargetArn":"{}","maxReceiveCount":1}}"#,
-        queues.arn("dead")
-    );
-    let set = served
-        .client
-        .set_queue_attributes()
-        .queue_url(&queues.other);
+    let arn = queues.arn("dead");
+    let policy = format!(r#"{{"deadLetterTargetArn":"{arn}","maxReceiveCount":1}}"#);
+    let set = served.client.set_queue_attributes();
+    let set = set.queue_url(&queues.other);
     let set = set.attributes(QueueAttributeName::RedrivePolicy, policy);
     set.send().await.unwrap();
     let send = served.client.send_message().queue_url(&queues.other);
@@ -159,14 +151,8 @@ async fn without_a_destination_each_message_returns_to_its_queue_as_a_new_messag
 
     queues.start("dead", None, None).await.unwrap();
     let task = queues.newest_task().await;
-    assert_eq!(
-        (
-            task.status(),
-            task.destination_arn(),
-            task.approximate_number_of_messages_moved()
-        ),
-        (Some("COMPLETED"), None, 3)
-    );
+    assert_ended(&task, "COMPLETED", 3);
+    assert_eq!(task.destination_arn(), None);
     assert_eq!(queues.bodies(&served.url).await, bodies(0..2));
     let moved = served.receive_from(&queues.other, 0).await.remove(0);
     assert_eq!(moved.body.as_deref(), Some("of other"));
@@ -185,15 +171,10 @@ async fn a_task_with_a_rate_runs_alone_until_it_is_cancelled_and_leaves_the_othe
     let queues = Queues::with_dead_letters(100).await;
     let started = queues.start("dead", Some("other"), Some(1)).await.unwrap();
     let task = queues.newest_task().await;
-    assert_eq!(
-        (
-            task.status(),
-            task.task_handle(),
-            task.max_number_of_messages_per_second(),
-            task.approximate_number_of_messages_to_move()
-        ),
-        (Some("RUNNING"), started.task_handle(), Some(1), Some(100))
-    );
+    assert_eq!(task.status(), Some("RUNNING"));
+    assert_eq!(task.task_handle(), started.task_handle());
+    assert_eq!(task.max_number_of_messages_per_second(), Some(1));
+    assert_eq!(task.approximate_number_of_messages_to_move(), Some(100));
     let second = queues.start("dead", Some("other"), None).await;
     assert_eq!(code(second), "InvalidParameterValue");
 
@@ -203,23 +184,13 @@ async fn a_task_with_a_rate_runs_alone_until_it_is_cancelled_and_leaves_the_othe
     };
     let moved = cancel().await.unwrap();
     let moved = moved.approximate_number_of_messages_moved();
-    let task = queues.newest_task().await;
-    assert_eq!(
-        (
-            task.status(),
-            task.task_handle(),
-            task.approximate_number_of_messages_moved()
-        ),
-        (Some("CANCELLED"), None, moved)
-    );
-    let depth = |queue| queues.served.sqs.depth(queue).unwrap().visible;
-    assert_eq!(
-        (depth("dead") + depth("other"), depth("dead") > 0),
-        (100, true)
-    );
+    assert_ended(&queues.newest_task().await, "CANCELLED", moved);
+    let depths = || (queues.visible("dead"), queues.visible("other"));
+    let (dead, other) = depths();
+    assert_eq!((dead + other, dead > 0), (100, true));
     assert_eq!(code(cancel().await), "ResourceNotFoundException");
     queues.start("dead", Some("other"), None).await.unwrap();
-    assert_eq!((depth("dead"), depth("other")), (0, 100));
+    assert_eq!(depths(), (0, 100));
 }
 
 /// Source: `test_move_task_with_throughput_limit` (30 April 2024).
@@ -228,12 +199,8 @@ async fn a_task_with_a_rate_moves_every_message_in_the_end() {
     let queues = Queues::with_dead_letters(20).await;
     let started = queues.start("dead", Some("other"), Some(500)).await;
     started.unwrap();
-    let task = queues.ended_task().await;
-    assert_eq!(
-        (task.status(), task.approximate_number_of_messages_moved()),
-        (Some("COMPLETED"), 20)
-    );
-    assert_eq!(queues.served.sqs.depth("other").unwrap().visible, 20);
+    assert_ended(&queues.ended_task().await, "COMPLETED", 20);
+    assert_eq!(queues.visible("other"), 20);
 }
 
 /// Source: `test_move_task_delete_destination_queue_while_running` (30 April 2024).
@@ -244,14 +211,10 @@ async fn a_task_whose_destination_is_deleted_fails_and_leaves_the_others() {
     let delete = queues.served.client.delete_queue();
     delete.queue_url(&queues.other).send().await.unwrap();
     let task = queues.ended_task().await;
-    assert_eq!(
-        (task.status(), task.failure_reason()),
-        (
-            Some("FAILED"),
-            Some("AWS.SimpleQueueService.NonExistentQueue")
-        )
-    );
-    assert!(queues.served.sqs.depth("dead").unwrap().visible > 0);
+    assert_eq!(task.status(), Some("FAILED"));
+    let reason = "AWS.SimpleQueueService.NonExistentQueue";
+    assert_eq!(task.failure_reason(), Some(reason));
+    assert!(queues.visible("dead") > 0);
 }
 
 /// Source: moto, `test_start_message_move_task_without_known_source_fails`.
@@ -262,14 +225,11 @@ async fn a_message_that_was_sent_to_the_dead_letter_queue_needs_a_destination() 
     send.message_body("direct").send().await.unwrap();
     queues.start("dead", None, None).await.unwrap();
     let task = queues.newest_task().await;
-    assert_eq!(
-        (task.status(), task.failure_reason()),
-        (Some("FAILED"), Some("CouldNotDetermineMessageSource"))
-    );
-    assert_eq!(
-        queues.bodies(&queues.dead).await,
-        BTreeSet::from(["direct".to_owned()])
-    );
+    assert_ended(&task, "FAILED", 0);
+    let reason = "CouldNotDetermineMessageSource";
+    assert_eq!(task.failure_reason(), Some(reason));
+    let direct = BTreeSet::from(["direct".to_owned()]);
+    assert_eq!(queues.bodies(&queues.dead).await, direct);
     queues.start("dead", Some("other"), None).await.unwrap();
     assert!(queues.bodies(&queues.dead).await.is_empty());
 }
@@ -287,18 +247,13 @@ async fn a_task_is_refused_without_its_queues_and_out_of_its_ranges() {
         ("dead", None, Some(0), "InvalidParameterValue"),
         ("dead", None, Some(501), "InvalidParameterValue"),
     ] {
+        let case = format!("{source} {destination:?} {per_second:?}");
         let started = queues.start(source, destination, per_second).await;
-        let status = started.as_ref().err().map(|error| {
-            let response = error.raw_response().expect("the service responded");
-            response.status().as_u16()
-        });
+        let response = started.as_ref().err().and_then(SdkError::raw_response);
+        let status = response.map(|response| response.status().as_u16());
         let not_found = expected == "ResourceNotFoundException";
-        assert_eq!(status, Some(if not_found { 404 } else { 400 }));
-        assert_eq!(
-            code(started),
-            expected,
-            "{source} {destination:?} {per_second:?}"
-        );
+        assert_eq!(status, Some(if not_found { 404 } else { 400 }), "{case}");
+        assert_eq!(code(started), expected, "{case}");
     }
     assert!(queues.tasks(Some(10)).await.is_empty());
 
@@ -315,16 +270,11 @@ async fn a_task_is_refused_without_its_queues_and_out_of_its_ranges() {
         cancel.task_handle(handle).send()
     };
     let handle = |queue: &str| {
-        let id = "10f57157-fc38-4da9-a113-4de7e12d05aa";
-        STANDARD.encode(format!(
-            r#"{{"taskId":"{id}","sourceArn":"{}"}}"#,
-            queues.arn(queue)
-        ))
+        let (id, arn) = ("10f57157-fc38-4da9-a113-4de7e12d05aa", queues.arn(queue));
+        STANDARD.encode(format!(r#"{{"taskId":"{id}","sourceArn":"{arn}"}}"#))
     };
-    assert_eq!(
-        code(cancel("foobared".into()).await),
-        "InvalidParameterValue"
-    );
+    let invalid = cancel("foobared".into()).await;
+    assert_eq!(code(invalid), "InvalidParameterValue");
     for queue in ["nowhere", "dead"] {
         let cancelled = cancel(handle(queue)).await;
         assert_eq!(code(cancelled), "ResourceNotFoundException", "{queue}");
@@ -336,20 +286,12 @@ async fn a_task_is_refused_without_its_queues_and_out_of_its_ranges() {
 async fn a_listing_has_the_newest_task_first_and_one_by_default() {
     let queues = Queues::with_dead_letters(0).await;
     for rate in 1..=11 {
-        queues
-            .start("dead", Some("other"), Some(rate))
-            .await
-            .unwrap();
+        let started = queues.start("dead", Some("other"), Some(rate)).await;
+        started.unwrap();
     }
-    let rates = |tasks: Vec<Task>| -> Vec<i32> {
-        let rates = tasks.iter();
-        rates
-            .filter_map(Task::max_number_of_messages_per_second)
-            .collect()
-    };
-    assert_eq!(rates(queues.tasks(None).await), [11]);
-    assert_eq!(
-        rates(queues.tasks(Some(10)).await),
-        (2..=11).rev().collect::<Vec<_>>()
-    );
+    for (max, expected) in [(None, 11..=11), (Some(10), 2..=11)] {
+        let tasks = queues.tasks(max).await.into_iter();
+        let rates = tasks.map(|task| task.max_number_of_messages_per_second);
+        assert!(rates.eq(expected.rev().map(Some)), "{max:?}");
+    }
 }

@@ -1,56 +1,32 @@
 //! Queues: their attributes, and what becomes of their messages.
 
-use std::collections::HashMap;
+use aws_sdk_sqs::types::QueueAttributeName as Name;
 
-use aws_sdk_sqs::types::QueueAttributeName;
-
-use crate::support::{Served, code, served};
-
-impl Served {
-    /// Returns all attributes of the queue.
-    async fn attributes(&self) -> HashMap<QueueAttributeName, String> {
-        let get = self.client.get_queue_attributes().queue_url(&self.url);
-        let got = get.attribute_names(QueueAttributeName::All).send().await;
-        got.unwrap().attributes.unwrap()
-    }
-}
+use crate::support::{code, served};
 
 /// Source: `test_set_queue_attributes_default_values` (10 December 2025). AWS also returns `SqsManagedSseEnabled`; this server
 /// has no encryption.
 #[tokio::test]
 async fn a_new_queue_has_the_defaults_of_aws() {
-    let attributes = served().await.attributes().await;
+    let attributes = served().await.attributes(Name::All).await;
     let expected = [
-        (QueueAttributeName::ApproximateNumberOfMessages, "0"),
-        (QueueAttributeName::ApproximateNumberOfMessagesDelayed, "0"),
-        (
-            QueueAttributeName::ApproximateNumberOfMessagesNotVisible,
-            "0",
-        ),
-        (QueueAttributeName::DelaySeconds, "0"),
-        (QueueAttributeName::MaximumMessageSize, "1048576"),
-        (QueueAttributeName::MessageRetentionPeriod, "345600"),
-        (
-            QueueAttributeName::QueueArn,
-            "arn:aws:sqs:us-east-1:000000000000:queue",
-        ),
-        (QueueAttributeName::ReceiveMessageWaitTimeSeconds, "0"),
-        (QueueAttributeName::VisibilityTimeout, "30"),
+        (Name::ApproximateNumberOfMessages, "0"),
+        (Name::ApproximateNumberOfMessagesDelayed, "0"),
+        (Name::ApproximateNumberOfMessagesNotVisible, "0"),
+        (Name::DelaySeconds, "0"),
+        (Name::MaximumMessageSize, "1048576"),
+        (Name::MessageRetentionPeriod, "345600"),
+        (Name::QueueArn, "arn:aws:sqs:us-east-1:000000000000:queue"),
+        (Name::ReceiveMessageWaitTimeSeconds, "0"),
+        (Name::VisibilityTimeout, "30"),
     ];
     for (name, value) in &expected {
         assert_eq!(attributes[name], *value, "{name}");
     }
-    assert_eq!(
-        attributes.len(),
-        expected.len() + 2,
-        "the others: {attributes:?}"
-    );
-    for name in [
-        QueueAttributeName::CreatedTimestamp,
-        QueueAttributeName::LastModifiedTimestamp,
-    ] {
+    for name in [Name::CreatedTimestamp, Name::LastModifiedTimestamp] {
         assert!(attributes.contains_key(&name), "{name}");
     }
+    assert_eq!(attributes.len(), expected.len() + 2, "{attributes:?}");
 }
 
 /// Source: `test_create_and_update_queue_attributes` (19 August 2025).
@@ -59,16 +35,16 @@ async fn attributes_that_are_set_are_returned_and_the_others_stay() {
     let served = served().await;
     let set = served.client.set_queue_attributes().queue_url(&served.url);
     let set = set
-        .attributes(QueueAttributeName::MaximumMessageSize, "2048")
-        .attributes(QueueAttributeName::VisibilityTimeout, "69")
-        .attributes(QueueAttributeName::DelaySeconds, "420");
+        .attributes(Name::MaximumMessageSize, "2048")
+        .attributes(Name::VisibilityTimeout, "69")
+        .attributes(Name::DelaySeconds, "420");
     set.send().await.unwrap();
-    let attributes = served.attributes().await;
+    let attributes = served.attributes(Name::All).await;
     for (name, value) in [
-        (QueueAttributeName::MaximumMessageSize, "2048"),
-        (QueueAttributeName::VisibilityTimeout, "69"),
-        (QueueAttributeName::DelaySeconds, "420"),
-        (QueueAttributeName::MessageRetentionPeriod, "345600"),
+        (Name::MaximumMessageSize, "2048"),
+        (Name::VisibilityTimeout, "69"),
+        (Name::DelaySeconds, "420"),
+        (Name::MessageRetentionPeriod, "345600"),
     ] {
         assert_eq!(attributes[&name], value, "{name}");
     }
@@ -79,16 +55,12 @@ async fn attributes_that_are_set_are_returned_and_the_others_stay() {
 #[tokio::test]
 async fn creating_a_queue_again_compares_only_the_attributes_that_are_named() {
     let served = served().await;
-    served
-        .set(QueueAttributeName::VisibilityTimeout, "2")
-        .await
-        .unwrap();
+    let set = served.set(Name::VisibilityTimeout, "2").await;
+    set.unwrap();
     served.send("foobar").await;
     let create = |timeout: &str| {
         let create = served.client.create_queue().queue_name("queue");
-        create
-            .attributes(QueueAttributeName::VisibilityTimeout, timeout)
-            .send()
+        create.attributes(Name::VisibilityTimeout, timeout).send()
     };
     assert_eq!(code(create("1").await), "QueueAlreadyExists");
     let same = create("2").await.unwrap().queue_url.unwrap();
@@ -108,18 +80,16 @@ async fn an_invalid_redrive_policy_is_an_invalid_parameter_and_an_empty_one_remo
         format!(r#"{{"deadLetterTargetArn":"{arn}","maxReceiveCount":"invalid"}}"#),
         r#"{"deadLetterTargetArn":"dummy","maxReceiveCount":42}"#.to_owned(),
     ] {
-        let set = served.set(QueueAttributeName::RedrivePolicy, &policy).await;
+        let set = served.set(Name::RedrivePolicy, &policy).await;
         assert_eq!(code(set), "InvalidParameterValue", "{policy}");
     }
-    let policy = &served.attributes().await[&QueueAttributeName::RedrivePolicy];
-    assert!(
-        policy.contains(&arn),
-        "a refused policy changes nothing: {policy}"
-    );
-    let removed = served.set(QueueAttributeName::RedrivePolicy, "").await;
+    // A refused policy changes nothing.
+    let attributes = served.attributes(Name::All).await;
+    assert!(attributes[&Name::RedrivePolicy].contains(&arn));
+    let removed = served.set(Name::RedrivePolicy, "").await;
     removed.unwrap();
-    let attributes = served.attributes().await;
-    assert!(!attributes.contains_key(&QueueAttributeName::RedrivePolicy));
+    let attributes = served.attributes(Name::All).await;
+    assert!(!attributes.contains_key(&Name::RedrivePolicy));
 }
 
 /// Source: `test_purge_queue_deletes_inflight_messages`, `test_purge_queue_deletes_delayed_messages` (validated).
@@ -148,14 +118,11 @@ async fn counts_are_of_visible_messages_and_of_those_in_flight() {
     let receive = served.client.receive_message().queue_url(&served.url);
     let receive = receive.max_number_of_messages(1).visibility_timeout(60);
     receive.send().await.unwrap();
-    let attributes = served.attributes().await;
+    let attributes = served.attributes(Name::All).await;
     for (name, count) in [
-        (QueueAttributeName::ApproximateNumberOfMessages, "5"),
-        (
-            QueueAttributeName::ApproximateNumberOfMessagesNotVisible,
-            "1",
-        ),
-        (QueueAttributeName::ApproximateNumberOfMessagesDelayed, "0"),
+        (Name::ApproximateNumberOfMessages, "5"),
+        (Name::ApproximateNumberOfMessagesNotVisible, "1"),
+        (Name::ApproximateNumberOfMessagesDelayed, "0"),
     ] {
         assert_eq!(attributes[&name], count, "{name}");
     }

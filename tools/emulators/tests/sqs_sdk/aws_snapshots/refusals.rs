@@ -1,26 +1,14 @@
 //! Requests that AWS refuses, and with which code.
 
-use aws_sdk_sqs::error::SdkError;
-use aws_sdk_sqs::operation::send_message_batch::{SendMessageBatchError, SendMessageBatchOutput};
 use aws_sdk_sqs::types::{
     ChangeMessageVisibilityBatchRequestEntry, DeleteMessageBatchRequestEntry, QueueAttributeName,
     SendMessageBatchRequestEntry,
 };
 
-use crate::support::{Served, code, entry, served, string_attribute};
+use crate::support::{code, entry, served, string_attribute};
 
 fn prefixed(name: &str) -> String {
     format!("AWS.SimpleQueueService.{name}")
-}
-
-impl Served {
-    async fn send_batch(
-        &self,
-        entries: Vec<SendMessageBatchRequestEntry>,
-    ) -> Result<SendMessageBatchOutput, SdkError<SendMessageBatchError>> {
-        let send = self.client.send_message_batch().queue_url(&self.url);
-        send.set_entries(Some(entries)).send().await
-    }
 }
 
 /// Source: `test_send_receive_max_number_of_messages` (30 April 2024), `test_send_receive_wait_time_seconds`,
@@ -36,12 +24,9 @@ async fn a_receive_is_refused_out_of_its_ranges_and_an_empty_one_has_no_messages
     ] {
         assert_eq!(code(request.send().await), "InvalidParameterValue");
     }
-    for request in [
-        receive(),
-        receive().wait_time_seconds(0),
-        receive().wait_time_seconds(1),
-    ] {
-        assert_eq!(request.send().await.unwrap().messages, None);
+    for secs in [None, Some(0), Some(1)] {
+        let received = receive().set_wait_time_seconds(secs).send().await;
+        assert_eq!(received.unwrap().messages, None);
     }
 }
 
@@ -55,14 +40,10 @@ async fn a_message_is_refused_if_it_is_empty_too_long_or_has_invalid_characters(
         send.message_body(body).send()
     };
     assert_eq!(code(send(String::new()).await), "MissingParameter");
-    assert_eq!(
-        code(send("Invalid-\0-\u{8}-\u{13}-\u{ffff}".to_owned()).await),
-        "InvalidMessageContents"
-    );
-    assert_eq!(
-        code(send("a".repeat(1_048_577)).await),
-        "InvalidParameterValue"
-    );
+    let invalid = send("Invalid-\0-\u{8}-\u{13}-\u{ffff}".to_owned()).await;
+    assert_eq!(code(invalid), "InvalidMessageContents");
+    let long = send("a".repeat(1_048_577)).await;
+    assert_eq!(code(long), "InvalidParameterValue");
     let set = served.set(QueueAttributeName::MaximumMessageSize, "1024");
     set.await.unwrap();
     assert_eq!(code(send("a".repeat(1_025)).await), "InvalidParameterValue");
@@ -75,19 +56,13 @@ async fn the_maximum_of_a_queue_is_that_of_each_entry_and_one_mebibyte_that_of_a
     let served = served().await;
     let set = served.set(QueueAttributeName::MaximumMessageSize, "1024");
     set.await.unwrap();
-    let sent = served
-        .send_batch(vec![
-            entry("long", "a".repeat(1_025)),
-            entry("good", "a".repeat(1_024)),
-        ])
-        .await
-        .unwrap();
+    let sized = |id, bytes| entry(id, "a".repeat(bytes));
+    let entries = vec![sized("long", 1_025), sized("good", 1_024)];
+    let sent = served.send_batch(entries).await.unwrap();
     assert_eq!(sent.successful[0].id(), "good");
     let failed = &sent.failed[0];
-    assert_eq!(
-        (failed.id(), failed.code(), failed.sender_fault()),
-        ("long", "InvalidParameterValue", true)
-    );
+    assert_eq!((failed.id(), failed.sender_fault()), ("long", true));
+    assert_eq!(failed.code(), "InvalidParameterValue");
 
     let set = served.set(QueueAttributeName::MaximumMessageSize, "2048");
     set.await.unwrap();
@@ -95,24 +70,15 @@ async fn the_maximum_of_a_queue_is_that_of_each_entry_and_one_mebibyte_that_of_a
         .id("1")
         .message_body("a".repeat(2_048 - "k".len() - "String".len() - "x".len()))
         .message_attributes("k", string_attribute("x"));
-    let sent = served
-        .send_batch(vec![first.build().unwrap(), entry("2", "a")])
-        .await
-        .unwrap();
-    assert_eq!(
-        (sent.successful.len(), sent.failed.len()),
-        (2, 0),
-        "together they are over 2048"
-    );
-    assert_eq!(
-        sent.successful[0].md5_of_message_attributes(),
-        Some("a45daa70926828a2f0a1db3418e6feb4")
-    );
+    // Together they are over 2048.
+    let entries = vec![first.build().unwrap(), sized("2", 1)];
+    let sent = served.send_batch(entries).await.unwrap();
+    assert_eq!((sent.successful.len(), sent.failed.len()), (2, 0));
+    let digest = sent.successful[0].md5_of_message_attributes();
+    assert_eq!(digest, Some("a45daa70926828a2f0a1db3418e6feb4"));
 
-    let half = "a".repeat(524_288);
-    let sent = served
-        .send_batch(vec![entry("1", &half), entry("2", half.clone() + "a")])
-        .await;
+    let entries = vec![sized("1", 524_288), sized("2", 524_289)];
+    let sent = served.send_batch(entries).await;
     assert_eq!(code(sent), prefixed("BatchRequestTooLong"));
 }
 
@@ -160,9 +126,8 @@ async fn a_batch_with_bad_ids_or_a_bad_number_of_entries_is_refused_whole() {
 #[tokio::test]
 async fn an_entry_with_an_invalid_character_fails_alone() {
     let served = served().await;
-    let mut entries: Vec<_> = (0..9)
-        .map(|n| entry(&n.to_string(), n.to_string()))
-        .collect();
+    let entries = (0..9).map(|n| entry(&n.to_string(), n.to_string()));
+    let mut entries = Vec::from_iter(entries);
     entries.push(entry("9", "\u{1}"));
     let sent = served.send_batch(entries).await.unwrap();
     let failed: Vec<_> = sent.failed.iter().map(|e| (e.id(), e.code())).collect();

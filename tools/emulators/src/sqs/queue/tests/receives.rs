@@ -7,10 +7,8 @@ fn a_received_message_is_invisible_until_its_timeout_ends_and_counts_its_receive
     let mut queue = queue(QueueAttributes::default());
     send(&mut queue, 5, "a");
     let first = receive_one(&mut queue, 10);
-    assert_eq!(
-        (first.receive_count, first.sent_ms, first.first_receive_ms),
-        (1, 5, 10)
-    );
+    assert_eq!((first.receive_count, first.sent_ms), (1, 5));
+    assert_eq!(first.first_receive_ms, 10);
     assert_eq!(receive(&mut queue, 10 + 30 * SECOND - 1), []);
     let second = receive_one(&mut queue, 10 + 30 * SECOND);
     assert_eq!((second.receive_count, second.first_receive_ms), (2, 10));
@@ -23,38 +21,12 @@ fn a_receive_may_choose_its_own_visibility_timeout_even_zero() {
     let mut queue = queue(QueueAttributes::default());
     send(&mut queue, 0, "a");
     for expected_count in 1..=3 {
-        let taken = queue
-            .receive(
-                0,
-                ReceiveOptions {
-                    visibility_ms: Some(0),
-                    ..up_to(10)
-                },
-            )
-            .unwrap();
+        let taken = queue.receive(0, invisible_for(0)).unwrap();
         assert_eq!(taken.messages.len(), 1);
         assert_eq!(taken.messages[0].receive_count, expected_count);
     }
-    let error = queue
-        .receive(
-            0,
-            ReceiveOptions {
-                visibility_ms: Some(43_201 * SECOND),
-                ..up_to(10)
-            },
-        )
-        .unwrap_err();
-    assert!(
-        matches!(
-            error,
-            SqsError::OutOfRange {
-                parameter: "VisibilityTimeout",
-                max: 43_200,
-                ..
-            }
-        ),
-        "{error}"
-    );
+    let refused = queue.receive(0, invisible_for(43_201 * SECOND));
+    assert_out_of_range(refused, "VisibilityTimeout");
 }
 
 #[test]
@@ -64,22 +36,10 @@ fn a_receive_takes_one_to_ten_messages() {
         send(&mut queue, n, &n.to_string());
     }
     for max in [0, 11] {
-        let error = queue.receive(20, up_to(max)).unwrap_err();
-        assert!(
-            matches!(
-                error,
-                SqsError::OutOfRange {
-                    parameter: "MaxNumberOfMessages",
-                    ..
-                }
-            ),
-            "{error}"
-        );
+        assert_out_of_range(queue.receive(20, up_to(max)), "MaxNumberOfMessages");
     }
-    assert_eq!(
-        queue.receive(20, up_to(1)).unwrap().messages[0].message_id,
-        "0"
-    );
+    let first = queue.receive(20, up_to(1)).unwrap();
+    assert_eq!(first.messages[0].message_id, "0");
     assert_eq!(receive(&mut queue, 20).len(), 10);
     assert_eq!(receive(&mut queue, 20).len(), 1);
 }
@@ -90,13 +50,10 @@ fn a_returned_message_is_received_after_messages_that_were_visible_before() {
     send(&mut queue, 0, "poison");
     let poison = receive_one(&mut queue, 0);
     send(&mut queue, 1, "good");
-    queue
-        .change_visibility(2, &poison.receipt_handle, 0)
-        .unwrap();
-    let ids: Vec<_> = receive(&mut queue, 3)
-        .into_iter()
-        .map(|message| message.message_id)
-        .collect();
+    let handle = &poison.receipt_handle;
+    queue.change_visibility(2, handle, 0).unwrap();
+    let received = receive(&mut queue, 3).into_iter();
+    let ids = Vec::from_iter(received.map(|message| message.message_id));
     assert_eq!(ids, ["good", "poison"]);
 }
 
@@ -104,10 +61,9 @@ fn a_returned_message_is_received_after_messages_that_were_visible_before() {
 fn a_changed_visibility_counts_from_its_change_and_not_for_the_next_receive() {
     let mut queue = queue(QueueAttributes::default());
     send(&mut queue, 0, "a");
-    let message = receive_one(&mut queue, 0);
-    queue
-        .change_visibility(1, &message.receipt_handle, 60 * SECOND)
-        .unwrap();
+    let handle = receive_one(&mut queue, 0).receipt_handle;
+    let changed = queue.change_visibility(1, &handle, 60 * SECOND);
+    changed.unwrap();
     assert_eq!(queue.depth(60 * SECOND), depth(0, 1, 0));
     receive_one(&mut queue, 60 * SECOND + 1);
     assert_eq!(queue.next_due_ms(), Some(90 * SECOND + 1));
@@ -117,40 +73,15 @@ fn a_changed_visibility_counts_from_its_change_and_not_for_the_next_receive() {
 fn twelve_hours_from_the_receive_cannot_be_extended() {
     let mut queue = queue(QueueAttributes::default());
     send(&mut queue, 0, "a");
-    let taken = queue
-        .receive(
-            0,
-            ReceiveOptions {
-                visibility_ms: Some(12 * HOUR),
-                ..up_to(1)
-            },
-        )
-        .unwrap();
+    let taken = queue.receive(0, invisible_for(12 * HOUR)).unwrap();
     let handle = &taken.messages[0].receipt_handle;
-    let error = queue
-        .change_visibility(2 * HOUR, handle, 10 * HOUR + SECOND)
-        .unwrap_err();
-    assert_eq!(
-        error,
-        SqsError::VisibilityBeyondLimit {
-            value_secs: 36_001,
-            left_secs: 36_000
-        }
-    );
-    queue
-        .change_visibility(2 * HOUR, handle, 10 * HOUR)
-        .unwrap();
-    let error = queue
-        .change_visibility(2 * HOUR, handle, 43_201 * SECOND)
-        .unwrap_err();
-    assert!(
-        matches!(
-            error,
-            SqsError::OutOfRange {
-                parameter: "VisibilityTimeout",
-                ..
-            }
-        ),
-        "{error}"
-    );
+    let mut change = |timeout_ms| queue.change_visibility(2 * HOUR, handle, timeout_ms);
+    let (value_secs, left_secs) = (36_001, 36_000);
+    let beyond = SqsError::VisibilityBeyondLimit {
+        value_secs,
+        left_secs,
+    };
+    assert_eq!(change(10 * HOUR + SECOND), Err(beyond));
+    assert_eq!(change(10 * HOUR), Ok(()));
+    assert_out_of_range(change(43_201 * SECOND), "VisibilityTimeout");
 }

@@ -1,6 +1,5 @@
 //! Delays, sizes, retention, dead letters and the limit of messages in flight.
 
-use super::super::super::attributes::Redrive;
 use super::*;
 
 #[test]
@@ -16,21 +15,10 @@ fn the_delay_of_a_message_replaces_the_delay_of_its_queue() {
     assert_eq!(queue.next_due_ms(), Some(5 * SECOND));
     assert_eq!(queue.depth(5 * SECOND), depth(2, 0, 1));
     assert_eq!(queue.depth(10 * SECOND), depth(3, 0, 0));
-    queue
-        .send(0, content("longest"), Some(900 * SECOND))
-        .unwrap();
-    let error = queue
-        .send(0, content("longer"), Some(901 * SECOND))
-        .unwrap_err();
-    assert_eq!(
-        error,
-        SqsError::OutOfRange {
-            parameter: "DelaySeconds",
-            value: "901".into(),
-            min: 0,
-            max: 900
-        }
-    );
+    let mut delayed = |secs| queue.send(0, content("a"), Some(secs * SECOND));
+    assert_eq!(delayed(900), Ok(()));
+    let error = SqsError::out_of_range("DelaySeconds", 901, 0..=900);
+    assert_eq!(delayed(901), Err(error));
 }
 
 #[test]
@@ -39,35 +27,16 @@ fn a_message_over_the_queues_limit_is_refused() {
         message_size_max_bytes: 1024,
         ..QueueAttributes::default()
     });
-    let sized = |bytes| {
-        Outgoing {
-            body: "x".repeat(bytes),
-            ..Outgoing::default()
-        }
-        .into_content("id".into())
-        .unwrap()
-    };
-    queue.send(0, sized(1024), None).unwrap();
-    let error = queue.send(0, sized(1025), None).unwrap_err();
-    assert_eq!(
-        error,
-        SqsError::MessageTooLong {
-            bytes: 1025,
-            bytes_max: 1024
-        }
-    );
+    let mut send = |bytes| queue.send(0, content_of("id", "x".repeat(bytes)), None);
+    assert_eq!(send(1024), Ok(()));
+    let (bytes, bytes_max) = (1025, 1024);
+    let too_long = SqsError::MessageTooLong { bytes, bytes_max };
+    assert_eq!(send(1025), Err(too_long));
 }
 
 #[test]
 fn a_receive_over_the_maximum_moves_the_message_and_keeps_its_id_age_and_receives() {
-    let redrive = Some(Redrive {
-        dead_letter_queue: "dead".into(),
-        receives_max: 2,
-    });
-    let mut source = queue(QueueAttributes {
-        redrive,
-        ..QueueAttributes::default()
-    });
+    let mut source = queue(with_redrive(2));
     let mut dead = Queue::new("dead", 2, QueueAttributes::default(), 0);
     send(&mut source, 7, "poison");
     receive_one(&mut source, 10);
@@ -75,21 +44,12 @@ fn a_receive_over_the_maximum_moves_the_message_and_keeps_its_id_age_and_receive
     assert_eq!(last.receive_count, 2);
 
     let now_ms = 10 + 60 * SECOND;
-    let undeliverable = source
-        .receive(
-            now_ms,
-            ReceiveOptions {
-                redrivable: false,
-                visibility_ms: Some(0),
-                ..up_to(10)
-            },
-        )
-        .unwrap();
-    assert_eq!(
-        undeliverable.messages.len(),
-        1,
-        "without its dead-letter queue the message is delivered"
-    );
+    let without_dead_letter_queue = ReceiveOptions {
+        redrivable: false,
+        ..invisible_for(0)
+    };
+    let delivered = source.receive(now_ms, without_dead_letter_queue).unwrap();
+    assert_eq!(delivered.messages.len(), 1);
 
     let taken = source.receive(now_ms, up_to(10)).unwrap();
     assert_eq!((taken.messages.len(), taken.dead.len()), (0, 1));
@@ -98,36 +58,19 @@ fn a_receive_over_the_maximum_moves_the_message_and_keeps_its_id_age_and_receive
         dead.accept(now_ms, letter);
     }
     let moved = receive_one(&mut dead, now_ms);
-    assert_eq!(
-        (
-            moved.message_id.as_str(),
-            moved.sent_ms,
-            moved.receive_count,
-            moved.first_receive_ms
-        ),
-        ("poison", 7, 4, 10)
-    );
-    assert_eq!(
-        moved.dead_letter_source_arn.as_deref(),
-        Some("arn:aws:sqs:us-east-1:000000000000:queue")
-    );
+    assert_eq!((&*moved.message_id, moved.sent_ms), ("poison", 7));
+    assert_eq!((moved.receive_count, moved.first_receive_ms), (4, 10));
+    let source_arn = Some("arn:aws:sqs:us-east-1:000000000000:queue");
+    assert_eq!(moved.dead_letter_source_arn.as_deref(), source_arn);
     assert_eq!(source.depth(now_ms), depth(0, 0, 0));
-    source
-        .delete(now_ms, &last.receipt_handle)
-        .expect("deleting with a handle of a moved message succeeds");
+    let deleted = source.delete(now_ms, &last.receipt_handle);
+    deleted.expect("deleting with a handle of a moved message succeeds");
     assert_eq!(dead.depth(now_ms), depth(0, 1, 0));
 }
 
 #[test]
 fn the_dead_letters_before_a_good_message_do_not_shorten_the_receive() {
-    let redrive = Some(Redrive {
-        dead_letter_queue: "dead".into(),
-        receives_max: 1,
-    });
-    let mut source = queue(QueueAttributes {
-        redrive,
-        ..QueueAttributes::default()
-    });
+    let mut source = queue(with_redrive(1));
     for n in 0..10 {
         send(&mut source, 0, &n.to_string());
     }
@@ -144,16 +87,13 @@ fn retention_counts_from_the_sending_of_the_message() {
         retention,
         ..QueueAttributes::default()
     });
-    source
-        .send(0, content("delayed"), Some(900 * SECOND))
-        .unwrap();
+    let delayed = source.send(0, content("delayed"), Some(900 * SECOND));
+    delayed.unwrap();
     send(&mut source, 0, "in flight");
     receive_one(&mut source, 0);
     send(&mut source, 1, "visible");
-    assert_eq!(
-        source.depth(60 * SECOND - 1).in_flight + source.depth(60 * SECOND - 1).visible,
-        2
-    );
+    let before = source.depth(60 * SECOND - 1);
+    assert_eq!(before.in_flight + before.visible, 2);
     assert_eq!(source.depth(60 * SECOND), depth(1, 0, 0));
     assert_eq!(source.depth(60 * SECOND + 1), depth(0, 0, 0));
     check_invariants(&source);
@@ -172,22 +112,15 @@ fn a_full_queue_refuses_short_polls_and_leaves_long_polls_empty() {
         handle = taken.messages.remove(0).receipt_handle;
     }
     assert_eq!(receive(&mut queue, 0), []);
-    let error = queue
-        .receive(
-            0,
-            ReceiveOptions {
-                long_poll: false,
-                ..up_to(10)
-            },
-        )
-        .unwrap_err();
-    assert_eq!(
-        error,
-        SqsError::OverLimit {
-            queue: "queue".into(),
-            in_flight_max: 120_000
-        }
-    );
+    let short_poll = ReceiveOptions {
+        long_poll: false,
+        ..up_to(10)
+    };
+    let over_limit = SqsError::OverLimit {
+        queue: "queue".into(),
+        in_flight_max: 120_000,
+    };
+    assert_eq!(queue.receive(0, short_poll).unwrap_err(), over_limit);
     queue.delete(0, &handle).unwrap();
     assert_eq!(receive(&mut queue, 0).len(), 1, "only up to the limit");
     assert_eq!(queue.depth(0), depth(4, 120_000, 0));
