@@ -27,73 +27,48 @@ use crate::workload::MESSAGES_MAX;
 const RECORD_NANOS_MAX: u128 = 366 * 24 * 3600 * NANOS_PER_SEC;
 const NANOS_PER_SEC: u128 = 1_000_000_000;
 
-/// The arrivals of a file: 24 bytes for each line.
+/// The arrivals of a file: 16 bytes for each line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arrivals {
-    lines: Vec<Line>,
+    /// Nanoseconds since the first line, and the number of arrivals of the lines before, of every line.
+    lines: Vec<(u64, u64)>,
     count: u64,
-}
-
-/// One line, whose arrivals are at even distances from `start`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Line {
-    /// Nanoseconds since the first line.
-    start: u64,
-    /// The number of arrivals of the lines before.
-    before: u64,
-    /// The time that the arrivals are spread over, in nanoseconds.
-    length: u64,
 }
 
 /// Why a file is not a record of arrivals.
 #[derive(Debug, thiserror::Error)]
 pub enum ArrivalsError {
-    /// The file cannot be read.
     #[error("the arrivals: read `{file}`")]
     Read {
-        /// The path of the file.
         file: String,
-        /// The operating system's error.
         source: std::io::Error,
     },
-    /// A line is not an arrival.
     #[error("the arrivals: `{file}` line {line}: {what}")]
     Line {
-        /// The path of the file.
         file: String,
         /// The number of the line, from 1.
         line: u64,
-        /// What is wrong with it.
         what: LineError,
     },
-    /// The file has no arrival.
     #[error(
         "the arrivals: `{file}` has none: expected at least one line such as `12.5` or `12500ms,40`"
     )]
-    Empty {
-        /// The path of the file.
-        file: String,
-    },
+    Empty { file: String },
 }
 
 /// What is wrong with a line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LineError {
-    /// The text before the comma is not a time.
     #[error(
         "not a time: got `{0}`, expected seconds such as `12.5`, or milliseconds such as `12500ms`"
     )]
     Time(String),
-    /// The text after the comma is not a count.
     #[error("not a count: got `{0}`, expected a whole number")]
     Count(String),
-    /// The time is before that of the line before.
     #[error("the time goes back: got `{0}`, expected no time before that of the line before")]
     Back(String),
-    /// The time is too far from the first one.
     #[error("wrong time: got `{0}`, expected at most 366 days after the first line")]
     Late(String),
-    /// There are more arrivals than a burst may have messages.
     #[error("too many arrivals up to here: got `{0}`, expected at most {MESSAGES_MAX}")]
     Many(u64),
 }
@@ -109,19 +84,24 @@ impl Arrivals {
             file: file(),
             source,
         };
-        let mut reading = Reading::default();
+        let mut first = None;
+        let mut arrivals = Self {
+            lines: Vec::new(),
+            count: 0,
+        };
         let reader = BufReader::new(File::open(path).map_err(read)?);
         for (line, text) in (1..).zip(reader.lines()) {
-            let added = reading.add(text.map_err(read)?.trim());
+            let added = arrivals.add(text.map_err(read)?.trim(), &mut first);
             added.map_err(|what| ArrivalsError::Line {
                 file: file(),
                 line,
                 what,
             })?;
         }
-        reading
-            .finish()
-            .ok_or_else(|| ArrivalsError::Empty { file: file() })
+        match arrivals.count {
+            0 => Err(ArrivalsError::Empty { file: file() }),
+            _ => Ok(arrivals),
+        }
     }
 
     /// Returns the number of arrivals; at least 1.
@@ -136,33 +116,19 @@ impl Arrivals {
     /// If `index` is not below [`Arrivals::len`].
     pub(crate) fn nanos(&self, index: u64) -> u64 {
         assert!(index < self.count, "arrival {index} of {}", self.count);
-        let at = self.lines.partition_point(|line| line.before <= index) - 1;
-        let Line {
-            start,
-            before,
-            length,
-        } = self.lines[at];
-        let next = self
-            .lines
-            .get(at + 1)
-            .map_or(self.count, |line| line.before);
-        let spread = u128::from(length) * u128::from(index - before) / u128::from(next - before);
-        start + spread as u64
+        let at = self.lines.partition_point(|(_, before)| *before <= index) - 1;
+        let (start, before) = self.lines[at];
+        let (end, next) = self.lines.get(at + 1).copied().unwrap_or_else(|| {
+            // The last line takes as long as the one before.
+            let (last_start, _) = self.lines[at.saturating_sub(1)];
+            (2 * start - last_start, self.count)
+        });
+        let (length, of_all) = (u128::from(end - start), u128::from(next - before));
+        start + (length * u128::from(index - before) / of_all) as u64
     }
-}
 
-/// The lines that were read so far.
-#[derive(Default)]
-struct Reading {
-    /// The time of the first line, in nanoseconds.
-    first: Option<u128>,
-    /// Nanoseconds since the first line, and the number of arrivals, of every line.
-    lines: Vec<(u64, u64)>,
-    count: u64,
-}
-
-impl Reading {
-    fn add(&mut self, text: &str) -> Result<(), LineError> {
+    /// Adds a line. `first` is the time of the first one, in nanoseconds.
+    fn add(&mut self, text: &str, first: &mut Option<u128>) -> Result<(), LineError> {
         if text.is_empty() || text.starts_with('#') {
             return Ok(());
         }
@@ -175,7 +141,7 @@ impl Reading {
             Some(text) => whole::<u64>(text).ok_or_else(|| LineError::Count(text.to_owned()))?,
             None => 1,
         };
-        let since = nanos.checked_sub(*self.first.get_or_insert(nanos));
+        let since = nanos.checked_sub(*first.get_or_insert(nanos));
         let last = self.lines.last().map_or(0, |(start, _)| u128::from(*start));
         let since = since
             .filter(|since| *since >= last)
@@ -183,33 +149,12 @@ impl Reading {
         if since > RECORD_NANOS_MAX {
             return Err(LineError::Late(time.to_owned()));
         }
+        self.lines.push((since as u64, self.count));
         self.count = self.count.saturating_add(count);
-        if self.count > MESSAGES_MAX {
-            return Err(LineError::Many(self.count));
+        match self.count > MESSAGES_MAX {
+            true => Err(LineError::Many(self.count)),
+            false => Ok(()),
         }
-        self.lines.push((since as u64, count));
-        Ok(())
-    }
-
-    /// Returns the arrivals; `None` if there are none. Lines without arrivals only end the line before.
-    fn finish(self) -> Option<Arrivals> {
-        let (mut lines, mut before, mut length) = (Vec::new(), 0, 0);
-        let nexts = self.lines.iter().skip(1).map(|(start, _)| Some(*start));
-        for (&(start, count), next) in self.lines.iter().zip(nexts.chain([None])) {
-            length = next.map_or(length, |next| next - start);
-            if count > 0 {
-                lines.push(Line {
-                    start,
-                    before,
-                    length,
-                });
-                before += count;
-            }
-        }
-        (self.count > 0).then_some(Arrivals {
-            lines,
-            count: self.count,
-        })
     }
 }
 

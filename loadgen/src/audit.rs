@@ -31,7 +31,6 @@ mod rule;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Receiver;
 
@@ -99,9 +98,8 @@ pub fn audit_watched(
             let batch = layout::batch(&dir, &elsewhere, &mut strays)?;
             ahead.push_back(Reading::start(batch, &pool));
             while ahead.iter().skip(1).map(Reading::files).sum::<usize>() >= FILES_AHEAD {
-                ahead
-                    .pop_front()
-                    .map_or(Ok(()), |batch| auditor.batch(batch))?;
+                let first = ahead.pop_front();
+                first.map_or(Ok(()), |batch| auditor.batch(batch))?;
             }
         }
         ahead.into_iter().try_for_each(|batch| auditor.batch(batch))
@@ -241,9 +239,8 @@ impl<'a> Auditor<'a> {
             }
         }
         if !batch.parts.is_empty() || !batch.rejects.is_empty() {
-            self.report
-                .batches
-                .add(batch.parts.len() as u64, self.report.lines - lines_before);
+            let lines = self.report.lines - lines_before;
+            self.report.batches.add(batch.parts.len() as u64, lines);
         }
         Ok(())
     }
@@ -263,25 +260,16 @@ impl<'a> Auditor<'a> {
             }
             return Ok(());
         };
-        let Some(FileContent {
-            lines,
-            bytes,
-            hash,
-            sha256,
-        }) = content
-        else {
+        let Some(file) = content else {
             return Ok(());
         };
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let content = manifest::Content {
             name: &name,
-            lines,
             rejected,
-            bytes,
-            hash,
-            sha256: sha256.as_deref(),
+            file,
         };
-        let text = fs::read(manifest).map_err(|source| read_error(manifest, source))?;
+        let text = fs::read(manifest).map_err(|source| AuditError::read(manifest, source))?;
         if let Some(fault) = manifest::difference(&text, &batch.id, part, &content) {
             self.faulty(manifest, &fault);
         }
@@ -320,7 +308,7 @@ impl<'a> Auditor<'a> {
                     position.line += 1;
                     self.corrupt(&position, None, &why);
                 }
-                Found::End(Err(source)) => return Err(read_error(path, source)),
+                Found::End(Err(source)) => return Err(AuditError::read(path, source)),
             }
         }
         Ok(None)
@@ -330,10 +318,10 @@ impl<'a> Auditor<'a> {
         match finding {
             Finding::Corrupt(why) => self.corrupt(position, None, &why),
             Finding::Foreign(id) => {
-                let (count, examples) =
-                    (&mut self.report.foreign, &mut self.report.examples.foreign);
-                note(count, examples, || {
-                    position.example(Some(&id), &"the event is not of this workload")
+                let why = "the event is not of this workload";
+                let report = &mut self.report;
+                note(&mut report.foreign, &mut report.examples.foreign, || {
+                    position.example(Some(&id), &why)
                 });
             }
             Finding::Event(line) => self.event(position, line),
@@ -366,16 +354,14 @@ impl<'a> Auditor<'a> {
         if let Some(problem) = line.problem {
             self.problem(position, line.number, *problem, entry.surplus.is_some());
         }
+        let (report, why) = (&mut self.report, "the event is in this batch already");
         if let Some(surplus) = entry.surplus {
-            let (count, examples) = (
-                &mut self.report.repeated,
-                &mut self.report.examples.repeated,
-            );
-            note(count, examples, || example(&surplus));
+            note(&mut report.repeated, &mut report.examples.repeated, || {
+                example(&surplus)
+            });
         } else if entry.mixed {
-            let (count, examples) = (&mut self.report.mixed, &mut self.report.examples.mixed);
-            note(count, examples, || {
-                example(&"the event is in this batch already")
+            note(&mut report.mixed, &mut report.examples.mixed, || {
+                example(&why)
             });
         }
     }
@@ -433,10 +419,11 @@ impl<'a> Auditor<'a> {
 
     fn finish(mut self) -> AuditReport {
         let report = &mut self.report;
+        let lost = &mut report.examples.lost;
         for (number, missing) in self.ledger.missing() {
             report.lost += u64::from(missing);
-            if report.examples.lost.len() < EXAMPLES_MAX {
-                report.examples.lost.push(Example {
+            if lost.len() < EXAMPLES_MAX {
+                lost.push(Example {
                     id: Some(self.workload.event_id(number)),
                     why: format!("missing: {}", counted(missing, "delivery")),
                     ..Example::default()
@@ -446,21 +433,12 @@ impl<'a> Auditor<'a> {
         report.conflicts = self.ledger.conflicts();
         if self.event_ids.are_body_ids {
             report.corrupt += self.event_ids.differing;
-            let room = EXAMPLES_MAX - report.examples.corrupt.len();
-            report
-                .examples
-                .corrupt
-                .extend(self.event_ids.examples.into_iter().take(room));
+            let corrupt = &mut report.examples.corrupt;
+            let room = EXAMPLES_MAX - corrupt.len();
+            corrupt.extend(self.event_ids.examples.into_iter().take(room));
         }
         report.batches.summarise();
         report.decide();
         self.report
-    }
-}
-
-fn read_error(path: &Path, source: io::Error) -> AuditError {
-    AuditError::Read {
-        path: path.to_owned(),
-        source,
     }
 }

@@ -11,41 +11,35 @@ use crate::latency::LatencyHistogram;
 /// Collects latencies while the delivered files are audited.
 #[derive(Debug)]
 pub struct DeliveryTimes {
-    /// By the name of the batch and the number of the part.
-    parts: HashMap<(String, u64), f64>,
+    /// When each part was delivered, by its batch and its number.
+    parts: HashMap<String, HashMap<u64, f64>>,
     /// When each event was sent.
     sent: Vec<Duration>,
     latencies: LatencyHistogram,
-    /// The part of the last event, and when it was delivered.
-    last: ((String, u64), Option<f64>),
 }
 
 impl DeliveryTimes {
     /// `sent` says when each event was sent, by its number: see [`SentTimes::of_events`](crate::SentTimes::of_events).
     pub fn new(parts: impl IntoIterator<Item = PartTime>, sent: Vec<Duration>) -> DeliveryTimes {
-        let parts = parts.into_iter();
+        let mut by_batch: HashMap<String, HashMap<u64, f64>> = HashMap::new();
+        for part in parts {
+            let of_batch = by_batch.entry(part.batch_id).or_default();
+            of_batch.insert(part.part, part.at_secs);
+        }
         DeliveryTimes {
-            parts: parts
-                .map(|part| ((part.batch_id, part.part), part.at_secs))
-                .collect(),
+            parts: by_batch,
             sent,
-            latencies: LatencyHistogram::new(),
-            last: ((String::new(), 0), None),
+            latencies: LatencyHistogram::default(),
         }
     }
 
     /// Records the delivery of an event in a part.
     pub fn delivered(&mut self, batch_id: &str, part: u64, number: u64) {
-        let (last_batch, last_part) = &self.last.0;
-        if last_batch != batch_id || *last_part != part {
-            let part = (batch_id.to_owned(), part);
-            let at_secs = self.parts.get(&part).copied();
-            self.last = (part, at_secs);
-        }
-        let sent = usize::try_from(number)
-            .ok()
-            .and_then(|number| self.sent.get(number));
-        if let (Some(at_secs), Some(sent)) = (self.last.1, sent) {
+        let batch = self.parts.get(batch_id);
+        let at_secs = batch.and_then(|parts| parts.get(&part));
+        let sent = usize::try_from(number).ok();
+        let sent = sent.and_then(|number| self.sent.get(number));
+        if let (Some(at_secs), Some(sent)) = (at_secs, sent) {
             // The clock of the record counts whole milliseconds, so a difference may be negative.
             let latency = Duration::from_secs_f64(at_secs.max(0.0)).saturating_sub(*sent);
             self.latencies.record(latency, 1);

@@ -14,13 +14,15 @@ const SIGNIFICANT_DIGITS: u8 = 3;
 #[derive(Clone, Debug)]
 pub struct LatencyHistogram(Histogram<u64>);
 
-impl LatencyHistogram {
-    /// Returns a histogram without latencies.
-    pub fn new() -> Self {
+/// Without latencies.
+impl Default for LatencyHistogram {
+    fn default() -> Self {
         let micros = Histogram::new_with_bounds(1, MICROS_MAX, SIGNIFICANT_DIGITS);
         Self(micros.expect("the bounds are valid"))
     }
+}
 
+impl LatencyHistogram {
     /// Adds a latency that `count` messages had.
     pub fn record(&mut self, latency: Duration, count: u64) {
         let micros = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX);
@@ -44,19 +46,13 @@ impl LatencyHistogram {
     }
 }
 
-impl Default for LatencyHistogram {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_percentile_is_a_latency_that_occurred_or_a_little_more() {
-        let mut latencies = LatencyHistogram::new();
+        let mut latencies = LatencyHistogram::default();
         assert_eq!(latencies.summary("empty"), None);
         for millis in 1..=1_000 {
             latencies.record(Duration::from_millis(millis), 2);
@@ -80,7 +76,7 @@ mod tests {
 
     #[test]
     fn latencies_out_of_range_are_kept_at_its_end() {
-        let mut latencies = LatencyHistogram::new();
+        let mut latencies = LatencyHistogram::default();
         latencies.record(Duration::ZERO, 1);
         latencies.record(Duration::MAX, 1);
         let summary = latencies.summary("send").unwrap();

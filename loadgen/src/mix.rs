@@ -8,20 +8,22 @@ pub(crate) fn mix(value: u64) -> u64 {
     value ^ (value >> 31)
 }
 
-/// Maps 64 random bits to `0..end`.
+/// Maps 64 random bits to `0..end`: multiplies them with `end` as if they were a fraction with 64 bits behind the point.
 pub(crate) fn below(bits: u64, end: u64) -> u64 {
-    product(bits, end)
+    ((u128::from(bits) * u128::from(end)) >> 64) as u64
+}
+
+/// Returns the FNV-1a hash of some bytes.
+pub(crate) fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 /// Maps 64 random bits to `0..end`, the lower numbers more often. With a skew of 0, all numbers are as likely. With a
 /// skew of `k`, a number below `x × end` is drawn with the probability `x` to the power of `1 / (k + 1)`.
 pub(crate) fn skewed_below(bits: u64, end: u64, skew: u32) -> u64 {
-    below((0..skew).fold(bits, |power, _| product(power, bits)), end)
-}
-
-/// Multiplies two numbers, as if one of them were a fraction with 64 bits behind the point.
-fn product(a: u64, b: u64) -> u64 {
-    ((u128::from(a) * u128::from(b)) >> 64) as u64
+    below((0..skew).fold(bits, |power, _| below(power, bits)), end)
 }
 
 #[cfg(test)]
@@ -35,13 +37,10 @@ mod tests {
             draws.filter(|number| *number == 0).count()
         };
         // 1 %, and the square root and the fourth root of it.
-        assert!((70..130).contains(&drawn_first(0)), "{}", drawn_first(0));
-        assert!((900..1_100).contains(&drawn_first(1)), "{}", drawn_first(1));
-        assert!(
-            (3_000..3_300).contains(&drawn_first(3)),
-            "{}",
-            drawn_first(3)
-        );
+        for (skew, expected) in [(0, 70..130), (1, 900..1_100), (3, 3_000..3_300)] {
+            let drawn = drawn_first(skew);
+            assert!(expected.contains(&drawn), "{skew}: {drawn}");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Everything goes to standard error, so that standard output stays one JSON object.
 
 use std::io::{IsTerminal, Write};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -27,7 +27,8 @@ pub struct Progress {
 
 enum Display {
     Bar(ProgressBar),
-    Lines { next_line_ms: AtomicU64 },
+    /// When the next line is due, from the start.
+    Lines(Mutex<Duration>),
 }
 
 impl Progress {
@@ -40,7 +41,7 @@ impl Progress {
     pub fn after(label: &'static str, total: u64, before: u64) -> Self {
         let display = match std::io::stderr().is_terminal() {
             true => Display::Bar(bar(label, total, before)),
-            false => Display::lines(),
+            false => Display::Lines(Mutex::new(LINE_EVERY)),
         };
         Self {
             label,
@@ -66,20 +67,11 @@ impl Progress {
                     bar.set_message(format!("{}, {}", self.label, counted(retries, "retry")));
                 }
             }
-            Display::Lines { next_line_ms } => {
+            Display::Lines(due) => {
                 let elapsed = self.started.elapsed();
-                let now_ms = millis(elapsed);
-                let due_ms = next_line_ms.load(Ordering::Relaxed);
-                let taken = now_ms >= due_ms
-                    && next_line_ms
-                        .compare_exchange(
-                            due_ms,
-                            now_ms + millis(LINE_EVERY),
-                            Ordering::Relaxed,
-                            Ordering::Relaxed,
-                        )
-                        .is_ok();
-                if taken {
+                let mut due = due.lock().unwrap_or_else(PoisonError::into_inner);
+                if elapsed >= *due {
+                    *due = elapsed + LINE_EVERY;
                     print(&self.line(done, retries, elapsed));
                 }
             }
@@ -107,18 +99,10 @@ impl Progress {
     pub fn finish(&self) {
         match &self.display {
             Display::Bar(bar) => bar.abandon(),
-            Display::Lines { .. } => {
+            Display::Lines(_) => {
                 let seconds = self.started.elapsed().as_secs_f64();
                 print(&format!("{}: ended after {seconds:.1} s", self.label));
             }
-        }
-    }
-}
-
-impl Display {
-    fn lines() -> Self {
-        Self::Lines {
-            next_line_ms: AtomicU64::new(millis(LINE_EVERY)),
         }
     }
 }
@@ -138,16 +122,12 @@ fn print(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn line(total: u64, before: u64, done: u64, retries: u64, elapsed: Duration) -> String {
-        let display = Display::lines();
+        let display = Display::Lines(Mutex::default());
         let progress = Progress {
             label: "send",
             total,

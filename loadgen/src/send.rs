@@ -46,7 +46,7 @@ pub use rate::{RateReport, WorstSecond};
 pub use report::{SendProgress, SendReport};
 pub use resume_file::{ResumeFile, ResumeFileError};
 pub use state::SendState;
-use tally::{Counts, Tally};
+use tally::Tally;
 pub use trace::{TraceLog, TracedRequest};
 
 /// How long a message waits for others that go into its request, unless configured. At 1,000 messages a second, requests
@@ -144,13 +144,8 @@ pub async fn send_until(
         resume,
         ..
     } = options;
-    let feed = Feed::new(
-        resume.left(),
-        resume.next,
-        workload.len(),
-        schedule.clone(),
-        *linger,
-    );
+    let (left, schedule) = (resume.left(), schedule.clone());
+    let feed = Feed::new(left, resume.next, workload.len(), schedule, *linger);
     let burst = Arc::new(Burst {
         queue: Queue::new(client, &options.queue_url, options.traces.clone()),
         workload: workload.clone(),
@@ -197,17 +192,15 @@ async fn finish(
         failure = failure.or(task.failure);
     }
     let mut state = SendState {
-        next: feed.next(),
+        next: feed.next,
         bytes: earlier.bytes + counts.bytes,
         retries: earlier.retries + counts.retries,
         resent_unsure: earlier.resent_unsure + counts.resent_unsure,
         ..SendState::default()
     };
     state.set_left(left);
-    debug_assert_eq!(
-        state.acknowledged(),
-        earlier.acknowledged() + counts.acknowledged
-    );
+    let acknowledged = earlier.acknowledged() + counts.acknowledged;
+    debug_assert_eq!(state.acknowledged(), acknowledged);
     if let Some(failure) = failure {
         return Err(SendError::Unsent {
             unsent: workload.len() - state.acknowledged(),
@@ -217,25 +210,8 @@ async fn finish(
             cause: failure.cause,
         });
     }
-    let rate = counts.times.compare(feed.schedule(), earlier.next);
-    let report = report(workload, earlier, &state, &counts, elapsed);
-    let rest = (!report.complete).then_some(state);
-    Ok(Sent {
-        report: SendReport { rate, ..report },
-        rest,
-    })
-}
-
-/// Returns the report without the rate.
-fn report(
-    workload: &Workload,
-    earlier: &SendState,
-    state: &SendState,
-    counts: &Counts,
-    elapsed: Duration,
-) -> SendReport {
     let (sent, seconds) = (state.acknowledged(), elapsed.as_secs_f64());
-    SendReport {
+    let report = SendReport {
         complete: sent == workload.len(),
         messages: workload.len(),
         sent,
@@ -249,7 +225,9 @@ fn report(
         requests: counts.requests,
         retries: state.retries,
         resent_unsure: state.resent_unsure,
-        rate: None,
+        rate: counts.times.compare(&feed.schedule, earlier.next),
         latencies: counts.latencies(),
-    }
+    };
+    let rest = (!report.complete).then_some(state);
+    Ok(Sent { report, rest })
 }

@@ -45,18 +45,14 @@ impl SentTimes {
     /// Otherwise it is when as many messages were acknowledged as come up to it: the sender keeps about their order.
     pub fn of_events(&self, workload: &Workload, schedule: &Schedule) -> Vec<Duration> {
         let acknowledged = self.lock();
-        let mut step = acknowledged.iter().peekable();
         let originals = (0..workload.len()).filter(|index| !workload.is_duplicate(*index));
         originals
             .map(|index| match schedule.is_paced() {
                 true => schedule.due(index),
                 false => {
-                    while step.next_if(|(_, total)| *total <= index).is_some() {}
-                    let last = acknowledged.last();
-                    step.peek()
-                        .copied()
-                        .or(last)
-                        .map_or(Duration::ZERO, |(at, _)| *at)
+                    let step = acknowledged.partition_point(|(_, total)| *total <= index);
+                    let step = acknowledged.get(step).or(acknowledged.last());
+                    step.map_or(Duration::ZERO, |(at, _)| *at)
                 }
             })
             .collect()
@@ -90,10 +86,8 @@ mod tests {
     fn with_a_rate_a_message_was_sent_when_it_was_due() {
         let times = SentTimes::new(Instant::now());
         let secs = times.of_events(&workload(), &schedule(&Shape::Constant { per_second: 2 }));
-        assert_eq!(
-            secs,
-            [0, 500, 1_000, 1_500, 2_000, 2_500].map(Duration::from_millis)
-        );
+        let expected = [0, 500, 1_000, 1_500, 2_000, 2_500].map(Duration::from_millis);
+        assert_eq!(secs, expected);
     }
 
     #[test]

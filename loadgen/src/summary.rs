@@ -25,7 +25,7 @@ pub struct AuditLines<'a> {
 impl fmt::Display for AuditLines<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let AuditLines { sent, audit, sink } = self;
-        write!(f, "{}", SentLine(sent))?;
+        f.write_str(&sent_line(sent))?;
         writeln!(
             f,
             "delivered   {} in {}, {}",
@@ -36,12 +36,8 @@ impl fmt::Display for AuditLines<'_> {
         if audit.rejected > 0 {
             writeln!(f, "rejected    {}", audit.rejected)?;
         }
-        let sizes: Vec<String> = audit
-            .batches
-            .sizes
-            .iter()
-            .rev()
-            .take(SIZES_SHOWN)
+        let sizes = audit.batches.sizes.iter().rev().take(SIZES_SHOWN);
+        let sizes: Vec<String> = sizes
             .map(|(size, count)| format!("{count} x {size}"))
             .collect();
         writeln!(f, "sizes       {}", sizes.join(", "))?;
@@ -91,28 +87,18 @@ impl<'a, S> Judged<'a, S> {
     }
 }
 
-/// The line that says what was sent.
-struct SentLine<'a>(&'a SendReport);
-
-impl fmt::Display for SentLine<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let SendReport {
-            sent,
-            unique,
-            duplicates,
-            ..
-        } = self.0;
-        writeln!(
-            f,
-            "sent        {}, {unique} unique, {}",
-            counted(sent, "message"),
-            counted(duplicates, "duplicate")
-        )
-    }
+/// Returns the line that says what was sent.
+fn sent_line(report: &SendReport) -> String {
+    format!(
+        "sent        {}, {} unique, {}\n",
+        counted(report.sent, "message"),
+        report.unique,
+        counted(report.duplicates, "duplicate")
+    )
 }
 
 /// What became of a burst through a stack.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct BurstSummary {
     pub stack: String,
     pub sent: SendReport,
@@ -201,12 +187,10 @@ impl BurstSummary {
              traffic, or the figures include it."
                 .to_owned(),
         ];
-        notes.extend(
-            self.audit
-                .is_none()
-                .then(|| format!("Not audited: {}.", self.sink)),
-        );
         let audit = self.audit.as_ref();
+        if audit.is_none() {
+            notes.push(format!("Not audited: {}.", self.sink));
+        }
         let messages = counted(self.sent.messages, "message");
         let title = format!("{messages} through {}", self.stack);
         Record {
@@ -259,7 +243,7 @@ impl fmt::Display for BurstSummary {
                 write!(f, "{}", AuditLines { sent, audit, sink })?;
             }
             None => {
-                write!(f, "{}", SentLine(&self.sent))?;
+                f.write_str(&sent_line(&self.sent))?;
                 writeln!(
                     f,
                     "delivered   {} in {} by the batch records, {} expected",
@@ -311,62 +295,37 @@ mod tests {
             complete,
             messages: 10,
             sent: 10,
-            sent_earlier: 0,
-            unsure: 0,
             unique: 9,
             duplicates: 1,
-            seconds: 1.0,
-            per_second: 10.0,
-            bytes: 3_000,
-            requests: 1,
-            retries: 0,
-            resent_unsure: 0,
-            rate: None,
-            latencies: Vec::new(),
+            ..SendReport::default()
         }
     }
 
     fn summary() -> BurstSummary {
         BurstSummary {
-            stack: "stack `a`".to_owned(),
             sent: sent(true),
-            audit: None,
-            sink: "not read: the stack does not say which it is".to_owned(),
             expected: 9,
-            batches: 1,
             delivered_by_records: 9,
-            in_error: 0,
-            set_aside: 0,
-            sent_after_secs: 1.0,
-            claimed_after_secs: Some(2.0),
-            drained_after_secs: None,
-            delivery_latency: None,
-            ended_early: None,
+            ..BurstSummary::default()
         }
     }
 
     #[test]
     fn without_an_audit_the_counts_of_the_records_decide() {
         assert!(summary().ok());
-        assert!(
-            summary()
-                .to_string()
-                .starts_with("OK by the batch records; the sink was not audited\n")
-        );
+        let verdict = "OK by the batch records; the sink was not audited\n";
+        assert!(summary().to_string().starts_with(verdict));
         for delivered_by_records in [8, 10] {
             let other = BurstSummary {
                 delivered_by_records,
                 ..summary()
             };
             let text = other.to_string();
-            let verdict = format!(
-                "FAILED: {delivered_by_records} delivered by the batch records, 9 expected\n"
-            );
+            let what = "delivered by the batch records, 9 expected";
+            let verdict = format!("FAILED: {delivered_by_records} {what}\n");
             assert!(!other.ok() && text.starts_with(&verdict), "{text}");
-            assert!(
-                !text.contains("10 of 9"),
-                "no count is beyond its total: {text}"
-            );
+            // No count is beyond its total.
+            assert!(!text.contains("10 of 9"), "{text}");
         }
     }
 
@@ -398,10 +357,8 @@ mod tests {
     #[test]
     fn with_requeue_every_message_must_be_delivered() {
         assert_eq!(BurstSummary::expected(&sent(true), DuplicateRule::Drop), 9);
-        assert_eq!(
-            BurstSummary::expected(&sent(true), DuplicateRule::Requeue),
-            10
-        );
+        let expected = BurstSummary::expected(&sent(true), DuplicateRule::Requeue);
+        assert_eq!(expected, 10);
     }
 
     #[test]
@@ -414,11 +371,7 @@ mod tests {
         let record = summary().record(0, Vec::new(), &samples, Vec::new());
         assert!(record.samples.len() <= SAMPLES_MAX);
         assert_eq!(record.samples.last(), samples.last());
-        assert!(
-            record
-                .notes
-                .iter()
-                .any(|note| note.starts_with("Not audited: "))
-        );
+        let mut notes = record.notes.iter();
+        assert!(notes.any(|note| note.starts_with("Not audited: ")));
     }
 }

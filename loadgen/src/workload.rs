@@ -107,12 +107,8 @@ impl Workload {
         if config.skew > SKEW_MAX {
             return Err(WorkloadError::Skew(config.skew));
         }
-        let frame = Frame::new(
-            config.seed,
-            config.sources,
-            config.skew,
-            config.sizes.clone(),
-        );
+        let sizes = config.sizes.clone();
+        let frame = Frame::new(config.seed, config.sources, config.skew, sizes);
         let min = frame.min_bytes(messages - duplicates - 1, counts.changed > 0);
         let (size_min, size_max) = config.sizes.range();
         if size_min < min {
@@ -235,15 +231,11 @@ impl Workload {
 
     fn content(&self, index: u64) -> (u64, Content) {
         match self.roles.role(index) {
-            Role::Original(number) => (number, Content::Original),
-            Role::Repeat {
-                number,
-                changed: false,
-            } => (number, Content::Original),
             Role::Repeat {
                 number,
                 changed: true,
             } => (number, Content::Changed),
+            Role::Original(number) | Role::Repeat { number, .. } => (number, Content::Original),
         }
     }
 }

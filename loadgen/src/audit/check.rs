@@ -3,7 +3,7 @@
 //! Several threads check lines. Whether an event was delivered before is decided afterwards, in the order of the lines.
 
 use super::line::{self, Corruption, Envelope, Format};
-use crate::mix::mix;
+use crate::mix::{fnv1a, mix};
 use crate::workload::{Content, Workload};
 
 /// The place of a file among the delivered ones.
@@ -123,18 +123,14 @@ impl<'a> Checker<'a> {
             return Finding::Foreign(id.into());
         };
         let (content, difference) = self.difference(number, body.as_bytes());
-        let (event_id_is_body_id, event_id) = match envelope {
-            Some(envelope) if envelope.event_id.ends_with(id.as_ref()) => (true, None),
-            Some(envelope)
-                if envelope
-                    .event_id
-                    .ends_with(envelope.sqs_message_id.as_ref()) =>
-            {
-                (false, None)
-            }
-            Some(envelope) => (false, Some(self.other_event_id(envelope))),
-            None => (false, None),
-        };
+        let ends_in = |end: &str| envelope.is_some_and(|each| each.event_id.ends_with(end));
+        let event_id_is_body_id = ends_in(&id);
+        let other = envelope.filter(|each| !event_id_is_body_id && !ends_in(&each.sqs_message_id));
+        let event_id = other.map(|envelope| OtherEventId {
+            text: envelope.event_id.clone().into_owned(),
+            is_of_workload: self.workload.body.id_ending(&envelope.event_id).is_some(),
+        });
+        let message_id = envelope.map(|envelope| envelope.sqs_message_id.as_bytes());
         let problem = Problem {
             envelope: corruption,
             body: difference.map(Corruption::Body),
@@ -145,7 +141,8 @@ impl<'a> Checker<'a> {
         Finding::Event(EventLine {
             number,
             content,
-            message_hash: envelope.map(|envelope| hash(&envelope.sqs_message_id)),
+            // Mixed so that its upper bits depend on every character.
+            message_hash: message_id.map(|id| mix(fnv1a(id))),
             event_id_is_body_id,
             problem: (!sound).then(|| Box::new(problem)),
         })
@@ -170,22 +167,8 @@ impl<'a> Checker<'a> {
             changed => (Content::Changed, changed),
         }
     }
-
-    fn other_event_id(&self, envelope: &Envelope<'_>) -> OtherEventId {
-        OtherEventId {
-            text: envelope.event_id.clone().into_owned(),
-            is_of_workload: self.workload.body.id_ending(&envelope.event_id).is_some(),
-        }
-    }
 }
 
 fn corrupt(why: Corruption) -> Finding {
     Finding::Corrupt(Box::new(why))
-}
-
-/// Returns a hash of a message id: FNV-1a, mixed so that its upper bits depend on every character.
-fn hash(text: &str) -> u64 {
-    mix(text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    }))
 }

@@ -31,15 +31,9 @@ fn entries(dir: &Path) -> Result<Vec<PathBuf>, AuditError> {
     let read = || -> io::Result<Vec<PathBuf>> {
         fs::read_dir(dir)?.map(|entry| Ok(entry?.path())).collect()
     };
-    let mut paths = read().map_err(|source| AuditError::Read {
-        path: dir.to_owned(),
-        source,
-    })?;
+    let mut paths = read().map_err(|source| AuditError::read(dir, source))?;
     paths.retain(|path| {
-        let name = path
-            .file_name()
-            .map(|name| name.as_encoded_bytes())
-            .unwrap_or_default();
+        let name = path.file_name().unwrap_or_default().as_encoded_bytes();
         !name.starts_with(b".") && !name.ends_with(b".tmp")
     });
     paths.sort();
@@ -136,10 +130,7 @@ pub(super) fn batch(
     elsewhere: &Elsewhere,
     strays: &mut Vec<PathBuf>,
 ) -> Result<Batch, AuditError> {
-    let id = dir
-        .file_name()
-        .map(|name| name.to_string_lossy().into_owned())
-        .unwrap_or_default();
+    let id = dir.file_name().unwrap_or_default().to_string_lossy();
     let mut parts = elsewhere.parts.get(dir).cloned().unwrap_or_default();
     let mut rejects = Vec::new();
     let mut manifests = BTreeMap::new();
@@ -163,7 +154,7 @@ pub(super) fn batch(
     parts.sort();
     rejects.sort();
     Ok(Batch {
-        id,
+        id: id.into_owned(),
         parts,
         rejects,
         manifests,
@@ -205,21 +196,12 @@ mod tests {
         assert_eq!((&*inner.id, inner.parts.len()), ("nested", 1));
         let batch = batch(&dirs[0], &none, &mut strays).unwrap();
         assert_eq!(batch.id, "b1");
-        assert_eq!(
-            batch
-                .parts
-                .iter()
-                .map(|(part, _)| *part)
-                .collect::<Vec<_>>(),
-            [9, 10]
-        );
+        assert!(batch.parts.iter().map(|(part, _)| *part).eq([9, 10]));
         assert_eq!(batch.rejects, [(9, batch_dir.join("9.rejects"))]);
         let manifest = (9, batch_dir.join("9.manifest.json"));
         assert_eq!(batch.manifests, BTreeMap::from([manifest]));
-        let names: Vec<_> = strays
-            .iter()
-            .map(|path| path.file_name().unwrap())
-            .collect();
+        let names = strays.iter().map(|path| path.file_name().unwrap());
+        let names: Vec<_> = names.collect();
         assert_eq!(names, ["notes.txt", "13", "x.jsonl", "x.manifest.json"]);
     }
 
@@ -255,11 +237,8 @@ mod tests {
             let found = batch(&root.join(name), &elsewhere, &mut Vec::new()).unwrap();
             found.parts
         };
-        let expected = [
-            (0, root.join("2026/11/7.txt")),
-            (1, root.join("ORDERS.txt")),
-        ];
-        assert_eq!(parts("b1"), expected);
+        let [first, second] = ["2026/11/7.txt", "ORDERS.txt"].map(|file| root.join(file));
+        assert_eq!(parts("b1"), [(0, first), (1, second)]);
         assert_eq!(parts("b2"), [(0, root.join("b2/0.jsonl"))]);
         assert_eq!(parts("b3"), []);
         assert_eq!(parts("b4"), []);

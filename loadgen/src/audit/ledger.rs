@@ -9,56 +9,61 @@ mod once;
 use crate::workload::Workload;
 
 use super::rule::DuplicateRule;
+use changed::Changed;
 use each::Each;
 pub(super) use entry::{Delivery, Entry};
 use once::Once;
 
 /// The deliveries still due for each event.
-pub(super) struct Ledger(Kind);
+pub(super) struct Ledger {
+    changed: Changed,
+    rule: Rule,
+}
 
-enum Kind {
+enum Rule {
     Once(Once),
     Each(Each),
 }
 
 impl Ledger {
     pub fn new(workload: &Workload, rule: DuplicateRule) -> Self {
-        Self(match rule {
-            DuplicateRule::Drop => Kind::Once(Once::new(workload)),
-            DuplicateRule::Requeue => Kind::Each(Each::new(workload)),
-        })
+        Self {
+            changed: Changed::new(workload),
+            rule: match rule {
+                DuplicateRule::Drop => Rule::Once(Once::new(workload)),
+                DuplicateRule::Requeue => Rule::Each(Each::new(workload)),
+            },
+        }
     }
 
     /// Returns whether an event has two bodies.
     pub fn has_two_bodies(&self, number: u64) -> bool {
-        match &self.0 {
-            Kind::Once(ledger) => ledger.changed().contains(number),
-            Kind::Each(ledger) => ledger.changed().contains(number),
-        }
+        self.changed.contains(number)
     }
 
     /// Records a delivery. All deliveries of a batch must be recorded before those of the next one.
     pub fn record(&mut self, delivery: &Delivery) -> Entry {
-        match &mut self.0 {
-            Kind::Once(ledger) => ledger.record(delivery),
-            Kind::Each(ledger) => ledger.record(delivery),
+        let changed = self.changed.get_mut(delivery.number);
+        match &mut self.rule {
+            Rule::Once(ledger) => ledger.record(delivery, changed),
+            Rule::Each(ledger) => ledger.record(delivery, changed),
         }
     }
 
     /// Returns the number of messages whose body is not the one that was delivered for their event.
     pub fn conflicts(&self) -> u64 {
-        match &self.0 {
-            Kind::Once(ledger) => ledger.conflicts(),
+        match &self.rule {
+            Rule::Once(ledger) => ledger.conflicts,
             // Every message is delivered, whatever its body.
-            Kind::Each(_) => 0,
+            Rule::Each(_) => 0,
         }
     }
 
     /// Returns the events with missing deliveries, and how many are missing.
     pub fn missing(&self) -> Box<dyn Iterator<Item = (u64, u32)> + '_> {
-        match &self.0 {
-            Kind::Once(ledger) => Box::new(ledger.missing()),
-            Kind::Each(ledger) => Box::new(ledger.missing()),
+        match &self.rule {
+            Rule::Once(ledger) => Box::new(ledger.missing()),
+            Rule::Each(ledger) => Box::new(ledger.missing()),
         }
     }
 }

@@ -4,20 +4,15 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 
+use super::pool::FileContent;
+
 /// The facts about a part that its manifest must match.
 pub(super) struct Content<'a> {
     /// The name of the part's file.
     pub name: &'a str,
-    /// The number of lines of the part.
-    pub lines: u64,
     /// The number of lines of the part's reject list.
     pub rejected: u64,
-    /// The length of the decompressed part.
-    pub bytes: u64,
-    /// The blake3 hash of the decompressed part.
-    pub hash: blake3::Hash,
-    /// The SHA-256 of the decompressed part.
-    pub sha256: Option<&'a str>,
+    pub file: FileContent,
 }
 
 /// What is wrong with a manifest.
@@ -76,21 +71,18 @@ pub(super) fn difference(
         Err(error) => return Some(Fault::Unreadable(error.to_string())),
     };
     let name = found.key.rsplit('/').next().unwrap_or_default();
-    let count = content.lines + content.rejected;
-    let sha256 = found.sha256.zip(content.sha256);
-    let sha256 = sha256.map(|(found, expected)| ("sha256", found, expected.to_owned()));
+    let Content { rejected, file, .. } = content;
+    let count = file.lines + rejected;
+    let sha256 = found.sha256.zip(file.sha256.clone());
+    let sha256 = sha256.map(|(found, expected)| ("sha256", found, expected));
     let fields = [
         ("batch", found.batch_id.to_string(), batch_id.to_owned()),
         ("part", found.part.to_string(), part.to_string()),
         ("key", name.to_owned(), content.name.to_owned()),
         ("count", found.count.to_string(), count.to_string()),
-        (
-            "rejected",
-            found.rejected.to_string(),
-            content.rejected.to_string(),
-        ),
-        ("bytes", found.bytes.to_string(), content.bytes.to_string()),
-        ("hash", found.hash.to_string(), content.hash.to_string()),
+        ("rejected", found.rejected.to_string(), rejected.to_string()),
+        ("bytes", found.bytes.to_string(), file.bytes.to_string()),
+        ("hash", found.hash.to_string(), file.hash.to_string()),
     ];
     let differing = fields
         .into_iter()
@@ -113,15 +105,17 @@ mod tests {
     fn each_field_of_a_manifest_is_compared() {
         let content = Content {
             name: "1.jsonl.gz",
-            lines: 2,
             rejected: 1,
-            bytes: 30,
-            hash: blake3::hash(b"content"),
-            sha256: Some("12ab"),
+            file: FileContent {
+                lines: 2,
+                bytes: 30,
+                hash: blake3::hash(b"content"),
+                sha256: Some("12ab".to_owned()),
+            },
         };
         let sound = json!({
             "batchId": "b", "part": 1, "key": "out/b/1.jsonl.gz", "source": "arn:q", "format": "envelope",
-            "count": 3, "rejected": 1, "bytes": 30, "hash": content.hash.to_string(), "sha256": "12ab",
+            "count": 3, "rejected": 1, "bytes": 30, "hash": content.file.hash.to_string(), "sha256": "12ab",
         });
         let found = |manifest: &Value| {
             let text = manifest.to_string();

@@ -122,15 +122,12 @@ pub fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
         }
     };
     if let Some(conditions) = &args.search {
-        return Ok(match search::cheapest(&settings, &prices, conditions) {
-            Ok(found) => {
-                print!("{found}");
-                ExitCode::SUCCESS
-            }
-            Err(first) => {
-                print!("{first}");
-                ExitCode::FAILURE
-            }
+        let found = search::cheapest(&settings, &prices, conditions);
+        let (Ok(text) | Err(text)) = &found;
+        print!("{text}");
+        return Ok(match found.is_ok() {
+            true => ExitCode::SUCCESS,
+            false => ExitCode::FAILURE,
         });
     }
     let plan = plan(&settings);
@@ -209,11 +206,8 @@ fn settings(args: &PlanArgs) -> anyhow::Result<Result<Settings, Vec<String>>> {
         Some(_) => parameters::apply_to_local(&mut settings, &given),
     });
     problems.extend(args.assumed.apply(&mut settings));
-    Ok(if problems.is_empty() {
-        Ok(settings)
-    } else {
-        Err(problems)
-    })
+    let wrong = !problems.is_empty();
+    Ok(if wrong { Err(problems) } else { Ok(settings) })
 }
 
 impl AssumedArgs {
@@ -229,36 +223,31 @@ impl AssumedArgs {
             ("--write-ms", self.write_ms),
         ];
         let wrong = given.iter().filter_map(|(flag, value)| {
-            let value = (*value)?;
-            let wrong = !(value > 0.0 && value.is_finite());
-            wrong
-                .then(|| format!("`{flag}`: not allowed: got `{value}`, expected a number above 0"))
+            let value = value.filter(|value| !(*value > 0.0 && value.is_finite()))?;
+            Some(format!(
+                "`{flag}`: not allowed: got `{value}`, expected a number above 0"
+            ))
         });
         let problems: Vec<String> = wrong.collect();
-        settings.input.receive_rate = self.receive_rate.unwrap_or(settings.input.receive_rate);
-        settings.sink.secs_per_part = self.sink_secs.unwrap_or(settings.sink.secs_per_part);
-        if let Some(mb) = self.sink_mb_per_second {
-            settings.sink.bytes_per_sec = mb * 1e6;
-        }
+        let Settings { input, sink, .. } = settings;
+        let set = |to: &mut f64, given: Option<f64>| *to = given.unwrap_or(*to);
+        set(&mut input.receive_rate, self.receive_rate);
+        set(&mut sink.secs_per_part, self.sink_secs);
+        let bytes = self.sink_mb_per_second.map(|mb| mb * 1e6);
+        set(&mut sink.bytes_per_sec, bytes);
         let tables = &mut settings.tables;
         if let Some(units) = self.table_limit {
             tables.fix_units(units);
         }
         tables.key = self.key_limit.or(tables.key);
         settings.batches.index_entries = self.index_entries.unwrap_or_default();
-        settings.account_concurrency = self
-            .account_concurrency
-            .unwrap_or(settings.account_concurrency);
+        let account = &mut settings.account_concurrency;
+        *account = self.account_concurrency.unwrap_or(*account);
         let (aggregator, processor) = (&mut settings.aggregator, &mut settings.processor);
-        aggregator.micros_per_message = self
-            .aggregator_micros
-            .unwrap_or(aggregator.micros_per_message);
-        processor.micros_per_message = self
-            .processor_micros
-            .unwrap_or(processor.micros_per_message);
-        settings.requests.write_secs = self
-            .write_ms
-            .map_or(settings.requests.write_secs, |ms| ms / 1e3);
+        set(&mut aggregator.micros_per_message, self.aggregator_micros);
+        set(&mut processor.micros_per_message, self.processor_micros);
+        let write_secs = self.write_ms.map(|ms| ms / 1e3);
+        set(&mut settings.requests.write_secs, write_secs);
         problems
     }
 }

@@ -56,11 +56,6 @@ fn read(path: &Path) -> anyhow::Result<Record> {
 }
 
 fn name_of_both(record: &Path, other: &Path) -> String {
-    let stem = |path: &Path| {
-        path.file_stem()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned()
-    };
-    format!("{}-against-{}.html", stem(record), stem(other))
+    let [record, other] = [record, other].map(|path| path.file_stem().unwrap_or_default());
+    format!("{}-against-{}.html", record.display(), other.display())
 }

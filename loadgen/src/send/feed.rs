@@ -16,9 +16,10 @@ use crate::workload::Workload;
 pub(super) struct Feed {
     /// Messages that an earlier run left, which come first.
     left: VecDeque<Left>,
-    next: u64,
+    /// The first message that was never taken.
+    pub next: u64,
     linger: Duration,
-    schedule: Schedule,
+    pub schedule: Schedule,
     /// When the first message of this run is due, from the start of the burst.
     origin: Duration,
 }
@@ -66,14 +67,11 @@ impl Feed {
     /// Returns the messages of the next request, which stay in the feed; `None` if there are none.
     pub fn peek(&self, workload: &Workload, elapsed: Duration) -> Option<Taken> {
         let mut taken = Taken::default();
-        let mut bytes_left = REQUEST_BYTES_MAX;
-        for left in &self.left {
-            let Left { message, unsure } = *left;
+        for &Left { message, unsure } in &self.left {
             let bytes = workload.body_bytes(message);
-            if !taken.fits(bytes, bytes_left) {
+            if !taken.fits(bytes) {
                 break;
             }
-            bytes_left -= bytes;
             taken.messages.push(TakenMessage {
                 message,
                 due: None,
@@ -88,18 +86,17 @@ impl Feed {
         let mut limit = None;
         for message in self.next..workload.len() {
             let bytes = workload.body_bytes(message);
-            if !taken.fits(bytes, bytes_left) {
+            if !taken.fits(bytes) {
                 break;
             }
             if paced {
-                let due = self.due(message);
+                let due = self.schedule.due(message) - self.origin;
                 let limit = *limit.get_or_insert(elapsed.max(due + self.linger));
                 if !taken.messages.is_empty() && due >= limit && due > taken.at {
                     break;
                 }
                 taken.at = due;
             }
-            bytes_left -= bytes;
             let due = paced.then_some(taken.at);
             taken.messages.push(TakenMessage {
                 message,
@@ -119,28 +116,16 @@ impl Feed {
         }
     }
 
-    /// Returns the first message that was never taken.
-    pub fn next(&self) -> u64 {
-        self.next
-    }
-
     /// Returns the messages of an earlier run that were not taken.
     pub fn left(&self) -> impl Iterator<Item = Left> {
         self.left.iter().copied()
     }
-
-    pub fn schedule(&self) -> &Schedule {
-        &self.schedule
-    }
-
-    fn due(&self, message: u64) -> Duration {
-        self.schedule.due(message) - self.origin
-    }
 }
 
 impl Taken {
-    fn fits(&self, bytes: usize, bytes_left: usize) -> bool {
-        self.messages.len() < REQUEST_ENTRIES_MAX && bytes <= bytes_left
+    fn fits(&self, bytes: usize) -> bool {
+        let taken: usize = self.messages.iter().map(|each| each.bytes).sum();
+        self.messages.len() < REQUEST_ENTRIES_MAX && taken + bytes <= REQUEST_BYTES_MAX
     }
 }
 
@@ -178,25 +163,17 @@ mod tests {
     }
 
     #[test]
-    fn at_a_low_rate_each_message_is_sent_when_it_is_due() {
-        let requests = requests(feed("constant:100", 0), 4, Duration::ZERO);
-        assert_eq!(requests, [(1, 0), (1, 10), (1, 20), (1, 30)]);
-    }
-
-    #[test]
-    fn at_a_high_rate_a_request_is_sent_when_its_last_message_is_due() {
-        assert_eq!(
-            requests(feed("constant:400", 0), 8, Duration::ZERO),
-            [(4, 7), (4, 17)]
-        );
-        assert_eq!(
-            requests(feed("constant:1000", 0), 25, Duration::ZERO),
-            [(10, 9), (10, 19), (5, 24)]
-        );
-        assert_eq!(
-            requests(feed("constant:10000", 0), 20, Duration::ZERO),
-            [(10, 0), (10, 1)]
-        );
+    fn a_request_is_sent_when_its_last_message_is_due_or_at_once_without_a_rate() {
+        for (shape, messages, expected) in [
+            ("constant:100", 3, vec![(1, 0), (1, 10), (1, 20)]),
+            ("constant:400", 8, vec![(4, 7), (4, 17)]),
+            ("constant:1000", 25, vec![(10, 9), (10, 19), (5, 24)]),
+            ("constant:10000", 20, vec![(10, 0), (10, 1)]),
+            ("max", 21, vec![(10, 0), (10, 0), (1, 0)]),
+        ] {
+            let requests = requests(feed(shape, 0), messages, Duration::ZERO);
+            assert_eq!(requests, expected, "{shape}");
+        }
     }
 
     #[test]
@@ -218,27 +195,13 @@ mod tests {
     }
 
     #[test]
-    fn without_a_rate_every_request_is_full_and_due_at_once() {
-        assert_eq!(
-            requests(feed("max", 0), 21, Duration::ZERO),
-            [(10, 0), (10, 0), (1, 0)]
-        );
-    }
-
-    #[test]
     fn a_run_that_continues_starts_with_its_first_message() {
         let continued = feed("constant:100", 7);
-        let taken = continued
-            .peek(&workload(10, Sizes::Fixed(300)), Duration::ZERO)
-            .unwrap();
-        assert_eq!(
-            (taken.messages[0].message, taken.messages[0].due),
-            (7, Some(Duration::ZERO))
-        );
-        assert_eq!(
-            requests(continued, 10, Duration::ZERO),
-            [(1, 0), (1, 10), (1, 20)]
-        );
+        let taken = continued.peek(&workload(10, Sizes::Fixed(300)), Duration::ZERO);
+        let first = taken.unwrap().messages[0];
+        assert_eq!((first.message, first.due), (7, Some(Duration::ZERO)));
+        let requests = requests(continued, 10, Duration::ZERO);
+        assert_eq!(requests, [(1, 0), (1, 10), (1, 20)]);
     }
 
     #[test]
@@ -263,7 +226,7 @@ mod tests {
         assert_eq!(taken.iter().map(Vec::len).collect::<Vec<_>>(), [10, 2, 1]);
         let unsure = taken.concat().into_iter().filter(|each| each.unsure);
         assert_eq!(unsure.map(|each| each.message).collect::<Vec<_>>(), [3]);
-        assert_eq!((feed.next(), feed.left().count()), (41, 0));
+        assert_eq!((feed.next, feed.left().count()), (41, 0));
     }
 
     #[test]

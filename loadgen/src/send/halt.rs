@@ -5,12 +5,13 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 /// Ends a burst early. Clones end the same burst.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Halt(Arc<watch::Sender<Going>>);
 
 /// How far a burst goes on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum Going {
+    #[default]
     On,
     /// No request is begun, and none is retried. Those in flight are waited for.
     Stopping,
@@ -21,7 +22,7 @@ enum Going {
 impl Halt {
     /// Returns a handle for a burst that goes on.
     pub fn new() -> Self {
-        Self(Arc::new(watch::Sender::new(Going::On)))
+        Self::default()
     }
 
     /// Begins no further request, and waits for the replies to those in flight. A burst that fails does this by itself.
@@ -60,12 +61,6 @@ impl Halt {
         let mut changes = self.0.subscribe();
         // The sender lives as long as `self`, so this returns only if the state is reached.
         let _ = changes.wait_for(|now| *now >= going).await;
-    }
-}
-
-impl Default for Halt {
-    fn default() -> Self {
-        Self::new()
     }
 }
 

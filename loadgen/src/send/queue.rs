@@ -95,18 +95,16 @@ impl Queue {
         };
         // A message without a result in the reply may or may not be in the queue.
         let mut failures = vec![Some(SendFailure::RetryUnsure); count];
-        let position = |id: &str| id.parse().ok().filter(|at: &usize| *at < count);
-        for at in reply
-            .successful()
-            .iter()
-            .filter_map(|entry| position(entry.id()))
-        {
-            failures[at] = None;
+        let mut set = |id: &str, failure| {
+            if let Some(at) = id.parse().ok().filter(|at: &usize| *at < count) {
+                failures[at] = failure;
+            }
+        };
+        for entry in reply.successful() {
+            set(entry.id(), None);
         }
         for entry in reply.failed() {
-            if let Some(at) = position(entry.id()) {
-                failures[at] = Some(send_failure::of_entry(entry));
-            }
+            set(entry.id(), Some(send_failure::of_entry(entry)));
         }
         let all = failures.iter().all(Option::is_none);
         let cause = (!all).then(|| Unsent::from_entries(reply.failed()));

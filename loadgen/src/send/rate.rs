@@ -49,7 +49,6 @@ pub(super) struct SendTimes {
 }
 
 impl SendTimes {
-    /// Adds a message.
     pub fn add(&mut self, due: Duration, sent: Duration) {
         self.first = match self.count {
             0 => sent,
@@ -156,12 +155,9 @@ mod tests {
     fn a_pause_is_the_worst_second_and_the_catching_up_keeps_the_rate() {
         // From 2.0 s on nothing is sent for 500 ms.
         let pause = |message: u64| MS * 2_500u64.saturating_sub(message) as u32;
-        let late = |message| {
-            if message < 2_000 {
-                Duration::ZERO
-            } else {
-                pause(message)
-            }
+        let late = |message| match message {
+            0..2_000 => Duration::ZERO,
+            _ => pause(message),
         };
         let rate = compare("constant:1000", 0, 5_000, late).unwrap();
         assert!(rate.deviation_percent.abs() < 1e-9, "{rate:?}");
@@ -185,14 +181,10 @@ mod tests {
 
     #[test]
     fn few_messages_have_no_worst_second_and_one_has_no_rate() {
-        assert_eq!(
-            compare("constant:99", 0, 500, |_| MS).unwrap().worst_second,
-            None
-        );
+        let few = compare("constant:99", 0, 500, |_| MS).unwrap();
+        assert_eq!(few.worst_second, None);
         assert_eq!(compare("constant:99", 0, 1, |_| MS), None);
-        assert_eq!(
-            SendTimes::default().compare(&schedule("constant:1"), 0),
-            None
-        );
+        let none = SendTimes::default().compare(&schedule("constant:1"), 0);
+        assert_eq!(none, None);
     }
 }

@@ -6,11 +6,10 @@ use serde::Serialize;
 use super::rate::RateReport;
 
 /// What was sent. A burst that was continued counts what all its runs sent, and times this run alone.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct SendReport {
     /// Whether the queue acknowledged every message of the burst.
     pub complete: bool,
-    /// The number of messages of the burst.
     pub messages: u64,
     /// The number of messages that the queue acknowledged.
     pub sent: u64,

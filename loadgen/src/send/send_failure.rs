@@ -80,35 +80,23 @@ mod tests {
 
     #[test]
     fn a_sender_fault_is_final_unless_it_is_throttling() {
-        let entry = |code: &str, sender_fault| {
-            BatchResultErrorEntry::builder()
-                .id("0")
-                .code(code)
-                .sender_fault(sender_fault)
-                .build()
-                .unwrap()
-        };
-        assert_eq!(
-            of_entry(&entry("InvalidMessageContents", true)),
-            SendFailure::GiveUp
-        );
-        assert_eq!(
-            of_entry(&entry("RequestThrottled", true)),
-            SendFailure::Retry
-        );
-        assert_eq!(of_entry(&entry("InternalError", false)), SendFailure::Retry);
+        for (code, sender_fault, failure) in [
+            ("InvalidMessageContents", true, SendFailure::GiveUp),
+            ("RequestThrottled", true, SendFailure::Retry),
+            ("InternalError", false, SendFailure::Retry),
+        ] {
+            let entry = BatchResultErrorEntry::builder().id("0").code(code);
+            let entry = entry.sender_fault(sender_fault).build().unwrap();
+            assert_eq!(of_entry(&entry), failure, "{code}");
+        }
     }
 
     #[test]
     fn after_a_timeout_the_message_may_be_in_the_queue() {
-        assert_eq!(
-            of_request(&SdkError::timeout_error("late")),
-            SendFailure::RetryUnsure
-        );
-        assert_eq!(
-            of_request(&SdkError::construction_failure("bad")),
-            SendFailure::GiveUp
-        );
+        let late = of_request(&SdkError::timeout_error("late"));
+        assert_eq!(late, SendFailure::RetryUnsure);
+        let bad = of_request(&SdkError::construction_failure("bad"));
+        assert_eq!(bad, SendFailure::GiveUp);
     }
 
     #[test]

@@ -79,10 +79,8 @@ mod tests {
         state.set_left(vec![left(29, false), left(4, true), left(7, false)]);
         assert_eq!((&*state.unsent, &*state.unsure), (&[7, 29][..], &[4][..]));
         assert_eq!(state.acknowledged(), 27);
-        assert_eq!(
-            state.left(),
-            [left(4, true), left(7, false), left(29, false)]
-        );
+        let in_order = [left(4, true), left(7, false), left(29, false)];
+        assert_eq!(state.left(), in_order);
     }
 
     #[test]
@@ -94,14 +92,9 @@ mod tests {
             ..SendState::default()
         };
         assert!(state(10, &[3, 9], &[4]).fits(10));
-        assert!(
-            !state(11, &[], &[]).fits(10),
-            "more messages than the burst has"
-        );
-        assert!(
-            !state(5, &[5], &[]).fits(10),
-            "a message that was never sent"
-        );
-        assert!(!state(5, &[3], &[3]).fits(10), "a message twice");
+        // More messages than the burst has, a message that was never sent, and one twice.
+        assert!(!state(11, &[], &[]).fits(10));
+        assert!(!state(5, &[5], &[]).fits(10));
+        assert!(!state(5, &[3], &[3]).fits(10));
     }
 }

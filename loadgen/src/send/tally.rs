@@ -66,7 +66,6 @@ impl Tally {
         }
     }
 
-    /// Returns the counts so far.
     pub fn counts(&self) -> Counts {
         self.lock().clone()
     }

@@ -65,9 +65,6 @@ pub struct RunProgress {
     pub sent: u64,
     pub retries: u64,
     pub claimed: u64,
-    pub delivered: u64,
-    pub visible: u64,
-    pub in_flight: u64,
 }
 
 impl Run<'_> {
@@ -109,12 +106,8 @@ impl Run<'_> {
             }
         };
         let look = |sample: &planner::Sample| {
-            update(&|state| {
-                state.0.claimed = sample.claimed.unwrap_or_default();
-                state.0.delivered = sample.delivered.unwrap_or_default();
-                state.0.visible = sample.visible.unwrap_or_default();
-                state.0.in_flight = sample.in_flight.unwrap_or_default();
-            });
+            let claimed = sample.claimed.unwrap_or_default();
+            update(&|state| state.0.claimed = claimed);
         };
         let options = WatchOptions {
             began_at_ms: self.began_at_ms,
@@ -163,10 +156,8 @@ impl Run<'_> {
             }
         };
         let latency = self.latency(audit.is_some(), &sent, &deliveries);
-        let delivered = seen
-            .batches
-            .iter()
-            .filter(|batch| batch.delivered_secs.is_some());
+        let batches = seen.batches.iter();
+        let delivered = batches.filter(|batch| batch.delivered_secs.is_some());
         let summary = BurstSummary {
             stack: self.stack.name.clone(),
             expected: BurstSummary::expected(&sent.report, self.stack.on_duplicate),
@@ -185,9 +176,8 @@ impl Run<'_> {
         };
         let settings = self.stack.settings.clone();
         let mut record = summary.record(self.began_at_ms, settings, &seen.samples, seen.batches);
-        record
-            .notes
-            .extend(latency.err().flatten().map(str::to_owned));
+        let note = latency.err().flatten();
+        record.notes.extend(note.map(str::to_owned));
         Ok(Ended {
             summary,
             record,

@@ -14,7 +14,7 @@
 //! again for the audit. So numbers are formatted by hand, and words are copied eight bytes at a time.
 
 use super::sizes::Sizes;
-use crate::mix::{mix, skewed_below};
+use crate::mix::{fnv1a, mix, skewed_below};
 
 /// The 256 words of `pad`, of at most seven letters: a word and a space fit a stride.
 const WORDS: &str = "\
@@ -191,12 +191,6 @@ fn push_pad(mut state: u64, end: usize, out: &mut Vec<u8>) {
     }
 }
 
-fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-    })
-}
-
 const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
 fn push_digits(mut value: u64, radix: u64, out: &mut Vec<u8>) {
@@ -259,27 +253,19 @@ mod tests {
         let mut out = Vec::new();
         frame(0x1f, 1, 160).render(42, Content::Original, &mut out);
         let text = String::from_utf8(out).unwrap();
-        assert!(
-            text.starts_with(r#"{"id":"1f-42","n":42,"source":"s0","check":""#),
-            "{text}"
-        );
+        let head = r#"{"id":"1f-42","n":42,"source":"s0","check":""#;
+        assert!(text.starts_with(head), "{text}");
         assert!(text.ends_with(r#"."}"#), "{text}");
         let json: serde_json::Value = serde_json::from_str(&text).unwrap();
         let pad = json["pad"].as_str().unwrap();
-        assert!(
-            pad.bytes()
-                .all(|b| b.is_ascii_lowercase() || b == b' ' || b == b'.'),
-            "{pad}"
-        );
+        let is_text = |byte: u8| byte.is_ascii_lowercase() || b" .".contains(&byte);
+        assert!(pad.bytes().all(is_text), "{pad}");
     }
 
     #[test]
     fn the_check_is_fnv1a_of_the_bytes_before_it() {
-        assert_eq!(
-            fnv1a(b"foobar"),
-            0x8594_4171_f739_67e8,
-            "the published test vector"
-        );
+        // The published test vector.
+        assert_eq!(fnv1a(b"foobar"), 0x8594_4171_f739_67e8);
         let mut out = Vec::new();
         frame(3, 5, 200).render(9, Content::Original, &mut out);
         let text = String::from_utf8(out).unwrap();
@@ -303,14 +289,8 @@ mod tests {
         let frame = frame(0x1f, 1, 300);
         assert_eq!(frame.id_ending("tenant-7:1f-42"), Some("1f-42"));
         assert_eq!(frame.id_ending("1f-42"), Some("1f-42"));
-        for other in [
-            "2f-42",
-            "f-42",
-            "1f-",
-            "é-42",
-            "",
-            "0190b6f0-0000-7000-8000-00000000001f",
-        ] {
+        let uuid = "0190b6f0-0000-7000-8000-00000000001f";
+        for other in ["2f-42", "f-42", "1f-", "é-42", "", uuid] {
             assert_eq!(frame.id_ending(other), None, "{other}");
         }
     }
@@ -333,9 +313,8 @@ mod tests {
     #[test]
     fn a_skew_makes_the_first_sources_frequent() {
         let frame = Frame::new(1, 100, 3, Sizes::Fixed(300));
-        let first = (0..1_000)
-            .filter(|number| frame.source(*number) == 0)
-            .count();
+        let first = (0..1_000).filter(|number| frame.source(*number) == 0);
+        let first = first.count();
         assert!((280..360).contains(&first), "{first} of 1000 events");
     }
 

@@ -146,19 +146,15 @@ impl FromStr for Duplicates {
 /// The text that [`FromStr`] reads.
 impl fmt::Display for Duplicates {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shares = self
-            .by_name()
-            .into_iter()
-            .filter(|(_, percent)| *percent != 0.0);
+        let shares = self.by_name().into_iter();
+        let shares = shares.filter(|(_, percent)| *percent != 0.0);
         match shares.collect::<Vec<_>>().as_slice() {
             [] => f.write_str("0"),
             [("any", percent)] => write!(f, "{percent}"),
             shares => {
-                let texts: Vec<String> = shares
-                    .iter()
-                    .map(|(kind, percent)| format!("{kind}={percent}"))
-                    .collect();
-                f.write_str(&texts.join(","))
+                let shares = shares.iter();
+                let texts = shares.map(|(kind, percent)| format!("{kind}={percent}"));
+                f.write_str(&Vec::from_iter(texts).join(","))
             }
         }
     }
@@ -217,58 +213,33 @@ mod tests {
             "changed=1,changed=2",
             "any=x",
         ] {
-            assert_eq!(
-                text.parse::<Duplicates>(),
-                Err(DuplicatesError(text.to_owned()))
-            );
+            let error = text.parse::<Duplicates>().unwrap_err();
+            assert_eq!(error, DuplicatesError(text.to_owned()));
         }
     }
 
     #[test]
     fn every_kind_has_exactly_its_count_and_is_spread_evenly() {
-        for counts in [
-            Counts {
-                any: 0,
-                immediate: 2,
-                delayed: 2,
-                changed: 1,
-            },
-            Counts {
-                any: 100,
-                immediate: 0,
-                delayed: 7,
-                changed: 13,
-            },
-            Counts {
-                any: 1,
-                immediate: 1_000,
-                delayed: 1,
-                changed: 0,
-            },
-            Counts {
-                any: 5,
-                ..Counts::default()
-            },
-            Counts {
-                changed: 5,
-                ..Counts::default()
-            },
+        let counts = |[any, immediate, delayed, changed]: [u64; 4]| Counts {
+            any,
+            immediate,
+            delayed,
+            changed,
+        };
+        for expected in [
+            [0, 2, 2, 1],
+            [100, 0, 7, 13],
+            [1, 1_000, 1, 0],
+            [5, 0, 0, 0],
+            [0, 0, 0, 5],
         ] {
+            let counts = counts(expected);
             let kinds: Vec<Kind> = (0..counts.total()).map(|rank| counts.kind(rank)).collect();
             let count = |kind| kinds.iter().filter(|each| **each == kind).count() as u64;
-            let found = Counts {
-                any: count(Kind::Any),
-                immediate: count(Kind::Immediate),
-                delayed: count(Kind::Delayed),
-                changed: count(Kind::Changed),
-            };
-            assert_eq!(found, counts);
+            let all = [Kind::Any, Kind::Immediate, Kind::Delayed, Kind::Changed];
+            assert_eq!(all.map(count), expected);
         }
-        let counts = Counts {
-            any: 80,
-            changed: 20,
-            ..Counts::default()
-        };
+        let counts = counts([80, 0, 0, 20]);
         let kinds =
             |from: u64| (from..from + 10).filter(|rank| counts.kind(*rank) == Kind::Changed);
         assert!((0..90).all(|from| kinds(from).count() == 2));

@@ -86,10 +86,8 @@ proptest! {
 #[test]
 fn half_of_the_repeats_are_near_and_half_reach_back_to_the_start() {
     let workload = Workload::new(config(7, 100_000, 20.0)).unwrap();
-    let distances: Vec<u64> = repeats(&workload)
-        .iter()
-        .map(|(distance, _)| *distance)
-        .collect();
+    let distances = repeats(&workload).into_iter();
+    let distances: Vec<u64> = distances.map(|(distance, _)| distance).collect();
     let near = distances.iter().filter(|d| **d <= NEAR_MESSAGES).count();
     assert!((9_000..11_500).contains(&near), "{near} of 20000 near");
     assert!(distances.iter().any(|d| *d > 90_000));
@@ -107,19 +105,11 @@ fn immediate_repeats_are_among_the_next_messages_and_delayed_ones_far_behind() {
         repeats(&Workload::new(config).unwrap())
     };
     let immediate = of("immediate=10");
-    assert!(
-        immediate
-            .iter()
-            .all(|(distance, _)| *distance <= NEXT_MESSAGES)
-    );
-    let at_once = immediate
-        .iter()
-        .filter(|(distance, _)| *distance == 1)
-        .count();
-    assert!(
-        (450..650).contains(&at_once),
-        "{at_once} of 5000 follow at once"
-    );
+    let mut all = immediate.iter();
+    assert!(all.all(|(distance, _)| *distance <= NEXT_MESSAGES));
+    let at_once = immediate.iter().filter(|(distance, _)| *distance == 1);
+    let at_once = at_once.count();
+    assert!((450..650).contains(&at_once), "{at_once} of 5000");
 
     // Within the first thousand messages, no event is far behind.
     let delayed = of("delayed=10");
@@ -154,46 +144,35 @@ fn if_nearly_every_message_is_an_immediate_repeat_it_repeats_the_last_event() {
 
 #[test]
 fn errors_have_the_value_and_the_allowed_range() {
-    let refusal = |config| Workload::new(config).unwrap_err().to_string();
+    let refusal = |change: fn(&mut WorkloadConfig)| {
+        let mut config = config(1, 10, 0.0);
+        change(&mut config);
+        Workload::new(config).unwrap_err().to_string()
+    };
     assert_eq!(
-        refusal(config(1, 10, 100.0)),
+        refusal(|with| with.duplicates.any = 100.0),
         "the workload: wrong share of duplicates: got `100` %, expected 0 to below 100, for example 99.9"
     );
-    assert!(refusal(config(1, 10, f64::NAN)).contains("`NaN`"));
-    assert!(refusal(config(1, 10, -1.0)).contains("`-1`"));
-    let both = "immediate=60,delayed=50".parse().unwrap();
-    assert!(
-        refusal(WorkloadConfig {
-            duplicates: both,
-            ..config(1, 10, 0.0)
-        })
-        .contains("`110`")
-    );
-    assert!(refusal(config(1, 10, 99.0)).contains("expected a share that leaves an original"));
-    assert!(refusal(config(1, 0, 0.0)).contains("1 to 1000000000"));
-    let sources = WorkloadConfig {
-        sources: 0,
-        ..config(1, 1, 0.0)
-    };
-    assert!(refusal(sources).contains("sources: got `0`"));
-    let skew = WorkloadConfig {
-        skew: 9,
-        ..config(1, 1, 0.0)
-    };
-    assert!(refusal(skew).contains("skew of sources: got `9`, expected 0 to 8"));
-    let sized = |sizes| {
-        refusal(WorkloadConfig {
-            sizes,
-            ..config(1, 1, 0.0)
-        })
-    };
+    assert!(refusal(|with| with.duplicates.any = f64::NAN).contains("`NaN`"));
+    assert!(refusal(|with| with.duplicates.any = -1.0).contains("`-1`"));
+    let both = refusal(|with| with.duplicates = "immediate=60,delayed=50".parse().unwrap());
+    assert!(both.contains("`110`"));
+    let all = refusal(|with| with.duplicates.any = 99.0);
+    assert!(all.contains("expected a share that leaves an original"));
+    assert!(refusal(|with| with.messages = 0).contains("1 to 1000000000"));
+    assert!(refusal(|with| with.sources = 0).contains("sources: got `0`"));
+    let skew = refusal(|with| with.skew = 9);
+    assert!(skew.contains("skew of sources: got `9`, expected 0 to 8"));
     assert_eq!(
-        sized(Sizes::Fixed(10)),
+        refusal(|with| with.sizes = Sizes::Fixed(10)),
         "the workload: wrong body size: got `10` bytes, expected 68 to 1048576 for this workload"
     );
-    assert!(sized("300:1,2000000:1".parse().unwrap()).contains("got `2000000` bytes"));
-    assert!(sized(Sizes::Uniform { min: 500, max: 400 }).contains("got `400` bytes, expected 500"));
-    assert!(sized(Sizes::Weighted(Vec::new())).contains("got `0` bytes"));
+    let sized = refusal(|with| with.sizes = "300:1,2000000:1".parse().unwrap());
+    assert!(sized.contains("got `2000000` bytes"));
+    let sized = refusal(|with| with.sizes = Sizes::Uniform { min: 500, max: 400 });
+    assert!(sized.contains("got `400` bytes, expected 500"));
+    let sized = refusal(|with| with.sizes = Sizes::Weighted(Vec::new()));
+    assert!(sized.contains("got `0` bytes"));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! A queue over plain HTTP with chosen faults.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -8,6 +8,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use loadgen::{Workload, WorkloadConfig};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
@@ -26,6 +27,29 @@ pub enum Fault {
     /// The queue takes the messages of 20 requests. It takes those of later requests too, but replies only once they are
     /// released.
     Held,
+}
+
+/// Returns how often each body comes.
+pub fn counts(bodies: impl IntoIterator<Item = String>) -> BTreeMap<String, u64> {
+    let mut counts = BTreeMap::new();
+    for body in bodies {
+        *counts.entry(body).or_default() += 1;
+    }
+    counts
+}
+
+/// Returns how often each body of a burst of 995 messages is planned.
+pub fn planned(seed: u64, duplicates: &str, sizes: &str, sources: u32) -> BTreeMap<String, u64> {
+    let config = WorkloadConfig {
+        seed,
+        messages: 995,
+        duplicates: duplicates.parse().unwrap(),
+        sizes: sizes.parse().unwrap(),
+        sources,
+        ..WorkloadConfig::default()
+    };
+    let workload = Workload::new(config).unwrap();
+    counts((0..workload.len()).map(|index| workload.message(index).body))
 }
 
 /// How many requests get a reply at once from a queue that holds the others.

@@ -48,3 +48,9 @@ fn json(output: &Output) -> Value {
 fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
+
+/// Returns the counts of problems in the report of an audit: lost, repeated, foreign, corrupt and mixed.
+fn problems(report: &Value) -> [u64; 5] {
+    ["lost", "repeated", "foreign", "corrupt", "mixed"]
+        .map(|name| report[name].as_u64().expect("a count"))
+}

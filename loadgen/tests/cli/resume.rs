@@ -1,13 +1,12 @@
 //! Tests of bursts that end early, and that another run continues.
 
-use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
 
-use super::fake_queue::{FakeQueue, Fault};
+use super::fake_queue::{FakeQueue, Fault, counts, planned};
 use super::{command, json, loadgen, stderr};
 
 const CONCURRENCY: u64 = 4;
@@ -24,18 +23,9 @@ impl Stopped {
     async fn start(signal: &str) -> Self {
         let (queue, address) = FakeQueue::start(Fault::Held).await;
         let dir = tempfile::tempdir().unwrap();
-        let url = format!("http://{address}/000000000000/input");
-        let args = [
-            "send",
-            "--messages",
-            "995",
-            "--duplicates",
-            "10",
-            "--concurrency",
-            "4",
-            "--queue-url",
-            &url,
-        ];
+        let url = format!("--queue-url=http://{address}/000000000000/input");
+        let burst = ["--messages=995", "--duplicates=10", "--concurrency=4"];
+        let args = [&["send", &url], &burst[..]].concat();
         let mut child = command(&args)
             .current_dir(dir.path())
             .stdout(Stdio::piped())
@@ -90,37 +80,8 @@ impl Stopped {
 }
 
 fn resume(file: &Path) -> Output {
-    loadgen(&[
-        "send",
-        "--resume",
-        file.to_str().unwrap(),
-        "--concurrency",
-        "4",
-    ])
-}
-
-/// Returns how often the queue got each body.
-fn counts(queue: &FakeQueue) -> BTreeMap<String, u64> {
-    let mut counts = BTreeMap::new();
-    for body in queue.bodies() {
-        *counts.entry(body).or_default() += 1;
-    }
-    counts
-}
-
-/// Returns how often each body of the burst is planned.
-fn planned() -> BTreeMap<String, u64> {
-    let config = loadgen::WorkloadConfig {
-        messages: 995,
-        duplicates: loadgen::Duplicates::any(10.0),
-        ..loadgen::WorkloadConfig::default()
-    };
-    let workload = loadgen::Workload::new(config).unwrap();
-    let mut counts = BTreeMap::new();
-    for index in 0..workload.len() {
-        *counts.entry(workload.message(index).body).or_default() += 1;
-    }
-    counts
+    let file = file.to_str().unwrap();
+    loadgen(&["send", "--resume", file, "--concurrency=4"])
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -132,11 +93,8 @@ async fn a_burst_that_is_stopped_waits_for_its_replies_and_is_continued_without_
     assert_eq!(output.status.code(), Some(143));
     let report = json(&output);
     assert_eq!(report["complete"], false);
-    assert_eq!(
-        (&report["sent"], &report["unsure"]),
-        (&240.into(), &0.into()),
-        "{report}"
-    );
+    assert_eq!(report["sent"], 240, "{report}");
+    assert_eq!(report["unsure"], 0, "{report}");
     assert_eq!(report["resume_file"], "loadgen-1.resume.json");
     assert_eq!(queue.bodies().len(), 240);
 
@@ -144,22 +102,17 @@ async fn a_burst_that_is_stopped_waits_for_its_replies_and_is_continued_without_
     assert_eq!(continued.status.code(), Some(0), "{}", stderr(&continued));
     let report = json(&continued);
     assert_eq!(report["complete"], true);
-    assert_eq!(
-        (&report["sent"], &report["sent_earlier"]),
-        (&995.into(), &240.into()),
-        "{report}"
-    );
+    assert_eq!(report["sent"], 995, "{report}");
+    assert_eq!(report["sent_earlier"], 240, "{report}");
     assert_eq!(report["bytes"], 995 * 300);
-    assert_eq!(counts(&queue), planned());
+    let planned = planned(1, "10", "300", 1);
+    assert_eq!(counts(queue.bodies()), planned);
 
     // The file now says that nothing is left.
     let report = json(&resume(&file));
-    assert_eq!(
-        (&report["complete"], &report["requests"]),
-        (&true.into(), &0.into()),
-        "{report}"
-    );
-    assert_eq!(counts(&queue), planned());
+    assert_eq!(report["complete"], true, "{report}");
+    assert_eq!(report["requests"], 0, "{report}");
+    assert_eq!(counts(queue.bodies()), planned);
     drop(dir);
 }
 
@@ -172,21 +125,15 @@ async fn messages_whose_replies_are_given_up_are_unsure_and_sent_again() {
     let (queue, dir, output) = stopped.end();
     assert_eq!(output.status.code(), Some(130));
     let report = json(&output);
-    assert_eq!(
-        (&report["sent"], &report["unsure"]),
-        (&200.into(), &40.into()),
-        "{report}"
-    );
+    assert_eq!(report["sent"], 200, "{report}");
+    assert_eq!(report["unsure"], 40, "{report}");
 
     queue.release();
     let report = json(&resume(&file));
-    assert_eq!(
-        (&report["sent"], &report["unsure"]),
-        (&995.into(), &0.into()),
-        "{report}"
-    );
+    assert_eq!(report["sent"], 995, "{report}");
+    assert_eq!(report["unsure"], 0, "{report}");
     assert_eq!(report["resent_unsure"], 40);
-    let surplus: u64 = counts(&queue).values().sum::<u64>() - 995;
+    let surplus: u64 = counts(queue.bodies()).values().sum::<u64>() - 995;
     assert_eq!(surplus, 40, "the queue had taken what was unsure");
     drop(dir);
 }
@@ -196,35 +143,20 @@ async fn a_burst_that_fails_can_be_continued_too() {
     let (queue, address) = FakeQueue::start(Fault::Refusal).await;
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("mine.json");
-    let url = format!("http://{address}/000000000000/input");
-    let (name, url) = (file.display().to_string(), url.as_str());
-    let failed = loadgen(&[
-        "send",
-        "--messages",
-        "100",
-        "--queue-url",
-        url,
-        "--resume-file",
-        &name,
-        "--concurrency",
-        "1",
-    ]);
+    let url = format!("--queue-url=http://{address}/000000000000/input");
+    let name = file.display().to_string();
+    let burst = ["--messages=100", "--concurrency=1"];
+    let args = [&["send", &url, "--resume-file", &name], &burst[..]].concat();
+    let failed = loadgen(&args);
     assert_eq!(failed.status.code(), Some(1));
-    assert!(
-        stderr(&failed).contains(&format!("to continue: loadgen send --resume {name}")),
-        "{}",
-        stderr(&failed)
-    );
+    let errors = stderr(&failed);
+    let how = format!("to continue: loadgen send --resume {name}");
+    assert!(errors.contains(&how), "{errors}");
     let state: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
-    assert_eq!(
-        (&state["state"]["next"], &state["state"]["unsent"]),
-        (&60.into(), &serde_json::json!([57]))
-    );
+    assert_eq!(state["state"]["next"], 60);
+    assert_eq!(state["state"]["unsent"], serde_json::json!([57]));
     assert_eq!(queue.bodies().len(), 59);
     let again = resume(&file);
-    assert!(
-        stderr(&again).contains("event `1-57`"),
-        "{}",
-        stderr(&again)
-    );
+    let errors = stderr(&again);
+    assert!(errors.contains("event `1-57`"), "{errors}");
 }

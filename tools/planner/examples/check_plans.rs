@@ -265,9 +265,8 @@ fn main() -> anyhow::Result<()> {
         "| setting | taken, s | planned | drained, s | planned | off | batches | planned | off |"
     );
     println!("|---|---:|---:|---:|---:|---:|---:|---:|---:|");
-    let chosen = settings
-        .iter()
-        .filter(|setting| setting.name.contains(&arguments.setting));
+    let settings = settings.iter();
+    let chosen = settings.filter(|setting| setting.name.contains(&arguments.setting));
     let fits = |setting: &Setting| {
         let is_log = setting.changes.iter().any(|one| matches!(one, Log));
         let speed = if is_log { &log } else { &items };
@@ -293,12 +292,10 @@ fn main() -> anyhow::Result<()> {
             wrong.push(name);
         }
     }
-    ensure!(
-        wrong.is_empty(),
-        "plans that are off by more than 10 %: {}",
-        wrong.join("; ")
-    );
-    Ok(())
+    match wrong[..] {
+        [] => Ok(()),
+        _ => bail!("plans that are off by more than 10 %: {}", wrong.join("; ")),
+    }
 }
 
 /// Plans a setting, and runs it until the plan fits, at most [`RUNS_MAX`] times. Returns whether it did.
@@ -368,10 +365,9 @@ fn burst(local: &Path, setting: &Setting) -> anyhow::Result<Value> {
 fn planned(setting: &Setting, speed: &Speed) -> anyhow::Result<Figures> {
     let mut settings = Settings::default();
     settings.burst.messages = setting.messages;
-    let rate = if setting.rate > 0 {
-        setting.rate
-    } else {
-        FASTEST
+    let rate = match setting.rate {
+        0 => FASTEST,
+        rate => rate,
     };
     settings.burst.shape = Shape::Constant { rate: rate as f64 };
     settings.be_local(local::ENVIRONMENTS);
@@ -399,7 +395,16 @@ fn number(json: &Value, pointer: &str) -> anyhow::Result<f64> {
 
 /// Runs a burst that leaves the functions idle most of the time; returns how long a message took.
 fn calibrated(local: &Path, changes: &'static [Change]) -> anyhow::Result<Speed> {
-    let speed = speed(&burst(local, &setting("calibration", 5_000, 500, changes))?)?;
+    let summary = burst(local, &setting("calibration", 5_000, 500, changes))?;
+    let sent = number(&summary, "/sent/sent")?;
+    let of = |function: &str| {
+        let secs = number(&summary, &format!("/{function}/invoke_secs"));
+        secs.map(|secs| secs / sent * 1e6)
+    };
+    let speed = Speed {
+        aggregator: of("aggregator")?,
+        processor: of("batch_processor")?,
+    };
     println!(
         "a message takes {:.0} µs in the aggregator and {:.0} µs in the batch-processor{}",
         speed.aggregator,
@@ -411,18 +416,6 @@ fn calibrated(local: &Path, changes: &'static [Change]) -> anyhow::Result<Speed>
         }
     );
     Ok(speed)
-}
-
-/// Returns how long a message took in each function of a burst.
-fn speed(summary: &Value) -> anyhow::Result<Speed> {
-    let sent = number(summary, "/sent/sent")?;
-    let of = |function: &str| {
-        Ok::<_, anyhow::Error>(number(summary, &format!("/{function}/invoke_secs"))? / sent * 1e6)
-    };
-    Ok(Speed {
-        aggregator: of("aggregator")?,
-        processor: of("batch_processor")?,
-    })
 }
 
 fn of_burst(summary: &Value) -> anyhow::Result<Figures> {

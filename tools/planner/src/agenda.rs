@@ -1,70 +1,35 @@
-//! What happens when: a heap of events, ordered by time, and by entry where times are equal.
+//! What happens when: events, ordered by time, and by entry where times are equal.
 
-use std::cmp::Ordering;
-use std::collections::BinaryHeap;
+use std::collections::BTreeMap;
 
 /// The events to come.
 #[derive(Debug)]
 pub struct Agenda<E> {
-    heap: BinaryHeap<Entry<E>>,
+    /// By the bits of their times, which are ordered as times from 0 on are, and by the number of their entry.
+    events: BTreeMap<(u64, u64), E>,
     entries: u64,
-}
-
-#[derive(Debug)]
-struct Entry<E> {
-    at: f64,
-    number: u64,
-    event: E,
 }
 
 impl<E> Agenda<E> {
     pub fn new() -> Agenda<E> {
         Agenda {
-            heap: BinaryHeap::new(),
+            events: BTreeMap::new(),
             entries: 0,
         }
     }
 
-    /// Enters an event.
     pub fn add(&mut self, at: f64, event: E) {
-        debug_assert!(at.is_finite());
+        debug_assert!(at.is_finite() && at.is_sign_positive());
         self.entries += 1;
-        self.heap.push(Entry {
-            at,
-            number: self.entries,
-            event,
-        });
+        self.events.insert((at.to_bits(), self.entries), event);
     }
 
     /// Removes and returns the next event, with its time.
     pub fn next(&mut self) -> Option<(f64, E)> {
-        self.heap.pop().map(|entry| (entry.at, entry.event))
+        let ((at, _), event) = self.events.pop_first()?;
+        Some((f64::from_bits(at), event))
     }
 }
-
-impl<E> Ord for Entry<E> {
-    /// The heap returns its greatest entry first, so the earliest must be the greatest.
-    fn cmp(&self, other: &Self) -> Ordering {
-        other
-            .at
-            .total_cmp(&self.at)
-            .then_with(|| other.number.cmp(&self.number))
-    }
-}
-
-impl<E> PartialOrd for Entry<E> {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl<E> PartialEq for Entry<E> {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl<E> Eq for Entry<E> {}
 
 #[cfg(test)]
 mod tests {
@@ -73,12 +38,12 @@ mod tests {
     #[test]
     fn events_come_by_time_and_then_as_they_were_entered() {
         let mut agenda = Agenda::new();
-        for (at, name) in [(2.0, "c"), (1.0, "a"), (2.0, "d"), (1.0, "b")] {
+        for (at, name) in [(2.0, "c"), (1.0, "a"), (2.0, "d"), (0.0, "z"), (1.0, "b")] {
             agenda.add(at, name);
         }
         let order: Vec<_> = std::iter::from_fn(|| agenda.next())
             .map(|(_, name)| name)
             .collect();
-        assert_eq!(order, ["a", "b", "c", "d"]);
+        assert_eq!(order, ["z", "a", "b", "c", "d"]);
     }
 }

@@ -9,7 +9,7 @@ use protocol::limits::aws::SQS_RECEIVE_MESSAGES_MAX;
 use super::batches::{BatchId, Flushed};
 use super::calibration::COUNT_UNITS_ITEMS;
 use super::environments::end_of_invocation;
-use super::limit::Limit;
+use super::limit::{Limit, latest};
 use super::queue::{Cohort, push, totals};
 use super::settings::NEAR_MESSAGES;
 use super::world::{Event, Invocation, STEP_ITEMS, World};
@@ -33,12 +33,9 @@ impl World {
         let gatherers = self.mapping.gatherers.len().max(1) as f64;
         let together =
             (1.0 - NEAR_MESSAGES as f64 / 2.0 / count.max(1) as f64).max(0.0) / gatherers;
-        let elsewhere = 1.0 - 1.0 / self.environments.count().max(1) as f64;
-        let open: u64 = self
-            .batches
-            .current_of(environment)
-            .map(|id| self.batches.all[id].count)
-            .sum();
+        let elsewhere = 1.0 - 1.0 / self.environments.count.max(1) as f64;
+        let open = self.batches.current_of(environment);
+        let open: u64 = open.map(|id| self.batches.all[id].count).sum();
         let open_share = match self.claimed {
             0 => 1.0,
             claimed => open as f64 / claimed as f64,
@@ -53,12 +50,9 @@ impl World {
             true => self.now,
             false => started_at + self.settings.aggregator.timeout_secs,
         };
-        let old: Vec<BatchId> = self
-            .batches
-            .current_of(environment)
-            .filter(|id| deadline >= self.batches.all[*id].closes_at)
-            .collect();
-        for batch in old {
+        let open = self.batches.current_of(environment);
+        let old = open.filter(|id| deadline >= self.batches.all[*id].closes_at);
+        for batch in Vec::from_iter(old) {
             self.batches.retire(environment, batch, Flushed::Window);
             if !self.is_log() {
                 self.seal(batch);
@@ -102,11 +96,8 @@ impl World {
             self.open_batch(invocation, 0);
         }
         if first {
-            done += self
-                .settings
-                .requests
-                .write_secs
-                .max(self.settings.requests.control_secs);
+            let requests = &self.settings.requests;
+            done += requests.write_secs.max(requests.control_secs);
         }
         let (done, waits_for) = self.units_at(invocation.environment, done, unique, refused);
         if done > invocation.stop_at {
@@ -123,28 +114,16 @@ impl World {
 
     /// Returns when the tables have units for claims, at the earliest at `done`, and what decides that.
     fn units_at(&self, environment: usize, done: f64, unique: f64, refused: f64) -> (f64, Limit) {
-        let item = self.sizes.item_units;
-        let mut latest = (done, Limit::MappingConcurrency);
-        let mut later = |at: f64, limit| {
-            if at > latest.0 {
-                latest = (at, limit);
-            }
-        };
-        later(
-            self.lock_table
-                .bucket
-                .when(self.now, (unique + refused) * item),
-            Limit::LockTable,
-        );
-        later(
-            self.lock_index.bucket.when(self.now, unique),
-            Limit::LockIndex,
-        );
+        let (now, units) = (self.now, (unique + refused) * self.sizes.item_units);
         let share = unique / f64::from(self.settings.burst.keys);
         let open = self.batches.current_of(environment);
-        let keys = open.map(|id| self.batches.all[id].keys.when(self.now, share));
-        later(keys.fold(0.0, f64::max), Limit::IndexKeys);
-        latest
+        let keys = open.map(|id| self.batches.all[id].keys.when(now, share));
+        let others = [
+            (self.lock_table.bucket.when(now, units), Limit::LockTable),
+            (self.lock_index.bucket.when(now, unique), Limit::LockIndex),
+            (keys.fold(0.0, f64::max), Limit::IndexKeys),
+        ];
+        latest((done, Limit::MappingConcurrency), others)
     }
 
     fn take_units(&mut self, environment: usize, unique: f64, refused: f64) {
@@ -176,10 +155,8 @@ impl World {
         if self.is_log() {
             self.retire_old(invocation.environment, self.now);
         }
-        let (each, more) = (
-            invocation.in_step / u64::from(keys),
-            invocation.in_step % u64::from(keys),
-        );
+        let count = invocation.in_step;
+        let (each, more) = (count / u64::from(keys), count % u64::from(keys));
         let first = self.random.u32(0..keys);
         invocation.left.reverse();
         for number in 0..keys {
@@ -237,9 +214,8 @@ impl World {
             true => self.now,
             false => invocation.started_at + self.settings.aggregator.timeout_secs,
         };
-        let batch = self
-            .batches
-            .open(invocation.environment, key, self.now, from + window);
+        let environment = invocation.environment;
+        let batch = self.batches.open(environment, key, self.now, from + window);
         self.send_window_ticket(batch);
         batch
     }
@@ -247,19 +223,17 @@ impl World {
     /// Lets messages come back after the visibility timeout.
     pub(super) fn fail(&mut self, messages: Vec<Cohort>, received_at: f64) {
         self.away += totals(&messages).0;
-        self.returns.push(messages);
         let at = (received_at + self.settings.input.visibility_secs).max(self.now);
-        self.agenda.add(at, Event::Return(self.returns.len() - 1));
+        self.agenda.add(at, Event::Return(messages));
     }
 
     /// Makes messages visible again.
-    pub fn return_messages(&mut self, index: usize) {
-        let messages = std::mem::take(&mut self.returns[index]);
+    pub fn return_messages(&mut self, messages: Vec<Cohort>) {
         self.away -= totals(&messages).0;
         let mut merged = Vec::new();
-        messages
-            .into_iter()
-            .for_each(|cohort| push(&mut merged, cohort));
+        for cohort in messages {
+            push(&mut merged, cohort);
+        }
         self.queue.give_back(merged);
         self.wake();
     }
@@ -286,12 +260,8 @@ impl World {
     /// invocations have messages too, returns when to look a second time: if there are no more of them then, the burst is
     /// over.
     fn look_at_depth(&mut self, invocation: &mut Invocation) -> Option<f64> {
-        let has_open = self
-            .batches
-            .current_of(invocation.environment)
-            .next()
-            .is_some();
-        if !has_open || self.queue.visible_count > 0 {
+        let open = self.batches.current_of(invocation.environment).next();
+        if open.is_none() || self.queue.visible_count > 0 {
             return None;
         }
         self.usage.queue_requests += 1.0;
@@ -323,9 +293,7 @@ impl World {
             (invocation.count as f64 / SQS_RECEIVE_MESSAGES_MAX as f64).ceil();
         self.usage.aggregator_secs += self.now - invocation.started_at;
         let free_at = end_of_invocation(invocation.started_at, self.now);
-        self.agenda.add(
-            free_at,
-            Event::Release(invocation.environment, invocation.gatherer),
-        );
+        let release = Event::Release(invocation.environment, invocation.gatherer);
+        self.agenda.add(free_at, release);
     }
 }

@@ -16,8 +16,7 @@ pub use crate::record::Flushed;
 /// Cohorts of a batch are put together to at most this many.
 const COHORTS_MAX: usize = 256;
 
-/// One batch.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Batch {
     pub key: u32,
     pub opened_at: f64,
@@ -46,15 +45,14 @@ pub struct Batch {
 }
 
 /// All batches, and which of them are open.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct AllBatches {
     pub all: Vec<Batch>,
-    /// The open batch of each key, by environment; in the log, all environments share the first row.
-    open: Vec<Vec<Option<BatchId>>>,
+    /// The open batches, by environment and key; in the log, all environments share those of the first one.
+    open: BTreeMap<(EnvironmentId, u32), BatchId>,
     is_shared: bool,
     /// The batch of each key that an environment reserved seats in last, in the log.
     pub remembered: BTreeMap<(EnvironmentId, u32), BatchId>,
-    keys: usize,
     seats_max: u64,
     /// Units a second of all index keys of a batch, or of its record.
     keys_limit: Option<f64>,
@@ -72,19 +70,15 @@ impl AllBatches {
             Bodies::LogTable | Bodies::LogS3 => 1,
         };
         AllBatches {
-            all: Vec::new(),
-            open: Vec::new(),
             is_shared: rules.bodies.is_log(),
-            remembered: BTreeMap::new(),
-            keys: settings.burst.keys as usize,
             seats_max: rules.items_max.min(by_bytes).max(1),
             keys_limit: settings.tables.key.map(|key| key * f64::from(shards)),
             paced_share: settings.tables.paced_share,
-            incomplete: 0,
+            ..AllBatches::default()
         }
     }
 
-    fn row(&self, environment: EnvironmentId) -> usize {
+    fn owner(&self, environment: EnvironmentId) -> EnvironmentId {
         match self.is_shared {
             true => 0,
             false => environment,
@@ -93,19 +87,16 @@ impl AllBatches {
 
     /// Returns the batch that an environment fills, if it has one for this key.
     pub fn current(&self, environment: EnvironmentId, key: u32) -> Option<BatchId> {
-        *self.open.get(self.row(environment))?.get(key as usize)?
+        self.open.get(&(self.owner(environment), key)).copied()
     }
 
     /// Returns all batches that an environment fills.
     pub fn current_of(&self, environment: EnvironmentId) -> impl Iterator<Item = BatchId> + '_ {
-        self.open
-            .get(self.row(environment))
-            .into_iter()
-            .flatten()
-            .filter_map(|batch| *batch)
+        let owner = self.owner(environment);
+        let open = self.open.range((owner, 0)..=(owner, u32::MAX));
+        open.map(|(_, batch)| *batch)
     }
 
-    /// Opens a batch.
     pub fn open(
         &mut self,
         environment: EnvironmentId,
@@ -113,36 +104,17 @@ impl AllBatches {
         now: f64,
         closes_at: f64,
     ) -> BatchId {
-        let row = self.row(environment);
         let id = self.all.len();
         self.all.push(Batch {
             key,
             opened_at: now,
             closes_at,
-            count: 0,
-            seats: 0,
             last_claim_at: now,
-            cohorts: Vec::new(),
-            loads: 0,
-            load_bytes: 0.0,
             keys: Bucket::new(self.keys_limit, self.paced_share),
-            sealed_at: None,
-            flushed: None,
-            leased_at: None,
-            delivered_at: None,
-            completed_at: None,
-            parts: 0,
-            claimed_by_processor: false,
+            ..Batch::default()
         });
         self.incomplete += 1;
-        if self.open.len() <= row {
-            self.open.resize_with(row + 1, Vec::new);
-        }
-        let row = &mut self.open[row];
-        if row.is_empty() {
-            row.resize(self.keys, None);
-        }
-        row[key as usize] = Some(id);
+        self.open.insert((self.owner(environment), key), id);
         id
     }
 
@@ -157,13 +129,11 @@ impl AllBatches {
         batch.last_claim_at = now;
         batch.count += claimed.unique;
         batch.seats += claimed.count;
-        push(
-            &mut batch.cohorts,
-            Cohort {
-                receives: 0,
-                ..claimed
-            },
-        );
+        let claimed = Cohort {
+            receives: 0,
+            ..claimed
+        };
+        push(&mut batch.cohorts, claimed);
         if batch.cohorts.len() > COHORTS_MAX {
             halve(&mut batch.cohorts);
         }
@@ -171,8 +141,8 @@ impl AllBatches {
 
     /// Takes a batch from its environment: it gets no more events.
     pub fn retire(&mut self, environment: EnvironmentId, batch: BatchId, flushed: Flushed) {
-        let (row, key) = (self.row(environment), self.all[batch].key as usize);
-        self.open[row][key] = None;
+        let key = self.all[batch].key;
+        self.open.remove(&(self.owner(environment), key));
         self.all[batch].flushed.get_or_insert(flushed);
     }
 }

@@ -12,7 +12,10 @@ const HOUR_SECS: f64 = 3_600.0;
 
 /// Returns what a burst of so many unique events costs, by purpose. Purposes that cost nothing are absent.
 pub fn costs(usage: &Usage, settings: &Settings, prices: &Prices, unique: u64) -> Vec<Cost> {
-    let writes = |units: f64| units * prices.dynamodb_million_write_units.dollars / MILLION;
+    let writes = |purpose, units: f64| {
+        let dollars = units * prices.dynamodb_million_write_units.dollars / MILLION;
+        (purpose, format!("{units:.0} write units"), dollars)
+    };
     let in_tables = gb_months(usage.log_bytes_table, LOG_RETENTION);
     let in_s3 = gb_months(usage.log_bytes_s3, LOG_RETENTION);
     let requests = prices.lambda_million_requests.dollars / MILLION;
@@ -36,32 +39,15 @@ pub fn costs(usage: &Usage, settings: &Settings, prices: &Prices, unique: u64) -
         usage.processor_secs,
         usage.processor_invocations,
     );
-    let units = |count: f64, kind: &str| format!("{count:.0} {kind} units");
     let purposes = [
-        ("claims and releases", units(lock, "write"), writes(lock)),
-        (
-            "refused claims and reservations",
-            units(usage.refused_writes, "write"),
-            writes(usage.refused_writes),
-        ),
-        (
-            "batch records and slots",
-            units(usage.record_writes, "write"),
-            writes(usage.record_writes),
-        ),
-        (
-            "loads in the table",
-            units(usage.load_writes, "write"),
-            writes(usage.load_writes),
-        ),
-        (
-            "index of the log in the table",
-            units(usage.run_writes, "write"),
-            writes(usage.run_writes),
-        ),
+        writes("claims and releases", lock),
+        writes("refused claims and reservations", usage.refused_writes),
+        writes("batch records and slots", usage.record_writes),
+        writes("loads in the table", usage.load_writes),
+        writes("index of the log in the table", usage.run_writes),
         (
             "reads",
-            units(usage.reads, "read"),
+            format!("{:.0} read units", usage.reads),
             usage.reads * prices.dynamodb_million_read_units.dollars / MILLION,
         ),
         (

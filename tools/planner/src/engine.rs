@@ -57,7 +57,7 @@ impl World {
             Event::Process(processing) => self.process(processing),
             Event::Look => {
                 self.look();
-                let every = self.observer.every();
+                let every = self.observer.every;
                 self.lock_table.grow(self.now, every);
                 self.lock_index.grow(self.now, every);
                 self.batch_table.grow(self.now, every);
@@ -105,7 +105,7 @@ impl World {
 
     /// Takes a sample.
     fn look(&mut self) {
-        let limit = self.held_up_by();
+        let (limit, oldest) = (self.held_up_by(), self.queue.oldest());
         let sample = Sample {
             at_secs: self.now,
             sent: Some(self.sent),
@@ -115,11 +115,7 @@ impl World {
             delivered: Some(self.delivered),
             visible: Some(self.queue.visible_count),
             in_flight: Some(self.queue.in_flight),
-            oldest_secs: Some(
-                self.queue
-                    .oldest()
-                    .map_or(0.0, |sent_at| self.now - sent_at),
-            ),
+            oldest_secs: Some(oldest.map_or(0.0, |sent_at| self.now - sent_at)),
             aggregators: Some(self.environments.busy),
             batch_processors: Some(self.processors.busy),
             throttled: Some(self.observer.throttled_total()),
@@ -182,20 +178,15 @@ impl World {
         // Those that run are among the last that started.
         let recent = self.invocations.iter().rev();
         recent
-            .take(4 * self.environments.count() + 4)
+            .take(4 * self.environments.count + 4)
             .flatten()
             .map(|each| each.waits_for)
     }
 
     /// Returns what batches wait for.
     fn delivery_held_up_by(&self) -> Limit {
-        let running = self
-            .processings
-            .iter()
-            .rev()
-            .take(PROCESSINGS_LOOKED_AT)
-            .flatten();
-        let waits_for = most_frequent(running.map(|run| run.waits_for));
+        let recent = self.processings.iter().rev().take(PROCESSINGS_LOOKED_AT);
+        let waits_for = most_frequent(recent.flatten().map(|run| run.waits_for));
         if let Some(limit) = waits_for {
             let by_own_time = matches!(limit, Limit::ProcessorTime | Limit::Sink);
             return match by_own_time && !self.tickets.is_empty() {
@@ -203,15 +194,9 @@ impl World {
                 false => limit,
             };
         }
-        let waits_for_second_look = |batch: &super::batches::Batch| {
-            batch.completed_at.is_none() && batch.delivered_at.is_some()
-        };
-        let undelivered = self
-            .batches
-            .all
-            .iter()
-            .any(|batch| batch.delivered_at.is_none());
-        match self.batches.all.iter().any(waits_for_second_look) && !undelivered {
+        let batches = &self.batches.all;
+        let delivered = batches.iter().all(|batch| batch.delivered_at.is_some());
+        match delivered && batches.iter().any(|batch| batch.completed_at.is_none()) {
             true => Limit::VerifyDelay,
             false => Limit::BatchWindow,
         }

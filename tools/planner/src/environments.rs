@@ -10,11 +10,12 @@ use super::limit::Limit;
 pub type EnvironmentId = usize;
 
 /// The environments of a function.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Environments {
     /// Free ones, the most recently used last.
     free: Vec<EnvironmentId>,
-    count: usize,
+    /// How many environments have been started.
+    pub count: usize,
     pub busy: u64,
     pub busy_most: u64,
     pub cold_starts: u64,
@@ -40,21 +41,11 @@ impl Environments {
     /// Makes a function without environments, in an account that runs so many invocations at once.
     pub fn new(account: u64, per_environment: u32) -> Environments {
         Environments {
-            free: Vec::new(),
-            count: 0,
-            busy: 0,
-            busy_most: 0,
-            cold_starts: 0,
             account,
             per_environment,
             start_tokens: LAMBDA_STARTS_MAX as f64,
-            tokens_at: 0.0,
+            ..Environments::default()
         }
-    }
-
-    /// Returns how many environments have been started.
-    pub fn count(&self) -> usize {
-        self.count
     }
 
     /// Assigns an invocation to the most recently used free environment, or to a new one.
@@ -111,10 +102,8 @@ mod tests {
         for _ in 0..1_000 {
             assert!(matches!(environments.assign(0.0), Assigned::Cold(_)));
         }
-        assert_eq!(
-            environments.assign(0.0),
-            Assigned::Throttled(Limit::EnvironmentStarts, Some(0.01))
-        );
+        let throttled = Assigned::Throttled(Limit::EnvironmentStarts, Some(0.01));
+        assert_eq!(environments.assign(0.0), throttled);
         let started = (0..).take_while(|_| matches!(environments.assign(1.0), Assigned::Cold(_)));
         assert_eq!(started.count(), 100);
     }
@@ -122,14 +111,10 @@ mod tests {
     #[test]
     fn the_most_recently_used_environment_is_used_again() {
         let mut environments = Environments::new(2, 1);
-        assert_eq!(
-            [environments.assign(0.0), environments.assign(0.0)],
-            [Assigned::Cold(0), Assigned::Cold(1)]
-        );
-        assert_eq!(
-            environments.assign(0.0),
-            Assigned::Throttled(Limit::AccountConcurrency, None)
-        );
+        let throttled = Assigned::Throttled(Limit::AccountConcurrency, None);
+        for assigned in [Assigned::Cold(0), Assigned::Cold(1), throttled] {
+            assert_eq!(environments.assign(0.0), assigned);
+        }
         environments.release(0);
         environments.release(1);
         assert_eq!(environments.assign(0.0), Assigned::Warm(1));
@@ -138,11 +123,9 @@ mod tests {
     #[test]
     fn an_environment_with_room_takes_a_second_invocation() {
         let mut environments = Environments::new(10, 2);
-        let assigned = [(); 3].map(|()| environments.assign(0.0));
-        assert_eq!(
-            assigned,
-            [Assigned::Cold(0), Assigned::Warm(0), Assigned::Cold(1)]
-        );
+        for assigned in [Assigned::Cold(0), Assigned::Warm(0), Assigned::Cold(1)] {
+            assert_eq!(environments.assign(0.0), assigned);
+        }
     }
 
     #[test]

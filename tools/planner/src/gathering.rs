@@ -17,7 +17,7 @@ impl World {
     /// A gatherer receives, or hands over what it has.
     pub fn poll(&mut self, id: GathererId) {
         let (batch_max, window) = (self.mapping.batch_max, self.mapping.window_secs);
-        let rate = self.mapping.rate();
+        let rate = self.mapping.rate;
         let gatherer = &self.mapping.gatherers[id];
         if gatherer.blocked.is_some() {
             return;

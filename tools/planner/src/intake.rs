@@ -3,7 +3,7 @@
 
 use super::batches::BatchId;
 use super::calibration::{S3_BYTES_PER_SEC, SLOT_BYTES};
-use super::limit::Limit;
+use super::limit::{Limit, latest};
 use super::queue::totals;
 use super::usage::Sizes;
 use super::world::{Invocation, World};
@@ -29,26 +29,21 @@ impl World {
         let stored = self.store_object(self.load_bytes(invocation), computed);
         self.usage.load_writes += stored.units;
         let units = UNITS_OF_RESERVATION * keys;
-        let mut latest = (stored.at, Limit::MappingConcurrency);
-        if stored.waited {
-            latest.1 = Limit::BatchTable;
-        }
+        let stored_by = match stored.waited {
+            true => Limit::BatchTable,
+            false => Limit::MappingConcurrency,
+        };
         let reserved = self.batch_table.bucket.take(self.now, units);
-        for (at, limit) in [
-            (reserved, Limit::BatchTable),
-            (self.reserved_at(invocation.environment), Limit::BatchRecord),
-        ] {
-            if at > latest.0 {
-                latest = (at, limit);
-            }
-        }
-        invocation.waits_for = latest.1;
-        if latest.1 != Limit::MappingConcurrency {
-            self.observer.throttled(latest.1, 1.0);
+        let record = self.reserved_at(invocation.environment);
+        let others = [(reserved, Limit::BatchTable), (record, Limit::BatchRecord)];
+        let (at, limit) = latest((stored.at, stored_by), others);
+        invocation.waits_for = limit;
+        if limit != Limit::MappingConcurrency {
+            self.observer.throttled(limit, 1.0);
         }
         let requests = &self.settings.requests;
         let rounds = (keys / f64::from(requests.concurrency)).ceil();
-        let done = latest.0 + 2.0 * rounds * requests.control_secs;
+        let done = at + 2.0 * rounds * requests.control_secs;
         // The load has half of the time, so that there is time for the slots.
         let half = self.now.midpoint(invocation.stop_at);
         if stored.at > half || done > invocation.stop_at {

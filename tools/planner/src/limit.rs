@@ -2,68 +2,42 @@
 
 use std::fmt;
 
-/// What holds a burst up at a time.
+/// What holds a burst up at a time. Its text says more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Limit {
     /// The producers: everything that was sent is taken.
     Producers,
-    /// 120,000 messages in flight.
     InFlight,
-    /// How many messages a second the gatherers receive.
     ReceiveRate,
-    /// The mapping has not grown to its maximum yet.
     MappingRamp,
-    /// The most concurrent invocations of the mapping.
     MappingConcurrency,
-    /// 1,000 environments in ten seconds.
     EnvironmentStarts,
-    /// The concurrency of the account.
     AccountConcurrency,
-    /// Write units of the lock table.
     LockTable,
-    /// Write units of its whole index.
     LockIndex,
-    /// Write units of the index keys of a batch.
     IndexKeys,
-    /// Write units of the record of a batch of the log.
     BatchRecord,
-    /// Write units of the batch table.
     BatchTable,
-    /// Messages that failed wait for the visibility timeout.
     Visibility,
-    /// Batches that are not full wait for their window.
     BatchWindow,
-    /// Batches wait for a batch-processor.
     ProcessorConcurrency,
     /// The CPU and requests of the batch-processor.
     ProcessorTime,
-    /// The system behind the sink.
     Sink,
     /// The second look at a batch whose counts prove nothing.
     VerifyDelay,
 }
 
-impl Limit {
-    pub const ALL: [Limit; 18] = [
-        Limit::Producers,
-        Limit::InFlight,
-        Limit::ReceiveRate,
-        Limit::MappingRamp,
-        Limit::MappingConcurrency,
-        Limit::EnvironmentStarts,
-        Limit::AccountConcurrency,
-        Limit::LockTable,
-        Limit::LockIndex,
-        Limit::IndexKeys,
-        Limit::BatchRecord,
-        Limit::BatchTable,
-        Limit::Visibility,
-        Limit::BatchWindow,
-        Limit::ProcessorConcurrency,
-        Limit::ProcessorTime,
-        Limit::Sink,
-        Limit::VerifyDelay,
-    ];
+/// Returns the latest of some times, each with its limit; the first of equal ones.
+pub(super) fn latest(
+    first: (f64, Limit),
+    others: impl IntoIterator<Item = (f64, Limit)>,
+) -> (f64, Limit) {
+    let later = |latest: (f64, Limit), each: (f64, Limit)| match each.0 > latest.0 {
+        true => each,
+        false => latest,
+    };
+    others.into_iter().fold(first, later)
 }
 
 impl fmt::Display for Limit {

@@ -31,13 +31,17 @@ fn assert_takes(secs: f64, by_hand: f64) {
     );
 }
 
+/// Checks when all messages are taken, and what held that up.
+fn assert_taken(plan: &Plan, by_hand: f64, limit: Limit) {
+    assert_takes(plan.claimed_secs, by_hand);
+    assert_eq!(binds_while_taking(plan), limit);
+}
+
 /// Returns what held up the burst longest while messages were taken.
 fn binds_while_taking(plan: &Plan) -> Limit {
     let after = [Limit::BatchWindow, Limit::VerifyDelay];
-    let taking = plan
-        .held_up
-        .iter()
-        .filter(|(limit, _)| !after.contains(limit));
+    let all = plan.held_up.iter();
+    let taking = all.filter(|(limit, _)| !after.contains(limit));
     *taking.max_by(|a, b| a.1.total_cmp(b.1)).unwrap().0
 }
 
@@ -46,13 +50,10 @@ fn two_pollers_take_two_hundred_messages_a_second() {
     let mut settings = unlimited(20_000);
     settings.input.scaling = Scaling::Provisioned { min: 2, max: 2 };
     let plan = plan(&settings);
-    assert_takes(plan.claimed_secs, 20_000.0 / 200.0);
-    assert_eq!(binds_while_taking(&plan), Limit::ReceiveRate);
-    assert!(
-        (95.0..=101.0).contains(&plan.messages_per_invocation),
-        "one window: {}",
-        plan.messages_per_invocation
-    );
+    assert_taken(&plan, 20_000.0 / 200.0, Limit::ReceiveRate);
+    // Those of one window.
+    let each = plan.messages_per_invocation;
+    assert!((95.0..=101.0).contains(&each), "{each}");
 }
 
 #[test]
@@ -71,8 +72,7 @@ fn a_mapping_grows_by_five_concurrent_invocations_a_second() {
     settings.aggregator.micros_per_message = 10_000.0;
     // An invocation takes 1 s. In t seconds, 5 t + 2.5 t² of them can run: 1,100 in 20 s.
     let plan = plan(&settings);
-    assert_takes(plan.claimed_secs, 20.0);
-    assert_eq!(binds_while_taking(&plan), Limit::MappingRamp);
+    assert_taken(&plan, 20.0, Limit::MappingRamp);
 }
 
 #[test]
@@ -82,11 +82,8 @@ fn four_aggregators_take_four_times_what_one_takes() {
     settings.input.batch_size = 100;
     settings.aggregator.micros_per_message = 1_000.0;
     let plan = plan(&settings);
-    assert_takes(plan.claimed_secs, 10.0);
-    assert_eq!(
-        (binds_while_taking(&plan), plan.aggregators_most),
-        (Limit::MappingConcurrency, 4)
-    );
+    assert_taken(&plan, 10.0, Limit::MappingConcurrency);
+    assert_eq!(plan.aggregators_most, 4);
 }
 
 #[test]
@@ -119,16 +116,10 @@ fn an_account_runs_no_more_than_its_concurrency() {
     settings.aggregator.micros_per_message = 1_000.0;
     settings.account_concurrency = 4;
     let plan = plan(&settings);
-    assert_takes(plan.claimed_secs, 10.0);
-    assert_eq!(
-        (binds_while_taking(&plan), plan.aggregators_most),
-        (Limit::AccountConcurrency, 4)
-    );
-    assert!(
-        plan.throttles
-            .iter()
-            .any(|(limit, _)| *limit == Limit::AccountConcurrency)
-    );
+    assert_taken(&plan, 10.0, Limit::AccountConcurrency);
+    assert_eq!(plan.aggregators_most, 4);
+    let mut throttles = plan.throttles.iter();
+    assert!(throttles.any(|(limit, _)| *limit == Limit::AccountConcurrency));
 }
 
 #[test]
@@ -141,11 +132,8 @@ fn no_more_than_120_000_messages_are_taken_at_once() {
     // An invocation of 100 messages takes 10 s, after 1 s of gathering: four times 120,000 messages in 11 s each. Without
     // the limit, 4,000 invocations would run at once, and take 24 s.
     let plan = plan(&settings);
-    assert!(
-        (40.0..60.0).contains(&plan.claimed_secs),
-        "{}",
-        plan.claimed_secs
-    );
+    let taken = plan.claimed_secs;
+    assert!((40.0..60.0).contains(&taken), "{taken}");
     assert_eq!(plan.in_flight_most, 120_000);
     assert_eq!(binds_while_taking(&plan), Limit::InFlight);
 }
@@ -158,8 +146,7 @@ fn a_table_takes_its_units_a_second() {
     (settings.tables.lock, settings.tables.quota) = (1_000.0, 1_000.0);
     // One second's units are there at the start, and releases begin only afterwards.
     let plan = plan(&settings);
-    assert_takes(plan.claimed_secs, 99.0);
-    assert_eq!(binds_while_taking(&plan), Limit::LockTable);
+    assert_taken(&plan, 99.0, Limit::LockTable);
 }
 
 #[test]
@@ -170,10 +157,8 @@ fn claims_and_releases_share_a_table() {
     (settings.tables.lock, settings.tables.quota) = (1_000.0, 1_000.0);
     let plan = plan(&settings);
     assert_takes(plan.drained_secs, 199.0);
-    assert_eq!(
-        (plan.usage.lock_writes, plan.usage.index_writes),
-        (200_000.0, 200_000.0)
-    );
+    let usage = &plan.usage;
+    assert_eq!([usage.lock_writes, usage.index_writes], [200_000.0; 2]);
 }
 
 #[test]
@@ -182,13 +167,10 @@ fn the_keys_of_one_batch_take_their_units_whatever_the_table_takes() {
     settings.aggregator.timeout_secs = 180.0;
     (settings.tables.key, settings.tables.shards) = (Some(100.0), 2);
     let plan = plan(&settings);
-    assert_takes(plan.claimed_secs, 99.0);
-    assert_eq!(binds_while_taking(&plan), Limit::IndexKeys);
+    assert_taken(&plan, 99.0, Limit::IndexKeys);
+    // The log has no index keys.
     settings.batches.bodies = Bodies::LogS3;
-    assert!(
-        super::plan(&settings).claimed_secs < 3.0,
-        "the log has no index keys"
-    );
+    assert!(super::plan(&settings).claimed_secs < 3.0);
 }
 
 #[test]
@@ -200,8 +182,7 @@ fn loads_in_the_table_take_units_of_the_batch_table() {
     (settings.tables.batch, settings.tables.quota) = (200.0, 1e12);
     // 100 loads of 123 units, with 2 for reservation and slot, and meanwhile a run of 50,000 entries of 40 bytes.
     let plan = plan(&settings);
-    assert_takes(plan.claimed_secs, 14_300.0 / 200.0);
-    assert_eq!(binds_while_taking(&plan), Limit::BatchTable);
+    assert_taken(&plan, 14_300.0 / 200.0, Limit::BatchTable);
 }
 
 #[test]
@@ -212,8 +193,7 @@ fn the_record_of_a_batch_of_the_log_takes_its_units_whatever_the_table_takes() {
     settings.input.scaling = Scaling::MaximumConcurrency(1_000);
     // 200 reservations; one second's units are there at the start.
     let plan = plan(&settings);
-    assert_takes(plan.claimed_secs, 190.0 / 10.0);
-    assert_eq!(binds_while_taking(&plan), Limit::BatchRecord);
+    assert_taken(&plan, 190.0 / 10.0, Limit::BatchRecord);
 }
 
 #[test]
@@ -276,18 +256,13 @@ fn a_batch_of_the_log_closes_a_window_after_its_opening() {
 fn what_an_invocation_does_not_claim_in_time_comes_back_after_the_visibility_timeout() {
     let mut settings = unlimited(2_000);
     settings.aggregator.micros_per_message = 10_000.0;
-    (
-        settings.aggregator.timeout_secs,
-        settings.input.visibility_secs,
-    ) = (13.0, 61.0);
+    settings.aggregator.timeout_secs = 13.0;
+    settings.input.visibility_secs = 61.0;
     // 10 s are enough for 1,000 messages; the others come back once.
     let once = plan(&settings);
-    assert_eq!(
-        (once.returned, once.receives_most, once.dead_letters),
-        (1_000, 2, 0)
-    );
-    assert_takes(once.claimed_secs, 71.0);
-    assert_eq!(binds_while_taking(&once), Limit::Visibility);
+    assert_eq!((once.returned, once.receives_most), (1_000, 2));
+    assert_eq!(once.dead_letters, 0);
+    assert_taken(&once, 71.0, Limit::Visibility);
     settings.input.receives_max = 1;
     let plan = plan(&settings);
     assert_eq!((plan.dead_letters, plan.drained), (1_000, true));
@@ -301,10 +276,8 @@ fn a_batch_that_is_not_full_waits_for_timeout_and_window() {
     // Gathered for 1 s; 60 s and 300 s; 2 s for clocks, and a half for whole seconds.
     assert_takes(plan.delivered_secs, 1.0 + 360.0 + 2.5);
     assert_takes(plan.drained_secs - plan.delivered_secs, 60.0);
-    assert_eq!(
-        (plan.batches, plan.full, plan.binds().unwrap().0),
-        (1, 0, Limit::BatchWindow)
-    );
+    assert_eq!((plan.batches, plan.full), (1, 0));
+    assert_eq!(plan.binds().unwrap().0, Limit::BatchWindow);
 }
 
 #[test]
@@ -315,12 +288,8 @@ fn an_environment_fills_a_batch_for_one_window_and_then_seals_it() {
     let plan = plan(&settings);
     // An invocation a second, for 400 s; each batch takes those of 110 s.
     assert_eq!(plan.batches, 4);
-    let sealed: Vec<bool> = plan
-        .spans
-        .iter()
-        .map(|batch| batch.sealed_at.is_some())
-        .collect();
-    assert_eq!(sealed, [true, true, true, false]);
+    let sealed = plan.spans.iter().map(|batch| batch.sealed_at.is_some());
+    assert!(sealed.eq([true, true, true, false]));
     let lived = plan.spans[0].sealed_at.unwrap() - plan.spans[0].opened_at;
     assert!((110.0..112.5).contains(&lived), "{lived}");
 }
@@ -333,13 +302,8 @@ fn full_batches_start_at_once_and_drained_ones_when_the_queue_is_empty() {
     let plan = plan(&settings);
     assert_eq!((plan.batches, plan.full, plan.sealed_drained), (4, 3, 1));
     assert!(plan.drained_secs < 3.0, "{}", plan.drained_secs);
-    assert_eq!(
-        plan.spans
-            .iter()
-            .map(|batch| batch.count)
-            .collect::<Vec<_>>(),
-        [3_000, 3_000, 3_000, 1_000]
-    );
+    let counts = plan.spans.iter().map(|batch| batch.count);
+    assert!(counts.eq([3_000, 3_000, 3_000, 1_000]));
 }
 
 #[test]
@@ -348,11 +312,7 @@ fn each_key_has_a_batch_of_its_own() {
     settings.burst.keys = 10;
     let plan = plan(&settings);
     assert_eq!(plan.batches, 10);
-    assert!(
-        plan.spans.iter().all(|batch| batch.count == 1_000),
-        "{:?}",
-        plan.spans
-    );
+    assert!(plan.spans.iter().all(|batch| batch.count == 1_000));
 }
 
 #[test]
@@ -362,10 +322,8 @@ fn two_processors_deliver_two_batches_at_a_time() {
     settings.sink.secs_per_part = 1.0;
     let plan = plan(&settings);
     assert_takes(plan.drained_secs, 50.0);
-    assert_eq!(
-        (plan.binds().unwrap().0, plan.processors_most),
-        (Limit::ProcessorConcurrency, 2)
-    );
+    assert_eq!(plan.binds().unwrap().0, Limit::ProcessorConcurrency);
+    assert_eq!(plan.processors_most, 2);
 }
 
 #[test]
@@ -386,8 +344,7 @@ fn a_constant_rate_is_held_up_by_its_producers() {
     let mut settings = unlimited(10_000);
     settings.burst.shape = Shape::Constant { rate: 100.0 };
     let plan = plan(&settings);
-    assert_takes(plan.claimed_secs, 100.0);
-    assert_eq!(binds_while_taking(&plan), Limit::Producers);
+    assert_taken(&plan, 100.0, Limit::Producers);
 }
 
 #[test]
@@ -436,10 +393,8 @@ fn every_message_is_claimed_or_a_duplicate_and_every_batch_is_delivered() {
         (settings.burst.messages, settings.burst.duplicates_percent) = (123_457, 12.3);
         settings.burst.keys = keys;
         let plan = plan(&settings);
-        assert_eq!(
-            plan.spans.iter().map(|batch| batch.count).sum::<u64>(),
-            plan.unique
-        );
+        let claimed: u64 = plan.spans.iter().map(|batch| batch.count).sum();
+        assert_eq!(claimed, plan.unique);
         assert!(plan.drained && plan.spans.iter().all(|batch| batch.completed_at.is_some()));
         assert_eq!(plan.samples.last().unwrap().taken, Some(123_457));
     }

@@ -85,24 +85,21 @@ impl Index {
 
     /// Returns the runs of one size that are merged now; none if there are few.
     pub(super) fn mergeable(&self, is_complete: impl Fn(BatchId) -> bool) -> Vec<Run> {
-        let mut by_size: BTreeMap<Option<u32>, Vec<Run>> = BTreeMap::new();
-        for run in self.runs.iter().filter(|run| run.entries < RUN_ENTRIES_MAX) {
-            by_size
-                .entry(run.entries.checked_ilog(8))
-                .or_default()
-                .push(*run);
-        }
-        let crowded = by_size.into_values();
-        let crowded = crowded.filter(|runs| runs.len() > RUNS_OF_ONE_SIZE_MAX);
+        let size = |run: &Run| run.entries.checked_ilog(8);
+        let runs = self.runs.iter().filter(|run| run.entries < RUN_ENTRIES_MAX);
+        let mut runs: Vec<Run> = runs.copied().collect();
+        runs.sort_by_key(size);
+        let of_one_size = runs.chunk_by(|left, right| size(left) == size(right));
+        let crowded = of_one_size.filter(|runs| runs.len() > RUNS_OF_ONE_SIZE_MAX);
         let mut merged = crowded.map(|runs| {
             let mut entries = 0;
-            let done = runs.into_iter().take(RUNS_INCOMPLETE_MAX);
+            let done = runs.iter().take(RUNS_INCOMPLETE_MAX);
             let done = done.filter(|run| run.batch.is_none_or(&is_complete));
             let fit = done.take_while(|run| {
                 entries += run.entries;
                 entries <= MERGED_ENTRIES_MAX
             });
-            fit.collect::<Vec<Run>>()
+            fit.copied().collect::<Vec<Run>>()
         });
         let enough = merged.find(|runs| runs.len() >= RUNS_OF_ONE_SIZE_MAX);
         enough.unwrap_or_default()

@@ -29,11 +29,11 @@ pub struct Gatherer {
     pub blocked: Option<Limit>,
 }
 
-/// The mapping.
 #[derive(Debug)]
 pub struct Mapping {
     scaling: Scaling,
-    rate: f64,
+    /// Messages a second of one gatherer.
+    pub rate: f64,
     /// Most messages of a batch, by its size and by the bytes of an invocation.
     pub batch_max: u64,
     pub window_secs: f64,
@@ -77,11 +77,6 @@ impl Mapping {
             poller_secs: 0.0,
             counted_at: 0.0,
         }
-    }
-
-    /// Returns the messages a second of one gatherer.
-    pub fn rate(&self) -> f64 {
-        self.rate
     }
 
     /// Returns how many messages one gatherer asks for at once.
@@ -177,13 +172,11 @@ mod tests {
     use crate::settings::Settings;
 
     fn mapping(scaling: Scaling, size_bytes: u64) -> Mapping {
-        let mut mapping = Mapping::new(
-            &Input {
-                scaling,
-                ..Settings::default().input
-            },
-            size_bytes,
-        );
+        let input = Input {
+            scaling,
+            ..Settings::default().input
+        };
+        let mut mapping = Mapping::new(&input, size_bytes);
         mapping.grow(0.0);
         mapping
     }
@@ -191,35 +184,30 @@ mod tests {
     #[test]
     fn a_mapping_starts_with_five_and_grows_by_three_hundred_a_minute_to_1_250() {
         let mut mapping = mapping(Scaling::MaximumConcurrency(2_000), 300);
-        assert_eq!(
-            [0.0, 60.0, 120.0, 600.0].map(|at| mapping.slots(at)),
-            [5, 305, 605, 1_250]
-        );
+        let slots = [0.0, 60.0, 120.0, 600.0].map(|at| mapping.slots(at));
+        assert_eq!(slots, [5, 305, 605, 1_250]);
         assert_eq!(mapping.grow(60.0), 5..305);
     }
 
     #[test]
     fn a_maximum_concurrency_of_120_is_exceeded_as_measured_and_one_of_2_is_not() {
-        assert_eq!(
-            mapping(Scaling::MaximumConcurrency(120), 300).slots(600.0),
-            128
-        );
-        assert_eq!(mapping(Scaling::MaximumConcurrency(2), 300).slots(600.0), 2);
+        for (max, slots) in [(120, 128), (2, 2)] {
+            let mapping = mapping(Scaling::MaximumConcurrency(max), 300);
+            assert_eq!(mapping.slots(600.0), slots);
+        }
     }
 
     #[test]
     fn pollers_grow_by_a_hundred_a_minute_and_take_a_hundred_messages_a_second_or_a_megabyte() {
         let mut pollers = mapping(Scaling::Provisioned { min: 2, max: 200 }, 250);
-        assert_eq!(pollers.rate(), 100.0);
+        assert_eq!(pollers.rate, 100.0);
         pollers.grow(60.0);
         assert_eq!(pollers.gatherers.len(), 102);
         pollers.grow(600.0);
-        assert_eq!(
-            (pollers.gatherers.len(), pollers.slots(600.0)),
-            (200, 2_000)
-        );
+        assert_eq!(pollers.gatherers.len(), 200);
+        assert_eq!(pollers.slots(600.0), 2_000);
         let large = mapping(Scaling::Provisioned { min: 2, max: 2 }, 99_250);
-        assert_eq!(large.rate(), 10.0);
+        assert_eq!(large.rate, 10.0);
     }
 
     #[test]

@@ -16,7 +16,8 @@ const DIGITS: u8 = 2;
 #[derive(Debug)]
 pub struct Observer {
     pub samples: Vec<Sample>,
-    every: f64,
+    /// The seconds from one look to the next.
+    pub every: f64,
     /// Seconds for which each limit held the burst up.
     pub held_up: BTreeMap<Limit, f64>,
     throttles: BTreeMap<Limit, f64>,
@@ -44,11 +45,6 @@ fn histogram() -> Histogram<u64> {
 }
 
 impl Observer {
-    /// Returns the seconds from one look to the next.
-    pub fn every(&self) -> f64 {
-        self.every
-    }
-
     /// Adds a sample, and what held the burst up since the last one.
     pub fn look(&mut self, sample: Sample, limit: Limit) {
         *self.held_up.entry(limit).or_default() += self.every;
@@ -75,10 +71,8 @@ impl Observer {
 
     /// Returns how many requests each limit throttled; limits that throttled none are absent.
     pub fn throttles(&self) -> impl Iterator<Item = (Limit, u64)> + '_ {
-        let whole = self
-            .throttles
-            .iter()
-            .map(|(limit, count)| (*limit, count.round() as u64));
+        let throttles = self.throttles.iter();
+        let whole = throttles.map(|(limit, count)| (*limit, count.round() as u64));
         whole.filter(|(_, count)| *count > 0)
     }
 
@@ -108,9 +102,8 @@ impl Observer {
             ("last claim to delivery, full batches", &self.full_batches),
             ("last claim to delivery, other batches", &self.other_batches),
         ];
-        let seen = named
-            .into_iter()
-            .filter(|(_, histogram)| !histogram.is_empty());
+        let seen = named.into_iter();
+        let seen = seen.filter(|(_, histogram)| !histogram.is_empty());
         seen.map(|(name, histogram)| summary(name, histogram))
             .collect()
     }

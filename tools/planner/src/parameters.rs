@@ -166,6 +166,13 @@ impl Values<'_> {
         }
     }
 
+    /// Takes a number into a setting, which stays as it is if the number is not set, or wrong.
+    fn count(&mut self, name: &str, min: u64, max: u64, setting: &mut u32) {
+        if let Some(count) = self.number(name, min, max) {
+            *setting = count as u32;
+        }
+    }
+
     /// Takes one of some words.
     fn word<T: Copy>(&mut self, name: &str, words: &[(&str, T)]) -> Option<T> {
         let value = self.by_name.remove(name)?;
@@ -194,12 +201,10 @@ impl Values<'_> {
         if let Some(secs) = self.number("BatchProcessorTimeout", 60, 900) {
             settings.processor.timeout_secs = secs as f64;
         }
-        if let Some(concurrency) = self.number("BatchProcessorConcurrency", 2, 1_000) {
-            settings.processor.concurrency = concurrency as u32;
-        }
-        if let Some(concurrency) = self.number("WriteConcurrency", 1, 900) {
-            settings.requests.concurrency = concurrency as u32;
-        }
+        let processors = &mut settings.processor.concurrency;
+        self.count("BatchProcessorConcurrency", 2, 1_000, processors);
+        let requests = &mut settings.requests.concurrency;
+        self.count("WriteConcurrency", 1, 900, requests);
         if let Some(items) = self.word("WriteMode", &[("auto", 25), ("batch", 25), ("put", 1)]) {
             settings.requests.items = items;
         }
@@ -223,15 +228,9 @@ impl Values<'_> {
         };
         let words = [("maximum-concurrency", false), ("provisioned", true)];
         provisioned = self.word("InputScaling", &words).unwrap_or(provisioned);
-        if let Some(max) = self.number("AggregatorConcurrency", 2, 1_000) {
-            concurrency = max as u32;
-        }
-        pollers.0 = self
-            .number("PollersMin", 2, 200)
-            .map_or(pollers.0, |min| min as u32);
-        pollers.1 = self
-            .number("PollersMax", 2, 2_000)
-            .map_or(pollers.1, |max| max as u32);
+        self.count("AggregatorConcurrency", 2, 1_000, &mut concurrency);
+        self.count("PollersMin", 2, 200, &mut pollers.0);
+        self.count("PollersMax", 2, 2_000, &mut pollers.1);
         if provisioned && pollers.0 > pollers.1 {
             self.problems.push(format!(
                 "parameter `PollersMin`: not allowed: got `{}`, expected at most `PollersMax`, which is {}",
@@ -249,9 +248,7 @@ impl Values<'_> {
         }
         // The template's rule; SAM has a table for it.
         input.visibility_secs = 6.0 * settings.aggregator.timeout_secs + input.window_secs;
-        if let Some(receives) = self.number("MaxReceiveCount", 5, 1_000) {
-            input.receives_max = receives as u32;
-        }
+        self.count("MaxReceiveCount", 5, 1_000, &mut input.receives_max);
     }
 
     fn batches(&mut self, settings: &mut Settings) {
@@ -301,9 +298,7 @@ impl Values<'_> {
                 )),
             }
         }
-        if let Some(shards) = self.number("IndexShards", 1, 100) {
-            tables.shards = shards as u32;
-        }
+        self.count("IndexShards", 1, 100, &mut tables.shards);
     }
 }
 
@@ -400,46 +395,37 @@ mod tests {
         ] {
             assert_eq!(read(text).unwrap(), expected, "{text}");
         }
-        let error = read("[1]").unwrap_err();
-        assert!(
-            error.starts_with("the parameters: wrong form: got `1`, expected a list of"),
-            "{error}"
-        );
-        assert!(
-            read("nothing")
-                .unwrap_err()
-                .contains("got `nothing`, expected Name=value")
-        );
+        for (text, problem) in [
+            (
+                "[1]",
+                "the parameters: wrong form: got `1`, expected a list of",
+            ),
+            ("nothing", "got `nothing`, expected Name=value"),
+        ] {
+            let error = read(text).unwrap_err();
+            assert!(error.contains(problem), "{error}");
+        }
     }
 
     #[test]
     fn parameters_change_what_they_name_and_what_follows_from_it() {
         let mut settings = Settings::default();
-        let problems = apply(
-            &mut settings,
-            &[
-                pair("AggregatorTimeout", "30"),
-                pair("InputBatchingWindow", "10"),
-                pair("InputScaling", "provisioned"),
-                pair("PollersMax", "50"),
-                pair("Bodies", "log:s3://bucket/prefix"),
-                pair("LockTableCapacity", "warm:20000"),
-                pair("Sink", "log:"),
-            ],
-        );
-        assert_eq!(problems, Vec::<String>::new());
+        let given = [
+            pair("AggregatorTimeout", "30"),
+            pair("InputBatchingWindow", "10"),
+            pair("InputScaling", "provisioned"),
+            pair("PollersMax", "50"),
+            pair("Bodies", "log:s3://bucket/prefix"),
+            pair("LockTableCapacity", "warm:20000"),
+            pair("Sink", "log:"),
+        ];
+        assert_eq!(apply(&mut settings, &given), [""; 0]);
         assert_eq!(settings.input.visibility_secs, 190.0);
-        assert_eq!(
-            settings.input.scaling,
-            Scaling::Provisioned { min: 2, max: 50 }
-        );
-        assert_eq!(
-            (settings.batches.bodies, settings.tables.lock),
-            (Bodies::LogS3, 20_000.0)
-        );
-        assert!(
-            settings.aggregator.micros_per_message < 20.0,
-            "the log takes less CPU"
-        );
+        let scaling = Scaling::Provisioned { min: 2, max: 50 };
+        assert_eq!(settings.input.scaling, scaling);
+        assert_eq!(settings.batches.bodies, Bodies::LogS3);
+        assert_eq!(settings.tables.lock, 20_000.0);
+        // The log takes less CPU.
+        assert!(settings.aggregator.micros_per_message < 20.0);
     }
 }

@@ -58,22 +58,15 @@ impl Plan {
             usage,
             ..
         } = world;
-        let spans: Vec<Batch> = batches
-            .all
-            .into_iter()
-            .filter(|batch| batch.count > 0)
-            .collect();
+        let mut spans = batches.all;
+        spans.retain(|batch| batch.count > 0);
         let flushed = |why| {
-            spans
-                .iter()
-                .filter(|batch| batch.flushed == Some(why))
-                .count() as u64
+            let flushed = spans.iter().filter(|batch| batch.flushed == Some(why));
+            flushed.count() as u64
         };
         let last = |at: fn(&Batch) -> Option<f64>| spans.iter().filter_map(at).fold(0.0, f64::max);
-        let in_flight = observer
-            .samples
-            .iter()
-            .filter_map(|sample| sample.in_flight);
+        let samples = observer.samples.iter();
+        let in_flight = samples.filter_map(|sample| sample.in_flight);
         Plan {
             messages: world.settings.burst.messages,
             unique: world.unique,

@@ -28,12 +28,8 @@ const LIMITS_SHOWN: usize = 4;
 impl PlanReport<'_> {
     /// Returns the costs of the burst, by purpose.
     pub fn costs(&self) -> Vec<Cost> {
-        costs(
-            &self.plan.usage,
-            self.settings,
-            self.prices,
-            self.plan.unique,
-        )
+        let plan = self.plan;
+        costs(&plan.usage, self.settings, self.prices, plan.unique)
     }
 
     /// Returns the record of the plan.
@@ -52,12 +48,7 @@ impl PlanReport<'_> {
                 ..Outcome::default()
             },
             samples: plan.samples.iter().map(rounded).collect(),
-            batches: plan
-                .spans
-                .iter()
-                .enumerate()
-                .map(|(number, batch)| span(number, batch))
-                .collect(),
+            batches: (1..).zip(&plan.spans).map(span).collect(),
             latencies: plan.latencies.clone(),
             throttles: self.throttles(),
             costs: self.costs(),
@@ -81,11 +72,10 @@ impl PlanReport<'_> {
             notes.push(format!("Held up by: {binds}."));
         }
         notes.push(self.dead_letter_risk());
-        let assumed = assumptions(self.settings).into_iter();
-        notes.extend(
-            assumed
-                .map(|each| format!("Assumed: {}. To settle it: {}.", each.text, each.experiment)),
-        );
+        for each in assumptions(self.settings) {
+            let (text, experiment) = (each.text, each.experiment);
+            notes.push(format!("Assumed: {text}. To settle it: {experiment}."));
+        }
         notes
     }
 
@@ -94,17 +84,12 @@ impl PlanReport<'_> {
         let mut held_up: Vec<_> = self.plan.held_up.iter().collect();
         held_up.sort_by(|a, b| b.1.total_cmp(a.1));
         let all: f64 = self.plan.held_up.values().sum();
-        let shares = held_up
-            .iter()
-            .take(LIMITS_SHOWN)
-            .filter(|(_, secs)| **secs / all >= 0.01);
+        let shares = held_up.into_iter().take(LIMITS_SHOWN);
+        let shares = shares.map(|(limit, secs)| (limit, *secs, *secs / all));
         let shares: Vec<String> = shares
-            .map(|(limit, secs)| {
-                format!(
-                    "{limit} ({}, {:.0} %)",
-                    duration(**secs),
-                    **secs / all * 100.0
-                )
+            .filter(|(.., share)| *share >= 0.01)
+            .map(|(limit, secs, share)| {
+                format!("{limit} ({}, {:.0} %)", duration(secs), share * 100.0)
             })
             .collect();
         (!shares.is_empty()).then(|| shares.join(", "))
@@ -183,12 +168,8 @@ impl fmt::Display for PlanReport<'_> {
             self.binds().unwrap_or_else(|| "nothing".to_owned())
         )?;
         writeln!(f, "throttles   {}", self.throttle_text())?;
-        writeln!(
-            f,
-            "{}",
-            self.dead_letter_risk()
-                .replacen("Dead letters: ", "dead        ", 1)
-        )?;
+        let risk = self.dead_letter_risk();
+        writeln!(f, "{}", risk.replacen("Dead letters: ", "dead        ", 1))?;
         for latency in &plan.latencies {
             writeln!(
                 f,
@@ -206,10 +187,8 @@ impl fmt::Display for PlanReport<'_> {
 
 impl PlanReport<'_> {
     fn throttle_text(&self) -> String {
-        let each: Vec<String> = self
-            .plan
-            .throttles
-            .iter()
+        let throttles = self.plan.throttles.iter();
+        let each: Vec<String> = throttles
             .map(|(limit, count)| format!("{count} by {limit}"))
             .collect();
         match each.is_empty() {
@@ -229,11 +208,8 @@ impl PlanReport<'_> {
             self.prices.date
         )?;
         for cost in costs {
-            writeln!(
-                f,
-                "  ${:>9.4}  {}: {}",
-                cost.dollars, cost.purpose, cost.quantity
-            )?;
+            let (purpose, quantity) = (cost.purpose, cost.quantity);
+            writeln!(f, "  ${:>9.4}  {purpose}: {quantity}", cost.dollars)?;
         }
         Ok(())
     }
@@ -267,9 +243,9 @@ fn rounded(sample: &Sample) -> Sample {
     }
 }
 
-fn span(number: usize, batch: &Batch) -> BatchSpan {
+fn span((number, batch): (u64, &Batch)) -> BatchSpan {
     BatchSpan {
-        batch_id: format!("batch {}", number + 1),
+        batch_id: format!("batch {number}"),
         batch_key: (batch.key > 0).then(|| format!("k{}", batch.key)),
         opened_secs: millis(batch.opened_at),
         sealed_secs: batch.sealed_at.map(millis),
@@ -305,49 +281,37 @@ fn named(settings: &Settings) -> Vec<Setting> {
         Shape::Ramp { secs } => format!("rising for {secs} s"),
         Shape::Spikes { count, every_secs } => format!("{count} spikes, {every_secs} s apart"),
     };
-    let pairs = [
-        ("Messages", burst.messages.to_string()),
-        ("Duplicates, %", burst.duplicates_percent.to_string()),
-        ("Body, bytes", burst.size_bytes.to_string()),
-        ("Shape", shape),
-        ("Batch keys", burst.keys.to_string()),
-        ("Bodies", batches.bodies.to_string()),
-        ("MaxBatchSize", batches.items_max.to_string()),
-        (
-            "MaxSecondaryBatchingWindow",
-            batches.window_secs.to_string(),
-        ),
-        (
-            "SealWhenDrained",
-            if batches.seal_when_drained {
-                "on"
-            } else {
-                "off"
-            }
-            .to_owned(),
-        ),
-        ("InputBatchSize", input.batch_size.to_string()),
-        ("InputBatchingWindow", input.window_secs.to_string()),
-        ("InputScaling", scaling),
-        ("MemorySize", aggregator.memory_mb.to_string()),
-        ("AggregatorTimeout", aggregator.timeout_secs.to_string()),
-        ("BatchProcessorTimeout", processor.timeout_secs.to_string()),
-        (
-            "BatchProcessorConcurrency",
-            processor.concurrency.to_string(),
-        ),
-        ("IndexShards", tables.shards.to_string()),
-        ("WriteConcurrency", requests.concurrency.to_string()),
-        (
-            "Write units a second at first",
-            settings.units_at_first().to_string(),
-        ),
-        ("Index entries at first", batches.index_entries.to_string()),
-        ("MaxReceiveCount", input.receives_max.to_string()),
+    let seal = match batches.seal_when_drained {
+        true => "on",
+        false => "off",
+    };
+    let units = settings.units_at_first();
+    let pairs: [(&str, &dyn fmt::Display); 21] = [
+        ("Messages", &burst.messages),
+        ("Duplicates, %", &burst.duplicates_percent),
+        ("Body, bytes", &burst.size_bytes),
+        ("Shape", &shape),
+        ("Batch keys", &burst.keys),
+        ("Bodies", &batches.bodies),
+        ("MaxBatchSize", &batches.items_max),
+        ("MaxSecondaryBatchingWindow", &batches.window_secs),
+        ("SealWhenDrained", &seal),
+        ("InputBatchSize", &input.batch_size),
+        ("InputBatchingWindow", &input.window_secs),
+        ("InputScaling", &scaling),
+        ("MemorySize", &aggregator.memory_mb),
+        ("AggregatorTimeout", &aggregator.timeout_secs),
+        ("BatchProcessorTimeout", &processor.timeout_secs),
+        ("BatchProcessorConcurrency", &processor.concurrency),
+        ("IndexShards", &tables.shards),
+        ("WriteConcurrency", &requests.concurrency),
+        ("Write units a second at first", &units),
+        ("Index entries at first", &batches.index_entries),
+        ("MaxReceiveCount", &input.receives_max),
     ];
-    let setting = |(name, value): (&str, String)| Setting {
+    let setting = |(name, value): (&str, &dyn fmt::Display)| Setting {
         name: name.to_owned(),
-        value,
+        value: value.to_string(),
     };
     pairs.into_iter().map(setting).collect()
 }
@@ -370,18 +334,10 @@ mod tests {
         let record = report.record("a plan");
         assert_eq!(Record::from_json(&record.to_json()).unwrap(), record);
         assert_eq!(record.kind, RecordKind::Plan);
-        assert_eq!(
-            record.batches.iter().map(|batch| batch.events).sum::<u64>(),
-            100_000
-        );
-        assert!(
-            record
-                .notes
-                .iter()
-                .any(|note| note.contains("experiment 6")),
-            "{:?}",
-            record.notes
-        );
+        let events: u64 = record.batches.iter().map(|batch| batch.events).sum();
+        assert_eq!(events, 100_000);
+        let notes = record.notes.join("\n");
+        assert!(notes.contains("experiment 6"), "{notes}");
     }
 
     #[test]

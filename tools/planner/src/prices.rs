@@ -39,7 +39,6 @@ pub struct Prices {
     pub poller_hour: Price,
 }
 
-/// One price.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Price {
@@ -57,12 +56,7 @@ pub enum PricesError {
     Malformed(#[from] serde_json::Error),
     /// A price is negative, or no number.
     #[error("the prices: wrong price of {name}: got `{dollars}`, expected 0 or more dollars")]
-    Dollars {
-        /// Its field.
-        name: &'static str,
-        /// What the file has.
-        dollars: f64,
-    },
+    Dollars { name: &'static str, dollars: f64 },
 }
 
 impl Prices {
@@ -117,25 +111,18 @@ mod tests {
     #[test]
     fn the_price_file_of_this_crate_can_be_read_and_every_price_has_a_source() {
         let prices = Prices::us_east_1();
-        assert!(
-            prices
-                .named()
-                .iter()
-                .all(|(_, price)| price.source.starts_with("https://"))
-        );
+        let mut named = prices.named().into_iter();
+        assert!(named.all(|(_, price)| price.source.starts_with("https://")));
         assert_eq!(prices.dynamodb_million_write_units.dollars, 0.625);
     }
 
     #[test]
     fn a_file_without_a_price_or_with_a_negative_one_is_refused() {
         let text = include_str!("../prices.json");
-        let missing = Prices::from_json(&text.replace("s3_gb_month", "s3_gb_year")).unwrap_err();
-        assert!(
-            missing
-                .to_string()
-                .starts_with("the prices: not a price file: "),
-            "{missing}"
-        );
+        let missing = Prices::from_json(&text.replace("s3_gb_month", "s3_gb_year"));
+        let missing = missing.unwrap_err().to_string();
+        let beginning = "the prices: not a price file: ";
+        assert!(missing.starts_with(beginning), "{missing}");
         let negative = Prices::from_json(&text.replace("0.625", "-0.625")).unwrap_err();
         assert_eq!(
             negative.to_string(),

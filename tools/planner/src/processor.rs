@@ -2,7 +2,7 @@
 
 use super::batches::{BatchId, Flushed};
 use super::environments::{Assigned, EnvironmentId};
-use super::limit::Limit;
+use super::limit::{Limit, latest};
 use super::usage::Sizes;
 use super::world::{Event, Processing, STEP_ITEMS, Stage, TICKET_SECS, World};
 
@@ -50,7 +50,7 @@ impl World {
         if state.sealed_at.is_none() {
             state.flushed.get_or_insert(Flushed::Window);
         }
-        let stage = match self.resumed.get_mut(batch).and_then(Option::take) {
+        let stage = match self.resumed.remove(&batch) {
             Some(stage) => stage,
             None if verifies => Stage::Complete,
             None if self.is_log() => Stage::Close,
@@ -70,10 +70,8 @@ impl World {
             verifies,
         }));
         let index = self.processings.len() - 1;
-        self.agenda.add(
-            started_at + self.settings.requests.control_secs,
-            Event::Process(index),
-        );
+        let begins_at = started_at + self.settings.requests.control_secs;
+        self.agenda.add(begins_at, Event::Process(index));
     }
 
     /// A batch-processor begins its next step.
@@ -107,14 +105,12 @@ impl World {
 
     /// Ends a run whose time is over. Its ticket comes back, and the next run goes on from there.
     fn give_back(&mut self, run: &Processing) {
-        if self.resumed.len() <= run.batch {
-            self.resumed.resize(run.batch + 1, None);
-        }
-        self.resumed[run.batch] = Some(match run.stage {
+        let stage = match run.stage {
             // The lines are not kept.
             Stage::Resolve | Stage::Commit => Stage::Close,
             stage => stage,
-        });
+        };
+        self.resumed.insert(run.batch, stage);
         self.batches.all[run.batch].claimed_by_processor = false;
         self.tickets_given_back += 1;
         self.agenda
@@ -142,19 +138,16 @@ impl World {
         let (events, seats) = (batch.count, batch.seats);
         let bytes = events * self.settings.burst.size_bytes;
         let held = (bytes + 256 * events) as f64;
-        let parts = (held / self.settings.batches.part_bytes_max as f64)
-            .ceil()
-            .max(1.0);
+        let parts = held / self.settings.batches.part_bytes_max as f64;
+        let parts = parts.ceil().max(1.0) as u64;
         let requests = &self.settings.requests;
         let parallel = f64::from(requests.concurrency);
         let cpu = COLLECT_SHARE * seats as f64 * self.settings.processor.secs_per_message();
         run.waits_for = Limit::ProcessorTime;
-        run.stage = if events == 0 {
-            Stage::Complete
-        } else {
-            Stage::Deliver(parts as u64)
+        (run.stage, self.batches.all[run.batch].parts) = match events {
+            0 => (Stage::Complete, 0),
+            _ => (Stage::Deliver(parts), parts),
         };
-        self.batches.all[run.batch].parts = if events == 0 { 0 } else { parts as u64 };
         self.usage.record_writes += self.sizes.record_units(events, seats);
         let secs = match self.is_log() {
             false => {
@@ -165,19 +158,15 @@ impl World {
                     events as f64 * Sizes::read_units(self.sizes.item_units * 1_024.0);
                 let reads = (events as f64 / KEYS_OF_REQUEST).ceil() + pages;
                 // The index shows a claim later than the table; what was claimed long ago is there.
-                let lag = (self.lag_until(run.batch) - self.now).max(0.0);
+                let claimed_at = self.batches.all[run.batch].last_claim_at;
+                let lag_until = claimed_at + self.settings.tables.index_lag_secs;
+                let lag = (lag_until - self.now).max(0.0);
                 lag + cpu.max(reads * requests.write_secs / parallel.min(reads))
             }
             // The bodies were not kept when the lines were read.
             true => self.read_loads(run.batch).max(cpu),
         };
         self.now + secs * self.jitter()
-    }
-
-    /// Returns until when the index may not show all claims of a batch.
-    fn lag_until(&self, batch: BatchId) -> f64 {
-        let batch = &self.batches.all[batch];
-        batch.last_claim_at + self.settings.tables.index_lag_secs
     }
 
     /// Delivers one part.
@@ -221,29 +210,24 @@ impl World {
         let parallel = parallel.min(f64::from(requests.concurrency)).max(1.0);
         let waiting = requests.write_secs / (f64::from(requests.items) * parallel);
         let each = self.settings.processor.secs_per_message() * (1.0 - COLLECT_SHARE);
-        let (now, units) = (self.now, count as f64 * self.sizes.item_units);
-        let mut latest = (now + count as f64 * each.max(waiting), Limit::ProcessorTime);
+        let (now, items) = (self.now, count as f64);
+        let units = items * self.sizes.item_units;
         let keys = &mut self.batches.all[run.batch].keys;
-        for (at, limit) in [
+        let others = [
             (self.lock_table.bucket.take(now, units), Limit::LockTable),
-            (
-                self.lock_index.bucket.take(now, count as f64),
-                Limit::LockIndex,
-            ),
-            (keys.take(now, count as f64), Limit::IndexKeys),
-        ] {
-            if at > latest.0 {
-                latest = (at, limit);
-            }
-        }
+            (self.lock_index.bucket.take(now, items), Limit::LockIndex),
+            (keys.take(now, items), Limit::IndexKeys),
+        ];
+        let done = (now + items * each.max(waiting), Limit::ProcessorTime);
+        let (at, limit) = latest(done, others);
         self.usage.lock_writes += units;
-        self.usage.index_writes += count as f64;
-        run.waits_for = latest.1;
+        self.usage.index_writes += items;
+        run.waits_for = limit;
         run.stage = match events - count {
             0 => Stage::Complete,
             left => Stage::Release(left),
         };
-        latest.0
+        at
     }
 
     /// Completes a batch, or has it looked at again. Returns until when its batch-processor merges the index, if it does.

@@ -59,10 +59,8 @@ impl FromStr for Conditions {
 
     fn from_str(text: &str) -> Result<Conditions, String> {
         let conditions = text.split(" and ").flat_map(|part| part.split(','));
-        conditions
-            .map(condition)
-            .collect::<Result<_, _>>()
-            .map(Conditions)
+        let conditions: Result<_, _> = conditions.map(condition).collect();
+        conditions.map(Conditions)
     }
 }
 
@@ -77,33 +75,23 @@ fn condition(text: &str) -> Result<Condition, String> {
         )
     };
     let at = text.find(['<', '>']).ok_or_else(wrong)?;
-    let (name, bound) = (
-        text[..at].trim(),
-        text[at + 1..].trim_start_matches('=').trim(),
-    );
-    let figure = FIGURES
-        .iter()
-        .find(|(each, _)| *each == name)
-        .map(|(_, figure)| *figure)
-        .ok_or_else(wrong)?;
+    let name = text[..at].trim();
+    let bound = text[at + 1..].trim_start_matches('=').trim();
+    let mut figures = FIGURES.iter();
+    let (_, figure) = *figures.find(|(each, _)| *each == name).ok_or_else(wrong)?;
     let bound = bound.trim_start_matches('$');
-    let units = [
-        ("ms", 0.001),
-        ("s", 1.0),
-        ("m", 60.0),
-        ("min", 60.0),
-        ("h", 3_600.0),
-    ];
     let digits = bound.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = bound[digits.len()..].trim();
-    let factor = match (unit, figure) {
-        ("", _) => 1.0,
-        (unit, Figure::Claimed | Figure::Delivered | Figure::Drain) => units
-            .iter()
-            .find(|(name, _)| *name == unit)
-            .map(|(_, factor)| *factor)
-            .ok_or_else(wrong)?,
-        (_, Figure::Cost | Figure::Batches | Figure::Aggregators) => return Err(wrong()),
+    let is_time = match figure {
+        Figure::Claimed | Figure::Delivered | Figure::Drain => true,
+        Figure::Cost | Figure::Batches | Figure::Aggregators => false,
+    };
+    let factor = match (unit, is_time) {
+        ("", _) | ("s", true) => 1.0,
+        ("ms", true) => 0.001,
+        ("m" | "min", true) => 60.0,
+        ("h", true) => 3_600.0,
+        _ => return Err(wrong()),
     };
     let number: f64 = digits.trim().parse().map_err(|_| wrong())?;
     Ok(Condition {
@@ -125,10 +113,9 @@ impl Conditions {
                 Figure::Batches => plan.batches as f64,
                 Figure::Aggregators => plan.aggregators_most as f64,
             };
-            if condition.at_most {
-                value < condition.bound
-            } else {
-                value > condition.bound
+            match condition.at_most {
+                true => value < condition.bound,
+                false => value > condition.bound,
             }
         };
         plan.drained && plan.dead_letters == 0 && self.0.iter().all(holds)
@@ -222,12 +209,9 @@ pub fn all(settings: &Settings, prices: &Prices) -> Vec<Found> {
     let each = choices.len().div_ceil(threads);
     let mut found: Vec<Found> = thread::scope(|scope| {
         let chunks = choices.chunks(each).map(|chunk| {
-            scope.spawn(move || {
-                let found = chunk
-                    .iter()
-                    .map(|choice| try_out(settings, prices, *choice));
-                found.collect::<Vec<_>>()
-            })
+            let found = chunk.iter();
+            let found = found.map(move |choice| try_out(settings, prices, *choice));
+            scope.spawn(move || found.collect::<Vec<_>>())
         });
         let running: Vec<_> = chunks.collect();
         let ended = running.into_iter().map(|thread| thread.join());
@@ -272,9 +256,8 @@ pub fn cheapest(
     let found: Vec<&Found> = all.iter().filter(keeps).collect();
     let tried = counted(all.len(), "setting");
     if found.is_empty() {
-        let first = all
-            .iter()
-            .min_by(|a, b| a.plan.drained_secs.total_cmp(&b.plan.drained_secs));
+        let secs = |each: &Found| each.plan.drained_secs;
+        let first = all.iter().min_by(|a, b| secs(a).total_cmp(&secs(b)));
         return Err(format!(
             "none of {tried} keeps the conditions; the one that drains first:\n{}",
             first.map(Found::to_string).unwrap_or_default()
@@ -311,21 +294,15 @@ mod tests {
 
     #[test]
     fn conditions_are_read_with_their_units() {
-        let drain = Condition {
-            figure: Figure::Drain,
+        let at_most = |figure, bound| Condition {
+            figure,
             at_most: true,
-            bound: 300.0,
+            bound,
         };
-        let cost = Condition {
-            figure: Figure::Cost,
-            at_most: true,
-            bound: 1.2,
-        };
+        let (drain, cost) = (at_most(Figure::Drain, 300.0), at_most(Figure::Cost, 1.2));
         assert_eq!("drain < 5m".parse(), Ok(Conditions(vec![drain])));
-        assert_eq!(
-            "drain<300 and cost < $1.2".parse(),
-            Ok(Conditions(vec![drain, cost]))
-        );
+        let both = Ok(Conditions(vec![drain, cost]));
+        assert_eq!("drain<300 and cost < $1.2".parse(), both);
         for wrong in [
             "drain",
             "speed < 5",
@@ -335,10 +312,8 @@ mod tests {
             "",
         ] {
             let error = wrong.parse::<Conditions>().unwrap_err();
-            assert!(
-                error.starts_with("the condition: wrong form: got `"),
-                "{error}"
-            );
+            let beginning = format!("the condition: wrong form: got `{wrong}`");
+            assert!(error.starts_with(&beginning), "{error}");
         }
     }
 
@@ -358,12 +333,8 @@ mod tests {
         assert_eq!((keeps("drain > 0"), keeps("drain < 1s")), (all.len(), 0));
         let fast = keeps("drain < 60s");
         assert!(fast > 0 && fast < all.len());
-        assert_eq!(
-            fast,
-            all.iter()
-                .filter(|each| each.plan.drained_secs < 60.0)
-                .count()
-        );
+        let drained = all.iter().map(|each| each.plan.drained_secs);
+        assert_eq!(fast, drained.filter(|secs| *secs < 60.0).count());
         assert_eq!(keeps("drain < 60s and cost < 0"), 0);
     }
 }

@@ -78,7 +78,6 @@ pub enum Scaling {
     Local(u32),
 }
 
-/// A function.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Function {
     pub memory_mb: u64,
@@ -261,20 +260,17 @@ impl Settings {
 
     /// Sets the CPU of both functions to what was measured for the bodies of this burst.
     pub fn use_measured_cpu(&mut self) {
-        use measured::{AGGREGATOR_MICROS_PER_BYTE, PROCESSOR_MICROS_PER_BYTE};
+        use measured::{
+            AGGREGATOR_MICROS_ITEMS, AGGREGATOR_MICROS_LOG, AGGREGATOR_MICROS_PER_BYTE,
+            PROCESSOR_MICROS_ITEMS, PROCESSOR_MICROS_LOG, PROCESSOR_MICROS_PER_BYTE, PUT_FACTOR,
+        };
         let (aggregator, processor) = match self.batches.bodies {
-            Bodies::Items => (
-                measured::AGGREGATOR_MICROS_ITEMS,
-                measured::PROCESSOR_MICROS_ITEMS,
-            ),
-            Bodies::LogTable | Bodies::LogS3 => (
-                measured::AGGREGATOR_MICROS_LOG,
-                measured::PROCESSOR_MICROS_LOG,
-            ),
+            Bodies::Items => (AGGREGATOR_MICROS_ITEMS, PROCESSOR_MICROS_ITEMS),
+            Bodies::LogTable | Bodies::LogS3 => (AGGREGATOR_MICROS_LOG, PROCESSOR_MICROS_LOG),
         };
         let size = self.burst.size_bytes;
         let put = match self.requests.items {
-            1 => measured::PUT_FACTOR,
+            1 => PUT_FACTOR,
             _ => 1.0,
         };
         let micros = |base, per_byte| put * scaled(base, size, per_byte);

@@ -127,9 +127,7 @@ mod tests {
             count: 4,
             every_secs: 10.0,
         };
-        assert_eq!(
-            [0.0, 9.9, 10.0, 30.0].map(|at| spikes.sent(1_000, at)),
-            [250, 250, 500, 1_000]
-        );
+        let sent = [0.0, 9.9, 10.0, 30.0].map(|at| spikes.sent(1_000, at));
+        assert_eq!(sent, [250, 250, 500, 1_000]);
     }
 }

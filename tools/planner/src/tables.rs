@@ -4,7 +4,7 @@ use protocol::limits::aws::{TABLE_GROWTH, TABLE_GROWTH_SECONDS};
 
 /// A rate of units, of which up to one second's may be saved. A writer may take units that are not there yet, and waits
 /// until they would be; so units are given out in the order in which they were asked for.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Bucket {
     /// Units a second; `None` for no limit.
     limit: Option<f64>,
@@ -25,9 +25,7 @@ impl Bucket {
             limit,
             paced_share,
             level: limit.unwrap_or(0.0),
-            at: 0.0,
-            taken: 0.0,
-            waited_for: 0.0,
+            ..Bucket::default()
         }
     }
 
@@ -107,12 +105,9 @@ impl Table {
         if self.peaks.last().is_none_or(|(_, peak)| rate > *peak) {
             self.peaks.push((now, rate));
         }
-        let old = self
-            .peaks
-            .iter()
-            .take_while(|(at, _)| at + TABLE_GROWTH_SECONDS <= now)
-            .last();
-        if let Some((_, peak)) = old {
+        let peaks = self.peaks.iter();
+        let old = peaks.take_while(|(at, _)| at + TABLE_GROWTH_SECONDS <= now);
+        if let Some((_, peak)) = old.last() {
             let limit = (peak * TABLE_GROWTH).min(self.quota);
             if limit > self.limit {
                 self.limit = limit;
@@ -132,11 +127,9 @@ mod tests {
         assert_eq!(bucket.take(0.0, 100.0), 0.0);
         let when = bucket.take(0.0, 92.0);
         assert!((when - 1.0).abs() < 1e-9, "{when}");
+        // Those who come later wait for those before.
         let when = bucket.take(0.5, 92.0);
-        assert!(
-            (when - 2.0).abs() < 1e-9,
-            "those who come later wait for those before: {when}"
-        );
+        assert!((when - 2.0).abs() < 1e-9, "{when}");
         assert_eq!(bucket.when(10.0, 100.0), 10.0);
         assert!(bucket.when(10.0, 101.0) > 10.0);
     }

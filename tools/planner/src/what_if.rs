@@ -137,29 +137,23 @@ pub fn what_if(settings: &Settings) -> Vec<Doubled> {
 
 /// Returns what doubling each limit changes, as a table. `before` is the plan of these settings as they are.
 pub fn table(settings: &Settings, before: &Plan, prices: &Prices) -> String {
-    let base = dollars(before, settings, prices);
     let mut text = format!(
         "what if     {:<33} {:>19} {:>16} {:>16} {:>9} {:>9}\n",
         "a limit were doubled", "from, to", "taken", "drained", "batches", "price, $"
     );
-    text += &format!(
-        "            {:<33} {:>19} {:>16} {:>16} {:>9} {base:>9.3}\n",
-        "as it is",
-        "",
-        duration(before.claimed_secs),
-        duration(before.drained_secs),
-        before.batches
-    );
+    let row = |name: &str, change: &str, plan: &Plan, price: f64| {
+        format!(
+            "            {name:<33} {change:>19} {:>16} {:>16} {:>9} {price:>9.3}\n",
+            duration(plan.claimed_secs),
+            duration(plan.drained_secs),
+            plan.batches
+        )
+    };
+    text += &row("as it is", "", before, dollars(before, settings, prices));
     for each in what_if(settings) {
-        text += &format!(
-            "            {:<33} {:>19} {:>16} {:>16} {:>9} {:>9.3}\n",
-            each.name,
-            format!("{}, {}", each.from, each.to),
-            duration(each.plan.claimed_secs),
-            duration(each.plan.drained_secs),
-            each.plan.batches,
-            dollars(&each.plan, &each.settings, prices)
-        );
+        let change = format!("{}, {}", each.from, each.to);
+        let price = dollars(&each.plan, &each.settings, prices);
+        text += &row(each.name, &change, &each.plan, price);
     }
     text
 }
@@ -177,12 +171,8 @@ mod tests {
         let before = plan(&settings).claimed_secs;
         let changed = what_if(&settings);
         let claimed = |name: &str| {
-            changed
-                .iter()
-                .find(|each| each.name == name)
-                .unwrap()
-                .plan
-                .claimed_secs
+            let doubled = changed.iter().find(|each| each.name == name);
+            doubled.unwrap().plan.claimed_secs
         };
         assert!(claimed("write units of the lock table") < 0.6 * before);
         assert!(claimed("aggregators or pollers at once") > 0.95 * before);

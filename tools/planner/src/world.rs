@@ -1,6 +1,6 @@
 //! The modelled service: everything that has a state, and what can happen to it.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use protocol::limits::CLOCK_SKEW_MAX;
 
@@ -17,7 +17,7 @@ use super::tables::Table;
 use super::usage::{Sizes, Usage};
 
 /// Something that happens.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub enum Event {
     /// More messages may have been sent.
     Arrive,
@@ -32,7 +32,7 @@ pub enum Event {
     /// The environment of an invocation is free.
     Release(EnvironmentId, GathererId),
     /// Messages that failed become visible.
-    Return(usize),
+    Return(Vec<Cohort>),
     /// A ticket arrives.
     Ticket(BatchId),
     /// A batch-processor has done its step.
@@ -119,7 +119,6 @@ pub struct World {
     pub mapping: Mapping,
     pub environments: Environments,
     pub invocations: Vec<Option<Invocation>>,
-    pub returns: Vec<Vec<Cohort>>,
     /// Messages that failed and are not visible yet.
     pub away: u64,
     pub lock_table: Table,
@@ -134,7 +133,7 @@ pub struct World {
     pub tickets: VecDeque<BatchId>,
     pub processings: Vec<Option<Processing>>,
     /// What is still to be done of batches whose ticket was given back.
-    pub resumed: Vec<Option<Stage>>,
+    pub resumed: BTreeMap<BatchId, Stage>,
     pub processors: Environments,
     pub tickets_given_back: u64,
     pub usage: Usage,
@@ -171,7 +170,6 @@ impl World {
                 settings.aggregator.per_environment,
             ),
             invocations: Vec::new(),
-            returns: Vec::new(),
             away: 0,
             lock_table: Table::new(tables.lock, tables.quota, tables.paced_share),
             lock_index: Table::new(tables.lock, tables.quota, tables.paced_share),
@@ -184,7 +182,7 @@ impl World {
             taken_after: 0.0,
             tickets: VecDeque::new(),
             processings: Vec::new(),
-            resumed: Vec::new(),
+            resumed: BTreeMap::new(),
             processors: Environments::new(u64::from(settings.processor.concurrency), 1),
             tickets_given_back: 0,
             usage: Usage::default(),

@@ -33,25 +33,18 @@ impl Changed {
         let mut numbers = Vec::new();
         workload.for_each_repeat(|number, changed| {
             if changed {
-                numbers.push(
-                    u32::try_from(number).expect("an event number is below the limit of messages"),
-                );
+                let number = u32::try_from(number);
+                numbers.push(number.expect("an event number is below the limit of messages"));
             }
         });
         numbers.sort_unstable();
-        let mut events: Vec<ChangedEvent> = Vec::new();
-        for number in numbers {
-            match events.last_mut().filter(|last| last.number == number) {
-                Some(last) => last.changed += 1,
-                None => events.push(ChangedEvent {
-                    number,
-                    originals: 1,
-                    changed: 1,
-                    delivered_changed: 0,
-                }),
-            }
-        }
-        let mut all = Self(events);
+        let events = numbers.chunk_by(|a, b| a == b).map(|same| ChangedEvent {
+            number: same[0],
+            originals: 1,
+            changed: same.len() as u32,
+            delivered_changed: 0,
+        });
+        let mut all = Self(events.collect());
         if !all.0.is_empty() {
             workload.for_each_repeat(|number, changed| {
                 if let Some(event) = all.get_mut(number).filter(|_| !changed) {
@@ -63,15 +56,16 @@ impl Changed {
     }
 
     pub fn contains(&self, number: u64) -> bool {
+        self.at(number).is_some()
+    }
+
+    fn at(&self, number: u64) -> Option<usize> {
         let key = |event: &ChangedEvent| u64::from(event.number);
-        self.0.binary_search_by_key(&number, key).is_ok()
+        self.0.binary_search_by_key(&number, key).ok()
     }
 
     /// Returns an event, if it has two bodies.
     pub fn get_mut(&mut self, number: u64) -> Option<&mut ChangedEvent> {
-        let at = self
-            .0
-            .binary_search_by_key(&number, |event| u64::from(event.number));
-        at.ok().map(|at| &mut self.0[at])
+        self.at(number).map(|at| &mut self.0[at])
     }
 }

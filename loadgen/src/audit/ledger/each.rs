@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use super::bits::Bits;
-use super::changed::Changed;
+use super::changed::ChangedEvent;
 use super::entry::{Delivery, Entry, Surplus};
 use crate::workload::{Content, Workload};
 
@@ -23,8 +23,7 @@ const EMPTY: u64 = 0;
 /// A delivery without a message id.
 const NO_ID: u64 = 1;
 
-/// The deliveries so far. Takes about 1.2 bytes for each event, 5 bytes for each message of an event that has repeats, and 16
-/// bytes for each event with two bodies.
+/// The deliveries so far. Takes about 1.2 bytes for each event, and 5 bytes for each message of an event that has repeats.
 pub(super) struct Each {
     /// Whether an event without repeats was delivered.
     delivered: Bits,
@@ -33,7 +32,6 @@ pub(super) struct Each {
     blocks: Vec<u64>,
     /// For each message of each event with repeats, which message was delivered.
     slots: Vec<u8>,
-    changed: Changed,
     /// The events with repeats that are in the current batch.
     in_batch: HashSet<u64>,
     batch: u32,
@@ -68,11 +66,7 @@ impl Repeats {
 
     fn get(&self, number: u64) -> u32 {
         match self.few[number as usize] {
-            u8::MAX => self
-                .many
-                .get(&number)
-                .copied()
-                .unwrap_or(u32::from(u8::MAX)),
+            u8::MAX => *self.many.get(&number).unwrap_or(&u32::from(u8::MAX)),
             few => u32::from(few),
         }
     }
@@ -101,13 +95,12 @@ impl Each {
             repeats,
             blocks,
             slots: vec![0; slots as usize * SLOT_BYTES],
-            changed: Changed::new(workload),
             in_batch: HashSet::new(),
             batch: 0,
         }
     }
 
-    pub fn record(&mut self, delivery: &Delivery) -> Entry {
+    pub fn record(&mut self, delivery: &Delivery, changed: Option<&mut ChangedEvent>) -> Entry {
         let number = delivery.number;
         if self.repeats.get(number) == 0 {
             return match self.delivered.set(number) {
@@ -121,13 +114,17 @@ impl Each {
         }
         let mixed = !self.in_batch.insert(number);
         Entry {
-            surplus: self.deliver(delivery),
+            surplus: self.deliver(delivery, changed),
             mixed,
         }
     }
 
     /// Records the delivery of an event with repeats; returns why it is one too many, if it is.
-    fn deliver(&mut self, delivery: &Delivery) -> Option<Surplus> {
+    fn deliver(
+        &mut self,
+        delivery: &Delivery,
+        changed: Option<&mut ChangedEvent>,
+    ) -> Option<Surplus> {
         let message = delivery.message_hash.map_or(NO_ID, |hash| {
             (hash >> (u64::BITS - SLOT_BITS)).max(NO_ID + 1)
         });
@@ -140,7 +137,7 @@ impl Each {
         let Some(empty) = slots.clone().find(|slot| self.slot(*slot) == EMPTY) else {
             return Some(Surplus::Event);
         };
-        if let Some(event) = self.changed.get_mut(delivery.number) {
+        if let Some(event) = changed {
             let changed = event.delivered_changed;
             let delivered = match delivery.content {
                 Content::Original => (empty - first) as u32 - changed,
@@ -156,10 +153,6 @@ impl Each {
         None
     }
 
-    pub fn changed(&self) -> &Changed {
-        &self.changed
-    }
-
     pub fn missing(&self) -> impl Iterator<Item = (u64, u32)> {
         let mut first = 0;
         let due = (0..).zip(&self.repeats.few).map(move |(number, few)| {
@@ -168,10 +161,8 @@ impl Each {
             }
             let slots = first..first + self.repeats.slots(number);
             first = slots.end;
-            (
-                number,
-                slots.filter(|slot| self.slot(*slot) == EMPTY).count() as u32,
-            )
+            let due = slots.filter(|slot| self.slot(*slot) == EMPTY).count();
+            (number, due as u32)
         });
         due.filter(|(_, due)| *due > 0)
     }

@@ -5,9 +5,7 @@ use crate::workload::Content;
 /// A delivery of an event.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::audit) struct Delivery {
-    /// The number of the event.
     pub number: u64,
-    /// Which of its bodies was delivered.
     pub content: Content,
     /// The number of the batch, from 1.
     pub batch: u32,

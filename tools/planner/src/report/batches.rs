@@ -4,7 +4,7 @@ use protocol::text::counted;
 
 use super::format::count;
 use super::model::{BatchColumns, Chart, OfBatches, Section, labels};
-use crate::record::{BatchSpan, Flushed, Record};
+use crate::record::{BatchSpan, Record};
 
 /// The most rows of the table of batches. A browser needs seconds for a table of all batches of a long run.
 const ROWS_MAX: usize = 1_000;
@@ -19,6 +19,7 @@ pub(super) fn columns(run: &Record) -> BatchColumns {
     let batches = &run.batches;
     let keys = batches.iter().map(|batch| batch.batch_key.clone());
     let any_key = batches.iter().any(|batch| batch.batch_key.is_some());
+    let flushed = batches.iter().map(|batch| batch.flushed);
     let invocations = batches.iter().map(|batch| batch.invocations);
     let any_invocations = invocations.clone().any(|count| count.is_some());
     let times = |time: fn(&BatchSpan) -> Option<f64>| batches.iter().map(time).collect();
@@ -31,43 +32,30 @@ pub(super) fn columns(run: &Record) -> BatchColumns {
         delivered: times(|batch| batch.delivered_secs),
         events: batches.iter().map(|batch| batch.events).collect(),
         parts: batches.iter().map(|batch| batch.parts).collect(),
-        flushed: batches
-            .iter()
-            .map(|batch| batch.flushed.map(word))
-            .collect(),
+        flushed: flushed.collect(),
         invocations: any_invocations.then(|| invocations.collect()),
         rows_max: ROWS_MAX,
     }
 }
 
-fn word(flushed: Flushed) -> &'static str {
-    match flushed {
-        Flushed::Full => "full",
-        Flushed::Drained => "drained",
-        Flushed::Window => "window",
-    }
-}
-
 /// Returns the sections about batches.
 pub(super) fn sections(runs: &[&Record]) -> Vec<Section> {
+    let text = |text: &str| std::iter::once(text.to_owned());
     let labelled = || runs.iter().zip(labels(runs.len()));
     let none = labelled().filter_map(|(run, label)| no_batches(run, *label));
     let missing = labelled().flat_map(|(run, label)| missing(run, *label));
     let time_line = Section {
         id: "batches",
         heading: "Batches on a time line",
-        sentences: std::iter::once(TIME_LINE.to_owned())
-            .chain(none.clone())
-            .chain(missing)
-            .collect(),
+        sentences: text(TIME_LINE).chain(none.clone()).chain(missing).collect(),
         charts: charts(runs, "Batches on a time line", Chart::TimeLine),
-        tables: Vec::new(),
         wide: true,
+        ..Section::default()
     };
     let sizes = Section {
         id: "sizes",
         heading: "Sizes of batches",
-        sentences: std::iter::once(SIZES.to_owned()).chain(none).collect(),
+        sentences: text(SIZES).chain(none).collect(),
         charts: charts(runs, "Sizes of batches", Chart::Sizes),
         ..Section::default()
     };
@@ -78,13 +66,10 @@ pub(super) fn sections(runs: &[&Record]) -> Vec<Section> {
 fn charts(runs: &[&Record], name: &str, chart: fn(OfBatches) -> Chart) -> Vec<Chart> {
     let events = runs.iter().flat_map(|run| &run.batches);
     let events_max = events.map(|batch| batch.events).max().unwrap_or_default();
-    let with_batches = runs
-        .iter()
-        .enumerate()
-        .filter(|(_, run)| !run.batches.is_empty());
-    with_batches
-        .map(|(run, _)| {
-            let label = labels(runs.len())[run];
+    let runs_with_labels = runs.iter().zip(labels(runs.len())).enumerate();
+    runs_with_labels
+        .filter(|(_, (run, _))| !run.batches.is_empty())
+        .map(|(run, (_, &label))| {
             let name = match label {
                 Some(label) => format!("{name}, run {label}"),
                 None => name.to_owned(),
@@ -128,14 +113,9 @@ fn missing(run: &Record, label: Option<&str>) -> Vec<String> {
     for (what, known) in times {
         let unknown = batches.iter().filter(|batch| !known(batch)).count();
         if unknown > 0 {
-            let of_all = (
-                count(unknown as u64),
-                counted(count(batches.len() as u64), "batch"),
-            );
-            sentences.push(format!(
-                "Not known of {} of {}{of_run}: {what}.",
-                of_all.0, of_all.1
-            ));
+            let unknown = count(unknown as u64);
+            let all = counted(count(batches.len() as u64), "batch");
+            sentences.push(format!("Not known of {unknown} of {all}{of_run}: {what}."));
         }
     }
     if batches.len() > ROWS_MAX {

@@ -169,16 +169,16 @@ impl Form {
 
 /// Returns the figures of the runs, side by side, with the differences of two. A figure that no run has is left out.
 fn figures(runs: &[&Record]) -> Table {
-    let of_runs: Vec<Vec<(String, Form, f64)>> = runs.iter().map(|run| of_run(run)).collect();
+    let of_runs: Vec<Vec<Figure>> = runs.iter().map(|run| of_run(run)).collect();
     let mut names: Vec<(&str, Form)> = Vec::new();
-    for (name, form, _) in of_runs.iter().flatten() {
-        if !names.iter().any(|(known, _)| known == name) {
+    for (name, form, value) in of_runs.iter().flatten() {
+        if value.is_some() && !names.iter().any(|(known, _)| known == name) {
             names.push((name, *form));
         }
     }
-    let value = |run: &[(String, Form, f64)], name: &str| {
+    let value = |run: &[Figure], name: &str| {
         let figure = run.iter().find(|(each, _, _)| each == name);
-        figure.map(|(_, _, value)| *value)
+        figure.and_then(|(_, _, value)| *value)
     };
     let rows = names.iter().map(|(name, form)| {
         let values: Vec<Option<f64>> = of_runs.iter().map(|run| value(run, name)).collect();
@@ -207,15 +207,19 @@ fn figures(runs: &[&Record]) -> Table {
 }
 
 /// A figure of a run: its name, how it is written, and its value, if it was observed.
-type Figure = (&'static str, Form, Option<f64>);
+type Figure = (String, Form, Option<f64>);
 
-fn figure(name: &'static str, value: Option<u64>) -> Figure {
-    (name, Form::Count, value.map(|value| value as f64))
+fn figure(name: &str, value: Option<u64>) -> Figure {
+    let value = value.map(|value| value as f64);
+    (name.to_owned(), Form::Count, value)
 }
 
-fn of_run(run: &Record) -> Vec<(String, Form, f64)> {
+fn time(name: &str, value: Option<f64>) -> Figure {
+    (name.to_owned(), Form::Secs, value)
+}
+
+fn of_run(run: &Record) -> Vec<Figure> {
     let outcome = &run.outcome;
-    let time = |name, value| (name, Form::Secs, value);
     let mut figures = vec![
         figure("Messages", Some(outcome.sent)),
         figure("Unique events", Some(outcome.unique)),
@@ -230,18 +234,15 @@ fn of_run(run: &Record) -> Vec<(String, Form, f64)> {
     ];
     figures.extend(of_batches(run));
     figures.extend(of_samples(run));
-    let figures = figures.into_iter();
-    let observed = figures.filter_map(|(name, form, value)| Some((name.to_owned(), form, value?)));
-    let mut figures = Vec::from_iter(observed);
     for latency in &run.latencies {
         let named = |percentile| format!("{}: {percentile}", capital(&latency.name));
-        figures.push((named("median"), Form::Secs, latency.p50_secs));
-        figures.push((named("99th percentile"), Form::Secs, latency.p99_secs));
+        figures.push(time(&named("median"), Some(latency.p50_secs)));
+        figures.push(time(&named("99th percentile"), Some(latency.p99_secs)));
     }
     if !run.costs.is_empty() {
         let mut push = |name: &str, each: fn(&Cost) -> f64| {
             let sum = run.costs.iter().map(each).sum();
-            figures.push((name.to_owned(), Form::Dollars, sum));
+            figures.push((name.to_owned(), Form::Dollars, Some(sum)));
         };
         push("Cost of the run", |cost| cost.dollars);
         push("Cost of a million unique events", |cost| {
@@ -287,25 +288,15 @@ fn of_samples(run: &Record) -> [Figure; 7] {
     let ages = samples.clone().filter_map(|each| each.oldest_secs);
     let throttled = run.throttles.iter().map(|throttle| throttle.count);
     let throttled = (!run.throttles.is_empty()).then(|| throttled.sum());
+    let in_queue = most(|each| Some(each.visible? + each.in_flight?));
+    let processors = most(|each| each.batch_processors);
+    let sampled = most(|each| each.throttled);
     [
-        figure(
-            "Most messages in the input queue",
-            most(|each| Some(each.visible? + each.in_flight?)),
-        ),
-        (
-            "Greatest age in the input queue",
-            Form::Secs,
-            ages.reduce(f64::max),
-        ),
+        figure("Most messages in the input queue", in_queue),
+        time("Greatest age in the input queue", ages.reduce(f64::max)),
         figure("Most aggregators at once", most(|each| each.aggregators)),
-        figure(
-            "Most batch-processors at once",
-            most(|each| each.batch_processors),
-        ),
-        figure(
-            "Requests throttled",
-            most(|each| each.throttled).or(throttled),
-        ),
+        figure("Most batch-processors at once", processors),
+        figure("Requests throttled", sampled.or(throttled)),
         figure("Messages returned to the queue", most(|each| each.returned)),
         figure("Retries of the sender", run.outcome.send_retries),
     ]

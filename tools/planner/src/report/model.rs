@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::record::Flushed;
+
 /// A report of one run, or of two.
 pub(super) struct Report {
     pub title: String,
@@ -208,8 +210,7 @@ pub(super) struct BatchColumns {
     pub delivered: Vec<Option<f64>>,
     pub events: Vec<u64>,
     pub parts: Vec<u64>,
-    /// `full`, `drained` or `window`; `None` if that is not known.
-    pub flushed: Vec<Option<&'static str>>,
+    pub flushed: Vec<Option<Flushed>>,
     /// `None` if no batch is of the log.
     pub invocations: Option<Vec<Option<u64>>>,
     /// The most rows of the table of the batches.

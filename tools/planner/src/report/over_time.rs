@@ -6,65 +6,33 @@ use crate::record::{Record, Sample};
 /// The least time over which a rate is computed. Samples are closer together, and rates between neighbours jump.
 const RATE_OVER_SECS: f64 = 1.0;
 
-/// The colours of lines; the same thing has the same colour in every chart.
-mod colour {
-    pub const SENT: usize = 0;
-    pub const TAKEN: usize = 1;
-    pub const CLAIMED: usize = 2;
-    pub const DELIVERED: usize = 3;
-    pub const VISIBLE: usize = 0;
-    pub const IN_FLIGHT: usize = 1;
-    pub const OLDEST: usize = 4;
-    pub const AGGREGATORS: usize = 2;
-    pub const BATCH_PROCESSORS: usize = 3;
-    pub const DUPLICATES: usize = 4;
-    pub const RETURNED: usize = 1;
-    pub const THROTTLED: usize = 5;
-}
-
-/// A line of a chart: its name, its colour, and its value in a sample.
+/// A line of a chart: its name, its colour, which it has in every chart, and its value in a sample.
 type Definition = (&'static str, usize, fn(&Sample) -> Option<f64>);
 
 /// Totals of messages and events.
 const TOTALS: [Definition; 4] = [
-    ("sent", colour::SENT, |each| number(each.sent)),
-    ("taken off the queue", colour::TAKEN, |each| {
-        number(each.taken)
-    }),
-    ("claimed", colour::CLAIMED, |each| number(each.claimed)),
-    ("delivered", colour::DELIVERED, |each| {
-        number(each.delivered)
-    }),
+    ("sent", 0, |each| number(each.sent)),
+    ("taken off the queue", 1, |each| number(each.taken)),
+    ("claimed", 2, |each| number(each.claimed)),
+    ("delivered", 3, |each| number(each.delivered)),
 ];
 
 const QUEUE: [Definition; 2] = [
-    ("visible", colour::VISIBLE, |each| number(each.visible)),
-    ("in flight", colour::IN_FLIGHT, |each| {
-        number(each.in_flight)
-    }),
+    ("visible", 0, |each| number(each.visible)),
+    ("in flight", 1, |each| number(each.in_flight)),
 ];
 
-const AGE: [Definition; 1] = [("oldest message", colour::OLDEST, |each| each.oldest_secs)];
+const AGE: [Definition; 1] = [("oldest message", 4, |each| each.oldest_secs)];
 
 const ENVIRONMENTS: [Definition; 2] = [
-    ("aggregators", colour::AGGREGATORS, |each| {
-        number(each.aggregators)
-    }),
-    ("batch-processors", colour::BATCH_PROCESSORS, |each| {
-        number(each.batch_processors)
-    }),
+    ("aggregators", 2, |each| number(each.aggregators)),
+    ("batch-processors", 3, |each| number(each.batch_processors)),
 ];
 
 const TROUBLE: [Definition; 3] = [
-    ("duplicates recognised", colour::DUPLICATES, |each| {
-        number(each.duplicates)
-    }),
-    ("messages returned", colour::RETURNED, |each| {
-        number(each.returned)
-    }),
-    ("requests throttled", colour::THROTTLED, |each| {
-        number(each.throttled)
-    }),
+    ("duplicates recognised", 4, |each| number(each.duplicates)),
+    ("messages returned", 1, |each| number(each.returned)),
+    ("requests throttled", 5, |each| number(each.throttled)),
 ];
 
 fn number(value: Option<u64>) -> Option<f64> {
@@ -157,17 +125,17 @@ impl Text {
                 lines: lines.collect(),
             });
         }
+        let drawn = !of_runs.is_empty();
         let chart = Chart::Lines(Lines {
             name: self.heading.to_owned(),
             unit,
             runs: of_runs,
         });
-        let drawn = matches!(&chart, Chart::Lines(lines) if !lines.runs.is_empty());
         Section {
             id: self.id,
             heading: self.heading,
             sentences,
-            charts: drawn.then_some(chart).into_iter().collect(),
+            charts: Vec::from_iter(drawn.then_some(chart)),
             ..Section::default()
         }
     }
@@ -196,10 +164,8 @@ fn rates_of(samples: &[Sample], value: fn(&Sample) -> Option<f64>) -> Vec<Option
         }
         let earlier = &samples[from];
         let secs = sample.at_secs - earlier.at_secs;
-        let growth = value(sample)
-            .zip(value(earlier))
-            .map(|(now, then)| now - then);
-        rates.push(growth.filter(|_| secs > 0.0).map(|growth| growth / secs));
+        let totals = value(sample).zip(value(earlier)).filter(|_| secs > 0.0);
+        rates.push(totals.map(|(now, then)| (now - then) / secs));
     }
     rates
 }

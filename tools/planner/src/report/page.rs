@@ -17,11 +17,8 @@ const UPLOT_LICENCE: &str = include_str!("assets/uPlot-LICENSE.txt");
 
 /// Returns the file.
 pub(super) fn html(report: &Report) -> String {
-    let charts: Vec<&Chart> = report
-        .sections
-        .iter()
-        .flat_map(|each| &each.charts)
-        .collect();
+    let charts = report.sections.iter().flat_map(|each| &each.charts);
+    let charts: Vec<&Chart> = charts.collect();
     let data = serde_json::json!({ "charts": charts, "shared": report.data });
     let policy = policy([UPLOT_SCRIPT, SCRIPT], [UPLOT_STYLE, STYLE]);
     let runs: String = report.runs.iter().map(run_head).collect();
@@ -119,10 +116,9 @@ fn sections(sections: &[Section]) -> String {
             html.push_str(&figure(each, chart));
             chart += 1;
         }
-        section
-            .tables
-            .iter()
-            .for_each(|each| html.push_str(&table(each)));
+        for each in &section.tables {
+            html.push_str(&table(each));
+        }
         html.push_str("</section>");
     }
     html

@@ -42,11 +42,7 @@ pub(super) fn latencies(runs: &[&Record]) -> Section {
     if lines.is_empty() {
         return section;
     }
-    section.sentences.insert(
-        0,
-        "How long things took: the value at a percentile is at least that of this share of all. Each name says what was measured."
-            .to_owned(),
-    );
+    section.sentences.insert(0, LATENCIES.to_owned());
     section.charts.push(Chart::Percentiles(Percentiles {
         name: "Latencies by percentile".to_owned(),
         names: PERCENTILES.to_vec(),
@@ -68,6 +64,8 @@ pub(super) fn latencies(runs: &[&Record]) -> Section {
     section
 }
 
+const LATENCIES: &str = "How long things took: the value at a percentile is at least that of this share of all. Each name says \
+                         what was measured.";
 const PERCENTILES: [&str; 6] = ["least", "median", "90 %", "99 %", "99.9 %", "most"];
 
 fn percentiles(latency: &LatencySummary) -> [f64; 6] {
@@ -90,10 +88,8 @@ fn latency_row(label: &str, latency: &LatencySummary) -> Vec<Cell> {
 /// Returns how many times the largest value is the smallest; 0 if a value is 0, which a logarithmic axis does not have.
 fn spread(lines: &[PercentileLine]) -> f64 {
     let values = || lines.iter().flat_map(|line| &line.secs).copied();
-    let (least, most) = (
-        values().fold(f64::INFINITY, f64::min),
-        values().fold(0.0, f64::max),
-    );
+    let least = values().fold(f64::INFINITY, f64::min);
+    let most = values().fold(0.0, f64::max);
     if least > 0.0 { most / least } else { 0.0 }
 }
 
@@ -155,10 +151,8 @@ pub(super) fn costs(runs: &[&Record]) -> Section {
     if purposes.is_empty() {
         return section;
     }
-    section.sentences.insert(
-        0,
-        "List prices, for a million unique events and for the whole run.".to_owned(),
-    );
+    let prices = "List prices, for a million unique events and for the whole run.";
+    section.sentences.insert(0, prices.to_owned());
     let of = |run: &Record, purpose: &str| -> Option<Cost> {
         run.costs
             .iter()
@@ -269,11 +263,9 @@ fn with_bars(
 
 /// Returns a sentence for each run that has none of something.
 fn missing(runs: &[&Record], what: &str, none: fn(&Record) -> bool) -> Vec<String> {
-    let without = runs
-        .iter()
-        .zip(labels(runs.len()))
-        .filter(|(run, _)| none(run));
-    without
+    let labelled = runs.iter().zip(labels(runs.len()));
+    labelled
+        .filter(|(run, _)| none(run))
         .map(|(_, label)| match label {
             Some(label) => format!("The record of run {label} has no {what}."),
             None => format!("The record has no {what}."),

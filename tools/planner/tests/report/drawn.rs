@@ -12,6 +12,15 @@ const PHONE: u32 = 360;
 const TABLET: u32 = 800;
 const WIDE: u32 = 1_400;
 
+const ON_PHONE: Look = Look {
+    width: PHONE,
+    dark: false,
+};
+const ON_WIDE: Look = Look {
+    width: WIDE,
+    ..ON_PHONE
+};
+
 /// Finds the lines and bars that a reader does not see: for each chart, the colours of its legend that are not in its picture.
 const UNDRAWN: &str = r"
 [...document.querySelectorAll('div.chart')].flatMap(chart => {
@@ -107,34 +116,15 @@ fn is_drawn_well(name: &str, html: &str, charts: u64) {
     let mut browser = Browser::start();
     for look in looks() {
         let mut page = browser.open(&file, look);
-        let of = |what| format!("{what} of {name}, {look:?}");
-        assert_eq!(
-            page.evaluate("Number(document.documentElement.dataset.drawn)"),
-            charts,
-            "{}",
-            of("charts")
-        );
-        assert_eq!(
-            page.evaluate(UNDRAWN),
-            serde_json::json!([]),
-            "{}",
-            of("lines")
-        );
-        assert_eq!(
-            page.evaluate(CLIPPED),
-            serde_json::json!([]),
-            "{}",
-            of("texts")
-        );
-        assert_eq!(
-            page.evaluate(CUT),
-            serde_json::json!([]),
-            "{}",
-            of("tables")
-        );
+        let drawn = page.evaluate("Number(document.documentElement.dataset.drawn)");
+        assert_eq!(drawn, charts, "charts of {name}, {look:?}");
+        for (script, what) in [(UNDRAWN, "lines"), (CLIPPED, "texts"), (CUT, "tables")] {
+            let found = page.evaluate(script);
+            assert_eq!(found, serde_json::json!([]), "{what} of {name}, {look:?}");
+        }
         let scheme = if look.dark { "dark" } else { "light" };
         page.screenshot(&folder().join(format!("{name}-{}-{scheme}.png", look.width)));
-        assert_eq!(page.problems(), Vec::<String>::new(), "{}", of("problems"));
+        assert_eq!(page.problems(), [""; 0], "problems of {name}, {look:?}");
     }
 }
 
@@ -169,9 +159,9 @@ fn a_verdict_is_in_words_and_colour() {
 fn a_run_of_minutes_is_drawn_with_minutes() {
     let mut long = records::full("a run of an hour", FEW);
     let slower = |secs: f64| secs * 100.0;
-    long.samples
-        .iter_mut()
-        .for_each(|sample| sample.at_secs = slower(sample.at_secs));
+    for sample in &mut long.samples {
+        sample.at_secs = slower(sample.at_secs);
+    }
     for batch in &mut long.batches {
         batch.opened_secs = slower(batch.opened_secs);
         for time in [
@@ -201,25 +191,17 @@ fn two_runs_are_drawn_on_the_same_axes() {
 
 #[test]
 fn the_largest_record_is_drawn_and_its_table_of_batches_is_cut() {
-    let file = write(
-        "large",
-        &report(&records::full("250 million messages", LARGE)),
-    );
+    let large = records::full("250 million messages", LARGE);
+    let file = write("large", &report(&large));
     let mut browser = Browser::start();
-    let look = Look {
-        width: WIDE,
-        dark: false,
-    };
-    let mut page = browser.open(&file, look);
+    let mut page = browser.open(&file, ON_WIDE);
     assert_eq!(page.evaluate(UNDRAWN), serde_json::json!([]));
     page.screenshot(&folder().join("large-1400-light.png"));
     let samples = LARGE.samples as u64;
     let rows = page.evaluate(ROWS);
-    let expected = [
-        samples, samples, samples, samples, samples, samples, 1_000, 1_000,
-    ];
+    let expected = [&[samples; 6][..], &[1_000; 2]].concat();
     assert_eq!(rows, serde_json::json!(expected));
-    assert_eq!(page.problems(), Vec::<String>::new());
+    assert_eq!(page.problems(), [""; 0]);
 }
 
 #[test]
@@ -240,13 +222,7 @@ fn point_in(page: &mut Page<'_>, chart: &str, x: f64, y: f64) -> [f64; 2] {
 fn pointing_at_a_chart_tells_its_values() {
     let file = write("pointed", &report(&few()));
     let mut browser = Browser::start();
-    let mut page = browser.open(
-        &file,
-        Look {
-            width: PHONE,
-            dark: false,
-        },
-    );
+    let mut page = browser.open(&file, ON_PHONE);
     let [x, y] = point_in(&mut page, "totals", 0.999, 0.5);
     page.point_at(x, y);
     let legend = page.evaluate("document.querySelector('#totals .u-legend').innerText");
@@ -269,22 +245,12 @@ fn a_page_with_a_request_or_another_script_is_found_out() {
     let mut browser = Browser::start();
     let mut problems = |name: &str, html: &str| {
         let file = write(name, html);
-        browser
-            .open(
-                &file,
-                Look {
-                    width: WIDE,
-                    dark: false,
-                },
-            )
-            .problems()
+        browser.open(&file, ON_WIDE).problems()
     };
-    assert_eq!(problems("untouched", &html), Vec::<String>::new());
+    assert_eq!(problems("untouched", &html), [""; 0]);
     let image = html.replace("<footer>", "<footer><img src=\"other.png\">");
     assert!(!problems("image", &image).is_empty());
-    let script = html.replace(
-        "<footer>",
-        "<footer><script>document.title = 'run'</script>",
-    );
+    let footer = "<footer><script>document.title = 'run'</script>";
+    let script = html.replace("<footer>", footer);
     assert!(!problems("script", &script).is_empty());
 }

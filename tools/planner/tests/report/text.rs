@@ -65,21 +65,13 @@ fn what_was_not_observed_is_left_out_with_a_sentence() {
 
 #[test]
 fn a_line_without_values_is_left_out_of_its_chart_and_named() {
-    let record = Record {
-        samples: vec![
-            Sample {
-                at_secs: 0.0,
-                sent: Some(0),
-                ..Sample::default()
-            },
-            Sample {
-                at_secs: 1.0,
-                sent: Some(9),
-                ..Sample::default()
-            },
-        ],
-        ..records::bare()
+    let sample = |(at_secs, sent)| Sample {
+        at_secs,
+        sent: Some(sent),
+        ..Sample::default()
     };
+    let mut record = records::bare();
+    record.samples = [(0.0, 0), (1.0, 9)].map(sample).into();
     let html = report(&record);
     let totals = &data(&html)["charts"][0];
     assert_eq!(totals["runs"][0]["lines"][0]["label"], "sent");
@@ -96,14 +88,12 @@ fn batches_of_which_something_is_not_known_are_counted() {
     record.batches[2].flushed = None;
     let html = report(&record);
     let section = section(&html, "batches");
-    assert!(
-        section.contains("Not known of 1 of 6 batches: when it was leased."),
-        "{section}"
-    );
-    assert!(
-        section.contains("Not known of 2 of 6 batches: why it was closed."),
-        "{section}"
-    );
+    for sentence in [
+        "Not known of 1 of 6 batches: when it was leased.",
+        "Not known of 2 of 6 batches: why it was closed.",
+    ] {
+        assert!(section.contains(sentence), "{section}");
+    }
 }
 
 #[test]
@@ -131,12 +121,8 @@ fn minutes_are_written_as_in_the_terminal() {
 fn the_verdict_has_every_reason_of_the_record() {
     let mut record = records::full("a run", FEW);
     record.outcome.ok = Some(false);
-    record.outcome.reasons = [
-        "1840 foreign (delivered, but not of this burst)",
-        "2 batches in error",
-    ]
-    .map(Into::into)
-    .into();
+    let foreign = "1840 foreign (delivered, but not of this burst)";
+    record.outcome.reasons = vec![foreign.into(), "2 batches in error".into()];
     let html = report(&record);
     let verdict = "<strong>FAILED</strong> 1840 foreign (delivered, but not of this burst); 2 batches in error</p>";
     assert!(html.contains(verdict), "{html}");
@@ -174,49 +160,35 @@ fn two_runs_have_their_figures_side_by_side_with_differences() {
     b.outcome.send_retries = None;
     let html = compare(&a, &b);
     let figures = section(&html, "figures");
-    for row in [
-        (
-            "Last batch complete after",
-            ["20.0 s", "25.0 s", "+5.00 s (+25.0 %)"],
-        ),
+    let after = "Last batch complete after";
+    for (name, cells) in [
+        (after, ["20.0 s", "25.0 s", "+5.00 s (+25.0 %)"]),
         ("Lost", ["0", "0", "same"]),
         ("Batches", ["6", "9", "+3 (+50.0 %)"]),
         ("Retries of the sender", ["3", "not observed", ""]),
     ] {
-        let cells: String = row
-            .1
-            .map(|cell| format!("<td class=\"number\">{cell}</td>"))
-            .concat();
-        let html = format!("<tr><th scope=\"row\">{}</th>{cells}</tr>", row.0);
+        let cells = cells.map(|cell| format!("<td class=\"number\">{cell}</td>"));
+        let cells = cells.concat();
+        let html = format!("<tr><th scope=\"row\">{name}</th>{cells}</tr>");
         assert!(figures.contains(&html), "{html} in {figures}");
     }
     let totals = &data(&html)["charts"][0]["runs"];
-    assert_eq!(
-        (&totals[0]["label"], &totals[1]["label"]),
-        (&"A".into(), &"B".into())
-    );
+    assert_eq!(totals[0]["label"], "A");
+    assert_eq!(totals[1]["label"], "B");
 }
 
 #[test]
 fn settings_that_differ_are_marked_and_none_is_dropped() {
-    let setting = |name: &str, value: &str| Setting {
+    let setting = |(name, value): (&str, &str)| Setting {
         name: name.into(),
         value: value.into(),
     };
-    let with = |settings| Record {
-        settings,
+    let with = |settings: [(&str, &str); 3]| Record {
+        settings: settings.map(setting).into(),
         ..records::bare()
     };
-    let a = with(vec![
-        setting("Same", "1"),
-        setting("Other", "2"),
-        setting("A", "3"),
-    ]);
-    let b = with(vec![
-        setting("B", "4"),
-        setting("Same", "1"),
-        setting("Other", "5"),
-    ]);
+    let a = with([("Same", "1"), ("Other", "2"), ("A", "3")]);
+    let b = with([("B", "4"), ("Same", "1"), ("Other", "5")]);
     let html = compare(&a, &b);
     let settings = section(&html, "settings");
     for row in [
