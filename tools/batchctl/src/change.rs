@@ -13,12 +13,9 @@ use shared::retry::Written;
 use crate::commands::views::status_word;
 use crate::failure::{Done, Failure};
 use crate::filter::{Filter, State};
-use crate::listing::{list, resolve};
+use crate::listing::{BATCHES_MAX, list, resolve};
 use crate::outcome::Output;
 use crate::service::Service;
-
-/// The most batches that one command changes.
-const BATCHES_MAX: usize = 10_000;
 
 /// What a command that changes something says before the options with which it does.
 pub const NOTHING_IS_CHANGED: &str = "nothing is changed; to do it";
@@ -78,9 +75,6 @@ impl ChangeArgs {
     }
 
     /// Returns who changes something; `None` if the command only shows what it would do.
-    ///
-    /// # Errors
-    /// `--yes` is given without a reason or a name.
     pub fn operator(&self) -> Result<Option<Operator>, Failure> {
         if !self.yes {
             return Ok(None);
@@ -98,9 +92,8 @@ impl ChangeArgs {
 }
 
 fn given(value: Option<&str>) -> Option<String> {
-    value
-        .filter(|text| !text.trim().is_empty())
-        .map(str::to_owned)
+    let given = value.filter(|text| !text.trim().is_empty());
+    given.map(str::to_owned)
 }
 
 /// The batches that a command changes: by id, or by a filter.
@@ -115,9 +108,6 @@ pub struct Selection {
 
 impl Selection {
     /// Returns the selected batches. A filter without a state selects batches in error.
-    ///
-    /// # Errors
-    /// Nothing selects a batch, or both ids and a filter do; or a batch does not exist.
     pub async fn batches(&self, service: &Service) -> Result<Vec<BatchSummary>, Failure> {
         match (self.batches.is_empty(), self.filter.is_empty()) {
             (true, true) => Err(Failure::Usage(
@@ -199,9 +189,6 @@ pub async fn note(
 }
 
 /// Puts a note about the outcome in the place of the note `began`, whatever has become of the batch since.
-///
-/// # Errors
-/// The record is gone, or changes all the time.
 pub async fn note_outcome(
     service: &Service,
     id: BatchId,
@@ -246,10 +233,8 @@ mod tests {
     fn the_hint_names_each_option_that_is_missing() {
         let user = std::env::var("USER").is_ok_and(|name| !name.is_empty());
         let by = if user { "" } else { " --by NAME" };
-        assert_eq!(
-            args(false, None, None).hint(),
-            format!("--yes --why TEXT{by}")
-        );
+        let hint = format!("--yes --why TEXT{by}");
+        assert_eq!(args(false, None, None).hint(), hint);
         assert_eq!(args(false, Some("why"), Some("me")).hint(), "--yes");
     }
 

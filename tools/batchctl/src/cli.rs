@@ -112,9 +112,9 @@ pub async fn main() -> ExitCode {
 }
 
 async fn run(cli: Cli) -> Result<Done, Failure> {
-    let output = Output {
-        json: cli.json,
-        quiet: false,
+    let output = match cli.json {
+        true => Output::Json,
+        false => Output::Text,
     };
     if let Command::Config(args) = &cli.command {
         return config::run(args, output).await;
@@ -126,20 +126,13 @@ async fn run(cli: Cli) -> Result<Done, Failure> {
 
 /// Runs a command on a stack, and prints nothing. `words` are what comes after `batchctl`.
 ///
-/// # Errors
-/// Those of the command.
-///
 /// # Panics
 /// The words are no command.
 pub async fn run_on(service: &Service, words: &[String]) -> Result<Done, Failure> {
     let words = std::iter::once("batchctl").chain(words.iter().map(String::as_str));
     let cli = Cli::try_parse_from(words).expect("the words are a command");
-    let output = Output {
-        json: cli.json,
-        quiet: true,
-    };
     let interrupt = || Ok(Interrupt::never());
-    run_command(service, &cli.command, &interrupt, output).await
+    run_command(service, &cli.command, &interrupt, Output::Nothing).await
 }
 
 async fn run_command(
@@ -191,10 +184,8 @@ mod tests {
         assert!(error.contains("<--where <JMESPATH>|--all>"), "{error}");
         for verb in [&["pause", "--for", "1h"][..], &["resume"]] {
             let error = error_of(verb).unwrap();
-            assert!(
-                error.contains("<--source <ARN>|--key <KEY>|--all>"),
-                "{error}"
-            );
+            let scope = "<--source <ARN>|--key <KEY>|--all>";
+            assert!(error.contains(scope), "{error}");
             let parsed = |more: &[&str]| error_of(&[verb, more].concat()).is_none();
             assert!(parsed(&["--source", "arn:q", "--key", "k"]) && parsed(&["--all"]));
             assert!(!parsed(&["--all", "--key", "k"]));

@@ -24,9 +24,6 @@ pub fn functions() -> [(&'static str, Declarations); 2] {
 }
 
 /// Reads the file of `--config`, or else the one that `CONFIG` of the stack names.
-///
-/// # Errors
-/// The file cannot be read or parsed, or it is in the deployment package and `--config` is missing.
 pub async fn read(
     settings: &Settings,
     connection: &Connection,
@@ -36,10 +33,7 @@ pub async fn read(
         (None, None) => return Ok(None),
         (Some(path), _) => {
             let name = path.display().to_string();
-            let text = std::fs::read_to_string(path).map_err(|source| Failure::File {
-                path: name.clone(),
-                source,
-            })?;
+            let text = std::fs::read_to_string(path).map_err(Failure::file(path))?;
             (name, text)
         }
         (None, Some(uri)) => {

@@ -22,22 +22,17 @@ pub enum Decision {
     Redrive,
     /// Its event was delivered after all, with this body.
     Delivered,
-    /// Another message with its event id, and another body, was delivered.
     OtherDelivered,
-    /// The sink rejected its event, with this body.
     Rejected,
     /// Its event is claimed, and its batch is under way or in error. Look again later.
     Live,
-    /// Its event may have been delivered. Only a look at the sink can tell.
     Unclear,
-    /// It repeats a message that is redriven now.
     Repeated,
     /// It is a notice of the service about a lost load, slot or chunk, not an event.
     Notice,
 }
 
 impl Decision {
-    /// Returns the decision in words.
     pub fn words(self) -> &'static str {
         match self {
             Decision::Redrive => "redrive",
@@ -100,96 +95,43 @@ pub fn age(first_received_at: Option<u64>, now: Timestamp) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
+    use super::Decision::{Delivered, Live, OtherDelivered, Redrive, Rejected, Unclear};
     use super::*;
 
     const WINDOW: Duration = Duration::from_secs(3_600);
 
-    fn decision(origin: Origin, state: EventState, age_secs: u64) -> Decision {
-        let age = Some(Duration::from_secs(age_secs));
-        decide(origin, state, true, age, WINDOW, false)
-    }
-
     #[test]
-    fn another_body_of_a_delivered_id_is_kept_and_of_a_rejected_one_redriven() {
-        let decision = |state, same_body| {
-            [Origin::DeadLetter, Origin::Quarantine]
-                .map(|origin| decide(origin, state, same_body, None, WINDOW, false))
-        };
-        assert_eq!(
-            decision(EventState::Delivered, true),
-            [Decision::Delivered; 2]
-        );
-        assert_eq!(
-            decision(EventState::Delivered, false),
-            [Decision::OtherDelivered; 2]
-        );
-        assert_ne!(
-            Decision::Delivered.words(),
-            Decision::OtherDelivered.words()
-        );
-        assert_eq!(
-            decision(EventState::Rejected, true),
-            [Decision::Rejected; 2]
-        );
-        assert_eq!(
-            decision(EventState::Rejected, false),
-            [Decision::Redrive; 2]
-        );
-    }
+    fn a_message_is_redriven_only_if_its_event_was_not_delivered_and_is_not_claimed() {
+        use EventState as State;
 
-    #[test]
-    fn what_was_delivered_or_is_claimed_is_left() {
-        for origin in [Origin::DeadLetter, Origin::Quarantine] {
-            assert_eq!(
-                decision(origin, EventState::Delivered, 5),
-                Decision::Delivered
-            );
-            assert_eq!(decision(origin, EventState::Live, 5), Decision::Live);
-            for although in [false, true] {
-                let decision = decide(origin, EventState::Delivered, true, None, WINDOW, although);
-                assert_eq!(decision, Decision::Delivered, "on demand neither");
-            }
+        for (state, same_body, secs, expected) in [
+            (State::Delivered, true, None, [Delivered; 2]),
+            (State::Delivered, true, Some(5), [Delivered; 2]),
+            (State::Delivered, false, None, [OtherDelivered; 2]),
+            (State::Rejected, true, None, [Rejected; 2]),
+            (State::Rejected, false, None, [Redrive; 2]),
+            (State::Live, true, Some(5), [Live; 2]),
+            // What was set aside is redriven from the quarantine only.
+            (State::SetAside, true, Some(5), [Unclear, Redrive]),
+            // A dead letter that was never claimed is redriven within the window.
+            (State::Unknown, true, Some(3_599), [Redrive; 2]),
+            (State::Unknown, true, Some(3_600), [Unclear, Redrive]),
+            (State::Unknown, true, None, [Unclear, Redrive]),
+        ] {
+            let age = secs.map(Duration::from_secs);
+            let decisions = [Origin::DeadLetter, Origin::Quarantine]
+                .map(|origin| decide(origin, state, same_body, age, WINDOW, false));
+            assert_eq!(decisions, expected, "{state:?} {secs:?}");
         }
+        assert_ne!(Delivered.words(), OtherDelivered.words());
     }
 
     #[test]
-    fn a_dead_letter_that_was_never_claimed_is_redriven_within_the_window() {
-        let decision = |secs| decision(Origin::DeadLetter, EventState::Unknown, secs);
-        assert_eq!(decision(3_599), Decision::Redrive);
-        assert_eq!(decision(3_600), Decision::Unclear);
-        let unknown = decide(
-            Origin::DeadLetter,
-            EventState::Unknown,
-            true,
-            None,
-            WINDOW,
-            false,
-        );
-        assert_eq!(unknown, Decision::Unclear);
-        let demanded = decide(
-            Origin::DeadLetter,
-            EventState::Unknown,
-            true,
-            None,
-            WINDOW,
-            true,
-        );
-        assert_eq!(demanded, Decision::Redrive);
-    }
-
-    #[test]
-    fn what_was_set_aside_is_redriven_from_the_quarantine_only() {
-        assert_eq!(
-            decision(Origin::Quarantine, EventState::SetAside, 5),
-            Decision::Redrive
-        );
-        assert_eq!(
-            decision(Origin::DeadLetter, EventState::SetAside, 5),
-            Decision::Unclear
-        );
-        assert_eq!(
-            decision(Origin::Quarantine, EventState::Unknown, 9_999),
-            Decision::Redrive
-        );
+    fn only_what_is_unclear_is_redriven_on_demand() {
+        let demanded = |origin, state| decide(origin, state, true, None, WINDOW, true);
+        for origin in [Origin::DeadLetter, Origin::Quarantine] {
+            assert_eq!(demanded(origin, EventState::Unknown), Redrive);
+            assert_eq!(demanded(origin, EventState::Delivered), Delivered);
+        }
     }
 }

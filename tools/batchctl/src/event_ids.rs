@@ -39,9 +39,6 @@ pub struct EventArgs {
 
 impl EventArgs {
     /// Returns the event id with its prefix.
-    ///
-    /// # Errors
-    /// The id is too long, or the stack does not say what the prefix is.
     pub async fn id(&self, service: &Service) -> Result<EventId, Failure> {
         // The prefix alone is the id of no event.
         let id = EventId::try_from(self.event_id.as_str())?;
@@ -60,9 +57,6 @@ pub struct EventIds {
 
 impl EventIds {
     /// Reads the rules of a stack.
-    ///
-    /// # Errors
-    /// They are missing or wrong.
     pub fn of(settings: &Settings) -> Result<EventIds, Failure> {
         let lookup = |name: &str| {
             let read = READ.contains(&name);
@@ -89,15 +83,12 @@ impl EventIds {
         attributes: &AttributeMap,
     ) -> Result<EventId, String> {
         let attributes = attributes.iter();
+        let attributes = attributes.map(|(name, value)| (name.clone(), lambda_attribute(value)));
         let message = SqsMessage {
             message_id: Some(message_id.to_owned()),
             body: Some(body.to_owned()),
             attributes: None,
-            message_attributes: Some(
-                attributes
-                    .map(|(name, value)| (name.clone(), lambda_attribute(value)))
-                    .collect(),
-            ),
+            message_attributes: Some(attributes.collect()),
             event_source_arn: Some(source.to_owned()),
         };
         let event = SqsEvent {

@@ -16,7 +16,6 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum EventState {
-    /// Claimed, and its batch will deliver it.
     Live,
     /// The sink has it, and its id is remembered.
     Delivered,
@@ -35,7 +34,6 @@ pub enum EventState {
 }
 
 impl EventState {
-    /// Returns the state in words.
     pub fn words(self) -> &'static str {
         match self {
             EventState::Live => "live: claimed, and its batch will deliver it",
@@ -68,6 +66,19 @@ pub struct Classification {
     pub until: Option<Timestamp>,
 }
 
+impl Classification {
+    /// Returns what is known of an event of which only the state is known.
+    pub fn of(state: EventState) -> Classification {
+        Classification {
+            state,
+            seat: None,
+            parts: Vec::new(),
+            delivered_at: None,
+            until: None,
+        }
+    }
+}
+
 /// Returns what a lock item, and the record of its batch, say about its event. `seat` is that of the claim, or of the claim that
 /// became this tombstone. `dedup_window` is `DEDUP_WINDOW`.
 pub fn classify(
@@ -77,21 +88,14 @@ pub fn classify(
     dedup_window: Duration,
     now: Timestamp,
 ) -> Classification {
-    let unknown = Classification {
-        state: EventState::Unknown,
-        seat: None,
-        parts: Vec::new(),
-        delivered_at: None,
-        until: None,
-    };
     let Some(item) = item else {
-        return unknown;
+        return Classification::of(EventState::Unknown);
     };
     if let LockState::Tombstone { expires_at } = item.state {
         return of_tombstone(item.set_aside, expires_at, seat, record, dedup_window, now);
     }
     let Some((batch, seq)) = seat else {
-        return unknown;
+        return Classification::of(EventState::Unknown);
     };
     let resolution = seat_resolution(record, &item.state, dedup_window, now);
     let delivery = record.map(|record| delivery(record, seq));
@@ -150,11 +154,8 @@ pub fn classify_entry(
 /// Returns what is known of an event that an operator had the index remember until `until`.
 pub fn classify_primed(until: Timestamp, now: Timestamp) -> Classification {
     Classification {
-        state: remembered(until, now),
-        seat: None,
-        parts: Vec::new(),
-        delivered_at: None,
         until: Some(until),
+        ..Classification::of(remembered(until, now))
     }
 }
 
@@ -211,9 +212,8 @@ fn delivery(record: &BatchRecord, seq: Seq) -> (Vec<usize>, Option<Timestamp>) {
         Some((index, &part.members, at))
     });
     let delivered: Vec<_> = delivered.collect();
-    let own = delivered
-        .iter()
-        .find(|(_, members, _)| members.contains(seq));
+    let mut all = delivered.iter();
+    let own = all.find(|(_, members, _)| members.contains(seq));
     if let Some((index, _, at)) = own {
         return (vec![*index], at.or(record.completed_at));
     }
@@ -221,9 +221,8 @@ fn delivery(record: &BatchRecord, seq: Seq) -> (Vec<usize>, Option<Timestamp>) {
         return (Vec::new(), None);
     }
     // The parts that keep no set of their own share one.
-    let shared = delivered
-        .iter()
-        .filter(|(_, members, _)| members.is_empty());
+    let shared = delivered.iter();
+    let shared = shared.filter(|(_, members, _)| members.is_empty());
     let parts: Vec<usize> = shared.map(|(index, _, _)| *index).collect();
     let at = record.shared_parts_delivered_at().or(record.completed_at);
     (parts, at)
@@ -233,10 +232,11 @@ fn delivery(record: &BatchRecord, seq: Seq) -> (Vec<usize>, Option<Timestamp>) {
 mod tests {
     use protocol::batch::{PartRecord, Status};
     use protocol::bodies::Bodies;
-    use protocol::ids::{BatchShard, BodyHash};
+    use protocol::ids::BatchShard;
     use protocol::seqs::SeqSet;
 
     use super::*;
+    use crate::lock_table::item;
 
     const WINDOW: Duration = Duration::from_secs(100);
     const NOW: Timestamp = Timestamp::from_ms(1_000_000);
@@ -249,15 +249,9 @@ mod tests {
         "0190163d-8694-739b-aea5-966c26f8ad91".parse().unwrap()
     }
 
-    fn item(state: LockState) -> LockItem {
-        LockItem {
-            sqs_message_id: "m".parse().unwrap(),
-            body_hash: BodyHash::of(b"body"),
-            past: Default::default(),
-            state,
-            set_aside: false,
-            place: None,
-        }
+    fn tombstone(secs: u64, set_aside: bool) -> LockItem {
+        let expires_at = at(secs);
+        item(LockState::Tombstone { expires_at }, set_aside)
     }
 
     fn live(seq: Seq) -> LockItem {
@@ -265,16 +259,17 @@ mod tests {
             batch: batch(),
             shard: 0,
         };
-        item(LockState::Live { shard, seq })
+        item(LockState::Live { shard, seq }, false)
     }
 
     fn in_chunk(seq: Seq) -> LockItem {
-        item(LockState::InChunk {
+        let state = LockState::InChunk {
             batch: batch(),
             seq,
             chunk: 0,
             expires_at: at(9_000),
-        })
+        };
+        item(state, false)
     }
 
     /// Returns the record of a batch with the seats 0 to 2 in a delivered part, and 3 in a frozen one.
@@ -309,22 +304,12 @@ mod tests {
     #[test]
     fn an_event_without_an_item_is_unknown() {
         let classification = classify(None, None, None, WINDOW, NOW);
-        assert_eq!(
-            (classification.state, classification.seat),
-            (EventState::Unknown, None)
-        );
+        assert_eq!(classification, Classification::of(EventState::Unknown));
     }
 
     #[test]
     fn a_tombstone_is_a_delivered_event_until_its_window_ends() {
-        let classification = |secs| {
-            classified(
-                &item(LockState::Tombstone {
-                    expires_at: at(secs),
-                }),
-                None,
-            )
-        };
+        let classification = |secs| classified(&tombstone(secs, false), None);
         let delivered = classification(1_050);
         assert_eq!(delivered.state, EventState::Delivered);
         assert_eq!(delivered.delivered_at, Some(at(950)));
@@ -335,26 +320,16 @@ mod tests {
     #[test]
     fn the_batch_that_released_a_tombstone_says_in_which_part_its_event_was() {
         let complete = record(Bodies::Items, None);
-        let tombstone = item(LockState::Tombstone {
-            expires_at: at(1_052),
-        });
         let seat = Some((batch(), 2));
+        let tombstone = tombstone(1_052, false);
         let classification = classify(Some(&tombstone), seat, Some(&complete), WINDOW, NOW);
         assert_eq!((classification.parts, classification.seat), (vec![0], seat));
-        assert_eq!(
-            classification.delivered_at,
-            Some(at(950)),
-            "as the part says"
-        );
+        assert_eq!(classification.delivered_at, Some(at(950)));
     }
 
     #[test]
     fn the_tombstone_of_an_event_that_was_set_aside_was_not_delivered() {
-        let mut tombstone = item(LockState::Tombstone {
-            expires_at: at(1_050),
-        });
-        tombstone.set_aside = true;
-        let classification = classified(&tombstone, None);
+        let classification = classified(&tombstone(1_050, true), None);
         assert_eq!(classification.state, EventState::SetAside);
         assert_eq!(classification.delivered_at, None);
     }
@@ -367,32 +342,22 @@ mod tests {
             rejects.set_aside = [1].into_iter().collect();
             rejects
         };
-        let mut tombstone = item(LockState::Tombstone {
-            expires_at: at(1_050),
-        });
-        tombstone.set_aside = true;
+        let tombstone = tombstone(1_050, true);
         let seat = Some((batch(), 1));
-        let complete = rejects(Bodies::Items, None);
-        let verdicts = [
-            classified(
-                &live(1),
-                Some(&rejects(Bodies::Items, Some(Status::Processing))),
-            ),
-            classified(
-                &in_chunk(1),
-                Some(&rejects(Bodies::Table, Some(Status::Processing))),
-            ),
-            classified(&in_chunk(1), Some(&rejects(Bodies::Table, None))),
-            classify(Some(&tombstone), seat, Some(&complete), WINDOW, NOW),
+        let processing = Some(Status::Processing);
+        let [of_items, of_chunks] = [Bodies::Items, Bodies::Table].map(|all| rejects(all, None));
+        let found = [
+            classified(&live(1), Some(&rejects(Bodies::Items, processing))),
+            classified(&in_chunk(1), Some(&rejects(Bodies::Table, processing))),
+            classified(&in_chunk(1), Some(&of_chunks)),
+            classify(Some(&tombstone), seat, Some(&of_items), WINDOW, NOW),
         ];
-        for classification in verdicts {
+        for classification in found {
             assert_eq!(classification.state, EventState::Rejected);
-            assert_eq!(
-                (classification.parts, classification.delivered_at),
-                (vec![0], None)
-            );
+            let in_part = (classification.parts, classification.delivered_at);
+            assert_eq!(in_part, (vec![0], None));
         }
-        let neighbour = classified(&in_chunk(2), Some(&rejects(Bodies::Table, None)));
+        let neighbour = classified(&in_chunk(2), Some(&of_chunks));
         assert_eq!(neighbour.state, EventState::Delivered);
     }
 
@@ -425,17 +390,13 @@ mod tests {
         let delivered = classified(&in_chunk(1), Some(&complete));
         assert_eq!(delivered.state, EventState::Delivered);
         assert_eq!(delivered.until, Some(at(1_050)));
-        assert_eq!(
-            classified(&in_chunk(4), Some(&complete)).state,
-            EventState::Orphan
-        );
+        let orphan = classified(&in_chunk(4), Some(&complete));
+        assert_eq!(orphan.state, EventState::Orphan);
         let later = classified_at(&in_chunk(1), Some(&complete), at(1_051));
         assert_eq!((later.state, later.parts.len()), (EventState::Forgotten, 1));
         complete.set_aside = [9].into_iter().collect();
-        assert_eq!(
-            classified(&in_chunk(9), Some(&complete)).state,
-            EventState::SetAside
-        );
+        let set_aside = classified(&in_chunk(9), Some(&complete));
+        assert_eq!(set_aside.state, EventState::SetAside);
     }
 
     #[test]
@@ -448,10 +409,9 @@ mod tests {
             at: Some(at(955)),
         };
         complete.parts.push(second);
-        complete
-            .parts
-            .iter_mut()
-            .for_each(|part| part.members = SeqSet::new());
+        for part in &mut complete.parts {
+            part.members = SeqSet::new();
+        }
         complete.delivered = (0..6).collect();
         let classification = classified(&in_chunk(5), Some(&complete));
         assert_eq!(classification.parts, [0, 1]);

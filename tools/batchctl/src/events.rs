@@ -27,9 +27,8 @@ impl LookedUp {
     pub fn has_body(&self, body: &[u8]) -> Option<bool> {
         match (&self.item, &self.entry) {
             (_, Some(entry)) if self.is_of_entry => entry.has_body(body),
-            (item, _) => item
-                .as_ref()
-                .map(|item| BodyHash::of(body) == item.body_hash),
+            (Some(item), _) => Some(BodyHash::of(body) == item.body_hash),
+            (None, _) => None,
         }
     }
 }
@@ -67,7 +66,8 @@ pub async fn look_up(
 
 /// Reads the lock item of an event, and the record of its batch, with strong consistency.
 async fn look_up_item(service: &Service, id: &EventId) -> Result<LookedUp, PortError> {
-    let item = service.lock_item(id).await?;
+    let mut items = service.lock_store.read(std::slice::from_ref(id)).await?;
+    let item = items.pop().flatten();
     let seat = match &item {
         None => None,
         Some(item) => match item.state.claimed_seat() {
@@ -79,13 +79,8 @@ async fn look_up_item(service: &Service, id: &EventId) -> Result<LookedUp, PortE
         Some((batch, _)) => service.record(batch).await?,
         None => None,
     };
-    let classification = classify(
-        item.as_ref(),
-        seat,
-        record.as_ref(),
-        service.dedup_window,
-        service.now(),
-    );
+    let (window, now) = (service.dedup_window, service.now());
+    let classification = classify(item.as_ref(), seat, record.as_ref(), window, now);
     Ok(LookedUp {
         item,
         record,

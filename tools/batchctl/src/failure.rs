@@ -1,5 +1,6 @@
 //! Why a command did not do what it was asked to, and the exit code for scripts.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use protocol::batch::BatchRecord;
@@ -96,20 +97,19 @@ impl Failure {
         Failure::NotFound(format!("batch `{id}`: not found"))
     }
 
+    /// Returns the failure to read or write a file.
+    pub fn file(path: &Path) -> impl FnOnce(std::io::Error) -> Failure {
+        let path = path.display().to_string();
+        move |source| Failure::File { path, source }
+    }
+
     fn code(&self) -> u8 {
         match self {
-            Failure::Service(_)
-            | Failure::Queue { .. }
-            | Failure::Sink(_)
-            | Failure::Some { .. }
-            | Failure::File { .. }
-            | Failure::Config { .. }
-            | Failure::Signals(_)
-            | Failure::GivenUp => FAILED,
-            Failure::Open(error) if !error.is_usage() => FAILED,
-            Failure::Open(_) | Failure::Settings(_) | Failure::Usage(_) => USAGE,
+            Failure::Open(error) if error.is_usage() => USAGE,
+            Failure::Settings(_) | Failure::Usage(_) => USAGE,
             Failure::NotFound(_) => NOT_FOUND,
             Failure::Refused(_) | Failure::Changed { .. } => REFUSED,
+            _ => FAILED,
         }
     }
 }
@@ -120,7 +120,7 @@ pub fn exit_code(result: Result<Done, Failure>) -> ExitCode {
         Ok(Done::Yes) => OK,
         Ok(Done::NotFound) => NOT_FOUND,
         Ok(Done::OnlyShown) => ONLY_SHOWN,
-        Ok(Done::Stopped(signal)) => signal.code(),
+        Ok(Done::Stopped(signal)) => signal as u8,
         Err(failure) => {
             eprintln!("batchctl: {failure}");
             failure.code()

@@ -11,7 +11,7 @@ use shared::aws::BatchSummary;
 use crate::times::duration;
 
 /// The options that select batches.
-#[derive(Args, Clone, Debug, Default)]
+#[derive(Args, Clone, Debug, Default, PartialEq)]
 pub struct Filter {
     /// Batches in one of these states [default: all but `complete`]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "STATE,…")]
@@ -75,12 +75,7 @@ pub fn is_unnoticed(batch: &BatchSummary) -> bool {
 impl Filter {
     /// Returns whether the filter selects every batch that is not complete.
     pub fn is_empty(&self) -> bool {
-        self.status.is_empty()
-            && self.source.is_none()
-            && self.key.is_none()
-            && self.error.is_none()
-            && self.older_than.is_none()
-            && self.younger_than.is_none()
+        *self == Filter::default()
     }
 
     /// Returns the lists to ask the index for.
@@ -129,9 +124,8 @@ impl Filter {
     /// Returns whether id and source fit, which the index shows.
     pub fn fits_index(&self, batch: BatchId, source: &str, now: Timestamp) -> bool {
         let age = batch.opened_at().until(now);
-        self.source
-            .as_deref()
-            .is_none_or(|name| is_queue(source, name))
+        let name = self.source.as_deref();
+        name.is_none_or(|name| is_queue(source, name))
             && self.older_than.is_none_or(|than| age > than)
             && self.younger_than.is_none_or(|than| age <= than)
     }
@@ -149,13 +143,11 @@ impl Filter {
         };
         let key = batch.batch_key.as_ref().map(|key| key.as_str());
         let error = batch.error.as_deref().unwrap_or_default();
+        let text = self.error.as_deref();
         state
             && self.fits_index(batch.batch_id, batch.source.as_str(), now)
             && self.key.as_deref().is_none_or(|wanted| key == Some(wanted))
-            && self
-                .error
-                .as_deref()
-                .is_none_or(|text| !error.is_empty() && error.contains(text))
+            && text.is_none_or(|text| !error.is_empty() && error.contains(text))
     }
 }
 
@@ -219,10 +211,8 @@ mod tests {
     #[test]
     fn overdue_batches_are_those_past_their_due_time_that_are_not_in_error() {
         let overdue = filter(&[State::Overdue]);
-        assert_eq!(
-            overdue.listings(),
-            [Status::Open, Status::Sealed, Status::Processing].map(Listing::Status)
-        );
+        let under_way = [Status::Open, Status::Sealed, Status::Processing];
+        assert_eq!(overdue.listings(), under_way.map(Listing::Status));
         let open = Listing::Status(Status::Open);
         assert!(overdue.only_overdue(open));
         assert!(!filter(&[State::Overdue, State::Open]).only_overdue(open));

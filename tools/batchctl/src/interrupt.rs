@@ -3,23 +3,13 @@
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-/// A signal that ends a command.
+/// A signal that ends a command, with the exit code by which a shell reports that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
     /// SIGINT: Ctrl-C.
-    Interrupt,
+    Interrupt = 130,
     /// SIGTERM.
-    Terminate,
-}
-
-impl Signal {
-    /// Returns the exit code, as a shell reports a process that the signal ended.
-    pub fn code(self) -> u8 {
-        match self {
-            Signal::Interrupt => 130,
-            Signal::Terminate => 143,
-        }
-    }
+    Terminate = 143,
 }
 
 /// Whether a command must end early. The first signal begins nothing further, the second one gives up what is under way.
@@ -28,9 +18,6 @@ pub struct Interrupt(watch::Receiver<Vec<Signal>>);
 
 impl Interrupt {
     /// Listens to the signals from now on. They no longer end the process by themselves.
-    ///
-    /// # Errors
-    /// The system refuses handlers of signals.
     pub fn listen() -> std::io::Result<Interrupt> {
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;

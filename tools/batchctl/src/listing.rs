@@ -14,6 +14,8 @@ use crate::service::Service;
 
 /// The shortest text that may stand for a batch id: the digits that all batches opened within a minute or so share.
 const PREFIX_CHARS_MIN: usize = 4;
+/// The most batches that one command looks at.
+pub const BATCHES_MAX: usize = 10_000;
 
 /// The batches that a filter selects.
 #[derive(Debug, Default)]
@@ -30,24 +32,19 @@ pub struct Listed {
 /// that are returned; with a filter by key or error, the records of all that the index shows.
 pub async fn list(service: &Service, filter: &Filter, max: usize) -> Result<Listed, Failure> {
     let now = service.now();
-    let mut listing = Listed::default();
     let mut ids = indexed(service, filter, now).await?;
-    let mut complete = 0;
-    if filter.selects_complete() {
-        let read = completed(service, filter, now).await?;
-        complete = read.batches.len();
-        listing = read;
-    }
-    let indexed = ids.len();
+    let mut listing = match filter.selects_complete() {
+        true => completed(service, filter, now).await?,
+        false => Listed::default(),
+    };
+    let (indexed, complete) = (ids.len(), listing.batches.len());
     if !filter.needs_records() {
         ids.truncate(max);
     }
     let read = service.catalogue.summaries(&ids).await?;
-    let fitting = read
-        .summaries
-        .into_iter()
-        .filter(|batch| filter.fits(batch, now));
-    listing.batches.extend(fitting);
+    let batches = read.summaries.into_iter();
+    let fits = |batch: &BatchSummary| filter.fits(batch, now);
+    listing.batches.extend(batches.filter(fits));
     listing.malformed.extend(read.malformed);
     listing.matching = match filter.needs_records() {
         true => listing.batches.len(),
@@ -71,10 +68,8 @@ async fn indexed(
         service.catalogue.listed(listing, due_before)
     });
     let found = try_join_all(queries).await?;
-    let fits = found
-        .into_iter()
-        .flatten()
-        .filter(|batch| filter.fits_index(batch.batch_id, batch.source.as_str(), now));
+    let found = found.into_iter().flatten();
+    let fits = found.filter(|batch| filter.fits_index(batch.batch_id, batch.source.as_str(), now));
     // The index may show a batch under two statuses while it follows a change.
     let ids: BTreeSet<BatchId> = fits.map(|batch| batch.batch_id).collect();
     Ok(ids.into_iter().collect())
@@ -82,10 +77,8 @@ async fn indexed(
 
 async fn completed(service: &Service, filter: &Filter, now: Timestamp) -> Result<Listed, Failure> {
     let younger_than = filter.younger_than.map(|age| now.saturating_sub(age));
-    let read = service
-        .catalogue
-        .complete(younger_than.unwrap_or(Timestamp::EPOCH))
-        .await?;
+    let since = younger_than.unwrap_or(Timestamp::EPOCH);
+    let read = service.catalogue.complete(since).await?;
     let fits = |batch: &BatchSummary| filter.fits(batch, now);
     Ok(Listed {
         batches: read.summaries.into_iter().filter(fits).collect(),
@@ -96,9 +89,6 @@ async fn completed(service: &Service, filter: &Filter, now: Timestamp) -> Result
 
 /// Returns the batch that a text names: by its id, or by the beginning of its id, if the batch is not complete and no other
 /// begins so.
-///
-/// # Errors
-/// No batch, or several, have such an id.
 pub async fn resolve(service: &Service, text: &str) -> Result<BatchId, Failure> {
     if let Ok(id) = text.parse() {
         return Ok(id);

@@ -11,11 +11,8 @@ use shared::aws::BatchSummary;
 
 use crate::failure::Failure;
 use crate::filter::Filter;
-use crate::listing::list;
+use crate::listing::{BATCHES_MAX, list};
 use crate::service::Service;
-
-/// The most batches that are looked at to find one that is not complete.
-const BATCHES_MAX: usize = 10_000;
 
 /// A lock item whose claim has ended.
 pub struct Ended {
@@ -71,9 +68,8 @@ pub async fn read(service: &Service) -> Result<Vec<Ended>, Failure> {
     let mut items: Vec<(EventId, LockItem)> = Vec::new();
     let mut each = |id, item| items.push((id, item));
     service.lock_items.scan(&mut each).await?;
-    let seats = items
-        .iter()
-        .filter_map(|(_, item)| item.state.claimed_seat());
+    let seats = items.iter();
+    let seats = seats.filter_map(|(_, item)| item.state.claimed_seat());
     let batches: BTreeSet<BatchId> = seats.map(|seat| seat.batch).collect();
     let mut records: BTreeMap<BatchId, BatchRecord> = BTreeMap::new();
     for batch in batches {
@@ -130,24 +126,26 @@ fn became(
     Became::Ended((until > now).then_some(memory))
 }
 
+/// An item for the tests of this crate.
+#[cfg(test)]
+pub fn item(state: LockState, set_aside: bool) -> LockItem {
+    LockItem {
+        sqs_message_id: "m".parse().unwrap(),
+        body_hash: protocol::ids::BodyHash::of(b"body"),
+        past: BTreeMap::new(),
+        state,
+        set_aside,
+        place: None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use protocol::ids::{BatchShard, BodyHash};
+    use protocol::ids::BatchShard;
 
     use super::*;
 
     const NOW: Timestamp = Timestamp::from_ms(1_000_000);
-
-    fn item(state: LockState, set_aside: bool) -> LockItem {
-        LockItem {
-            sqs_message_id: "m".parse().unwrap(),
-            body_hash: BodyHash::of(b"body"),
-            past: BTreeMap::new(),
-            state,
-            set_aside,
-            place: None,
-        }
-    }
 
     #[test]
     fn a_tombstone_is_remembered_to_its_end_and_one_of_a_set_aside_event_by_its_message_only() {

@@ -51,7 +51,6 @@ impl Entry {
         Some(self.secret.body(BodyHash::of(body)) == self.body?)
     }
 
-    /// Returns whether the entry is of the index with this secret.
     pub fn is_of(&self, secret: IndexSecret) -> bool {
         self.secret == secret
     }
@@ -59,7 +58,9 @@ impl Entry {
     /// Returns the entries that have the event forgotten.
     pub fn forgetting(&self, id: &EventId) -> NewEntries {
         let forget = |one: &Match| {
-            let batch = batch_of(one.owner)?;
+            let Owner::Batch { batch, .. } = one.owner else {
+                return None;
+            };
             let entry = protocol::log::Entry {
                 id: self.secret.id(id),
                 owner: 0,
@@ -236,13 +237,6 @@ pub async fn contents(service: &Service) -> Result<Option<Contents>, Failure> {
     Ok(Some(found))
 }
 
-fn batch_of(owner: Owner) -> Option<BatchId> {
-    match owner {
-        Owner::Batch { batch, .. } => Some(batch),
-        Owner::Primed { .. } | Owner::PrimedMessage { .. } | Owner::Forget { .. } => None,
-    }
-}
-
 /// Commits a change of the list, however often others commit before. `change` is called with the present list and returns the next one.
 /// If there is no index, it begins with that list: a batch must not be decided by less.
 ///
@@ -251,7 +245,7 @@ fn batch_of(owner: Owner) -> Option<BatchId> {
 pub async fn commit(
     service: &Service,
     bodies: &Bodies,
-    mut change: impl AsyncFnMut(&IndexStore<'_>, &OpenIndex, &RunList) -> Result<RunList, Failure>,
+    mut change: impl AsyncFnMut(&OpenIndex, &RunList) -> Result<RunList, Failure>,
 ) -> Result<(), Failure> {
     for _ in 0..COMMITS_MAX {
         let budget = service.budget();
@@ -259,7 +253,7 @@ pub async fn commit(
         let open = index.read().await?;
         let open = open.unwrap_or_else(|| index.new_index(bodies));
         let list = index.list_for(&open.manifest.value, service.now()).await?;
-        let next = change(&index, &open, &list).await?;
+        let next = change(&open, &list).await?;
         // The change may have stored many runs.
         let budget = service.budget();
         let index = store(service, &budget);
@@ -269,9 +263,8 @@ pub async fn commit(
                 next.runs.len()
             )));
         }
-        let to = index
-            .store_list(&open.manifest.value, bodies, &next)
-            .await?;
+        let manifest = &open.manifest.value;
+        let to = index.store_list(manifest, bodies, &next).await?;
         let replaced = match open.manifest.version {
             0 => index.begin_epoch(&Versioned::default(), &to).await?,
             _ => {
@@ -289,9 +282,6 @@ pub async fn commit(
 }
 
 /// Returns whether the present manifest names the list of `written`: the write was applied, and its reply was lost.
-///
-/// # Errors
-/// [`IndexError`].
 pub async fn is_present(index: &IndexStore<'_>, written: &Manifest) -> Result<bool, IndexError> {
     let present = index.read().await?;
     Ok(present.is_some_and(|open| open.manifest.value.list == written.list))
@@ -304,10 +294,6 @@ pub fn no_index() -> Failure {
     )
 }
 
-/// Stores entries as runs.
-///
-/// # Errors
-/// [`IndexError`].
 pub async fn store_entries(
     service: &Service,
     bodies: &Bodies,
@@ -324,9 +310,6 @@ pub async fn store_entries(
 }
 
 /// Returns where new objects of the index go: to `given`, or where the manifest says, or where `BODIES` says.
-///
-/// # Errors
-/// None of them says so, or `given` is no place of a log.
 pub async fn place(service: &Service, given: Option<&Bodies>) -> Result<Bodies, Failure> {
     if let Some(given) = given {
         return match given.is_log() {
@@ -341,10 +324,8 @@ pub async fn place(service: &Service, given: Option<&Bodies>) -> Result<Bodies, 
     let epoch = index.epoch().await?.value.epoch;
     let manifest = index.manifest_of(epoch).await?;
     let of_manifest = (manifest.version > 0).then_some(manifest.value.bodies);
-    let of_stack = service
-        .settings
-        .value("BODIES")
-        .and_then(|text| text.parse().ok());
+    let of_stack = service.settings.value("BODIES");
+    let of_stack = of_stack.and_then(|text| text.parse().ok());
     let places = [of_manifest, of_stack];
     let place = places.into_iter().flatten().find(Bodies::is_log);
     place.ok_or_else(|| {
@@ -376,11 +357,9 @@ mod tests {
     #[test]
     fn a_seat_that_is_still_to_be_delivered_counts_whichever_batch_was_opened_first() {
         let seat = |state, opened_at: u128, until: Option<u64>| Classification {
-            state,
             seat: Some((BatchId::new(Uuid::from_u128(opened_at << 80)), 0)),
-            parts: Vec::new(),
-            delivered_at: None,
             until: until.map(Timestamp::from_ms),
+            ..Classification::of(state)
         };
         let counts = |seats: &[Classification]| {
             let counts = seats.iter().max_by_key(|seat| weight(seat)).unwrap();

@@ -43,10 +43,9 @@ pub fn lost_slots(seqs: &SeqSet, objects: &[(BodyObject, SeqSet)]) -> Option<Str
         lost.remove_from(in_object);
     }
     let first = lost.iter().next()?;
+    let (lost, all) = (lost.len(), seqs.len());
     Some(format!(
-        "slots: lost: got none for {} of {} events, the first of seq {first}",
-        lost.len(),
-        seqs.len()
+        "slots: lost: got none for {lost} of {all} events, the first of seq {first}"
     ))
 }
 
@@ -64,9 +63,6 @@ pub fn unreported_conflicts(record: &BatchRecord) -> SeqSet {
 }
 
 /// Reads the events of an object in the wanted seats, in seq order. Returns them, and why some are missing.
-///
-/// # Errors
-/// A service could not be asked.
 pub async fn read(
     service: &Service,
     record: &BatchRecord,
@@ -87,9 +83,6 @@ pub async fn read(
 }
 
 /// Reads the events in these seats, object by object. Returns why some are missing.
-///
-/// # Errors
-/// A service could not be asked.
 pub async fn read_each(
     service: &Service,
     record: &BatchRecord,
@@ -149,10 +142,8 @@ mod tests {
         let seqs: SeqSet = (0..4).collect();
         let objects = BodyObject::of_frames([&frame], &seqs);
         let problem = lost_slots(&seqs, &objects).unwrap();
-        assert_eq!(
-            problem,
-            "slots: lost: got none for 2 of 4 events, the first of seq 2"
-        );
+        let words = "slots: lost: got none for 2 of 4 events, the first of seq 2";
+        assert_eq!(problem, words);
         assert_eq!(lost_slots(&(0..2).collect(), &objects), None);
     }
 }

@@ -34,7 +34,6 @@ pub enum Sent {
     Unknown(String),
 }
 
-/// A queue of messages.
 #[async_trait]
 pub trait MessageQueue: Send + Sync {
     /// Receives up to ten messages, which are invisible to others for `invisible_for`; returns none if there are none.

@@ -25,13 +25,6 @@ struct SqsQueue {
 }
 
 impl SqsQueue {
-    fn new(client: &Client, url: String) -> SqsQueue {
-        SqsQueue {
-            client: client.clone(),
-            url,
-        }
-    }
-
     fn failure(&self, message: impl std::fmt::Display) -> Failure {
         Failure::Queue {
             queue: self.url.clone(),
@@ -42,7 +35,8 @@ impl SqsQueue {
 
 impl MessageQueues for Client {
     fn queue(&self, url: String) -> Box<dyn MessageQueue> {
-        Box::new(SqsQueue::new(self, url))
+        let client = self.clone();
+        Box::new(SqsQueue { client, url })
     }
 }
 
@@ -87,12 +81,11 @@ impl MessageQueue for SqsQueue {
         match sent {
             Ok(_) => Ok(Sent::Yes),
             Err(error @ (SdkError::ServiceError(_) | SdkError::ConstructionFailure(_))) => {
-                let server = error
-                    .raw_response()
-                    .is_some_and(|response| response.status().is_server_error());
-                match server {
-                    true => Ok(Sent::Unknown(DisplayErrorContext(&error).to_string())),
-                    false => Err(self.failure(DisplayErrorContext(&error))),
+                match error.raw_response() {
+                    Some(reply) if reply.status().is_server_error() => {
+                        Ok(Sent::Unknown(DisplayErrorContext(&error).to_string()))
+                    }
+                    _ => Err(self.failure(DisplayErrorContext(&error))),
                 }
             }
             Err(error) => Ok(Sent::Unknown(DisplayErrorContext(&error).to_string())),
@@ -113,7 +106,6 @@ impl MessageQueue for SqsQueue {
     }
 }
 
-/// Returns a message as it was received.
 fn received(message: Message) -> Received {
     let number = |name: MessageSystemAttributeName| {
         let all = message.attributes()?;
@@ -130,23 +122,17 @@ fn received(message: Message) -> Received {
 }
 
 /// Returns the ARN of a queue.
-///
-/// # Errors
-/// The queue cannot be reached, or does not exist.
 pub async fn arn_of(client: &Client, url: &str) -> Result<String, Failure> {
     let failure = |message: String| Failure::Queue {
         queue: url.to_owned(),
         message,
     };
     let call = client.get_queue_attributes().queue_url(url);
-    let sent = call
-        .attribute_names(QueueAttributeName::QueueArn)
-        .send()
-        .await;
+    let call = call.attribute_names(QueueAttributeName::QueueArn);
+    let sent = call.send().await;
     let reply = sent.map_err(|error| failure(DisplayErrorContext(&error).to_string()))?;
-    let arn = reply
-        .attributes()
-        .and_then(|all| all.get(&QueueAttributeName::QueueArn));
+    let all = reply.attributes();
+    let arn = all.and_then(|all| all.get(&QueueAttributeName::QueueArn));
     arn.cloned()
         .ok_or_else(|| failure("has no attribute `QueueArn`".to_owned()))
 }

@@ -26,7 +26,6 @@ pub struct RejectLine {
     pub reason: String,
 }
 
-/// Where reject lists are.
 #[derive(Debug)]
 pub enum RejectLists {
     /// In files or objects.
@@ -45,15 +44,9 @@ impl RejectLists {
     }
 
     /// Reads a file with the lines of one list or several.
-    ///
-    /// # Errors
-    /// The file cannot be read, or a line of it is not one of a reject list.
     pub fn of_file(path: &Path) -> Result<RejectLists, Failure> {
         let name = path.display().to_string();
-        let text = fs::read_to_string(path).map_err(|source| Failure::File {
-            path: name.clone(),
-            source,
-        })?;
+        let text = fs::read_to_string(path).map_err(Failure::file(path))?;
         Ok(RejectLists::Lines(lines(&name, &text)?))
     }
 
@@ -143,9 +136,7 @@ mod tests {
         assert_eq!((read[0].part, read[0].seq, &*read[0].reason), (2, 7, "no"));
         let error = lines("list", &format!("{good}\n{{}}\n")).unwrap_err();
         let words = error.to_string();
-        assert!(
-            words.starts_with("`list`, line 2: not a line of a reject list: missing field"),
-            "{words}"
-        );
+        let expected = "`list`, line 2: not a line of a reject list: missing field";
+        assert!(words.starts_with(expected), "{words}");
     }
 }

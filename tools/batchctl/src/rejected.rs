@@ -9,28 +9,20 @@ use crate::event_state::{Classification, EventState};
 pub enum Decision {
     /// Send its body to the input queue.
     Redrive,
-    /// It was delivered since, by another message.
     Delivered,
-    /// Another message has claimed it, and its batch is not complete.
     Live,
-    /// Another message has claimed it, and was rejected too.
     Again,
-    /// Another message has claimed it, and is in the quarantine.
     SetAside,
     /// A processor of an earlier version delivered the part, and its event id is remembered as delivered.
     TakenForDelivered,
     /// Nobody knows whether it was claimed since. Only a look at the sink can tell.
     Unclear,
-    /// It repeats an event that is redriven now.
     Repeated,
-    /// Its body cannot be had.
     NoBody,
-    /// Sent again, it would be another event.
     OtherEvent,
 }
 
 impl Decision {
-    /// Returns the decision in words.
     pub fn words(self) -> &'static str {
         match self {
             Decision::Redrive => "redrive",
@@ -77,37 +69,26 @@ mod tests {
     fn decision(state: EventState, seq: Seq, although: bool) -> Decision {
         let batch: BatchId = "0190163d-8694-739b-aea5-966c26f8ad91".parse().unwrap();
         let found = Classification {
-            state,
             seat: Some((batch, seq)),
-            parts: Vec::new(),
-            delivered_at: None,
-            until: None,
+            ..Classification::of(state)
         };
         decide((batch, SEATS[0]), &found, although)
     }
 
     #[test]
     fn only_an_event_whose_item_still_has_the_rejected_seat_is_redriven() {
-        let [own, other] = SEATS;
-        for although in [false, true] {
-            assert_eq!(
-                decision(EventState::Rejected, own, although),
-                Decision::Redrive
-            );
-            assert_eq!(
-                decision(EventState::Rejected, other, although),
-                Decision::Again
-            );
-            for seq in SEATS {
-                assert_eq!(decision(EventState::Live, seq, although), Decision::Live);
-                assert_eq!(
-                    decision(EventState::SetAside, seq, although),
-                    Decision::SetAside
-                );
-            }
-            for state in [EventState::Delivered, EventState::Forgotten] {
-                assert_eq!(decision(state, other, although), Decision::Delivered);
-                assert_eq!(decision(state, own, although), Decision::TakenForDelivered);
+        use super::Decision::{Again, Delivered, Live, Redrive, SetAside, TakenForDelivered};
+
+        for (state, [own, other]) in [
+            (EventState::Rejected, [Redrive, Again]),
+            (EventState::Live, [Live, Live]),
+            (EventState::SetAside, [SetAside, SetAside]),
+            (EventState::Delivered, [TakenForDelivered, Delivered]),
+            (EventState::Forgotten, [TakenForDelivered, Delivered]),
+        ] {
+            for although in [false, true] {
+                let decisions = SEATS.map(|seq| decision(state, seq, although));
+                assert_eq!(decisions, [own, other], "{state:?}");
             }
         }
     }

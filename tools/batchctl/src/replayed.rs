@@ -4,7 +4,6 @@ use protocol::batch::{BatchRecord, PartState};
 use protocol::ids::Seq;
 use protocol::seqs::SeqSet;
 
-/// A delivered part.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeliveredPart {
     pub part_index: usize,
@@ -76,10 +75,8 @@ mod tests {
             part(1, 30..31, false),
         ];
         let parts = delivered_parts(&record);
-        let seats: Vec<(usize, Vec<u32>)> = parts
-            .iter()
-            .map(|part| (part.part_index, part.members.iter().collect()))
-            .collect();
+        let seats = |part: &DeliveredPart| (part.part_index, part.members.iter().collect());
+        let seats: Vec<(usize, Vec<u32>)> = parts.iter().map(seats).collect();
         assert_eq!(
             seats,
             [

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::batch::BatchRecord;
-use protocol::claim::LockItem;
-use protocol::ids::{BatchId, EventId, SourceArn};
+use protocol::ids::{BatchId, SourceArn};
 use protocol::pause::Pauses;
 use protocol::retry::RetryPolicy;
 use protocol::time::Timestamp;
@@ -63,9 +62,6 @@ pub struct Service {
 
 impl Service {
     /// Opens the stack of a command. `config` is its configuration file, if it is not where `CONFIG` says.
-    ///
-    /// # Errors
-    /// The stack cannot be found, does not say where its tables are, or has a configuration file that cannot be read.
     pub async fn open(arguments: &StackArgs, config: Option<&Path>) -> Result<Service, Failure> {
         let (mut settings, connection) = arguments.open().await?;
         if let Some(file) = config_file::read(&settings, &connection, config).await? {
@@ -142,29 +138,17 @@ impl Service {
     }
 
     /// Returns a queue, whose URL a variable has.
-    ///
-    /// # Errors
-    /// The stack does not say where it is.
     pub fn queue(&self, variable: &str, what: &str) -> Result<Box<dyn MessageQueue>, Failure> {
         Ok(self.queues.queue(self.required(variable, what)?))
     }
 
-    /// Returns the batch queue.
-    ///
-    /// # Errors
-    /// The stack does not say where it is.
     pub fn batch_queue(&self) -> Result<&dyn BatchQueue, Failure> {
         self.required("BATCH_QUEUE_URL", "the URL of the batch queue")?;
-        Ok(self
-            .batch_queue
-            .as_deref()
-            .expect("there is one if its URL is known"))
+        let queue = self.batch_queue.as_deref();
+        Ok(queue.expect("there is one if its URL is known"))
     }
 
     /// Returns a setting.
-    ///
-    /// # Errors
-    /// The stack does not have it.
     pub fn required(&self, variable: &str, what: &str) -> Result<String, Failure> {
         let mut problems = self.settings.problems();
         let value = problems.required(variable, what);
@@ -191,16 +175,7 @@ impl Service {
         record.ok_or_else(|| Failure::no_batch(batch))
     }
 
-    /// Returns the lock item of an event; `None` if there is none.
-    pub async fn lock_item(&self, id: &EventId) -> Result<Option<LockItem>, PortError> {
-        let mut items = self.lock_store.read(std::slice::from_ref(id)).await?;
-        Ok(items.pop().flatten())
-    }
-
     /// Returns the text that goes before the event ids of `source`, or of the input queue.
-    ///
-    /// # Errors
-    /// The prefix names the source, and the ARN of the input queue cannot be found.
     pub async fn prefix(&self, source: Option<&SourceArn>) -> Result<String, Failure> {
         let prefix = self.settings.value("EVENT_ID_PREFIX").unwrap_or_default();
         if !prefix.contains(SOURCE_IN_PREFIX) {
@@ -214,9 +189,6 @@ impl Service {
     }
 
     /// Returns the ARN of the input queue.
-    ///
-    /// # Errors
-    /// The stack does not say which it is, or the queue cannot be reached.
     pub async fn input_arn(&self) -> Result<String, Failure> {
         if let Some(arn) = self.settings.value("INPUT_QUEUE_ARN") {
             return Ok(arn.to_owned());

@@ -74,10 +74,8 @@ mod tests {
             "1".to_owned(),
         ]);
         table.row(vec!["bcd".to_owned(), "漢字".to_owned(), String::new()]);
-        assert_eq!(
-            table.to_string(),
-            "id   error      n\na    two lines  1\nbcd  漢字\n"
-        );
+        let text = "id   error      n\na    two lines  1\nbcd  漢字\n";
+        assert_eq!(table.to_string(), text);
     }
 
     #[test]

@@ -91,17 +91,14 @@ struct Line {
 ///
 /// # Errors
 /// [`Failure::Some`] if it failed for some batches.
-pub async fn send<F>(
+pub async fn send(
     service: &Service,
     batches: Vec<BatchSummary>,
-    action: Action<'_, F>,
+    action: Action<'_, impl AsyncFn(&BatchSummary) -> Result<Before, Failure>>,
     operator: Option<Operator>,
     interrupt: &Interrupt,
     output: Output,
-) -> Result<Done, Failure>
-where
-    F: AsyncFn(&BatchSummary) -> Result<Before, Failure>,
-{
+) -> Result<Done, Failure> {
     let queue = match operator {
         Some(_) => Some(service.batch_queue()?),
         None => None,
@@ -137,16 +134,13 @@ where
 
 /// Does the action to one batch, or leaves it out. A batch that changes meanwhile, as those that are being processed do, is looked
 /// at again as it is then.
-async fn decide<F>(
+async fn decide(
     service: &Service,
     batch: &BatchSummary,
-    action: &Action<'_, F>,
+    action: &Action<'_, impl AsyncFn(&BatchSummary) -> Result<Before, Failure>>,
     operator: &Operator,
     queue: &dyn BatchQueue,
-) -> Line
-where
-    F: AsyncFn(&BatchSummary) -> Result<Before, Failure>,
-{
+) -> Line {
     let mut batch = batch.clone();
     let mut changes = 0;
     loop {
@@ -164,17 +158,13 @@ where
     }
 }
 
-/// Does the action to one batch.
-async fn one<F>(
+async fn one(
     service: &Service,
     batch: &BatchSummary,
-    action: &Action<'_, F>,
+    action: &Action<'_, impl AsyncFn(&BatchSummary) -> Result<Before, Failure>>,
     operator: &Operator,
     queue: &dyn BatchQueue,
-) -> Result<Option<String>, Failure>
-where
-    F: AsyncFn(&BatchSummary) -> Result<Before, Failure>,
-{
+) -> Result<Option<String>, Failure> {
     let before = (action.before)(batch).await?;
     // The note comes first: its condition makes sure that the batch is still as it was shown. A ticket that is not sent after
     // it does no harm, since the batch stays as it is.
@@ -309,10 +299,8 @@ mod tests {
         assert_eq!(left(Some(Status::Error), 60), None);
         assert_eq!(left(Some(Status::Open), 600), None);
         let early = left(Some(Status::Open), 60).unwrap();
-        assert_eq!(
-            early,
-            "status: got `open`, expected `error`, `processing`, or overdue"
-        );
+        let words = "status: got `open`, expected `error`, `processing`, or overdue";
+        assert_eq!(early, words);
         assert!(left(None, 600).unwrap().contains("got `complete`"));
     }
 

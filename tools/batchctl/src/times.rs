@@ -49,20 +49,19 @@ pub fn with_distance(time: Timestamp, now: Timestamp) -> String {
 /// # Errors
 /// What is allowed.
 pub fn duration(text: &str) -> Result<Duration, String> {
-    let expected = || "expected a whole number and a unit, such as `90s`, `15m`, `2h` or `3d`";
+    let expected = "expected a whole number and a unit, such as `90s`, `15m`, `2h` or `3d`";
     let (number, unit) = text.split_at(text.trim_end_matches(char::is_alphabetic).len());
     let secs = match unit {
         "s" => 1,
         "m" | "min" => 60,
         "h" => 3_600,
         "d" => 86_400,
-        _ => return Err(expected().to_owned()),
+        _ => return Err(expected.to_owned()),
     };
-    let number: u64 = number.parse().map_err(|_| expected().to_owned())?;
-    number
-        .checked_mul(secs)
-        .map(Duration::from_secs)
-        .ok_or_else(|| expected().to_owned())
+    let number: Option<u64> = number.parse().ok();
+    let secs = number.and_then(|number| number.checked_mul(secs));
+    secs.map(Duration::from_secs)
+        .ok_or_else(|| expected.to_owned())
 }
 
 #[cfg(test)]
@@ -71,10 +70,8 @@ mod tests {
 
     #[test]
     fn a_time_is_shown_in_utc() {
-        assert_eq!(
-            utc(Timestamp::from_ms(1_700_000_000_999)),
-            "2023-11-14 22:13:20Z"
-        );
+        let time = Timestamp::from_ms(1_700_000_000_999);
+        assert_eq!(utc(time), "2023-11-14 22:13:20Z");
     }
 
     #[test]

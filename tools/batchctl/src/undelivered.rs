@@ -1,6 +1,7 @@
-//! Reads the events of a batch that are not delivered, and writes them to a file.
+//! Reads the events of a batch that are not delivered, as lines for a file.
 
-use std::io::Write;
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
 use protocol::batch::{BatchRecord, Role, lag, role};
@@ -26,12 +27,8 @@ pub struct Saved {
     pub lost: Vec<String>,
 }
 
-/// The file for the events.
-pub struct EventFile<'a> {
-    pub file: &'a mut (dyn Write + 'a),
-    /// Called after each event.
-    pub written: &'a dyn Fn(),
-}
+/// Adds a line to the file.
+type Add<'a> = dyn FnMut(&[u8]) -> io::Result<()> + 'a;
 
 /// An event as a line of JSON: the fields of the sinks' format `envelope`, without a part.
 #[derive(Serialize)]
@@ -48,25 +45,25 @@ struct Line<'a> {
     attributes: Option<&'a MessageAttributes>,
 }
 
-/// Writes every event of `record` that was neither delivered nor set aside, one line each.
+/// Adds a line for every event of `record` that was neither delivered nor set aside.
 ///
 /// # Errors
 /// [`Failure::Refused`] if the index does not show all of them yet; try again.
 pub async fn save(
     service: &Service,
     record: &BatchRecord,
-    file: &mut EventFile<'_>,
+    add: &mut Add<'_>,
 ) -> Result<Saved, Failure> {
     match record.bodies.lists_claims() {
-        true => save_objects(service, record, file).await,
-        false => save_items(service, record, file).await,
+        true => save_objects(service, record, add).await,
+        false => save_items(service, record, add).await,
     }
 }
 
 async fn save_items(
     service: &Service,
     record: &BatchRecord,
-    file: &mut EventFile<'_>,
+    add: &mut Add<'_>,
 ) -> Result<Saved, Failure> {
     let mut saved = Saved::default();
     let mut seqs = SeqSet::new();
@@ -89,7 +86,7 @@ async fn save_items(
                     // The index may be behind: the item may be another batch's claim by now.
                     if event.shard == shard && role(record, event.seq) != Role::Leftover {
                         seqs.insert(event.seq);
-                        write(service, event, file, &mut saved).await?;
+                        write(service, event, add, &mut saved).await?;
                     }
                 }
             }
@@ -116,7 +113,7 @@ async fn save_items(
 async fn save_objects(
     service: &Service,
     record: &BatchRecord,
-    file: &mut EventFile<'_>,
+    add: &mut Add<'_>,
 ) -> Result<Saved, Failure> {
     let mut saved = Saved::default();
     let mut seqs = record.undelivered();
@@ -133,7 +130,7 @@ async fn save_objects(
         let with = |problem| format!("{problem}, with {}", counted(missing, "event"));
         saved.lost.extend(problem.map(with));
         for event in events {
-            write(service, event, file, &mut saved).await?;
+            write(service, event, add, &mut saved).await?;
         }
     }
     Ok(saved)
@@ -142,7 +139,7 @@ async fn save_objects(
 async fn write(
     service: &Service,
     mut event: StoredEvent,
-    file: &mut EventFile<'_>,
+    add: &mut Add<'_>,
     saved: &mut Saved,
 ) -> Result<(), Failure> {
     if let Some(object) = event.overflow.take() {
@@ -171,11 +168,7 @@ async fn write(
     };
     let mut text = serde_json::to_vec(&line).expect("texts and numbers are JSON");
     text.push(b'\n');
-    file.file.write_all(&text).map_err(|source| Failure::File {
-        path: "the file of events".to_owned(),
-        source,
-    })?;
+    add(&text).map_err(Failure::file(Path::new("the file of events")))?;
     saved.events += 1;
-    (file.written)();
     Ok(())
 }

@@ -31,19 +31,12 @@ pub struct Waiting {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Reason {
-    /// More events.
     Window,
-    /// An operator's pause ends.
     Pause,
-    /// The next of `DELIVERY_HOURS`.
     Hours,
-    /// Its turn by `DELIVERY_MAX_PER_SECOND`.
     Turn,
-    /// The number of its next part.
     Number,
-    /// Its next try, after a failure.
     Retry,
-    /// Another look for claims that come late.
     Look,
 }
 
@@ -128,12 +121,10 @@ impl Waits {
         };
         // The ticket comes back before the sweep would send one.
         let ticket_at = record.due_at.saturating_sub(DUE_GRACE).max(now);
+        let hours = self.hours.as_ref();
         let conditions = Conditions {
             pauses: &self.pauses,
-            closed_until: self
-                .hours
-                .as_ref()
-                .and_then(|hours| hours.closed_until(now)),
+            closed_until: hours.and_then(|hours| hours.closed_until(now)),
             turns: self.turns,
             behind: behind.map(|part| (part, ticket_at)),
         };
@@ -150,10 +141,8 @@ fn may_wait_for_number(record: &BatchRecord) -> bool {
 async fn behind(service: &Service, record: &BatchRecord) -> Result<Option<PartId>, PortError> {
     let scope = SequenceScope::of(record);
     let sequence = service.named_items.get::<Sequence>(&scope).await?.value;
-    let Some(holder) = sequence
-        .holder
-        .filter(|holder| holder.batch != record.batch_id)
-    else {
+    let holder = sequence.holder.filter(|one| one.batch != record.batch_id);
+    let Some(holder) = holder else {
         return Ok(None);
     };
     let of_holder = service.record(holder.batch).await?;
@@ -262,10 +251,8 @@ mod tests {
             text: "HTTP 503".to_owned(),
         });
         let again = waiting(&record, &Conditions::default(), at(10)).unwrap();
-        assert_eq!(
-            (again.reason, again.until + DUE_GRACE),
-            (Reason::Retry, at(11))
-        );
+        assert_eq!(again.reason, Reason::Retry);
+        assert_eq!(again.until + DUE_GRACE, at(11));
         record.parts[0].file_number = Some(7);
         assert!(!may_wait_for_number(&record));
     }

@@ -24,7 +24,6 @@ impl BatchLife {
     }
 }
 
-/// A part, and when it was delivered.
 #[derive(Clone, Copy, Debug)]
 pub struct PartDelivery {
     pub events: u64,

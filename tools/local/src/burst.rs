@@ -103,7 +103,13 @@ pub async fn run(args: BurstArgs, stack_args: StackArgs) -> anyhow::Result<ExitC
     check_audited(&options)?;
     deploy::check_variables(&options)?;
     let env_file = stack_args.env_file()?;
-    let run = Run::new(workload, args);
+    let run = Run {
+        workload,
+        args,
+        sent: AtomicU64::new(0),
+        leases: FirstLeases::default(),
+        sampler: Sampler::default(),
+    };
     let mut stack = tokio::select! {
         stack = Stack::start_watched(&options, run.leases.sink()) => stack?,
         signal = signals.next() => return Ok(signal.code().into()),
@@ -187,16 +193,6 @@ struct Run {
 }
 
 impl Run {
-    fn new(workload: Workload, args: BurstArgs) -> Run {
-        Run {
-            workload,
-            args,
-            sent: AtomicU64::new(0),
-            leases: FirstLeases::default(),
-            sampler: Sampler::default(),
-        }
-    }
-
     /// Writes the record, and prints the summary. Keeps the parts if they are the place to look at.
     fn finish(
         &self,
@@ -206,7 +202,7 @@ impl Run {
     ) -> anyhow::Result<ExitCode> {
         if !summary.ok() && summary.next.is_none() {
             if !summary.audit.ok() {
-                stack.keep_parts();
+                stack.sink.keep_parts();
                 summary.sink = stack.sink_report();
             }
             summary.next = Some(self.next_step(&summary, stack));
@@ -220,19 +216,15 @@ impl Run {
             let judged = Judged::new(summary.reasons(), &summary);
             println!("{}", serde_json::to_string(&judged)?);
         } else {
-            let cost = self.args.cost;
-            print!(
-                "{}",
-                SummaryText {
-                    summary: &summary,
-                    cost
-                }
-            );
+            let text = SummaryText {
+                summary: &summary,
+                cost: self.args.cost,
+            };
+            print!("{text}");
         }
-        Ok(if summary.ok() {
-            ExitCode::SUCCESS
-        } else {
-            ExitCode::FAILURE
+        Ok(match summary.ok() {
+            true => ExitCode::SUCCESS,
+            false => ExitCode::FAILURE,
         })
     }
 
@@ -308,13 +300,10 @@ impl Run {
         };
         let samples = self.sampler.end(stack, began, times.total())?;
         stack.export_parts().await?;
-        let batches = stack
-            .batch_lives(began_at, &self.leases.times(), args.size)
-            .await?;
-        let mut deliveries = DeliveryTimes::new(
-            batches.iter().flat_map(BatchLife::part_times),
-            times.of_events(workload, &schedule),
-        );
+        let leases = self.leases.times();
+        let batches = stack.batch_lives(began_at, &leases, args.size).await?;
+        let parts = batches.iter().flat_map(BatchLife::part_times);
+        let mut deliveries = DeliveryTimes::new(parts, times.of_events(workload, &schedule));
         let audit_started = Instant::now();
         let audit = self.audit(stack, &mut deliveries)?;
         let [sent_secs, claimed_secs, drained_secs] = phases.map(|phase| phase.as_secs_f64());

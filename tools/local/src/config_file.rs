@@ -55,9 +55,6 @@ pub struct LocalConfig {
 
 impl LocalConfig {
     /// Reads the file, and checks it as the functions do. `set` has the variables that override it.
-    ///
-    /// # Errors
-    /// The file cannot be read, it has problems, or its sink has no stand-in.
     pub fn read(path: &Path, set: &BTreeMap<String, String>) -> anyhow::Result<LocalConfig> {
         let name = path.display().to_string();
         let flag = || format!("`--config {name}`");
@@ -86,19 +83,15 @@ impl LocalConfig {
                 settings.named(&SINK)
             );
         };
-        let notices = settings
-            .value(&COMPLETION)
-            .map(|target| completion(&target));
-        let completion = match notices {
+        let target = settings.value(&COMPLETION);
+        let completion = match target.map(|target| completion(&target)) {
             Some(Ok(Completion::Queue { .. })) => Some(CompletionKind::Queue),
             #[cfg(feature = "full")]
             Some(Ok(Completion::EventBus { .. })) => Some(CompletionKind::EventBus),
             _ => None,
         };
-        let not_used = NOT_USED
-            .into_iter()
-            .filter(|name| variables.remove(*name).is_some());
-        let not_used = not_used.collect();
+        let mut not_used = NOT_USED.to_vec();
+        not_used.retain(|name| variables.remove(*name).is_some());
         Ok(LocalConfig {
             name,
             variables,
@@ -139,17 +132,13 @@ mod tests {
 
     #[test]
     fn a_uri_names_the_kind_of_its_stand_in() {
+        let of_full = |kind| cfg!(feature = "full").then_some(kind);
+        let function = "arn:aws:lambda:eu-west-1:123456789012:function:f";
         for (uri, kind) in [
             ("file:///out", Some("file")),
             ("https://host/path", Some("http")),
-            (
-                "sftp://user@host/in",
-                cfg!(feature = "full").then_some("sftp"),
-            ),
-            (
-                "arn:aws:lambda:eu-west-1:123456789012:function:f",
-                cfg!(feature = "full").then_some("lambda"),
-            ),
+            ("sftp://user@host/in", of_full("sftp")),
+            (function, of_full("lambda")),
             ("log:", None),
             ("nothing", None),
         ] {

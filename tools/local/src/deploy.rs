@@ -39,26 +39,18 @@ pub(crate) struct Functions {
     pub(crate) batch_processor: FunctionConfig,
 }
 
-/// Returns the URL of a queue.
 pub(crate) fn queue_url(endpoint: &str, queue: &str) -> String {
     format!("{endpoint}/{ACCOUNT_ID}/{queue}")
 }
 
 /// Returns the resources of the template, with queues at the endpoint `sqs`.
-///
-/// # Errors
-/// Those of [`Template::resolve`](emulators::sam::Template::resolve).
 pub(crate) fn resources(options: &StackOptions, sqs: &str) -> anyhow::Result<Resources> {
-    let parameters = options.template.parameters_for(&options.variables);
-    options
-        .template
-        .resolve(&parameters, &|queue| queue_url(sqs, queue))
+    let template = &options.template;
+    let parameters = template.parameters_for(&options.variables);
+    template.resolve(&parameters, &|queue| queue_url(sqs, queue))
 }
 
 /// Returns the configuration of both functions. `sink` has the variables of the sink.
-///
-/// # Errors
-/// The template lacks one of the functions.
 pub(crate) fn functions(
     options: &StackOptions,
     resources: &Resources,
@@ -101,18 +93,15 @@ fn overrides(
     endpoints: &Endpoints,
     sink: &[(&'static str, String)],
 ) -> BTreeMap<String, String> {
-    let mut variables: BTreeMap<String, String> = [
-        ("AWS_ENDPOINT_URL_DYNAMODB", endpoints.dynamodb.clone()),
-        ("AWS_ENDPOINT_URL_SQS", endpoints.sqs.clone()),
-    ]
-    .into_iter()
-    .chain(endpoints.s3.clone().map(|s3| ("AWS_ENDPOINT_URL_S3", s3)))
-    .map(|(name, value)| (name.to_owned(), value))
-    .collect();
-    variables.extend(
-        sink.iter()
-            .map(|(name, value)| ((*name).to_owned(), value.clone())),
-    );
+    let own = [
+        ("AWS_ENDPOINT_URL_DYNAMODB", &endpoints.dynamodb),
+        ("AWS_ENDPOINT_URL_SQS", &endpoints.sqs),
+    ];
+    let s3 = endpoints.s3.iter().map(|s3| ("AWS_ENDPOINT_URL_S3", s3));
+    let sink = sink.iter().map(|(name, value)| (*name, value));
+    let all = own.into_iter().chain(s3).chain(sink);
+    let all = all.map(|(name, value)| (name.to_owned(), value.clone()));
+    let mut variables = BTreeMap::from_iter(all);
     variables.extend(options.variables.clone());
     variables
 }
@@ -180,9 +169,8 @@ impl Functions {
             batch_processor::Config::read(lookup).map(|config| config.common)
         });
         let aggregator = aggregator.into_iter().map(|problem| (AGGREGATOR, problem));
-        let batch_processor = batch_processor
-            .into_iter()
-            .map(|problem| (BATCH_PROCESSOR, problem));
+        let batch_processor = batch_processor.into_iter();
+        let batch_processor = batch_processor.map(|problem| (BATCH_PROCESSOR, problem));
         aggregator.chain(batch_processor).collect()
     }
 }

@@ -40,10 +40,8 @@ pub async fn wait_until_drained(
             if claimed_after.is_none() {
                 claimed_after = Some(started.elapsed());
                 progress.finish();
-                eprintln!(
-                    "input queue empty after {:.1} s; waiting for the last batches",
-                    started.elapsed().as_secs_f64()
-                );
+                let secs = started.elapsed().as_secs_f64();
+                eprintln!("input queue empty after {secs:.1} s; waiting for the last batches");
             }
             let mut batches = stack.batches_by_status().await?;
             batches.remove(&Status::Error);
@@ -51,19 +49,16 @@ pub async fn wait_until_drained(
             if noticed && batches.values().all(|count| *count == 0) {
                 return Ok((claimed_after.unwrap_or_default(), started.elapsed()));
             }
-            let only_open = batches
-                .iter()
-                .all(|(status, count)| *status == Status::Open || *count == 0);
+            let mut all = batches.iter();
+            let only_open = all.all(|(status, count)| *status == Status::Open || *count == 0);
             countdown.show(match only_open {
                 true => stack.last_window().await?.filter(|left| !left.is_zero()),
                 false => None,
             });
             under_way = format!("{batches:?}");
         }
-        let state = format!(
-            "{depth:?} {stats:?} {under_way} {:?}",
-            stack.batch_mapping.stats()
-        );
+        let tickets = stack.batch_mapping.stats();
+        let state = format!("{depth:?} {stats:?} {under_way} {tickets:?}");
         if state != last_change.0 {
             last_change = (state, Instant::now());
         } else if last_change.1.elapsed() > patience {

@@ -16,9 +16,6 @@ pub const BATCH_TABLE: &str = "batch-table";
 pub const BATCH_INDEX: &str = "batchId-index";
 
 /// Creates a table as the template defines it.
-///
-/// # Errors
-/// The service refuses the request, or the template lacks a part of the definition.
 pub async fn create_table(client: &Client, name: &str, table: &Table) -> anyhow::Result<()> {
     let attributes = table.attribute_definitions.iter().map(|attribute| {
         AttributeDefinition::builder()

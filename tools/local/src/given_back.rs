@@ -40,16 +40,12 @@ impl GivenBack {
 }
 
 fn reason(line: &str) -> Option<String> {
-    let text = match serde_json::from_str::<Value>(line) {
-        Ok(line) => {
-            let field = |name| line[name].as_str().map(str::to_owned);
-            REASON_FIELDS.into_iter().find_map(field)?
-        }
-        Err(_) => REASON_FIELDS
-            .into_iter()
-            .find_map(|name| text_field(line, name))?,
+    let json = serde_json::from_str::<Value>(line).ok();
+    let field = |name: &str| match &json {
+        Some(json) => json[name].as_str().map(str::to_owned),
+        None => text_field(line, name),
     };
-    let general = generalised(&text);
+    let general = generalised(&REASON_FIELDS.into_iter().find_map(field)?);
     (!general.is_empty()).then_some(general)
 }
 
@@ -141,11 +137,8 @@ mod tests {
         assert_eq!(tickets.count, 6);
         let expected = by_reason.map(|(reason, count)| (reason.to_owned(), count));
         assert_eq!(tickets.by_reason, expected.into());
-        assert!(
-            tickets
-                .to_string()
-                .starts_with("tickets     6 given back\n       2  batch")
-        );
+        let text = "tickets     6 given back\n       2  batch";
+        assert!(tickets.to_string().starts_with(text));
     }
 
     #[test]

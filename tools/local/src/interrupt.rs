@@ -47,10 +47,6 @@ pub struct SentSoFar {
 }
 
 impl SoFar {
-    /// Returns what a stack did.
-    ///
-    /// # Errors
-    /// The batch table or the sink cannot be read.
     pub async fn of(
         stack: &Stack,
         interrupted: StopSignal,
@@ -81,32 +77,19 @@ impl SoFar {
 /// Lines for people; the last one has no line break.
 impl fmt::Display for SoFar {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let SoFar {
-            interrupted,
-            taken,
-            delivered,
-            batches,
-            incomplete,
-            ..
-        } = self;
-        writeln!(
-            f,
-            "INTERRUPTED by {interrupted}: deliveries are not audited"
-        )?;
+        let signal = self.interrupted;
+        writeln!(f, "INTERRUPTED by {signal}: deliveries are not audited")?;
         if let Some(SentSoFar { sent, messages }) = self.burst {
             writeln!(f, "sent        {sent} of {messages} messages")?;
         }
-        writeln!(
-            f,
-            "taken       {} off the input queue",
-            counted(taken, "message")
-        )?;
+        let taken = counted(self.taken, "message");
+        writeln!(f, "taken       {taken} off the input queue")?;
         writeln!(
             f,
             "delivered   {} in {}; not complete: {}",
-            counted(delivered, "event"),
-            counted(batches, "batch"),
-            counted(incomplete, "batch")
+            counted(self.delivered, "event"),
+            counted(self.batches, "batch"),
+            counted(self.incomplete, "batch")
         )?;
         f.write_str(self.sink.to_string().trim_end())
     }

@@ -27,10 +27,9 @@ impl Claims {
         Claims {
             count,
             secs,
-            per_second: if secs == 0.0 {
-                0.0
-            } else {
-                count as f64 / secs
+            per_second: match secs {
+                0.0 => 0.0,
+                secs => count as f64 / secs,
             },
         }
     }
@@ -39,15 +38,8 @@ impl Claims {
 /// One line for people, with its line break.
 impl fmt::Display for Claims {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Claims {
-            count,
-            secs,
-            per_second,
-        } = self;
-        writeln!(
-            f,
-            "claims      {count} in {secs:.1} s, {per_second:.0} a second"
-        )
+        let (count, secs, rate) = (self.count, self.secs, self.per_second);
+        writeln!(f, "claims      {count} in {secs:.1} s, {rate:.0} a second")
     }
 }
 
@@ -73,7 +65,6 @@ pub struct Latency {
     pub max_secs: f64,
 }
 
-/// A delivered batch.
 #[derive(Clone, Copy, Debug)]
 pub struct DeliveredBatch {
     pub latency: Duration,
@@ -82,7 +73,6 @@ pub struct DeliveredBatch {
 }
 
 impl Latencies {
-    /// Returns the latencies of some batches.
     pub fn of(delivered: &[DeliveredBatch]) -> Latencies {
         let of = |which: &dyn Fn(&DeliveredBatch) -> bool| {
             let batches = delivered.iter().filter(|one| which(one));
@@ -115,9 +105,6 @@ impl Latency {
 ///
 /// The time is that of the last change of the inode. The sink writes a file under a temporary name, links it to its final
 /// name, and removes the temporary name, so the inode changes for the last time when the file is complete.
-///
-/// # Errors
-/// The directory cannot be read.
 pub fn delivered_at(batch: &Path) -> anyhow::Result<Vec<SystemTime>> {
     let mut times = Vec::new();
     if !batch.exists() {
@@ -158,13 +145,11 @@ mod tests {
     use super::*;
 
     fn batches(latencies: impl IntoIterator<Item = u64>, full: bool) -> Vec<DeliveredBatch> {
-        latencies
-            .into_iter()
-            .map(|secs| DeliveredBatch {
-                latency: Duration::from_secs(secs),
-                full,
-            })
-            .collect()
+        let batch = |secs| DeliveredBatch {
+            latency: Duration::from_secs(secs),
+            full,
+        };
+        latencies.into_iter().map(batch).collect()
     }
 
     #[test]
@@ -175,10 +160,8 @@ mod tests {
         };
         assert_eq!(spread(batches([3], true)), (1, 3.0, 3.0, 3.0));
         assert_eq!(spread(batches([4, 1], true)), (2, 1.0, 4.0, 4.0));
-        assert_eq!(
-            spread(batches((1..=200).rev(), true)),
-            (200, 100.0, 198.0, 200.0)
-        );
+        let many = batches((1..=200).rev(), true);
+        assert_eq!(spread(many), (200, 100.0, 198.0, 200.0));
     }
 
     #[test]

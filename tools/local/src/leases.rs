@@ -25,7 +25,6 @@ impl FirstLeases {
         Arc::new(move |line: &LogLine| leases.read_log_line(&line.text))
     }
 
-    /// Returns the times.
     pub fn times(&self) -> BTreeMap<BatchId, SystemTime> {
         locked(&self.0).clone()
     }
@@ -77,9 +76,8 @@ mod tests {
     #[test]
     fn other_lines_are_no_leases() {
         let leases = FirstLeases::default();
-        leases.read_log_line(&format!(
-            " INFO batch is leased by another batch_id={BATCH}"
-        ));
+        let other = format!(" INFO batch is leased by another batch_id={BATCH}");
+        leases.read_log_line(&other);
         leases.read_log_line(" INFO batch leased batch_id=none");
         assert!(leases.times().is_empty());
     }

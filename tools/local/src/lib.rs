@@ -33,7 +33,6 @@ pub mod redeploys;
 #[cfg(feature = "full")]
 mod relay;
 pub mod sampler;
-mod server_variables;
 pub mod services;
 pub mod settings;
 #[cfg(feature = "full")]

@@ -13,7 +13,6 @@ use protocol::text::counted;
 use serde::Serialize;
 use serde_json::Value;
 
-/// The queue of notices.
 pub const NOTICE_QUEUE: &str = "notice-queue";
 /// The ARN of the event bus, for `COMPLETION`.
 const EVENT_BUS: &str = "arn:aws:events:us-east-1:000000000000:event-bus/notices";
@@ -35,9 +34,6 @@ pub enum NoticeHost {
 
 impl NoticeHost {
     /// Starts the stand-in of this kind.
-    ///
-    /// # Errors
-    /// A port cannot be bound, or the queue cannot be created.
     pub async fn start(kind: CompletionKind, sqs: &Sqs) -> anyhow::Result<NoticeHost> {
         Ok(match kind {
             CompletionKind::Queue => {
@@ -62,9 +58,6 @@ impl NoticeHost {
     }
 
     /// Returns the manifests of all notices so far. Those in the queue are removed from it.
-    ///
-    /// # Errors
-    /// A notice is not JSON.
     pub async fn manifests(&self) -> anyhow::Result<Vec<Value>> {
         let texts: Vec<String> = match self {
             NoticeHost::Queue(sqs) => {
@@ -118,7 +111,6 @@ pub struct NoticeReport {
 }
 
 impl NoticeReport {
-    /// Returns the report of these manifests.
     pub fn of(manifests: &[Value]) -> NoticeReport {
         let mut report = NoticeReport {
             sent: manifests.len(),
@@ -152,9 +144,7 @@ impl NoticeReport {
     pub fn agrees(&self, delivered: u64) -> bool {
         self.changed == 0 && self.delivered == delivered
     }
-}
 
-impl NoticeReport {
     /// Returns what is wrong if the notices do not [`agree`](Self::agrees) with the audit.
     pub fn problem(&self, delivered: u64) -> Option<String> {
         (!self.agrees(delivered)).then(|| {
@@ -168,20 +158,15 @@ impl NoticeReport {
 
 impl fmt::Display for NoticeReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let NoticeReport {
-            sent,
-            complete,
-            errors,
-            repeated,
-            changed,
-            delivered,
-        } = self;
         writeln!(
             f,
-            "notices     {sent} sent: {} complete with {}, {}, {repeated} repeated, {changed} changed",
-            counted(complete, "batch"),
-            counted(delivered, "event"),
-            counted(errors, "error")
+            "notices     {} sent: {} complete with {}, {}, {} repeated, {} changed",
+            self.sent,
+            counted(self.complete, "batch"),
+            counted(self.delivered, "event"),
+            counted(self.errors, "error"),
+            self.repeated,
+            self.changed
         )
     }
 }

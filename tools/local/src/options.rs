@@ -129,14 +129,11 @@ pub struct StackArgs {
     faults: FaultArgs,
 }
 
-/// The checked options of the stack.
+/// The checked options of the stack: [`StackArgs`] says what those are that have no comment here.
 #[derive(Clone, Debug)]
 pub struct StackOptions {
-    /// The executable of the aggregator.
     pub aggregator: Bootstrap,
-    /// The executable of the batch-processor.
     pub batch_processor: Bootstrap,
-    /// Defines queues, tables and the variables of the functions.
     pub template: Template,
     /// Variables of both functions, without those that the stack sets itself.
     pub variables: BTreeMap<String, String>,
@@ -145,25 +142,17 @@ pub struct StackOptions {
     pub sink: SinkKind,
     /// One line about what the file of `--config` has, and this run does not use.
     pub not_used: Option<String>,
-    /// The port of SQS, before those of DynamoDB and S3; free ports if `None`.
     pub port: Option<u16>,
-    /// The directory for delivered batches; a temporary one if `None`.
     pub out: Option<PathBuf>,
-    /// Maximum number of records in one aggregator event.
     pub batch_size: usize,
-    /// Maximum number of aggregator environments.
     pub aggregators: u32,
-    /// Maximum number of batch-processor environments.
     pub batch_processors: u32,
-    /// Maximum number of concurrent invocations in one aggregator environment.
     pub concurrency_per_environment: u32,
     pub aggregator_timeout: Duration,
     pub batch_processor_timeout: Duration,
-    /// Whether to show every log line of the functions, not only warnings and errors.
     pub logs: bool,
-    /// The file for the spans of the functions and of the burst, if they are traced.
     pub traces: Option<PathBuf>,
-    /// Time between two sweeps; `None` for no sweeps.
+    /// `None` for no sweeps.
     pub sweep_every: Option<Duration>,
     pub faults: FaultOptions,
 }
@@ -176,9 +165,8 @@ impl StackOptions {
 
     /// Sets a variable that is not set yet.
     pub fn default_variable(&mut self, name: &str, value: impl ToString) {
-        self.variables
-            .entry(name.to_owned())
-            .or_insert_with(|| value.to_string());
+        let variable = self.variables.entry(name.to_owned());
+        variable.or_insert_with(|| value.to_string());
     }
 }
 
@@ -186,19 +174,19 @@ impl StackArgs {
     /// Returns why the flags do not go together, if they do not.
     pub fn contradiction(&self) -> Option<String> {
         let sink = self.sink.unwrap_or_default();
-        let of_file = sink == SinkKind::File;
-        if of_file && self.faults.sink_errors() {
+        let errors = !self.faults.sink_error_rate.is_zero();
+        if sink == SinkKind::File && errors {
             return Some(
                 "`--sink-error-rate`: not with `--sink file`: files cannot return an error".into(),
             );
         }
-        if sink == SinkKind::Sftp && self.faults.sink_errors() {
+        if sink == SinkKind::Sftp && errors {
             return Some(
                 "`--sink-error-rate`: not with `--sink sftp`: its server returns no errors; `--cut-connections` makes deliveries fail"
                     .into(),
             );
         }
-        if self.faults.cuts_connections() && sink != SinkKind::Sftp {
+        if !self.faults.cut_connections.is_zero() && sink != SinkKind::Sftp {
             return Some(format!(
                 "`--cut-connections`: not with `--sink {sink}`: only `sftp` has connections that can be cut"
             ));
@@ -222,9 +210,6 @@ impl StackArgs {
     }
 
     /// Returns the file of `--env-file`, if there is one, after a check that it can be written.
-    ///
-    /// # Errors
-    /// Those of [`EnvFile::prepare`].
     pub fn env_file(&self) -> anyhow::Result<Option<EnvFile>> {
         self.env_file.as_deref().map(EnvFile::prepare).transpose()
     }
@@ -250,15 +235,13 @@ impl StackArgs {
             variables.insert(name.to_owned(), value.to_owned());
         }
         let config = self.config.as_deref();
-        let config = config
-            .map(|path| LocalConfig::read(path, &variables))
-            .transpose()?;
+        let config = config.map(|path| LocalConfig::read(path, &variables));
+        let config = config.transpose()?;
         for (name, value) in config.iter().flat_map(|config| &config.variables) {
             // Flags override the file.
             if self.bodies.is_none() || name != BODIES.name {
-                variables
-                    .entry(name.clone())
-                    .or_insert_with(|| value.clone());
+                let variable = variables.entry(name.clone());
+                variable.or_insert_with(|| value.clone());
             }
         }
         for (name, value) in default_variables() {
@@ -297,16 +280,14 @@ impl StackArgs {
         if let Some(traces) = &self.traces {
             check_file("--traces", traces)?;
         }
+        let sink = self.sink.or_else(|| Some(config.as_ref()?.sink));
         Ok(StackOptions {
             aggregator: bootstrap(self.aggregator.as_ref(), "aggregator")?,
             batch_processor: bootstrap(self.batch_processor.as_ref(), "batch-processor")?,
             template: read_template(self.template.as_ref())?,
             variables,
             completion: self.completion.or_else(|| config.as_ref()?.completion),
-            sink: self
-                .sink
-                .or_else(|| Some(config.as_ref()?.sink))
-                .unwrap_or_default(),
+            sink: sink.unwrap_or_default(),
             not_used: config.and_then(|config| config.not_used()),
             port: self.port,
             out: self.out.clone(),

@@ -38,9 +38,6 @@ pub struct Receiver {
 impl Receiver {
     /// Starts a receiver on a free loopback port. It stores bodies below `directory`, and records every attempt in
     /// `deliveries`. `errors` decides which attempts fail.
-    ///
-    /// # Errors
-    /// No port can be bound.
     pub async fn start(
         directory: PathBuf,
         deliveries: Arc<Deliveries>,
@@ -210,19 +207,12 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::faults::{FaultOptions, Percent};
+    use crate::faults::FaultOptions;
 
-    fn store(directory: &Path, error_rate: Percent) -> Arc<ContentStore> {
-        let options = FaultOptions {
-            sink_error_rate: error_rate,
-            ..FaultOptions::default()
-        };
-        let errors = Arc::new(SinkErrors::new(&options));
-        Arc::new(ContentStore::new(
-            directory.to_owned(),
-            Arc::default(),
-            errors,
-        ))
+    fn store(directory: &Path) -> Arc<ContentStore> {
+        let errors = Arc::new(SinkErrors::new(&FaultOptions::default()));
+        let store = ContentStore::new(directory.to_owned(), Arc::default(), errors);
+        Arc::new(store)
     }
 
     async fn post(store: &Arc<ContentStore>, key: &str, body: &'static str) -> u16 {
@@ -240,7 +230,7 @@ mod tests {
     #[tokio::test]
     async fn the_first_body_under_a_key_is_stored_and_no_other() {
         let directory = tempfile::tempdir().unwrap();
-        let store = store(directory.path(), Percent::default());
+        let store = store(directory.path());
         assert_eq!(post(&store, "b/0", "first").await, 201);
         assert_eq!(post(&store, "b/0", "first").await, 200);
         assert_eq!(post(&store, "b/0", "other").await, 409);
@@ -254,24 +244,10 @@ mod tests {
     #[tokio::test]
     async fn a_body_without_a_key_is_not_taken() {
         let directory = tempfile::tempdir().unwrap();
-        let store = store(directory.path(), Percent::default());
+        let store = store(directory.path());
         let reply = receive(State(Arc::clone(&store)), HeaderMap::new(), "x".into()).await;
         assert_eq!(reply.0, StatusCode::BAD_REQUEST);
         assert_eq!(store.deliveries.report().attempts, 0);
-    }
-
-    #[tokio::test]
-    async fn deliveries_fail_before_and_after_they_are_stored() {
-        let directory = tempfile::tempdir().unwrap();
-        let store = store(directory.path(), Percent::ALL);
-        for part in 0..20 {
-            assert_eq!(post(&store, &format!("b/{part}"), "body").await, 503);
-        }
-        let there = std::fs::read_dir(directory.path().join("b"))
-            .unwrap()
-            .count();
-        assert!((1..20).contains(&there), "{there}");
-        assert_eq!(store.deliveries.report().attempts, 20);
     }
 
     #[test]

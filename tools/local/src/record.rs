@@ -30,20 +30,13 @@ pub fn report_files(file: Option<PathBuf>, began_at: SystemTime) -> ReportFiles 
 
 /// Returns the record of a burst.
 pub fn record(summary: &Summary, observed: Observed) -> Record {
-    let Observed {
-        began_at,
-        settings,
-        samples,
-        batches,
-        latencies,
-        notes,
-    } = observed;
     let sent = &summary.sent;
-    let samples = with_deliveries(samples, &batches);
     let faults = summary.faults.as_ref();
+    let mut notes = observed.notes;
+    notes.extend(faults.into_iter().flat_map(fault_notes));
     Record {
-        began_at_ms: Some(epoch_ms(began_at)),
-        settings,
+        began_at_ms: Some(epoch_ms(observed.began_at)),
+        settings: observed.settings,
         outcome: Outcome {
             ok: Some(summary.ok()),
             reasons: summary.reasons(),
@@ -59,15 +52,12 @@ pub fn record(summary: &Summary, observed: Observed) -> Record {
             drained_after_secs: Some(summary.time.drained_secs),
             send_retries: Some(sent.retries),
         },
-        samples,
-        batches: batches.into_iter().map(|batch| batch.span).collect(),
-        latencies,
+        samples: with_deliveries(observed.samples, &observed.batches),
+        batches: observed.batches.into_iter().map(|one| one.span).collect(),
+        latencies: observed.latencies,
         throttles: faults.map(|faults| faults.throttles()).unwrap_or_default(),
         costs: summary.cost.costs(sent.unique),
-        notes: notes
-            .into_iter()
-            .chain(faults.map(fault_notes).into_iter().flatten())
-            .collect(),
+        notes,
         ..Record::bare(RecordKind::Burst, title(summary))
     }
 }
@@ -75,9 +65,8 @@ pub fn record(summary: &Summary, observed: Observed) -> Record {
 /// Returns a note for each line about a fault.
 fn fault_notes(faults: &FaultReport) -> Vec<String> {
     let text = faults.to_string();
-    let words = text
-        .lines()
-        .map(|line| Vec::from_iter(line.split_whitespace()).join(" "));
+    let words = text.lines();
+    let words = words.map(|line| Vec::from_iter(line.split_whitespace()).join(" "));
     words.map(|line| format!("With faults: {line}")).collect()
 }
 
@@ -171,10 +160,7 @@ mod tests {
         let default = report_files(None, began_at);
         assert!(default.record.starts_with(std::env::temp_dir()));
         let directory = default.record.parent().and_then(Path::file_name).unwrap();
-        assert!(
-            directory
-                .to_string_lossy()
-                .starts_with("burst-1764000000000-")
-        );
+        let directory = directory.to_string_lossy();
+        assert!(directory.starts_with("burst-1764000000000-"));
     }
 }

@@ -34,7 +34,6 @@ pub struct OutageReport {
 }
 
 impl OutageReport {
-    /// Returns the report of an outage that ended at `ended_at`.
     pub fn new(
         outage: Outage,
         requests_refused: u64,
@@ -47,23 +46,18 @@ impl OutageReport {
         });
         // The clock with which the kernel stamps files may be a tick behind, so a difference may be negative.
         let since = |at: SystemTime| at.duration_since(ended_at).unwrap_or_default();
-        let first = due
-            .clone()
-            .flat_map(|batch| &batch.delivered_at)
-            .filter(|at| **at > ended_at)
-            .min();
-        let all: Option<Vec<SystemTime>> = due
-            .clone()
-            .map(|batch| batch.delivered_at.last().copied())
-            .collect();
-        let last = all.and_then(|all| all.into_iter().max());
+        let deliveries = due.clone().flat_map(|batch| &batch.delivered_at);
+        let first = deliveries.filter(|at| **at > ended_at).min();
+        let ends = due.clone().map(|batch| batch.delivered_at.last());
+        let ends: Option<Vec<&SystemTime>> = ends.collect();
+        let last = ends.and_then(|ends| ends.into_iter().max());
         OutageReport {
             at_secs: outage.at.as_secs_f64(),
             for_secs: outage.duration.as_secs_f64(),
             requests_refused,
             batches_due: due.count(),
             first_delivery_secs: first.map(|at| since(*at).as_secs_f64()),
-            all_delivered_secs: last.map(|at| since(at).as_secs_f64()),
+            all_delivered_secs: last.map(|at| since(*at).as_secs_f64()),
         }
     }
 }
@@ -80,17 +74,12 @@ impl fmt::Display for OutageReport {
             counted(self.batches_due, "batch")
         )?;
         match (self.first_delivery_secs, self.all_delivered_secs) {
-            (Some(first), Some(all)) => {
-                writeln!(
-                    f,
-                    ", the first delivered {first:.1} s later, all {all:.1} s later"
-                )
-            }
-            (Some(first), None) => {
-                writeln!(
-                    f,
-                    ", the first delivered {first:.1} s later, some not at all"
-                )
+            (Some(first), all) => {
+                write!(f, ", the first delivered {first:.1} s later")?;
+                match all {
+                    Some(all) => writeln!(f, ", all {all:.1} s later"),
+                    None => writeln!(f, ", some not at all"),
+                }
             }
             (None, _) if self.batches_due > 0 => writeln!(f, ", none delivered"),
             (None, _) => writeln!(f),

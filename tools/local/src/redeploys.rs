@@ -18,9 +18,6 @@ pub struct Redeploys {
 impl Redeploys {
     /// Starts a task that makes each update of the aggregator and the batch-processor at its time after the start of the
     /// burst. `redeploys` must be sorted by time.
-    ///
-    /// # Panics
-    /// Outside of a Tokio runtime.
     pub fn start(
         redeploys: &[Redeploy],
         [aggregator, batch_processor]: [Function; 2],
@@ -30,7 +27,7 @@ impl Redeploys {
         let to_come = redeploys.clone();
         let task = tokio::spawn(async move {
             for redeploy in to_come {
-                faults.timeline().wait_until(redeploy.at).await;
+                faults.timeline.wait_until(redeploy.at).await;
                 let variables = &redeploy.variables;
                 let replaced = match &redeploy.code {
                     None => aggregator.redeploy(variables) + batch_processor.redeploy(variables),

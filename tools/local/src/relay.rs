@@ -4,7 +4,6 @@ use std::future::Future;
 use std::io;
 use std::sync::Arc;
 
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
@@ -14,19 +13,8 @@ pub(crate) struct Relay {
     accepting: JoinHandle<()>,
 }
 
-/// Both directions between a sink and its server.
-pub(crate) struct Directions {
-    pub(crate) from_sink: OwnedReadHalf,
-    pub(crate) to_sink: OwnedWriteHalf,
-    pub(crate) from_server: OwnedReadHalf,
-    pub(crate) to_server: OwnedWriteHalf,
-}
-
 impl Relay {
     /// Passes each connection to `forward`, with the state that they share.
-    ///
-    /// # Errors
-    /// No port can be bound.
     pub(crate) async fn start<S, F>(
         shared: &Arc<S>,
         forward: impl Fn(TcpStream, Arc<S>) -> F + Send + 'static,
@@ -58,17 +46,10 @@ impl Drop for Relay {
     }
 }
 
-/// Connects a sink with the server on a loopback port.
-pub(crate) async fn connect(sink: TcpStream, server: u16) -> io::Result<Directions> {
+/// Connects to the server of a sink on a loopback port.
+pub(crate) async fn connect(sink: &TcpStream, server: u16) -> io::Result<TcpStream> {
     let server = TcpStream::connect(("127.0.0.1", server)).await?;
     sink.set_nodelay(true)?;
     server.set_nodelay(true)?;
-    let (from_sink, to_sink) = sink.into_split();
-    let (from_server, to_server) = server.into_split();
-    Ok(Directions {
-        from_sink,
-        to_sink,
-        from_server,
-        to_server,
-    })
+    Ok(server)
 }

@@ -50,9 +50,6 @@ impl Samples {
 
 impl Sampler {
     /// Takes samples until it is dropped. `sent` returns the number of messages that were sent so far.
-    ///
-    /// # Errors
-    /// The input queue does not exist.
     pub async fn run(
         &self,
         stack: &Stack,
@@ -71,9 +68,6 @@ impl Sampler {
     }
 
     /// Adds a last sample, and returns all.
-    ///
-    /// # Errors
-    /// The input queue does not exist.
     pub fn end(&self, stack: &Stack, began: Instant, sent: u64) -> anyhow::Result<Vec<Sample>> {
         let mut samples = locked(&self.0);
         samples.push(look(stack, began.elapsed(), sent)?);
@@ -90,7 +84,7 @@ fn look(stack: &Stack, at: Duration, sent: u64) -> anyhow::Result<Sample> {
         at_secs: at.as_secs_f64(),
         sent: Some(sent),
         taken: Some(mapping.deleted),
-        claimed: Some(stack.claims_so_far()),
+        claimed: Some(stack.meter.claims()),
         duplicates: Some(stack.function_logs.sum("Duplicates")),
         delivered: None,
         visible: Some((depth.visible + depth.delayed) as u64),
@@ -107,10 +101,8 @@ fn look(stack: &Stack, at: Duration, sent: u64) -> anyhow::Result<Sample> {
 fn busy(function: &Function) -> u64 {
     let environments = function.environments();
     let is_busy = |state: &EnvironmentState| matches!(state, EnvironmentState::Busy { .. });
-    environments
-        .iter()
-        .filter(|each| is_busy(&each.state))
-        .count() as u64
+    let busy = environments.iter().filter(|each| is_busy(&each.state));
+    busy.count() as u64
 }
 
 #[cfg(test)]
@@ -129,11 +121,8 @@ mod tests {
             });
             assert!(samples.samples.len() <= SAMPLES_MAX);
         }
-        let times: Vec<f64> = samples
-            .samples
-            .iter()
-            .map(|sample| sample.at_secs)
-            .collect();
+        let times = samples.samples.iter().map(|sample| sample.at_secs);
+        let times: Vec<f64> = times.collect();
         assert_eq!((times[0], times.last()), (0.25, Some(&at_secs)));
         assert!(times.is_sorted());
         assert!(times.len() > SAMPLES_MAX / 3);

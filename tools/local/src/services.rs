@@ -59,19 +59,9 @@ struct ServicesState {
     objects: PathBuf,
 }
 
-/// The result of a call with a part.
-enum Received {
-    Stored(Stored),
-    /// A fault makes the call fail.
-    Unavailable,
-}
-
 impl Receiver {
     /// Starts both stand-ins on one free loopback port. `objects` is the directory of the buckets in which payloads name
     /// objects.
-    ///
-    /// # Errors
-    /// No port can be bound.
     pub async fn start_services(store: ContentStore, objects: PathBuf) -> anyhow::Result<Receiver> {
         let state = ServicesState {
             store: Arc::new(store),
@@ -98,20 +88,14 @@ async fn invoke(
         return StatusCode::NO_CONTENT.into_response();
     }
     match state.receive(&body).await {
-        Ok(Received::Stored(Stored::New | Stored::Same)) => {
-            (StatusCode::OK, "null").into_response()
-        }
-        Ok(Received::Stored(Stored::Conflict)) => {
+        Ok(Some(Stored::New | Stored::Same)) => (StatusCode::OK, "null").into_response(),
+        Ok(Some(Stored::Conflict)) => {
             let refusal = json!({ "refused": "key: conflict: it has other content" });
             (StatusCode::OK, refusal.to_string()).into_response()
         }
-        Ok(Received::Unavailable) => {
-            let mut headers = HeaderMap::new();
-            headers.insert(
-                "x-amzn-errortype",
-                axum::http::HeaderValue::from_static("ServiceException"),
-            );
-            (StatusCode::SERVICE_UNAVAILABLE, headers, "{}").into_response()
+        Ok(None) => {
+            let kind = [("x-amzn-errortype", "ServiceException")];
+            (StatusCode::SERVICE_UNAVAILABLE, kind, "{}").into_response()
         }
         Err(error) => failed(&error),
     }
@@ -132,21 +116,17 @@ async fn start_execution(State(state): State<Arc<ServicesState>>, body: Bytes) -
         return error(StatusCode::BAD_REQUEST, "InvalidExecutionInput");
     }
     match state.receive(start.input.as_bytes()).await {
-        Ok(Received::Stored(Stored::New)) => {
+        Ok(Some(Stored::New)) => {
             let arn =
                 format!("{STATE_MACHINE}:{}", start.name).replace("stateMachine", "execution");
             let body = json!({ "executionArn": arn, "startDate": 1_700_000_000 });
             (StatusCode::OK, body.to_string()).into_response()
         }
-        Ok(Received::Stored(Stored::Same)) => {
-            error(StatusCode::BAD_REQUEST, "ExecutionAlreadyExists")
-        }
+        Ok(Some(Stored::Same)) => error(StatusCode::BAD_REQUEST, "ExecutionAlreadyExists"),
         // Step Functions would return `ExecutionAlreadyExists` here too, and the sink would take the part for delivered.
         // The stand-in returns another error, so that the run fails.
-        Ok(Received::Stored(Stored::Conflict)) => {
-            error(StatusCode::BAD_REQUEST, "InvalidExecutionInput")
-        }
-        Ok(Received::Unavailable) => error(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable"),
+        Ok(Some(Stored::Conflict)) => error(StatusCode::BAD_REQUEST, "InvalidExecutionInput"),
+        Ok(None) => error(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable"),
         Err(error) => failed(&error),
     }
 }
@@ -156,14 +136,14 @@ fn failed(error: &anyhow::Error) -> Response {
 }
 
 impl ServicesState {
-    /// Stores the content of a payload, and records the attempt.
-    async fn receive(&self, body: &[u8]) -> anyhow::Result<Received> {
+    /// Stores the content of a payload, and records the attempt. Returns `None` if a fault makes the call fail.
+    async fn receive(&self, body: &[u8]) -> anyhow::Result<Option<Stored>> {
         let payload: Payload<'_> =
             serde_json::from_slice(body).context("payload of a part: malformed")?;
         self.store.deliveries.attempted(&payload.key, body);
         let outcome = self.store.errors.next();
         if outcome == StoreOutcome::FailsBeforeStoring {
-            return Ok(Received::Unavailable);
+            return Ok(None);
         }
         let content = self.content(&payload)?;
         let extension = match (payload.format.as_str(), payload.compression.as_str()) {
@@ -177,10 +157,7 @@ impl ServicesState {
         let stored =
             tokio::task::spawn_blocking(move || store.store(&payload.key, extension, &content));
         let stored = stored.await??;
-        Ok(match outcome {
-            StoreOutcome::FailsAfterStoring => Received::Unavailable,
-            StoreOutcome::Normal | StoreOutcome::FailsBeforeStoring => Received::Stored(stored),
-        })
+        Ok(Some(stored).filter(|_| outcome == StoreOutcome::Normal))
     }
 
     /// Returns the content of a part: the items of the payload as lines, its text, or the object that it names.

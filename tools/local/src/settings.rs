@@ -19,17 +19,13 @@ pub fn settings(
     stack: &Stack,
 ) -> Vec<Setting> {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let processors = counted(processors, "processor");
     let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
-    let rate = rate.map_or_else(
-        || "as fast as possible".to_owned(),
-        |rate| format!("{} a second", counted(rate, "message")),
-    );
+    let rate = rate.map(|rate| format!("{} a second", counted(rate, "message")));
+    let rate = rate.unwrap_or_else(|| "as fast as possible".to_owned());
     let mut settings = vec![
         setting("Place", "local: stand-ins for AWS on one machine"),
-        setting(
-            "Machine",
-            format!("{}, {arch}, {os}", counted(processors, "processor")),
-        ),
+        setting("Machine", format!("{processors}, {arch}, {os}")),
         setting("Version", env!("CARGO_PKG_VERSION")),
         setting("Messages", workload.messages.to_string()),
         setting("Duplicates", format!("{} %", workload.duplicates)),

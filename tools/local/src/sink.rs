@@ -19,7 +19,6 @@ pub use self::place::{BUCKET, PAYLOADS, SinkKind};
 use self::place::{PATH, PREFIX, Place};
 use crate::faults::SinkErrors;
 use crate::receiver::{ContentStore, Receiver};
-use crate::server_variables::server_variables;
 use crate::services;
 #[cfg(feature = "full")]
 use crate::sftp::WatchReport;
@@ -30,7 +29,7 @@ pub struct SinkHost {
     /// The directory with the parts.
     out: PathBuf,
     receiver: Option<Receiver>,
-    others: OtherSinks,
+    pub(crate) others: OtherSinks,
     deliveries: Arc<Deliveries>,
     temporary: tempfile::TempDir,
     /// Whether the parts stay when this is dropped.
@@ -41,9 +40,6 @@ impl SinkHost {
     /// Starts a stand-in. It stores parts below `work`; if that is `None`, below a temporary directory, which is removed
     /// when the stand-in is dropped. With the cargo feature `full`, the S3 stand-in starts with every kind of sink, on the port
     /// `s3_port`.
-    ///
-    /// # Errors
-    /// No port can be bound, a directory cannot be created, or PostgreSQL or OpenSSH does not start.
     pub async fn start(
         kind: SinkKind,
         work: Option<&Path>,
@@ -96,22 +92,6 @@ impl SinkHost {
         &self.out
     }
 
-    /// Returns the S3 stand-in.
-    #[cfg(feature = "full")]
-    pub fn s3(&self) -> &emulators::s3::S3 {
-        self.others.s3()
-    }
-
-    /// Returns the URL of the S3 stand-in, if this build has one.
-    pub(crate) fn s3_endpoint(&self) -> Option<String> {
-        self.others.s3_endpoint()
-    }
-
-    /// Creates a bucket in the S3 stand-in, if this build has one.
-    pub(crate) fn create_bucket(&self, name: &str) {
-        self.others.create_bucket(name);
-    }
-
     /// Returns the URL of the receiver, if this kind of sink has one.
     pub fn receiver_endpoint(&self) -> Option<String> {
         self.receiver.as_ref().map(Receiver::endpoint)
@@ -132,14 +112,6 @@ impl SinkHost {
         let endpoint = receiver_endpoint.unwrap_or_default();
         let others = self.others.variables();
         others.unwrap_or_else(|| variables(self.kind, directory, endpoint))
-    }
-
-    /// Writes the parts as files below [`out`](Self::out), if the sink keeps them in a database.
-    ///
-    /// # Errors
-    /// The rows cannot be read, or contradict the database's list of parts.
-    pub async fn export_parts(&self) -> anyhow::Result<()> {
-        self.others.export_parts().await
     }
 
     /// Keeps the parts when this is dropped, unless they are in the directory of a server that is removed.
@@ -187,11 +159,12 @@ fn variables(kind: SinkKind, directory: &Path, endpoint: &str) -> Vec<(&'static 
         }
         SinkKind::Postgres => "postgres://local@127.0.0.1/local".to_owned(),
         SinkKind::Sftp => {
-            return server_variables(
-                "sftp://local@127.0.0.1/files".to_owned(),
-                "SHA256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU".to_owned(),
-                "not a secret".to_owned(),
-            );
+            let host_key = "SHA256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU";
+            return vec![
+                ("SINK", "sftp://local@127.0.0.1/files".to_owned()),
+                ("SINK_HOST_KEY", host_key.to_owned()),
+                ("SINK_PASSWORD", "not a secret".to_owned()),
+            ];
         }
     };
     vec![("SINK", sink)]
@@ -242,10 +215,8 @@ impl SinkReport {
             .into_iter();
         #[cfg(feature = "full")]
         let problems = problems.chain({
-            let violations = self
-                .watched
-                .as_ref()
-                .and_then(|watched| some(watched.violations));
+            let watched = self.watched.as_ref();
+            let violations = watched.and_then(|watched| some(watched.violations));
             violations.map(|count| counted(count, "half or changed file"))
         });
         problems.collect()
@@ -255,17 +226,12 @@ impl SinkReport {
 /// Lines for people, each with its line break.
 impl fmt::Display for SinkReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (kind, out) = (self.kind, self.out.display());
         match self.kept {
-            true => writeln!(
-                f,
-                "sink        {}, parts in {}",
-                self.kind,
-                self.out.display()
-            )?,
+            true => writeln!(f, "sink        {kind}, parts in {out}")?,
             false => writeln!(
                 f,
-                "sink        {}, parts removed (`--out DIR` keeps them)",
-                self.kind
+                "sink        {kind}, parts removed (`--out DIR` keeps them)"
             )?,
         }
         #[cfg(feature = "full")]
@@ -294,57 +260,40 @@ mod tests {
     async fn the_variable_names_the_directory_with_the_parts() {
         let work = tempfile::tempdir().unwrap();
         let work = work.path();
+        let of_file = format!("file://{}", work.display());
         for (kind, out, variable) in [
-            (
-                SinkKind::File,
-                work.to_owned(),
-                format!("file://{}", work.display()),
-            ),
-            (
-                SinkKind::S3,
-                work.join("s3/batches/out"),
-                "s3://batches/out".to_owned(),
-            ),
-            (
-                SinkKind::Http,
-                work.join("http"),
-                "http://there/batches".to_owned(),
-            ),
+            (SinkKind::File, "", &*of_file),
+            (SinkKind::S3, "s3/batches/out", "s3://batches/out"),
+            (SinkKind::Http, "http", "http://there/batches"),
         ] {
             let host = started(kind, Some(work)).await;
-            assert_eq!(host.out(), out);
+            assert_eq!(host.out(), work.join(out));
             let there = host.receiver_endpoint().map(|_| "http://there");
-            assert_eq!(host.variables(work, there), [("SINK", variable)]);
+            let expected = [("SINK", variable.to_owned())];
+            assert_eq!(host.variables(work, there), expected);
         }
-        assert_eq!(
-            std::fs::read_dir(work).unwrap().count(),
-            0,
-            "nothing was sent"
-        );
+        let sent = std::fs::read_dir(work).unwrap().count();
+        assert_eq!(sent, 0);
     }
 
     #[tokio::test]
-    async fn a_temporary_directory_is_removed_with_the_sink() {
-        let host = started(SinkKind::Http, None).await;
-        let out = host.out().to_owned();
-        std::fs::create_dir_all(&out).unwrap();
-        assert!(!host.report().kept);
-        drop(host);
-        assert!(!out.exists());
-    }
-
-    #[tokio::test]
-    async fn parts_that_are_kept_outlive_the_sink() {
-        let mut host = started(SinkKind::Http, None).await;
-        let out = host.out().to_owned();
-        std::fs::create_dir_all(&out).unwrap();
-        host.keep_parts();
-        let line = format!("sink        http, parts in {}\n", out.display());
-        assert!(host.report().kept && host.report().to_string().starts_with(&line));
-        let temporary = host.work().to_owned();
-        drop(host);
-        assert!(out.exists());
-        std::fs::remove_dir_all(temporary).unwrap();
+    async fn a_temporary_directory_is_removed_with_the_sink_unless_its_parts_are_kept() {
+        for kept in [false, true] {
+            let mut host = started(SinkKind::Http, None).await;
+            let out = host.out().to_owned();
+            std::fs::create_dir_all(&out).unwrap();
+            if kept {
+                host.keep_parts();
+            }
+            let line = format!("sink        http, parts in {}\n", out.display());
+            assert_eq!(host.report().to_string().starts_with(&line), kept);
+            let temporary = host.work().to_owned();
+            drop(host);
+            assert_eq!((out.exists(), temporary.exists()), (kept, kept));
+            if kept {
+                std::fs::remove_dir_all(temporary).unwrap();
+            }
+        }
     }
 
     #[tokio::test]
@@ -353,10 +302,8 @@ mod tests {
         host.deliveries.attempted("b/0.jsonl", b"a");
         assert!(host.report().ok());
         host.deliveries.attempted("b/0.jsonl", b"b");
-        assert_eq!(
-            host.report().problems(),
-            ["1 key with two contents at the sink"]
-        );
+        let problems = host.report().problems();
+        assert_eq!(problems, ["1 key with two contents at the sink"]);
         assert!(host.report().to_string().contains("`b/0.jsonl`"));
     }
 }

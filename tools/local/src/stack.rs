@@ -18,6 +18,7 @@ use emulators::lambda::{
 use emulators::proxy::Proxy;
 use emulators::sam::{Mapping, Resources};
 use emulators::sqs::Sqs;
+use shared::aws::{DynamoBatchCatalogue, DynamoBatchStore};
 use tokio::sync::oneshot;
 
 use crate::bodies;
@@ -69,11 +70,11 @@ pub struct Stack {
     endpoints: Endpoints,
     sqs_client: aws_sdk_sqs::Client,
     schedule: Option<Schedule>,
-    batches: shared::aws::DynamoBatchStore,
-    catalogue: shared::aws::DynamoBatchCatalogue,
+    batches: DynamoBatchStore,
+    catalogue: DynamoBatchCatalogue,
     _dynamodb: DynamoDb,
     _sqs_stop: oneshot::Sender<()>,
-    meter: Arc<Meter>,
+    pub(crate) meter: Arc<Meter>,
     /// The instruction set of the functions in the template, which decides their price.
     architecture: String,
     /// The buckets of loads, at first and after redeploys.
@@ -81,7 +82,7 @@ pub struct Stack {
     _proxies: Vec<Proxy>,
     _sink_gate: Option<SinkGate>,
     notices: Option<NoticeHost>,
-    sink: SinkHost,
+    pub(crate) sink: SinkHost,
     collector: Option<Collector>,
 }
 
@@ -96,9 +97,6 @@ impl Stack {
     }
 
     /// Starts the stack as [`start`](Self::start) does, and passes every log line of the functions to `watch`.
-    ///
-    /// # Errors
-    /// Those of [`start`](Self::start).
     pub async fn start_watched(options: &StackOptions, watch: LogSink) -> anyhow::Result<Stack> {
         let services = Services::start(options).await?;
         let meter = Arc::new(Meter::default());
@@ -112,27 +110,21 @@ impl Stack {
         let mut variables = functions.batch_processor.variables.clone();
         variables.extend(functions.aggregator.variables.clone());
         let function_logs = FunctionLogs::default();
-        let start = |config, kills| {
+        let start = |config, kills: &Option<Arc<Kills>>| {
             let logs = [Arc::clone(&watch), function_logs.sink(options.logs)];
-            start_function(config, kills, faults, logs)
+            start_function(config, kills.clone(), faults, logs)
         };
-        let aggregator = start(functions.aggregator, faults.aggregator_kills());
-        let batch_processor = start(functions.batch_processor, faults.batch_processor_kills());
-        let [input_mapping, batch_mapping] = start_mappings(
-            &services.sqs,
-            &resources,
-            options,
-            [&aggregator, &batch_processor],
-        )?;
-        let schedule = options
-            .sweep_every
-            .map(|every| Schedule::start(batch_processor.clone(), SWEEP, every));
-        let redeploys = Redeploys::start(
-            &options.faults.redeploys,
-            [aggregator.clone(), batch_processor.clone()],
-            Arc::clone(faults),
-        );
-        faults.timeline().begin();
+        let aggregator = start(functions.aggregator, &faults.aggregator_kills);
+        let batch_processor = start(functions.batch_processor, &faults.batch_processor_kills);
+        let started = [&aggregator, &batch_processor];
+        let [input_mapping, batch_mapping] =
+            start_mappings(&services.sqs, &resources, options, started)?;
+        let sweep = |every| Schedule::start(batch_processor.clone(), SWEEP, every);
+        let schedule = options.sweep_every.map(sweep);
+        let functions = [aggregator.clone(), batch_processor.clone()];
+        let redeploys = &options.faults.redeploys;
+        let redeploys = Redeploys::start(redeploys, functions, Arc::clone(faults));
+        faults.timeline.begin();
         Ok(Stack {
             sqs: services.sqs,
             aggregator,
@@ -147,14 +139,8 @@ impl Stack {
             endpoints: services.endpoints,
             sqs_client: services.sqs_client,
             schedule,
-            batches: shared::aws::DynamoBatchStore::new(
-                services.dynamodb_client.clone(),
-                BATCH_TABLE,
-            ),
-            catalogue: shared::aws::DynamoBatchCatalogue::new(
-                services.dynamodb_client,
-                BATCH_TABLE,
-            ),
+            batches: DynamoBatchStore::new(services.dynamodb_client.clone(), BATCH_TABLE),
+            catalogue: DynamoBatchCatalogue::new(services.dynamodb_client, BATCH_TABLE),
             meter,
             architecture: resources.function(AGGREGATOR)?.architecture.clone(),
             load_buckets: bodies::load_buckets(&options.variables, &options.faults.redeploys),
@@ -196,7 +182,7 @@ impl Stack {
     /// Returns the S3 stand-in, in which callers may create buckets.
     #[cfg(feature = "full")]
     pub fn s3(&self) -> &emulators::s3::S3 {
-        self.sink.s3()
+        &self.sink.others.s3
     }
 
     /// Returns the collector of spans, if there is one.
@@ -204,7 +190,6 @@ impl Stack {
         self.collector.as_ref()
     }
 
-    /// Returns the URL of a queue.
     pub fn queue_url(&self, queue: &str) -> String {
         queue_url(&self.endpoints.sqs, queue)
     }
@@ -223,51 +208,39 @@ impl Stack {
     pub fn describe(&self) -> String {
         // Other clients connect to the services without the proxies, because the faults are for the functions.
         let sqs_proxy = self.variable("AWS_ENDPOINT_URL_SQS");
-        let sqs_proxy = sqs_proxy
-            .filter(|url| !url.is_empty())
-            .unwrap_or(&self.endpoints.sqs);
+        let sqs_proxy = sqs_proxy.filter(|url| !url.is_empty());
+        let sqs_proxy = sqs_proxy.unwrap_or(&self.endpoints.sqs);
         let mut lines = vec![
             "# The stack is running; Ctrl-C stops it. Variables for another client:".to_owned(),
         ];
-        lines.extend(
-            [
-                ("INPUT_QUEUE_URL", INPUT_QUEUE),
-                ("INPUT_DEAD_LETTER_QUEUE_URL", INPUT_DEAD_LETTER_QUEUE),
-                ("BATCH_DEAD_LETTER_QUEUE_URL", BATCH_DEAD_LETTER_QUEUE),
-            ]
-            .map(|(name, queue)| format!("export {name}={}", self.queue_url(queue))),
-        );
-        lines.extend(
-            self.variables
-                .iter()
-                .map(|(name, value)| match name.as_str() {
-                    "AWS_ENDPOINT_URL_DYNAMODB" => (name, self.endpoints.dynamodb.clone()),
-                    "AWS_ENDPOINT_URL_S3" => {
-                        let s3 = self.endpoints.s3.as_ref();
-                        (name, s3.unwrap_or(value).clone())
-                    }
-                    // The URLs of queues begin with it too.
-                    _ => (name, value.replace(sqs_proxy, &self.endpoints.sqs)),
-                })
-                .map(|(name, value)| format!("export {name}={}", quoted(&value))),
-        );
-        lines.extend(
-            [
-                ("AWS_ACCESS_KEY_ID", "local"),
-                ("AWS_SECRET_ACCESS_KEY", "local"),
-                ("AWS_REGION", REGION),
-                // The only one that boto3 reads.
-                ("AWS_DEFAULT_REGION", REGION),
-            ]
-            .map(|(name, value)| format!("export {name}={value}")),
-        );
+        for (name, queue) in [
+            ("INPUT_QUEUE_URL", INPUT_QUEUE),
+            ("INPUT_DEAD_LETTER_QUEUE_URL", INPUT_DEAD_LETTER_QUEUE),
+            ("BATCH_DEAD_LETTER_QUEUE_URL", BATCH_DEAD_LETTER_QUEUE),
+        ] {
+            lines.push(format!("export {name}={}", self.queue_url(queue)));
+        }
+        let endpoints = &self.endpoints;
+        for (name, value) in &self.variables {
+            let value = match name.as_str() {
+                "AWS_ENDPOINT_URL_DYNAMODB" => endpoints.dynamodb.clone(),
+                "AWS_ENDPOINT_URL_S3" => endpoints.s3.as_ref().unwrap_or(value).clone(),
+                // The URLs of queues begin with it too.
+                _ => value.replace(sqs_proxy, &endpoints.sqs),
+            };
+            lines.push(format!("export {name}={}", quoted(&value)));
+        }
+        for (name, value) in [
+            ("AWS_ACCESS_KEY_ID", "local"),
+            ("AWS_SECRET_ACCESS_KEY", "local"),
+            ("AWS_REGION", REGION),
+            // The only one that boto3 reads.
+            ("AWS_DEFAULT_REGION", REGION),
+        ] {
+            lines.push(format!("export {name}={value}"));
+        }
         lines.push(format!("# Delivered batches are in {}", self.out.display()));
         lines.join("\n")
-    }
-
-    /// Keeps the delivered parts when the stack is dropped.
-    pub fn keep_parts(&mut self) {
-        self.sink.keep_parts();
     }
 
     /// Stops the stack. Returns when every child process has ended.
@@ -350,7 +323,7 @@ fn start_function(
         listener.read_log_line(&line.text);
         logs.iter().for_each(|log| log(line));
     };
-    let credentials = faults.credentials();
+    let credentials = faults.credentials.clone();
     let faults = EnvironmentFaults { kills, credentials };
     Function::with_faults(config, Arc::new(sink), Arc::new(faults))
 }
@@ -374,14 +347,10 @@ fn start_mappings(
     };
     let input = &resources.function(AGGREGATOR)?.mapping;
     let tickets = &resources.function(BATCH_PROCESSOR)?.mapping;
+    let environments = options.batch_processors;
     Ok([
         start(aggregator, input, options.batch_size, options.aggregators)?,
-        start(
-            batch_processor,
-            tickets,
-            tickets.batch_size,
-            options.batch_processors,
-        )?,
+        start(batch_processor, tickets, tickets.batch_size, environments)?,
     ])
 }
 
@@ -389,10 +358,9 @@ fn start_mappings(
 /// visibility timeouts are computed by the template's rule: six times the function's timeout, plus the batching window.
 fn create_queues(sqs: &Sqs, resources: &Resources, options: &StackOptions) -> anyhow::Result<()> {
     // A dead-letter queue must exist before a queue that names it.
-    let (sources, dead_letter_queues): (Vec<_>, Vec<_>) = resources
-        .queues
-        .iter()
-        .partition(|(_, queue)| queue.redrive_policy.is_some());
+    let queues = resources.queues.iter();
+    let (sources, dead_letter_queues): (Vec<_>, Vec<_>) =
+        queues.partition(|(_, queue)| queue.redrive_policy.is_some());
     let consumers = [
         (resources.function(AGGREGATOR)?, options.aggregator_timeout),
         (
@@ -410,9 +378,8 @@ fn create_queues(sqs: &Sqs, resources: &Resources, options: &StackOptions) -> an
         if let Some(redrive) = attributes.redrive.as_mut()
             && options.faults.any()
         {
-            redrive.receives_max = redrive
-                .receives_max
-                .max(planner::local::RECEIVES_MAX_FAULTS);
+            let max = redrive.receives_max;
+            redrive.receives_max = max.max(planner::local::RECEIVES_MAX_FAULTS);
         }
         sqs.create_queue(name, attributes)?;
     }

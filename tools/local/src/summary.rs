@@ -145,17 +145,13 @@ impl Summary {
 
     /// Returns why the burst is not [`ok`](Self::ok), a phrase each.
     pub fn reasons(&self) -> Vec<String> {
-        let SetAside {
-            quarantined,
-            dead_letters,
-            dead_tickets,
-        } = self.set_aside;
+        let set_aside = &self.set_aside;
         let mut reasons = self.audit.reasons().to_vec();
         reasons.extend(self.sink.problems());
         let counts = [
-            (quarantined, "message", " in quarantine"),
-            (dead_letters, "dead letter", ""),
-            (dead_tickets, "dead ticket", ""),
+            (set_aside.quarantined, "message", " in quarantine"),
+            (set_aside.dead_letters, "dead letter", ""),
+            (set_aside.dead_tickets, "dead ticket", ""),
             (self.batches_in_error, "batch", " in error"),
         ];
         let counts = counts.into_iter().filter(|(count, ..)| *count > 0);
@@ -202,23 +198,18 @@ impl fmt::Display for SummaryText<'_> {
 
 impl Summary {
     fn fmt_set_aside(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let SetAside {
-            quarantined,
-            dead_letters,
-            dead_tickets,
-        } = self.set_aside;
-        if quarantined + dead_letters + dead_tickets + self.batches_in_error > 0
-            || self.faults.is_some()
-        {
-            writeln!(
-                f,
-                "set aside   {quarantined} quarantined, {}, {}, {} in error",
-                counted(dead_letters, "dead letter"),
-                counted(dead_tickets, "dead ticket"),
-                counted(self.batches_in_error, "batch")
-            )?;
+        let set_aside = &self.set_aside;
+        if set_aside.total() == 0 && self.batches_in_error == 0 && self.faults.is_none() {
+            return Ok(());
         }
-        Ok(())
+        writeln!(
+            f,
+            "set aside   {} quarantined, {}, {}, {} in error",
+            set_aside.quarantined,
+            counted(set_aside.dead_letters, "dead letter"),
+            counted(set_aside.dead_tickets, "dead ticket"),
+            counted(self.batches_in_error, "batch")
+        )
     }
 
     fn fmt_usage(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -28,9 +28,8 @@ mod tests {
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
             .collect();
-        let resources = deployed()
-            .unwrap()
-            .resolve(&parameters, &|queue| format!("http://sqs/{queue}"));
+        let template = deployed().unwrap();
+        let resources = template.resolve(&parameters, &|queue| format!("http://sqs/{queue}"));
         resources.unwrap()
     }
 
@@ -53,30 +52,20 @@ mod tests {
         let redrive = redrive.expect("the input queue has dead letters");
         assert_eq!(redrive.receives_max, 1_000);
         assert_eq!(redrive.dead_letter_queue, "input-dead-letter-queue");
-        let lock_table = &resources.tables["lock-table"];
-        assert_eq!(
-            lock_table.global_secondary_indexes[0]
-                .projection
-                .projection_type,
-            "KEYS_ONLY"
-        );
+        let index = &resources.tables["lock-table"].global_secondary_indexes[0];
+        assert_eq!(index.projection.projection_type, "KEYS_ONLY");
         let aggregator = &resources.functions["aggregator"];
         assert_eq!(aggregator.memory_mb, 1_769);
         assert_eq!(aggregator.architecture, "arm64");
         assert_eq!(aggregator.mapping.window, Duration::from_secs(1));
-        assert_eq!(
-            aggregator.variables["BATCH_QUEUE_URL"],
-            "http://sqs/batch-queue"
-        );
-        assert_eq!(aggregator.variables["ON_DUPLICATE"], "requeue");
-        assert_eq!(aggregator.variables["DDB_LOCK_TABLE"], "lock-table");
+        let variables = &aggregator.variables;
+        assert_eq!(variables["BATCH_QUEUE_URL"], "http://sqs/batch-queue");
+        assert_eq!(variables["ON_DUPLICATE"], "requeue");
+        assert_eq!(variables["DDB_LOCK_TABLE"], "lock-table");
         // Who deploys must choose these; `local` sets them.
-        assert!(!aggregator.variables.contains_key("EVENT_ID"));
-        assert!(
-            !resources.functions["batch-processor"]
-                .variables
-                .contains_key("SINK")
-        );
+        assert!(!variables.contains_key("EVENT_ID"));
+        let batch_processor = &resources.functions["batch-processor"];
+        assert!(!batch_processor.variables.contains_key("SINK"));
     }
 
     /// The stack uses this rule for timeouts that the template does not allow.
@@ -91,10 +80,8 @@ mod tests {
             let six_times = Duration::from_secs(6 * timeout.parse::<u64>().unwrap());
             assert_eq!(seconds("batch-queue"), Some(six_times));
             let window = resources.functions["aggregator"].mapping.window;
-            assert_eq!(
-                seconds("input-queue"),
-                Some(Duration::from_secs(360) + window)
-            );
+            let of_input = Duration::from_secs(360) + window;
+            assert_eq!(seconds("input-queue"), Some(of_input));
         }
     }
 

@@ -23,9 +23,6 @@ pub(crate) struct Home {
 
 impl Home {
     /// Makes the directory.
-    ///
-    /// # Errors
-    /// It cannot be made, or be given to `nobody`.
     pub(crate) fn new(prefix: &str) -> std::io::Result<Home> {
         let directory = tempfile::Builder::new().prefix(prefix).tempdir()?;
         let is_root = fs::metadata(directory.path())?.uid() == 0;
@@ -45,9 +42,6 @@ impl Home {
     }
 
     /// Makes the server's user the owner of a file or directory.
-    ///
-    /// # Errors
-    /// The owner cannot be changed.
     pub(crate) fn give(&self, path: &Path) -> std::io::Result<()> {
         match self.is_root {
             true => chown(path, Some(NOBODY), Some(NOBODY)),
@@ -66,18 +60,13 @@ impl Home {
                 command
             }
         };
-        command
-            .current_dir(self.path())
-            .stdin(Stdio::null())
-            .stdout(Stdio::null());
+        command.current_dir(self.path());
+        command.stdin(Stdio::null()).stdout(Stdio::null());
         command
     }
 }
 
 /// Waits until a server that was started is ready.
-///
-/// # Errors
-/// It ended, or it takes too long.
 pub(crate) async fn until_ready<F: Future<Output = bool>>(
     name: &str,
     process: &mut Child,

@@ -52,9 +52,8 @@ impl Connection {
                 .filter(|url| !url.is_empty())
         };
         let endpoints = ["CLOUDFORMATION", "DYNAMODB", "S3", "SQS"].map(endpoint);
-        let tls = !endpoints
-            .iter()
-            .all(|url| url.as_ref().is_some_and(|url| url.starts_with("http://")));
+        let mut urls = endpoints.iter();
+        let tls = !urls.all(|url| url.as_ref().is_some_and(|url| url.starts_with("http://")));
         let config = loader(lookup, tls).load().await;
         if config.region().is_none() {
             return Err(ConnectionError::NoRegion);
@@ -72,9 +71,8 @@ impl Connection {
         of_dynamodb.set_endpoint_url(dynamodb);
         // Servers other than AWS are reached by their address, which has no name of a bucket in it.
         let mut of_s3 = aws_sdk_s3::config::Builder::from(&config);
-        of_s3
-            .set_force_path_style(Some(s3.is_some()))
-            .set_endpoint_url(s3);
+        of_s3.set_force_path_style(Some(s3.is_some()));
+        of_s3.set_endpoint_url(s3);
         let mut of_sqs = aws_sdk_sqs::config::Builder::from(&config);
         of_sqs.set_endpoint_url(sqs);
         Ok(Connection {

@@ -20,18 +20,12 @@ pub(crate) async fn describe_stack(client: &Client, name: &str) -> Result<Settin
         return Err(error("there is no such stack".to_owned()));
     };
     let parameters = stack.parameters().iter();
-    let parameters = parameters
-        .filter_map(|parameter| pair(parameter.parameter_key(), parameter.parameter_value()))
-        .collect();
+    let parameters = parameters.filter_map(|one| pair(one.parameter_key(), one.parameter_value()));
     let outputs = stack.outputs().iter();
-    let outputs = outputs
-        .filter_map(|output| pair(output.output_key(), output.output_value()))
-        .collect();
-    Ok(Settings::of_stack(
-        format!("stack `{name}`"),
-        parameters,
-        outputs,
-    ))
+    let outputs = outputs.filter_map(|one| pair(one.output_key(), one.output_value()));
+    let (parameters, outputs) = (parameters.collect(), outputs.collect());
+    let name = format!("stack `{name}`");
+    Ok(Settings::of_stack(name, parameters, outputs))
 }
 
 fn pair(name: Option<&str>, value: Option<&str>) -> Option<(String, String)> {

@@ -71,9 +71,8 @@ impl Settings {
         let shown = values.iter().filter(|(name, _)| {
             !HIDDEN.contains(&name.as_str()) && !name.starts_with("AWS_ENDPOINT_URL")
         });
-        let shown = shown
-            .map(|(name, value)| (name.clone(), value.clone()))
-            .collect();
+        let shown = shown.map(|(name, value)| (name.clone(), value.clone()));
+        let shown = shown.collect();
         Settings {
             name,
             origin: Origin::Variables,

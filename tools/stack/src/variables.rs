@@ -27,12 +27,9 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("env");
         std::fs::write(&path, text).unwrap();
-        match read_env_file(&path) {
-            Ok(variables) => Ok(Settings::of_variables("`FILE`".to_owned(), variables)),
-            Err(error) => Err(error
-                .to_string()
-                .replace(&path.display().to_string(), "FILE")),
-        }
+        let (read, name) = (read_env_file(&path), path.display().to_string());
+        let variables = read.map_err(|error| error.to_string().replace(&name, "FILE"))?;
+        Ok(Settings::of_variables("`FILE`".to_owned(), variables))
     }
 
     #[test]
@@ -64,10 +61,8 @@ mod tests {
     #[test]
     fn a_line_that_is_no_variable_is_refused() {
         let error = read("this is no variable\n").unwrap_err();
-        assert!(
-            error.starts_with("`FILE`: ")
-                && error.ends_with(", expected lines `export NAME='VALUE'`"),
-            "{error}"
-        );
+        let expected = ", expected lines `export NAME='VALUE'`";
+        assert!(error.starts_with("`FILE`: "), "{error}");
+        assert!(error.ends_with(expected), "{error}");
     }
 }

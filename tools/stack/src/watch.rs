@@ -141,10 +141,7 @@ impl<'a> Watch<'a> {
         let at_secs = self.began.elapsed().as_secs_f64();
         self.depth = queues::depth(&self.connection.sqs, &self.watched.input_queue_url).await?;
         let (dynamodb, table) = (&self.connection.dynamodb, &self.watched.batch_table);
-        let mut ids: BTreeSet<String> = batches::incomplete(dynamodb, table)
-            .await?
-            .into_iter()
-            .collect();
+        let mut ids = BTreeSet::from_iter(batches::incomplete(dynamodb, table).await?);
         let known = self.batches.values().filter(|batch| batch.status.is_some());
         ids.extend(known.map(|batch| batch.batch_id.clone()));
         let found = batches::read(dynamodb, table, &Vec::from_iter(ids)).await?;
@@ -175,21 +172,17 @@ impl<'a> Watch<'a> {
     /// Returns the sum of a count over all batches, without what batches had before the run.
     fn added(&self, count: impl Fn(&BatchState) -> u64) -> u64 {
         let before = |batch: &BatchState| self.former.get(&batch.batch_id).map_or(0, &count);
-        self.batches
-            .values()
-            .map(|batch| count(batch).saturating_sub(before(batch)))
-            .sum()
+        let batches = self.batches.values();
+        let added = batches.map(|batch| count(batch).saturating_sub(before(batch)));
+        added.sum()
     }
 
     fn drained(&self, sent: SentSoFar) -> bool {
-        let idle = !self
-            .batches
-            .values()
-            .any(|batch| batch.under_way() && batch.events() > 0);
+        let mut batches = self.batches.values();
+        let idle = !batches.any(|batch| batch.under_way() && batch.events() > 0);
         let all_claimed = self.added(BatchState::events) >= self.options.unique;
-        let quiet = self
-            .empty_since
-            .is_some_and(|since| all_claimed || since.elapsed() >= self.options.quiet);
+        let since = self.empty_since;
+        let quiet = since.is_some_and(|since| all_claimed || since.elapsed() >= self.options.quiet);
         sent.ended && idle && quiet
     }
 
@@ -197,11 +190,8 @@ impl<'a> Watch<'a> {
     fn stuck(&self) -> Option<String> {
         let still = self.last_change.1.elapsed();
         (still > self.options.patience).then(|| {
-            let under_way = self
-                .batches
-                .values()
-                .filter(|batch| batch.under_way())
-                .count();
+            let batches = self.batches.values();
+            let under_way = batches.filter(|batch| batch.under_way()).count();
             format!(
                 "no progress for {} s: input queue has {} and {} in flight, {} not complete",
                 still.as_secs(),
@@ -214,36 +204,23 @@ impl<'a> Watch<'a> {
 
     async fn finish(mut self, ended_early: Option<String>) -> Result<Seen, WatchError> {
         // Batches that were opened and completed between two looks.
-        let scanned = batches::scan(
-            &self.connection.dynamodb,
-            &self.watched.batch_table,
-            self.options.began_at_ms,
-        )
-        .await?;
-        self.batches.extend(
-            scanned
-                .into_iter()
-                .map(|batch| (batch.batch_id.clone(), batch)),
-        );
+        let (dynamodb, table) = (&self.connection.dynamodb, &self.watched.batch_table);
+        let scanned = batches::scan(dynamodb, table, self.options.began_at_ms).await?;
+        for batch in scanned {
+            self.batches.insert(batch.batch_id.clone(), batch);
+        }
         let set_aside = queues::total(&self.connection.sqs, &self.watched.set_aside_urls).await?;
-        let mut of_run: Vec<&BatchState> = self
-            .batches
-            .values()
-            .filter(|batch| self.is_of_run(batch))
-            .collect();
+        let batches = self.batches.values();
+        let mut of_run: Vec<&BatchState> = batches.filter(|one| self.is_of_run(one)).collect();
         of_run.sort_by_key(|batch| batch.created_at);
         let parts = of_run.iter().flat_map(|batch| self.part_times(batch));
         let parts = parts.collect();
         let spans: Vec<BatchSpan> = of_run.iter().map(|batch| self.span(batch)).collect();
-        let drained = spans
-            .iter()
-            .filter_map(|span| span.delivered_secs)
-            .max_by(f64::total_cmp);
+        let delivered = spans.iter().filter_map(|span| span.delivered_secs);
+        let claimed_after = self.empty_since.map(|since| since - self.began);
         Ok(Seen {
-            claimed_after_secs: self
-                .empty_since
-                .map(|since| since.duration_since(self.began).as_secs_f64()),
-            drained_after_secs: drained,
+            claimed_after_secs: claimed_after.map(|after| after.as_secs_f64()),
+            drained_after_secs: delivered.max_by(f64::total_cmp),
             in_error: of_run.iter().filter(|batch| batch.in_error()).count() as u64,
             set_aside: set_aside.saturating_sub(self.set_aside_before),
             samples: self.samples,
@@ -255,11 +232,8 @@ impl<'a> Watch<'a> {
 
     /// Returns whether a batch was opened in the run, or got events in it. A batch without events is left out.
     fn is_of_run(&self, batch: &BatchState) -> bool {
-        let before = self
-            .former
-            .get(&batch.batch_id)
-            .map_or(0, BatchState::events);
-        batch.events() > before
+        let before = self.former.get(&batch.batch_id);
+        batch.events() > before.map_or(0, BatchState::events)
             || (batch.in_error() && batch.created_at >= self.options.began_at_ms)
     }
 
@@ -281,10 +255,8 @@ impl<'a> Watch<'a> {
 
     fn span(&self, batch: &BatchState) -> BatchSpan {
         let secs = |ms| self.secs(ms);
-        let full = self
-            .watched
-            .batch_items_max
-            .is_some_and(|max| batch.claimed >= max);
+        let max = self.watched.batch_items_max;
+        let full = max.is_some_and(|max| batch.claimed >= max);
         let in_time = batch.sealed_at.is_some_and(|at| at < batch.closes_at);
         BatchSpan {
             batch_id: batch.batch_id.clone(),

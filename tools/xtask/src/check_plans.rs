@@ -6,7 +6,6 @@ use std::process::Command;
 
 use crate::tools::{cargo, status, target_dir};
 
-/// The arguments of `cargo xtask check-plans`.
 #[derive(clap::Args)]
 pub struct CheckPlans {
     /// Run three short settings, with the executables of the tests: the part that `cargo xtask test --all` runs
@@ -25,12 +24,7 @@ pub struct CheckPlans {
 /// # Errors
 /// A plan is off by more than a tenth, or a burst or plan does not run.
 pub fn run(arguments: &CheckPlans) -> anyhow::Result<()> {
-    let plans = [
-        "--package",
-        "unique-event-planner",
-        "--example",
-        "check_plans",
-    ];
+    let plans = ["--package=unique-event-planner", "--example=check_plans"];
     let local = match &arguments.local {
         Some(local) => {
             cargo(&[&["build"], &plans[..]].concat())?;

@@ -28,36 +28,23 @@ pub fn unpack(
     if let Err(error) = status(Command::new("apt-get").args(["-qq", "update"])) {
         eprintln!("cannot update the package lists, the existing ones are used: {error:#}");
     }
-    let names = missing(with_dependencies(
-        packages,
-        needed,
-        &dependencies(packages)?,
-    ))?;
+    let all = dependencies(packages)?;
+    let names = missing(with_dependencies(packages, needed, &all))?;
     ensure!(!names.is_empty(), "{packages:?} are installed already");
-    status(
-        Command::new("apt-get")
-            .args(["-qq", "download"])
-            .args(&names)
-            .current_dir(&downloads),
-    )?;
+    let mut download = Command::new("apt-get");
+    download.args(["-qq", "download"]).args(&names);
+    status(download.current_dir(&downloads))?;
     let root = folder.join("root");
     for entry in fs::read_dir(&downloads)? {
         let package = entry?.path();
-        status(
-            Command::new("dpkg-deb")
-                .arg("--extract")
-                .arg(package)
-                .arg(&root),
-        )?;
+        let mut extract = Command::new("dpkg-deb");
+        status(extract.arg("--extract").arg(package).arg(&root))?;
     }
     fs::remove_dir_all(downloads)?;
     Ok(root)
 }
 
 /// Writes a script that runs an unpacked program with the unpacked libraries and these variables.
-///
-/// # Errors
-/// The script cannot be written.
 pub fn write_script(
     script: &Path,
     program: &Path,
@@ -66,13 +53,9 @@ pub fn write_script(
 ) -> anyhow::Result<()> {
     let libraries = ("LD_LIBRARY_PATH", libraries_below(root)?.join(":"));
     let variables = variables.iter().chain([&libraries]);
-    let variables: String = variables
-        .map(|(name, value)| format!("{name}='{value}' "))
-        .collect();
-    let text = format!(
-        "#!/bin/sh\n{variables}exec '{}' \"$@\"\n",
-        program.display()
-    );
+    let variables = variables.map(|(name, value)| format!("{name}='{value}' "));
+    let (variables, program) = (String::from_iter(variables), program.display());
+    let text = format!("#!/bin/sh\n{variables}exec '{program}' \"$@\"\n");
     fs::write(script, text)?;
     fs::set_permissions(script, fs::Permissions::from_mode(0o755))?;
     Ok(())
@@ -82,12 +65,8 @@ pub fn write_script(
 fn dependencies(packages: &[&str]) -> anyhow::Result<Dependencies> {
     let output = Command::new("apt-cache")
         .args(["depends", "--recurse", "--no-recommends", "--no-suggests"])
-        .args([
-            "--no-conflicts",
-            "--no-breaks",
-            "--no-replaces",
-            "--no-enhances",
-        ])
+        .args(["--no-conflicts", "--no-breaks"])
+        .args(["--no-replaces", "--no-enhances"])
         .args(packages)
         .output()
         .with_context(|| format!("run apt-cache, because this machine lacks {packages:?}"))?;
@@ -108,9 +87,8 @@ fn parse_dependencies(text: &str) -> Dependencies {
             package = line.to_owned();
             all.entry(package.clone()).or_default();
         } else if let Some((_, name)) = line.split_once("Depends: ") {
-            all.entry(package.clone())
-                .or_default()
-                .push(name.to_owned());
+            let dependencies = all.entry(package.clone()).or_default();
+            dependencies.push(name.to_owned());
         }
     }
     all.retain(|name, _| name.starts_with(|letter: char| letter.is_ascii_alphanumeric()));
@@ -141,19 +119,14 @@ fn with_dependencies(
 fn missing(mut packages: BTreeSet<String>) -> anyhow::Result<BTreeSet<String>> {
     // The status is of no use: it tells whether all packages are known.
     let output = Command::new("dpkg-query")
-        .args([
-            "--show",
-            "--showformat",
-            "${db:Status-Status} ${Package}\\n",
-        ])
+        .args(["--show", "--showformat"])
+        .arg("${db:Status-Status} ${Package}\\n")
         .args(&packages)
         .output()
         .context("run dpkg-query")?;
     let text = String::from_utf8_lossy(&output.stdout);
-    for name in text
-        .lines()
-        .filter_map(|line| line.strip_prefix("installed "))
-    {
+    let lines = text.lines();
+    for name in lines.filter_map(|line| line.strip_prefix("installed ")) {
         packages.remove(name);
     }
     Ok(packages)

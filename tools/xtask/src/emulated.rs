@@ -69,7 +69,6 @@ fn install() -> anyhow::Result<(PathBuf, PathBuf)> {
 /// Returns whether both libraries are below a folder.
 fn has_libraries(root: &Path) -> bool {
     let lib = root.join(LIBRARIES).join("lib");
-    ["libc.so.6", "libgcc_s.so.1"]
-        .iter()
-        .all(|name| lib.join(name).is_file())
+    let mut libraries = ["libc.so.6", "libgcc_s.so.1"].iter();
+    libraries.all(|name| lib.join(name).is_file())
 }

@@ -32,9 +32,6 @@ pub struct Former {
 }
 
 /// Builds the functions of a revision; returns where they are.
-///
-/// # Errors
-/// The repository does not have the revision, or it does not build.
 pub fn build(revision: &str) -> anyhow::Result<Former> {
     let commit = commit(revision)?;
     let folder = target_dir().join("former").join(&commit[..12]);
@@ -83,11 +80,8 @@ fn commit(revision: &str) -> anyhow::Result<String> {
 fn check_out(tree: &Path, commit: &str) -> anyhow::Result<()> {
     let root = root()?;
     // Forgets a worktree whose folder somebody removed, for example with the whole of `target`.
-    status(
-        Command::new("git")
-            .args(["worktree", "prune"])
-            .current_dir(root),
-    )?;
+    let mut prune = Command::new("git");
+    status(prune.args(["worktree", "prune"]).current_dir(root))?;
     let mut add = Command::new("git");
     add.args(["worktree", "add", "--detach", "--force"]);
     status(add.arg(tree).arg(commit).current_dir(root))

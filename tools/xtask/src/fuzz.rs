@@ -10,7 +10,6 @@ const TARGETS: [&str; 4] = ["event", "event_id", "batch_key", "ticket"];
 /// The version of cargo-fuzz to install.
 const CARGO_FUZZ: &str = "0.13.2";
 
-/// The arguments of `cargo xtask fuzz`.
 #[derive(clap::Args)]
 pub struct Fuzz {
     /// How long each target runs, in seconds
@@ -30,10 +29,8 @@ pub fn run(fuzz: &Fuzz) -> anyhow::Result<()> {
     let target_dir = tools::target_dir();
     let cargo_fuzz = tools::install_tool("cargo-fuzz", CARGO_FUZZ)?;
     let only = fuzz.target.as_deref();
-    for target in TARGETS
-        .into_iter()
-        .filter(|target| only.is_none_or(|only| only == *target))
-    {
+    let targets = TARGETS.into_iter();
+    for target in targets.filter(|target| only.is_none_or(|only| only == *target)) {
         let corpus = target_dir.join("fuzz/corpus").join(target);
         std::fs::create_dir_all(&corpus)?;
         let mut command = Command::new(&cargo_fuzz);

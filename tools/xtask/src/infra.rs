@@ -13,7 +13,6 @@ use anyhow::{Context, ensure};
 use crate::package;
 use crate::tools::{install_python, path_with_tools_of, root, status};
 
-/// The arguments of `cargo xtask infra`.
 #[derive(clap::Args)]
 pub struct Infra {
     /// Run the linters on every wrong template, not only on those that no other check catches; takes some minutes more
@@ -62,10 +61,8 @@ fn checks() -> anyhow::Result<Command> {
     let path = path_with_tools_of(&python)?;
     install_node_packages(&root()?.join("infra/cdk"), &path)?;
     let mut command = Command::new(&python);
-    command
-        .arg("main.py")
-        .env("PATH", &path)
-        .current_dir(root()?.join("infra/checks"));
+    command.arg("main.py").env("PATH", &path);
+    command.current_dir(root()?.join("infra/checks"));
     Ok(command)
 }
 
@@ -79,13 +76,9 @@ pub fn pack_cdk(folder: &Path) -> anyhow::Result<()> {
     let path = path_with_tools_of(&install_python("infra", "requirements.txt")?)?;
     let cdk = root()?.join("infra/cdk");
     install_node_packages(&cdk, &path)?;
-    status(
-        Command::new("npm")
-            .args(["pack", "--quiet", "--pack-destination"])
-            .arg(folder)
-            .env("PATH", &path)
-            .current_dir(cdk),
-    )
+    let mut pack = Command::new("npm");
+    pack.args(["pack", "--quiet", "--pack-destination"]);
+    status(pack.arg(folder).env("PATH", &path).current_dir(cdk))
 }
 
 /// Installs the packages of the lock file into `node_modules`.
@@ -95,12 +88,8 @@ fn install_node_packages(cdk: &Path, path: &OsStr) -> anyhow::Result<()> {
     if fs::read(&installed).is_ok_and(|installed| installed == locked) {
         return Ok(());
     }
-    status(
-        Command::new("npm")
-            .arg("ci")
-            .env("PATH", path)
-            .current_dir(cdk),
-    )?;
+    let mut install = Command::new("npm");
+    status(install.arg("ci").env("PATH", path).current_dir(cdk))?;
     fs::write(installed, locked)?;
     Ok(())
 }

@@ -24,13 +24,14 @@ mod verify_aws;
 
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
-use std::thread;
+use std::thread::{self, ScopedJoinHandle};
 use std::time::Instant;
 
 use anyhow::{Context, anyhow, ensure};
 use clap::{Parser, Subcommand};
 
-use crate::tools::{cargo, run_cargo, target_dir};
+use crate::planted::Build;
+use crate::tools::{cargo, run_cargo};
 
 #[derive(Parser)]
 #[command(name = "xtask")]
@@ -133,14 +134,8 @@ fn format() -> anyhow::Result<()> {
 
 fn lint() -> anyhow::Result<()> {
     format()?;
-    cargo(&[
-        "clippy",
-        "--workspace",
-        "--all-targets",
-        "--",
-        "-D",
-        "warnings",
-    ])
+    let lints = ["clippy", "--workspace", "--all-targets"];
+    cargo(&[&lints[..], &["--", "-D", "warnings"]].concat())
 }
 
 /// Runs the checks of the templates at the same time as cargo, because each of them uses little more than one core.
@@ -148,10 +143,7 @@ fn test(all: bool) -> anyhow::Result<()> {
     thread::scope(|scope| {
         let infra = scope.spawn(|| phase("checks of the templates", || infra::run_quietly(all)));
         let tested = phase("format", format).and_then(|()| test_workspace(all));
-        let infra = infra
-            .join()
-            .map_err(|_| anyhow!("the checks of the templates panicked"))?;
-        tested.and(infra)
+        tested.and(joined(infra, "the checks of the templates"))
     })?;
     if all { test_more() } else { Ok(()) }
 }
@@ -189,26 +181,25 @@ fn phase<T>(name: &str, run: impl FnOnce() -> T) -> T {
 
 fn test_workspace(all: bool) -> anyhow::Result<()> {
     let programs = thread::scope(|scope| {
-        let programs = scope.spawn(|| phase("programs for tests", Programs::install));
+        let programs = scope.spawn(|| phase("programs for tests", install_programs));
         // The end-to-end suite runs the built executables, among them an example.
         let built = phase("build and lints", || {
             let mut build = Command::new(env!("CARGO"));
             build.args(["build", "--workspace", "--all-targets"]);
             run_cargo(build.envs(tools::lints()?))
         });
-        let programs = programs
-            .join()
-            .map_err(|_| anyhow!("the installation of programs for tests panicked"))?;
-        built.and(programs)
+        built.and(joined(programs, "the installation of programs for tests"))
     })?;
     thread::scope(|scope| {
         let simulated = scope.spawn(|| phase("simulation", simulate));
-        let tested = phase("tests", || test_but_simulation(&programs, all));
-        let simulated = simulated
-            .join()
-            .map_err(|_| anyhow!("the simulation panicked"))?;
-        tested.and(simulated)
+        let tested = phase("tests", || test_but_simulation(programs, all));
+        tested.and(joined(simulated, "the simulation"))
     })
+}
+
+/// Waits for a thread, and returns its result.
+fn joined<T>(thread: ScopedJoinHandle<'_, anyhow::Result<T>>, what: &str) -> anyhow::Result<T> {
+    thread.join().map_err(|_| anyhow!("{what} panicked"))?
 }
 
 /// The tests of the simulation that take long. All planted bugs, those of the second test among them, are tried in a copy.
@@ -217,27 +208,22 @@ const LONG_SIMULATIONS: [&str; 2] = ["no_promise_is_broken", "every_planted_bug"
 /// Ignored tests that something else runs: `cargo xtask record-fixtures`, and another test.
 const NOT_BY_THEMSELVES: [&str; 2] = ["fixtures::record::", "the_child_calls_both_services"];
 
-/// Programs that tests run and that were installed for them. One that the machine has is `None`.
-struct Programs {
-    /// The directory of PostgreSQL's programs.
-    postgres: Option<PathBuf>,
-    /// The executable of the SSH server.
-    sshd: Option<PathBuf>,
-    /// The executable of the browser.
-    chromium: Option<PathBuf>,
+/// The variables by which tests find programs that were installed for them.
+type Programs = Vec<(&'static str, PathBuf)>;
+
+/// Installs the programs that tests run, except those that the machine has.
+fn install_programs() -> anyhow::Result<Programs> {
+    let programs = [
+        ("POSTGRES_BIN", postgres::install()?),
+        ("SSHD_BIN", sshd::install()?),
+        ("CHROMIUM_BIN", browser::install()?),
+    ];
+    let installed = programs.into_iter();
+    let installed = installed.filter_map(|(variable, path)| Some((variable, path?)));
+    Ok(installed.collect())
 }
 
-impl Programs {
-    fn install() -> anyhow::Result<Programs> {
-        Ok(Programs {
-            postgres: postgres::install()?,
-            sshd: sshd::install()?,
-            chromium: browser::install()?,
-        })
-    }
-}
-
-fn test_but_simulation(programs: &Programs, all: bool) -> anyhow::Result<()> {
+fn test_but_simulation(programs: Programs, all: bool) -> anyhow::Result<()> {
     // More threads than cores, because the longest suite mostly waits for timeouts. `--no-fail-fast` reports all failures
     // of a run.
     let mut tests = Command::new(env!("CARGO"));
@@ -250,16 +236,7 @@ fn test_but_simulation(programs: &Programs, all: bool) -> anyhow::Result<()> {
         tests.arg("--include-ignored");
         tests.args(NOT_BY_THEMSELVES.map(|name| format!("--skip={name}")));
     }
-    if let Some(directory) = &programs.postgres {
-        tests.env("POSTGRES_BIN", directory);
-    }
-    if let Some(executable) = &programs.sshd {
-        tests.env("SSHD_BIN", executable);
-    }
-    if let Some(executable) = &programs.chromium {
-        tests.env("CHROMIUM_BIN", executable);
-    }
-    run_cargo(&mut tests)
+    run_cargo(tests.envs(programs))
 }
 
 /// Runs cargo in the time that other tests spend waiting. It uses what the tests' build compiled.
@@ -305,16 +282,8 @@ fn sim(arguments: &[String]) -> anyhow::Result<()> {
         return planted::hunt(arguments);
     }
     // Not as in other tasks: this profile takes some minutes to build, and then runs nearly three times as many histories a second.
-    cargo(&[
-        "build",
-        "--package",
-        "sim",
-        "--bin",
-        "sim",
-        "--profile",
-        "simulation",
-    ])?;
-    let status = Command::new(target_dir().join("simulation/sim"))
+    cargo(Build::Optimised.arguments())?;
+    let status = Command::new(Build::Optimised.executable())
         .args(arguments)
         .status()
         .context("run the simulation")?;

@@ -9,7 +9,6 @@ use serde_json::Value;
 use crate::former::{self, Former, LAST_RELEASE};
 use crate::tools::{cargo, target_dir};
 
-/// The arguments of `cargo xtask mixed-versions`.
 #[derive(clap::Args)]
 pub struct MixedVersions {
     /// The former revision
@@ -61,9 +60,6 @@ struct Burst {
 }
 
 /// Runs the bursts, and prints a line for each.
-///
-/// # Errors
-/// A version does not build, or a burst lost or repeated an event, or did not end.
 pub fn run(mixed: &MixedVersions) -> anyhow::Result<()> {
     let former = former::build(&mixed.from)?;
     // Selects the whole workspace, so that dependencies have the same features as in other tasks and are not built again.
@@ -171,12 +167,8 @@ fn summary(local: &Path, burst: &Burst, mixed: &MixedVersions) -> anyhow::Result
     command.arg(format!("--fault-seed={}", mixed.seed));
     let output = command.stdin(Stdio::null()).output().context("run local")?;
     let summary = serde_json::from_slice(&output.stdout).with_context(|| {
-        format!(
-            "{}: no summary: {}\n{}",
-            burst.name,
-            output.status,
-            String::from_utf8_lossy(&output.stderr)
-        )
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        format!("{}: no summary: {}\n{stderr}", burst.name, output.status)
     })?;
     Ok((output.status.success(), summary))
 }

@@ -4,7 +4,6 @@
 //! survive, and why.
 
 use std::fs;
-use std::io;
 use std::path::Path;
 use std::process::Command;
 
@@ -25,7 +24,6 @@ const NO_CHANGE: &str = "replace match guard planted\\(.*\\) with false";
 /// The time limit of the tests of a mutant, in seconds. A mutant that exceeds it counts as caught, as an endless loop.
 const TIMEOUT: &str = "300";
 
-/// The arguments of `cargo xtask mutants`.
 #[derive(clap::Args)]
 pub struct Mutants {
     /// Mutate only these files of `protocol/src`, such as `quota.rs` or `claim/*.rs` [default: all]
@@ -61,10 +59,8 @@ impl Outcome {
 pub fn run(mutants: &Mutants) -> anyhow::Result<()> {
     let tool = tools::install_tool("cargo-mutants", CARGO_MUTANTS)?;
     let folder = tools::target_dir().join("mutants");
-    match fs::remove_dir_all(&folder) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
-        _ => fs::create_dir_all(&folder)?,
-    }
+    tools::remove_folder(&folder)?;
+    fs::create_dir_all(&folder)?;
     let test = |tests_of: &str, jobs: usize, more: &[&str]| {
         let mut command = Command::new(&tool);
         command

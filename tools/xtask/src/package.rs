@@ -4,7 +4,6 @@
 
 use std::env;
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -14,7 +13,6 @@ use crate::emulated;
 use crate::remap;
 use crate::tools::{self, status};
 
-/// The arguments of `cargo xtask package`.
 #[derive(clap::Args, Default)]
 pub struct Package {
     /// Build without the cargo feature `full`: without the sinks `s3://`, `sftp://`, `postgres://` and `arn:`, Parquet, the log in S3,
@@ -27,7 +25,6 @@ pub struct Package {
 }
 
 impl Package {
-    /// Returns the package for an architecture.
     pub fn for_arch(arch: Architecture) -> Package {
         Package {
             arch: Some(arch),
@@ -36,9 +33,6 @@ impl Package {
     }
 
     /// Returns the package that the template deploys by default.
-    ///
-    /// # Errors
-    /// The template has no default for `Architecture`.
     pub fn deployed() -> anyhow::Result<Package> {
         let template = tools::root()?.join("infra/sam/template.yaml");
         let text = fs::read_to_string(&template)
@@ -72,47 +66,38 @@ impl Architecture {
         }
     }
 
-    /// Returns Rust's name of the target of the functions.
-    pub const fn target(self) -> &'static str {
+    /// Returns Rust's name of the architecture.
+    const fn processor(self) -> &'static str {
         match self {
-            Architecture::X86_64 => "x86_64-unknown-linux-gnu",
-            Architecture::Arm64 => "aarch64-unknown-linux-gnu",
+            Architecture::X86_64 => "x86_64",
+            Architecture::Arm64 => "aarch64",
         }
+    }
+
+    /// Returns Rust's name of the target of the functions.
+    pub fn target(self) -> String {
+        format!("{}-unknown-linux-gnu", self.processor())
     }
 
     /// Returns Rust's name of the target of executables that need no library.
-    pub const fn static_target(self) -> &'static str {
-        match self {
-            Architecture::X86_64 => "x86_64-unknown-linux-musl",
-            Architecture::Arm64 => "aarch64-unknown-linux-musl",
-        }
-    }
-
-    /// Returns the flag of cargo lambda.
-    const fn flag(self) -> &'static str {
-        match self {
-            Architecture::X86_64 => "--x86-64",
-            Architecture::Arm64 => "--arm64",
-        }
+    pub fn static_target(self) -> String {
+        format!("{}-unknown-linux-musl", self.processor())
     }
 
     fn of_this_machine() -> anyhow::Result<Architecture> {
-        match env::consts::ARCH {
-            "x86_64" => Ok(Architecture::X86_64),
-            "aarch64" => Ok(Architecture::Arm64),
-            other => {
-                bail!(
-                    "`--arch`: not set on an unknown machine: got `{other}`, expected `x86_64` or `arm64`"
-                )
-            }
-        }
+        let here = env::consts::ARCH;
+        let mut all = Architecture::ALL.into_iter();
+        all.find(|arch| arch.processor() == here).with_context(|| {
+            format!(
+                "`--arch`: not set on an unknown machine: got `{here}`, expected `x86_64` or `arm64`"
+            )
+        })
     }
 
     /// Returns the default of the template's parameter `Architecture`.
     fn default_of(template: &str) -> anyhow::Result<Architecture> {
-        let (_, parameter) = template
-            .split_once("\n  Architecture:\n")
-            .context("the template has no parameter `Architecture`")?;
+        let split = template.split_once("\n  Architecture:\n");
+        let (_, parameter) = split.context("the template has no parameter `Architecture`")?;
         let default = parameter
             .lines()
             .take_while(|line| line.starts_with("    "))
@@ -143,7 +128,6 @@ fn ensure_std_in(folder: &Path, target: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The arguments of `cargo xtask package-burst`.
 #[derive(clap::Args)]
 pub struct Burst {
     #[command(flatten)]
@@ -156,7 +140,6 @@ pub struct Burst {
     arguments: Vec<String>,
 }
 
-/// The arguments of `cargo xtask ministack`.
 #[derive(clap::Args)]
 pub struct Ministack {
     /// Number of messages in the burst, including duplicates
@@ -180,26 +163,16 @@ pub fn packaged() -> anyhow::Result<PathBuf> {
 }
 
 /// Builds the zips. Prints the output of cargo lambda only if it fails.
-///
-/// # Errors
-/// Rust's standard library for the architecture is not installed, or the build failed.
 pub fn build(package: &Package) -> anyhow::Result<()> {
     let arch = package.arch()?;
-    ensure_std(arch.target())?;
+    ensure_std(&arch.target())?;
     let mut command = with_zig("cargo-lambda")?;
-    command
-        .args(["lambda", "build", "--profile", "lambda", "--locked"])
-        .args(["--output-format", "zip", "--lambda-dir"])
-        .arg(packaged()?);
+    command.args(["lambda", "build", "--profile", "lambda", "--locked"]);
+    command.args(["--output-format", "zip", "--lambda-dir"]);
+    command.arg(packaged()?);
     for function in FUNCTIONS {
         // A zip of an earlier build must not be taken for this build's.
-        let zip = packaged()?.join(function).join("bootstrap.zip");
-        match fs::remove_file(&zip) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(error).with_context(|| format!("remove {}", zip.display()));
-            }
-            Ok(()) | Err(_) => {}
-        }
+        tools::remove_folder(&packaged()?.join(function))?;
         command.args(["--package", function]);
     }
     if package.minimal {
@@ -207,7 +180,7 @@ pub fn build(package: &Package) -> anyhow::Result<()> {
     }
     // Without the flag, cargo lambda builds for this machine, in the same folder as other builds.
     if Some(arch) != Architecture::of_this_machine().ok() {
-        command.arg(arch.flag());
+        command.arg(format!("--{}", arch.name().replace('_', "-")));
     }
     eprintln!("> {command:?}");
     let output = command.output().context("run cargo lambda")?;
@@ -223,16 +196,13 @@ pub fn build(package: &Package) -> anyhow::Result<()> {
 
 /// Builds programs with all their features, linked statically, in the folder of the target `arch.static_target()` and of the
 /// profile `release`.
-///
-/// # Errors
-/// Rust's standard library for the target is not installed, or the build failed.
 pub fn build_static(packages: &[&str], arch: Architecture) -> anyhow::Result<()> {
-    ensure_std(arch.static_target())?;
+    let target = arch.static_target();
+    ensure_std(&target)?;
     let mut command = with_zig("cargo-zigbuild")?;
-    command
-        .args(["zigbuild", "--release", "--locked", "--bins"])
-        .args(["--all-features", "--target", arch.static_target()])
-        .env("CARGO_PROFILE_RELEASE_STRIP", "symbols");
+    command.args(["zigbuild", "--release", "--locked", "--bins"]);
+    command.args(["--all-features", "--target", &target]);
+    command.env("CARGO_PROFILE_RELEASE_STRIP", "symbols");
     for package in packages {
         command.args(["--package", package]);
     }
@@ -254,12 +224,9 @@ fn with_zig(tool: &str) -> anyhow::Result<Command> {
 /// Builds the zips, checks them, and unpacks them.
 pub fn package(package: &Package) -> anyhow::Result<()> {
     build(package)?;
-    status(
-        Command::new(tools::install_python("infra", "requirements.txt")?)
-            .arg("package.py")
-            .args(["--arch", package.arch()?.name()])
-            .current_dir(tools::root()?.join("infra/checks")),
-    )
+    let mut check = Command::new(tools::install_python("infra", "requirements.txt")?);
+    check.args(["package.py", "--arch", package.arch()?.name()]);
+    status(check.current_dir(tools::root()?.join("infra/checks")))
 }
 
 /// Builds `local`, with every stand-in, and `loadgen` with one command, so that no dependency is built twice with different
@@ -286,11 +253,8 @@ fn local_burst_for(arch: Architecture, messages: u64) -> anyhow::Result<Command>
             emulated::script(&bootstrap)
         }
     };
-    local_burst_of(
-        messages,
-        &bootstrap("aggregator")?,
-        &bootstrap("batch-processor")?,
-    )
+    let [aggregator, batch_processor] = FUNCTIONS.map(bootstrap);
+    local_burst_of(messages, &aggregator?, &batch_processor?)
 }
 
 /// Returns the command `batch-local burst` with the given functions.
@@ -300,12 +264,9 @@ pub fn local_burst_of(
     batch_processor: &Path,
 ) -> anyhow::Result<Command> {
     let mut command = Command::new(build_tools()?.join("batch-local"));
-    command
-        .args(["burst", "--messages", &messages.to_string()])
-        .arg("--aggregator")
-        .arg(aggregator)
-        .arg("--batch-processor")
-        .arg(batch_processor);
+    command.args(["burst", "--messages", &messages.to_string()]);
+    command.arg("--aggregator").arg(aggregator);
+    command.arg("--batch-processor").arg(batch_processor);
     Ok(command)
 }
 
@@ -321,15 +282,11 @@ pub fn ministack(ministack: &Ministack) -> anyhow::Result<()> {
     package(&Package::default())?;
     let checks = tools::root()?.join("infra/checks");
     let server = tools::install_python("ministack", "ministack-requirements.txt")?;
-    status(
-        Command::new(tools::install_python("infra", "requirements.txt")?)
-            .arg("ministack.py")
-            .arg(server)
-            .arg(build_tools()?.join("loadgen"))
-            .arg(ministack.messages.to_string())
-            .arg(&ministack.bodies)
-            .current_dir(checks),
-    )
+    let mut run = Command::new(tools::install_python("infra", "requirements.txt")?);
+    run.arg("ministack.py").arg(server);
+    run.arg(build_tools()?.join("loadgen"));
+    run.args([&ministack.messages.to_string(), &ministack.bodies]);
+    status(run.current_dir(checks))
 }
 
 #[cfg(test)]
@@ -362,13 +319,13 @@ mod tests {
     fn the_error_of_a_missing_standard_library_says_how_to_install_it() {
         let nowhere = Path::new(env!("CARGO_MANIFEST_DIR")).join("no such folder");
         let target = Architecture::Arm64.static_target();
-        let error = ensure_std_in(&nowhere, target).unwrap_err();
+        let error = ensure_std_in(&nowhere, &target).unwrap_err();
         assert_eq!(
             error.to_string(),
             "Rust's standard library for `aarch64-unknown-linux-musl` is not installed; \
              install it with `rustup target add aarch64-unknown-linux-musl`"
         );
         // This test was built with the standard library of this machine.
-        ensure_std(Architecture::of_this_machine().unwrap().target()).unwrap();
+        ensure_std(&Architecture::of_this_machine().unwrap().target()).unwrap();
     }
 }

@@ -25,17 +25,18 @@ const AFTER: &str = "b";
 /// Lines of context in a patch. Few, because it must apply after changes near it.
 const CONTEXT: &str = "-U2";
 
-/// How the copy is built.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Build {
+/// How the simulation is built.
+#[derive(Clone, Copy)]
+pub enum Build {
     /// With the dependencies that tests are built with: quickly built, for a few histories.
     OfTests,
-    /// With all optimisations, as other runs of the simulation: for many histories.
+    /// With all optimisations: for many histories.
     Optimised,
 }
 
 impl Build {
-    fn arguments(self) -> &'static [&'static str] {
+    /// Returns the arguments of cargo.
+    pub fn arguments(self) -> &'static [&'static str] {
         match self {
             // The test is built for the features of its dependencies only: without it, cargo would compile most of them again.
             Build::OfTests => &[
@@ -58,7 +59,7 @@ impl Build {
         }
     }
 
-    fn executable(self) -> PathBuf {
+    pub fn executable(self) -> PathBuf {
         target_dir().join(match self {
             Build::OfTests => "debug/sim",
             Build::Optimised => "simulation/sim",
@@ -66,7 +67,6 @@ impl Build {
     }
 }
 
-/// The arguments of `cargo xtask record-bug`.
 #[derive(clap::Args)]
 pub struct RecordBug {
     /// The bug: the name of its patch, without `.patch`
@@ -76,7 +76,11 @@ pub struct RecordBug {
 /// Builds the copy, and hunts the bugs in it. `arguments` are those of the simulation, `--planted` among them. `cargo xtask test` does this
 /// beside tests, so it takes only the time that others leave.
 pub fn hunt(arguments: &[String]) -> anyhow::Result<()> {
-    let tree = copy_with_patches()?;
+    let folder = folder();
+    let files = patch(&folder)?;
+    let tree = folder.join("tree");
+    // A file that is as it was keeps its time, so cargo compiles only what has changed.
+    update(&tree, &folder.join(AFTER), &files)?;
     let has_ranges = arguments.iter().any(|each| each.starts_with("--ranges"));
     let updates = std::env::var_os(UPDATE).is_some();
     let build = match has_ranges || updates {
@@ -111,11 +115,9 @@ pub fn record(bug: &RecordBug) -> anyhow::Result<()> {
         "{before}: missing; run `cargo xtask sim --planted`, which makes it when it stops at the patch of `{name}`"
     );
     let path = root()?.join(BUGS).join(format!("{name}.patch"));
+    let file = path.display();
     let former = fs::read_to_string(&path).with_context(|| {
-        format!(
-            "read {}; make it first, with a sentence that describes the mistake",
-            path.display()
-        )
+        format!("read {file}; make it first, with a sentence that describes the mistake")
     })?;
     let diff = git(&folder)
         .args(["diff", "--no-index", "--no-prefix", "--no-color", CONTEXT])
@@ -134,7 +136,7 @@ pub fn record(bug: &RecordBug) -> anyhow::Result<()> {
     let text = format!("{}\n\n{}\n", sentence(&former), lines.join("\n"));
     fs::write(&path, text)?;
     fs::remove_dir_all(folder.join(BEFORE))?;
-    eprintln!("{}: written", path.display());
+    eprintln!("{file}: written");
     Ok(())
 }
 
@@ -155,23 +157,11 @@ fn folder() -> PathBuf {
     target_dir().join("planted")
 }
 
-/// Makes the copy that is built, and returns its folder. A file that is as it was keeps its time, so cargo compiles only what has changed.
-fn copy_with_patches() -> anyhow::Result<PathBuf> {
-    let folder = folder();
-    let files = patch(&folder)?;
-    let tree = folder.join("tree");
-    update(&tree, &folder.join(AFTER), &files)?;
-    Ok(tree)
-}
-
 /// Copies this workspace below `folder`, and applies the patches to the copy. Returns the files that it has.
 fn patch(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let [before, after] = [BEFORE, AFTER].map(|name| folder.join(name));
-    for each in [&before, &after] {
-        if each.exists() {
-            fs::remove_dir_all(each)?;
-        }
-    }
+    tools::remove_folder(&before)?;
+    tools::remove_folder(&after)?;
     let files = files()?;
     copy(&files, root()?, &after)?;
     for name in patches()? {
@@ -238,11 +228,8 @@ fn update(tree: &Path, from: &Path, files: &[PathBuf]) -> anyhow::Result<()> {
         let [there, wanted] = [tree, from].map(|folder| fs::read(folder.join(path)).ok());
         there == wanted
     };
-    let changed: Vec<PathBuf> = files
-        .iter()
-        .filter(|path| !is_same(path))
-        .cloned()
-        .collect();
+    let changed = files.iter().filter(|path| !is_same(path));
+    let changed: Vec<PathBuf> = changed.cloned().collect();
     copy(&changed, from, tree)?;
     // A file that is gone could still be a module, or a test, of its crate.
     let files = files.iter().map(PathBuf::as_path).collect();
@@ -281,11 +268,8 @@ fn git(folder: &Path) -> Command {
     let mut git = Command::new("git");
     git.current_dir(folder);
     git.env_remove("GIT_DIR").env_remove("GIT_WORK_TREE");
-    if let Some(above) = std::path::absolute(folder)
-        .ok()
-        .as_deref()
-        .and_then(Path::parent)
-    {
+    let absolute = std::path::absolute(folder).ok();
+    if let Some(above) = absolute.as_deref().and_then(Path::parent) {
         git.env("GIT_CEILING_DIRECTORIES", above);
     }
     git

@@ -12,9 +12,6 @@ use crate::tools::{cargo, root, rustc_prints, target_dir};
 pub const VARIABLE: &str = "CARGO_ENCODED_RUSTFLAGS";
 
 /// Returns the value of [`VARIABLE`] that replaces the paths of this machine.
-///
-/// # Errors
-/// Cargo cannot download the dependencies, or cargo's or rustc's folders cannot be found.
 pub fn flags() -> anyhow::Result<String> {
     // So that the folders of all registries are there. Their names depend on where cargo downloads from.
     cargo(&["fetch", "--quiet", "--locked"])?;
@@ -37,9 +34,8 @@ pub fn ensure_none_in(name: &str, executable: &[u8]) -> anyhow::Result<()> {
 
 fn ensure_not_in(name: &str, executable: &[u8], path: &Path) -> anyhow::Result<()> {
     let path = path.as_os_str().as_encoded_bytes();
-    let found = executable
-        .windows(path.len())
-        .position(|window| window == path);
+    let mut windows = executable.windows(path.len());
+    let found = windows.position(|window| window == path);
     ensure!(
         found.is_none(),
         "`{name}`: contains a path of this machine: got `{}`, expected only paths that are the same on every machine",

@@ -3,6 +3,7 @@
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -26,18 +27,14 @@ pub fn install_python(name: &str, requirements: &str) -> anyhow::Result<PathBuf>
     if fs::read(&installed).is_ok_and(|installed| installed == required) {
         return Ok(python);
     }
-    status(
-        Command::new("python3")
-            .args(["-m", "venv", "--clear"])
-            .arg(&environment),
-    )
-    .context("make a virtualenv, which needs Python 3.11 or later with its module `venv`")?;
-    status(
-        Command::new(&python)
-            .args(["-m", "pip", "install", "--quiet"])
-            .args(["--disable-pip-version-check", "--requirement"])
-            .arg(requirements),
-    )?;
+    let mut make = Command::new("python3");
+    make.args(["-m", "venv", "--clear"]).arg(&environment);
+    status(&mut make)
+        .context("make a virtualenv, which needs Python 3.11 or later with its module `venv`")?;
+    let mut install = Command::new(&python);
+    install.args(["-m", "pip", "install", "--quiet"]);
+    install.args(["--disable-pip-version-check", "--requirement"]);
+    status(install.arg(requirements))?;
     // Written last, so that an interrupted installation is repeated.
     fs::write(installed, required)?;
     Ok(python)
@@ -47,9 +44,8 @@ pub fn install_python(name: &str, requirements: &str) -> anyhow::Result<PathBuf>
 pub fn path_with_tools_of(python: &Path) -> anyhow::Result<OsString> {
     let tools = python.parent().map(Path::to_owned);
     let others = env::var_os("PATH").unwrap_or_default();
-    Ok(env::join_paths(
-        tools.into_iter().chain(env::split_paths(&others)),
-    )?)
+    let all = tools.into_iter().chain(env::split_paths(&others));
+    Ok(env::join_paths(all)?)
 }
 
 /// Runs a tool; fails if the tool does.
@@ -57,9 +53,8 @@ pub fn status(command: &mut Command) -> anyhow::Result<()> {
     let line = format!("{command:?}");
     eprintln!("> {line}");
     hide_xtask(command);
-    let status = command
-        .status()
-        .with_context(|| format!("run {:?}", command.get_program()))?;
+    let status = command.status();
+    let status = status.with_context(|| format!("run {:?}", command.get_program()))?;
     ensure!(status.success(), "{line} failed: {status}");
     Ok(())
 }
@@ -88,19 +83,25 @@ pub fn install_tool(name: &str, version: &str) -> anyhow::Result<PathBuf> {
     let tool = tools.join("bin").join(name);
     if !tool.exists() {
         let mut command = Command::new(env!("CARGO"));
-        command
-            .args(["install", name, "--locked", "--version", version, "--root"])
-            .arg(&tools);
-        status(&mut command)?;
+        command.args(["install", name, "--locked", "--version", version, "--root"]);
+        status(command.arg(&tools))?;
     }
     Ok(tool)
 }
 
+/// Removes a folder, if it is there.
+pub fn remove_folder(folder: &Path) -> anyhow::Result<()> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("remove {}", folder.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
 pub fn target_dir() -> PathBuf {
-    env::var_os("CARGO_TARGET_DIR").map_or_else(
-        || root().unwrap_or(Path::new(".")).join("target"),
-        PathBuf::from,
-    )
+    let of_workspace = || root().unwrap_or(Path::new(".")).join("target");
+    env::var_os("CARGO_TARGET_DIR").map_or_else(of_workspace, PathBuf::from)
 }
 
 pub fn cargo(arguments: &[&str]) -> anyhow::Result<()> {

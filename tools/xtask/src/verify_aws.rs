@@ -7,7 +7,6 @@ use anyhow::Context;
 
 use crate::tools::{install_python, root};
 
-/// The arguments of `cargo xtask verify-aws`.
 #[derive(clap::Args)]
 pub struct VerifyAws {
     /// Run against the emulator ministack, with small numbers, and interrupt two runs; needs no account
@@ -59,9 +58,7 @@ mod tests {
         for flags in ["--dry-run --only 3,4", "--clean NAME --region eu-west-1"] {
             assert_eq!(parsed(flags), (false, flags.to_owned()));
         }
-        assert_eq!(
-            parsed("--emulator --zips folder"),
-            (true, "--zips folder".to_owned())
-        );
+        let emulated = parsed("--emulator --zips folder");
+        assert_eq!(emulated, (true, "--zips folder".to_owned()));
     }
 }

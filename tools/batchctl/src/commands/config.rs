@@ -40,9 +40,6 @@ enum Verb {
 }
 
 /// Runs the command.
-///
-/// # Errors
-/// The file cannot be read or has problems, or there is no such setting.
 pub async fn run(args: &ConfigArgs, output: Output) -> Result<Done, Failure> {
     match &args.verb {
         Verb::Check { file } => check(file, output).await,
@@ -65,10 +62,7 @@ struct Checked {
 
 async fn check(path: &Path, output: Output) -> Result<Done, Failure> {
     let name = path.display().to_string();
-    let text = std::fs::read_to_string(path).map_err(|source| Failure::File {
-        path: name.clone(),
-        source,
-    })?;
+    let text = std::fs::read_to_string(path).map_err(Failure::file(path))?;
     let problems = match text.len() as u64 {
         bytes if bytes > FILE_BYTES_MAX => vec![format!(
             "{name}: too large: got {bytes} bytes, expected at most {FILE_BYTES_MAX}"
@@ -237,18 +231,13 @@ mod tests {
 
     #[test]
     fn every_key_and_every_variable_can_be_explained() {
-        let output = Output {
-            json: true,
-            quiet: false,
-        };
         for name in shared::config::keys().chain(shared::config::variable_names()) {
-            assert_eq!(explain(name, output).unwrap(), Done::Yes);
+            assert_eq!(explain(name, Output::Json).unwrap(), Done::Yes);
         }
-        let error = explain("batches.maxsize", output).unwrap_err().to_string();
-        assert!(
-            error.contains("`batches.maxsize`: no such setting"),
-            "{error}"
-        );
+        let error = explain("batches.maxsize", Output::Json).unwrap_err();
+        let error = error.to_string();
+        let words = "`batches.maxsize`: no such setting";
+        assert!(error.contains(words), "{error}");
         assert!(error.contains("`batches.max_size`"), "{error}");
     }
 }

@@ -16,7 +16,7 @@ use crate::failure::{Done, Failure};
 use crate::filter::{Filter, State};
 use crate::interrupt::Interrupt;
 use crate::log_index::{commit, no_index, store};
-use crate::outcome::Output;
+use crate::outcome::{Output, line};
 use crate::service::Service;
 use crate::times::with_distance;
 
@@ -138,7 +138,7 @@ pub async fn drop_run(
         return args.change.only_shown(output, &dropped, to_do);
     }
     let bodies = open.manifest.value.bodies.clone();
-    commit(service, &bodies, async |_, _, list: &RunList| {
+    commit(service, &bodies, async |_, list: &RunList| {
         // The reply to an earlier attempt may have been lost.
         Ok(list.without(name).unwrap_or_else(|| list.clone()))
     })
@@ -167,10 +167,7 @@ pub async fn retry_batches(
         change: change.clone(),
     };
     // One command prints one object.
-    let output = Output {
-        json: false,
-        quiet: true,
-    };
+    let output = Output::Nothing;
     Ok(match retry::run(service, &args, interrupt, output).await? {
         Done::NotFound => Done::Yes,
         done => done,
@@ -179,11 +176,8 @@ pub async fn retry_batches(
 
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "manifest  epoch {}, version {}",
-            self.epoch, self.version
-        )?;
+        let (epoch, version) = (self.epoch, self.version);
+        writeln!(f, "manifest  epoch {epoch}, version {version}")?;
         if let Some(list) = self.list {
             writeln!(f, "list      {list} in `{}`", self.bodies)?;
         }
@@ -191,22 +185,14 @@ impl fmt::Display for Status {
         writeln!(f, "runs      {runs}, {} not merged", self.unmerged)?;
         let entries = counted(self.entries, "entry");
         writeln!(f, "entries   {entries}, {} bytes", self.bytes)?;
-        for (what, at) in [
-            ("first end ", self.first_ends_at),
-            ("last end  ", self.last_ends_at),
-        ] {
-            if let Some(at) = at {
-                writeln!(f, "{what}{}", with_distance(at, self.now))?;
-            }
-        }
+        let at = |time| with_distance(time, self.now);
+        line(f, "first end ", self.first_ends_at.map(at))?;
+        line(f, "last end  ", self.last_ends_at.map(at))?;
         if self.left_out_until > Timestamp::EPOCH {
             let until = with_distance(self.left_out_until, self.now);
             writeln!(f, "left out  entries that ended by {until}")?;
         }
-        match self.turn {
-            Some(batch) => writeln!(f, "turn      of batch {batch}"),
-            None => Ok(()),
-        }
+        line(f, "turn      of batch ", self.turn)
     }
 }
 

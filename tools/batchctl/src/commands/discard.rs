@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::fs::{self, Permissions};
-use std::io::BufWriter;
+use std::io::{BufWriter, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,7 @@ use crate::outcome::Output;
 use crate::progress::Progress;
 use crate::service::Service;
 use crate::tickets::{Action, Before, not_in_error, send};
-use crate::undelivered::{EventFile, save};
+use crate::undelivered::save;
 
 /// The permissions of a file before the umask, as of any file that is created.
 const FILE_MODE: u32 = 0o666;
@@ -96,38 +96,25 @@ async fn save_to(
     let record = service.known_record(id).await?;
     // Never the name of an earlier file: that one may have events that are in the quarantine since.
     let path = directory.join(format!("{id}-{}.jsonl", service.now()));
-    let failed = {
-        let path = path.display().to_string();
-        move |source| Failure::File { path, source }
-    };
-    fs::create_dir_all(directory).map_err(failed.clone())?;
+    fs::create_dir_all(directory).map_err(Failure::file(&path))?;
     let file = tempfile::Builder::new()
         .prefix(".discard-")
         .permissions(Permissions::from_mode(FILE_MODE))
         .tempfile_in(directory);
-    let mut file = BufWriter::new(file.map_err(failed.clone())?);
-    let saved = save(
-        service,
-        &record,
-        &mut EventFile {
-            file: &mut file,
-            written,
-        },
-    )
-    .await?;
+    let mut file = BufWriter::new(file.map_err(Failure::file(&path))?);
+    let mut add = |line: &[u8]| file.write_all(line).map(|()| written());
+    let saved = save(service, &record, &mut add).await?;
     let file = file
         .into_inner()
-        .map_err(|error| failed.clone()(error.into_error()))?;
-    let lost: String = saved
-        .lost
-        .iter()
-        .map(|lost| format!("; lost: {lost}"))
-        .collect();
+        .map_err(|error| Failure::file(&path)(error.into_error()))?;
+    let lost = saved.lost.iter().map(|lost| format!("; lost: {lost}"));
+    let lost: String = lost.collect();
     let events = counted(saved.events, "event");
     let detail = Some(format!("{events} in {}{lost}", path.display()));
+    let keep = move || keep(file, &path).map_err(Failure::file(&path));
     Ok(Before {
         detail,
-        keep: Some(Box::new(move || keep(file, &path).map_err(failed))),
+        keep: Some(Box::new(keep)),
     })
 }
 
@@ -135,8 +122,6 @@ async fn save_to(
 fn keep(file: NamedTempFile, path: &Path) -> std::io::Result<()> {
     file.as_file().sync_all()?;
     file.persist_noclobber(path)?;
-    let directory = path
-        .parent()
-        .filter(|parent| !parent.as_os_str().is_empty());
+    let directory = path.parent().filter(|above| !above.as_os_str().is_empty());
     fs::File::open(directory.unwrap_or(Path::new(".")))?.sync_all()
 }

@@ -16,7 +16,7 @@ use crate::event_state::EventState;
 use crate::events::{LookedUp, look_up};
 use crate::failure::{Done, Failure};
 use crate::log_index::Runs;
-use crate::outcome::Output;
+use crate::outcome::{Output, line};
 use crate::service::Service;
 use crate::times::with_distance;
 
@@ -75,10 +75,7 @@ pub async fn run(service: &Service, args: &FindArgs, output: Output) -> Result<D
     let mut found = Found::of(id, &looked_up, service.now());
     let is_known = looked_up.item.is_some() || looked_up.entry.is_some();
     if let (Some(path), true) = (&args.body, is_known) {
-        let body = std::fs::read(path).map_err(|source| Failure::File {
-            path: path.display().to_string(),
-            source,
-        })?;
+        let body = std::fs::read(path).map_err(Failure::file(path))?;
         found.same_body = looked_up.has_body(&body);
     }
     output.print(&found, &found);
@@ -90,11 +87,8 @@ pub async fn run(service: &Service, args: &FindArgs, output: Output) -> Result<D
 
 impl Found {
     fn of(event_id: EventId, looked_up: &LookedUp, now: Timestamp) -> Found {
-        let LookedUp {
-            record,
-            classification,
-            ..
-        } = looked_up;
+        let record = looked_up.record.as_ref();
+        let classification = &looked_up.classification;
         let item = looked_up.item.as_ref().filter(|_| !looked_up.is_of_entry);
         let chunk = item.and_then(|item| match item.state {
             LockState::InChunk { chunk, .. } => Some(chunk),
@@ -106,8 +100,8 @@ impl Found {
             same_body: None,
             sqs_message_id: item.map(|item| item.sqs_message_id.to_string()),
             batch_id: classification.seat.map(|(batch, _)| batch.to_string()),
-            batch_status: record.as_ref().map(|record| status_word(record.status)),
-            batch_error: record.as_ref().and_then(|record| record.error.clone()),
+            batch_status: record.map(|record| status_word(record.status)),
+            batch_error: record.and_then(|record| record.error.clone()),
             seq: classification.seat.map(|(_, seq)| seq),
             chunk,
             parts: classification.parts.clone(),
@@ -132,9 +126,7 @@ impl fmt::Display for Found {
             Some(false) => writeln!(f, "body        the claimed one is not the one in the file")?,
             None => {}
         }
-        if let Some(message) = &self.sqs_message_id {
-            writeln!(f, "claimed by  message {message}")?;
-        }
+        line(f, "claimed by  message ", self.sqs_message_id.as_ref())?;
         if let (Some(batch), Some(seq)) = (&self.batch_id, self.seq) {
             let status = self.batch_status.unwrap_or("no record");
             write!(f, "batch       {batch} ({status}), seat {seq}")?;
@@ -143,21 +135,16 @@ impl fmt::Display for Found {
                 None => writeln!(f)?,
             }
         }
-        if let Some(error) = &self.batch_error {
-            writeln!(f, "error       {error}")?;
-        }
+        line(f, "error       ", self.batch_error.as_ref())?;
         let parts: Vec<String> = self.parts.iter().map(usize::to_string).collect();
         match parts.as_slice() {
             [] => {}
             [part] => writeln!(f, "part        {part}")?,
             several => writeln!(f, "part        one of {}", several.join(", "))?,
         }
-        if let Some(at) = self.delivered_at {
-            writeln!(f, "delivered   {}", with_distance(at, self.now))?;
-        }
-        if let Some(until) = self.remembered_until {
-            writeln!(f, "remembered  until {}", with_distance(until, self.now))?;
-        }
+        let at = |time| with_distance(time, self.now);
+        line(f, "delivered   ", self.delivered_at.map(at))?;
+        line(f, "remembered  until ", self.remembered_until.map(at))?;
         match self.past_deliveries {
             0 => Ok(()),
             count => writeln!(

@@ -61,13 +61,11 @@ pub async fn run(service: &Service, args: &ForgetArgs, output: Output) -> Result
     if let Some(refusal) = refusal(found.classification.state, args.although_unclear) {
         return Err(Failure::Refused(format!("event `{id}`: {refusal}")));
     }
+    let seat = found.classification.seat;
     let mut forgotten = Forgotten {
         event_id: id.clone(),
         state: found.classification.state,
-        batch_id: found
-            .classification
-            .seat
-            .map(|(batch, _)| batch.to_string()),
+        batch_id: seat.map(|(batch, _)| batch.to_string()),
         done: false,
     };
     let Some(operator) = operator else {
@@ -88,16 +86,14 @@ pub async fn run(service: &Service, args: &ForgetArgs, output: Output) -> Result
     }
     if let Some(entry) = entry {
         let runs = store_entries(service, &entry.bodies, entry.forgetting(&id)).await?;
-        commit(
-            service,
-            &entry.bodies,
-            async |_, open, list: &RunList| match entry.is_of(open.secret) {
-                true => Ok(list.with_all(runs.clone())),
-                false => Err(Failure::Refused(format!(
+        commit(service, &entry.bodies, async |open, list: &RunList| {
+            if !entry.is_of(open.secret) {
+                return Err(Failure::Refused(format!(
                     "event `{id}`: the index was rebuilt since it was read; look again"
-                ))),
-            },
-        )
+                )));
+            }
+            Ok(list.with_all(runs.clone()))
+        })
         .await?;
     }
     forgotten.done = true;

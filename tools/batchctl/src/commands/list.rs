@@ -49,20 +49,11 @@ pub struct Batches {
     pub now: Timestamp,
 }
 
-/// A batch of the list.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListedBatch {
     #[serde(flatten)]
     batch: BatchView,
-    #[serde(flatten)]
-    state: BatchState,
-}
-
-/// What only the whole record of a batch says.
-#[derive(Debug, Default, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct BatchState {
     #[serde(skip_serializing_if = "Option::is_none")]
     waits: Option<Waiting>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -82,50 +73,40 @@ impl Batches {
     pub async fn read(service: &Service, listing: &Listed) -> Result<Batches, Failure> {
         let waits = Waits::of(service).await?;
         let batches = listing.batches.iter();
-        let states = stream::iter(batches.map(|batch| batch_state(service, &waits, batch)));
-        let states = states.buffered(REQUESTS_MAX).try_collect().await?;
-        Ok(Batches::of(listing, states, service.now()))
-    }
-
-    fn of(listing: &Listed, states: Vec<BatchState>, now: Timestamp) -> Batches {
-        let batches = listing.batches.iter().zip(states);
-        let batches = batches.map(|(batch, state)| ListedBatch {
-            batch: BatchView::of(batch.clone(), now),
-            state,
-        });
-        Batches {
+        let listed = stream::iter(batches.map(|batch| listed(service, &waits, batch)));
+        Ok(Batches {
             matching: listing.matching,
-            batches: batches.collect(),
+            batches: listed.buffered(REQUESTS_MAX).try_collect().await?,
             malformed: listing.malformed.clone(),
-            now,
-        }
+            now: service.now(),
+        })
     }
 }
 
-async fn batch_state(
+async fn listed(
     service: &Service,
     waits: &Waits,
     batch: &BatchSummary,
-) -> Result<BatchState, Failure> {
+) -> Result<ListedBatch, Failure> {
+    let mut listed = ListedBatch::of(batch.clone(), service.now());
     // The others wait for nothing by themselves.
     if matches!(batch.status, None | Some(Status::Error)) {
-        return Ok(BatchState::default());
+        return Ok(listed);
     }
     let record = match service.record(batch.batch_id).await {
         Ok(Some(record)) => record,
         // It has expired since, or a part of it that the list does not need is malformed: `show` says which.
-        Ok(None) | Err(PortError::Refused { .. }) => return Ok(BatchState::default()),
+        Ok(None) | Err(PortError::Refused { .. }) => return Ok(listed),
         Err(error) => return Err(error.into()),
     };
-    Ok(BatchState {
-        waits: waits.waiting(service, &record).await?,
-        last_failure: last_failure(&record),
-    })
+    listed.waits = waits.waiting(service, &record).await?;
+    listed.last_failure = last_failure(&record);
+    Ok(listed)
 }
 
 impl fmt::Display for Batches {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let columns = [
+        let mut table = Table::new(&[
             "BATCH",
             "STATUS",
             "AGE",
@@ -134,8 +115,7 @@ impl fmt::Display for Batches {
             "KEY",
             "DELIVERED",
             "TRIES",
-        ];
-        let mut table = Table::new(&columns);
+        ]);
         for listed in &self.batches {
             table.row(row(&listed.batch, self.now));
         }
@@ -155,21 +135,27 @@ impl fmt::Display for Batches {
             0 => writeln!(f, "{all}")?,
             more => writeln!(f, "{all}, {more} of them not shown")?,
         }
-        let malformed = &self.malformed;
-        malformed
-            .iter()
-            .try_for_each(|error| writeln!(f, "not readable: {error}"))
+        let mut malformed = self.malformed.iter();
+        malformed.try_for_each(|error| writeln!(f, "not readable: {error}"))
     }
 }
 
 impl ListedBatch {
+    fn of(batch: BatchSummary, now: Timestamp) -> ListedBatch {
+        ListedBatch {
+            batch: BatchView::of(batch, now),
+            waits: None,
+            last_failure: None,
+        }
+    }
+
     /// Returns the lines below the row: why the batch makes no progress.
     fn lines(&self, now: Timestamp) -> Vec<String> {
         let summary = &self.batch.summary;
         let error = summary.error.as_ref();
         let reason = summary.quarantine.as_ref();
-        let waits = self.state.waits.as_ref();
-        let failure = self.state.last_failure.as_ref();
+        let waits = self.waits.as_ref();
+        let failure = self.last_failure.as_ref();
         let rejected = Some(summary.rejected).filter(|count| *count > 0);
         let lines = [
             rejected.map(|count| format!("rejected {}", counted(count, "event"))),
@@ -219,12 +205,13 @@ mod tests {
     fn a_table_has_a_row_for_each_batch_and_says_how_many_are_not_shown() {
         let mut batch = summary(Some(Status::Error));
         batch.error = Some("sink refused the part".to_owned());
-        let listing = Listed {
-            batches: vec![batch],
+        let listed = Batches {
+            batches: vec![ListedBatch::of(batch, NOW)],
             matching: 7,
             malformed: vec!["table `b`".to_owned()],
+            now: NOW,
         };
-        let text = Batches::of(&listing, vec![BatchState::default()], NOW).to_string();
+        let text = listed.to_string();
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[0].starts_with("BATCH "), "{text}");
         assert!(lines[1].contains("error   1 min  -"), "{text}");
@@ -236,41 +223,35 @@ mod tests {
     #[test]
     fn what_a_batch_waits_for_and_its_last_failure_are_below_its_row_in_120_columns() {
         let mut batch = summary(Some(Status::Processing));
-        batch.source = format!("arn:aws:sqs:eu-west-1:1:{}", "q".repeat(80))
-            .parse()
-            .unwrap();
+        let source = format!("arn:aws:sqs:eu-west-1:1:{}", "q".repeat(80));
+        batch.source = source.parse().unwrap();
         batch.batch_key = Some("k".repeat(50).parse().unwrap());
         (batch.confirmed, batch.delivered, batch.attempts) = (500_000, 500_000, 99);
         batch.due_at = NOW + Duration::from_secs(3_599);
-        let listing = Listed {
+        let mut batch = ListedBatch::of(batch, NOW);
+        batch.waits = Some(Waiting {
+            reason: Reason::Retry,
+            until: NOW + Duration::from_secs(12),
+            behind: None,
+        });
+        batch.last_failure = Some(protocol::batch::Failure {
+            at: Timestamp::from_ms(65_000),
+            text: format!("HTTP 503\n{}", "x".repeat(200)),
+        });
+        let listed = Batches {
             batches: vec![batch],
             matching: 1,
             malformed: Vec::new(),
+            now: NOW,
         };
-        let state = BatchState {
-            waits: Some(Waiting {
-                reason: Reason::Retry,
-                until: NOW + Duration::from_secs(12),
-                behind: None,
-            }),
-            last_failure: Some(protocol::batch::Failure {
-                at: Timestamp::from_ms(65_000),
-                text: format!("HTTP 503\n{}", "x".repeat(200)),
-            }),
-        };
-        let listed = Batches::of(&listing, vec![state], NOW);
         let text = listed.to_string();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[2], "  waits 12 s: its next try");
-        assert!(
-            lines[3].starts_with("  failed 5 s ago: HTTP 503 xxx"),
-            "{text}"
-        );
+        let failed = "  failed 5 s ago: HTTP 503 xxx";
+        assert!(lines[3].starts_with(failed), "{text}");
         assert_eq!(lines[4], "1 batch");
-        assert!(
-            lines.iter().all(|line| line.chars().count() <= 120),
-            "{text}"
-        );
+        let width = lines.iter().map(|line| line.chars().count()).max();
+        assert!(width <= Some(120), "{text}");
         let json = serde_json::to_value(&listed).unwrap();
         let batch = &json["batches"][0];
         assert_eq!(batch["waits"]["for"], "retry", "{json}");

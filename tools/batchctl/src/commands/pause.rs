@@ -102,9 +102,8 @@ pub async fn pause(
     let now = service.now();
     let read = service.pauses().await?;
     let mut pauses = read.value.clone();
-    let (by, why) = operator
-        .as_ref()
-        .map_or(("", ""), |operator| (&operator.by, &operator.why));
+    let operator = operator.as_ref();
+    let (by, why) = operator.map_or(("", ""), |operator| (&operator.by, &operator.why));
     // Cut as in a batch record: all pauses are in one item.
     let note = OperatorNote::new(now, by, "pause", why);
     let pause = Pause {
@@ -184,10 +183,8 @@ async fn replace(
 pub async fn list(service: &Service, output: Output) -> Result<Done, Failure> {
     let now = service.now();
     let pauses = service.pauses().await?.value.pauses;
-    let current: Vec<Pause> = pauses
-        .into_iter()
-        .filter(|pause| pause.until > now)
-        .collect();
+    let current = pauses.into_iter().filter(|pause| pause.until > now);
+    let current = Vec::from_iter(current);
     let report = Report {
         done: true,
         under_way: under_way(service, &current).await?,
@@ -210,21 +207,18 @@ async fn under_way(service: &Service, pauses: &[Pause]) -> Result<Vec<Delivery>,
         let mut pauses = pauses.iter();
         pauses.any(|pause| pause.covers(&batch.source, batch.batch_key.as_ref()))
     };
-    let ids: Vec<BatchId> = processing(service)
-        .await?
-        .map(|batch| batch.batch_id)
-        .collect();
+    let ids = processing(service).await?.map(|batch| batch.batch_id);
+    let ids: Vec<BatchId> = ids.collect();
+    let delivery = |batch: BatchSummary| {
+        let lease = batch.lease.filter(|lease| lease.until > now)?;
+        Some(Delivery {
+            batch_id: batch.batch_id.to_string(),
+            lease,
+        })
+    };
     let batches = service.catalogue.summaries(&ids).await?.summaries;
     let batches = batches.into_iter().filter(paused);
-    Ok(batches
-        .filter_map(|batch| {
-            let lease = batch.lease.filter(|lease| lease.until > now)?;
-            Some(Delivery {
-                batch_id: batch.batch_id.to_string(),
-                lease,
-            })
-        })
-        .collect())
+    Ok(batches.filter_map(delivery).collect())
 }
 
 /// Returns the batches in processing that the index shows.
@@ -286,11 +280,8 @@ impl fmt::Display for Report {
         }
         for delivery in &self.under_way {
             let until = with_distance(delivery.lease.until, self.now);
-            writeln!(
-                f,
-                "under way: batch {}, until {until} at the latest",
-                delivery.batch_id
-            )?;
+            let batch = &delivery.batch_id;
+            writeln!(f, "under way: batch {batch}, until {until} at the latest")?;
         }
         match (self.tickets, self.done) {
             (Some(count), true) => writeln!(f, "{} sent", counted(count, "ticket"))?,

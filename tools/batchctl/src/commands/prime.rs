@@ -88,7 +88,7 @@ pub async fn run(service: &Service, args: &PrimeArgs, output: Output) -> Result<
     }
     // Stored once, because batches may commit more often than many runs are stored. After `rebuild-dedup` the secret is another one.
     let mut stored = None;
-    commit(service, &bodies, async |_, open, list: &RunList| {
+    commit(service, &bodies, async |open, list: &RunList| {
         let runs = match stored.take().filter(|(secret, _)| *secret == open.secret) {
             Some((_, runs)) => runs,
             None => {
@@ -152,10 +152,7 @@ async fn of_file(
     }
     let until = service.now() + length;
     let prefix = service.prefix(args.source.as_ref()).await?;
-    let text = std::fs::read_to_string(path).map_err(|source| Failure::File {
-        path: path.display().to_string(),
-        source,
-    })?;
+    let text = std::fs::read_to_string(path).map_err(Failure::file(path))?;
     // A byte order mark is of the file, not of the first id.
     let lines = text.trim_start_matches('\u{feff}').lines();
     let mut remembered = Vec::new();

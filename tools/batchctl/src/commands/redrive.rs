@@ -21,7 +21,7 @@ use crate::events::look_up;
 use crate::failure::{Done, Failure};
 use crate::filter::Filter;
 use crate::interrupt::Interrupt;
-use crate::listing::list;
+use crate::listing::{BATCHES_MAX, list};
 use crate::log_index::Runs;
 use crate::outcome::Output;
 use crate::ports::{MessageQueue, Received, Sent};
@@ -33,8 +33,6 @@ use crate::table::{Table, cut};
 const NOTICES: [&str; 4] = ["object `", "load `", "slot `", "chunk `"];
 /// The most messages that one command looks at.
 const MESSAGES_MAX: usize = 100_000;
-/// The most batches that are looked at for one of the log.
-const BATCHES_MAX: usize = 10_000;
 /// Characters of a reason in the table; with `--json` it is whole.
 const REASON_CHARS_MAX: usize = 100;
 /// The most messages of the table.
@@ -183,10 +181,9 @@ impl Run<'_> {
             // Messages that were left come again once their visibility timeout is over. What was redriven may be back at once, as
             // another message: a run that took it again would never end.
             let is_old = |message: &Received| !message.sent_after(began);
-            empty = if messages.iter().any(is_old) {
-                0
-            } else {
-                empty + 1
+            empty = match messages.iter().any(is_old) {
+                true => 0,
+                false => empty + 1,
             };
             for message in messages {
                 // What was received must be given back.
@@ -285,12 +282,10 @@ impl Run<'_> {
             FromQueue::DeadLetters => Origin::DeadLetter,
             FromQueue::Quarantine => Origin::Quarantine,
         };
-        let named = message
-            .attribute(EVENT_ID)
-            .filter(|_| origin == Origin::Quarantine);
-        let is_notice = NOTICES
-            .iter()
-            .any(|notice| message.body.starts_with(notice));
+        let named = message.attribute(EVENT_ID);
+        let named = named.filter(|_| origin == Origin::Quarantine);
+        let mut notices = NOTICES.iter();
+        let is_notice = notices.any(|notice| message.body.starts_with(notice));
         if origin == Origin::Quarantine && named.is_none() && is_notice {
             return Ok((None, Decision::Notice));
         }
@@ -319,15 +314,10 @@ impl Run<'_> {
             state => state,
         };
         let same_body = found.has_body(message.body.as_bytes()).unwrap_or(true);
-        let now: Timestamp = self.service.now();
-        let decision = decide(
-            origin,
-            state,
-            same_body,
-            age(message.first_received_at, now),
-            self.service.dedup_window,
-            self.args.although_unclear,
-        );
+        let age = age(message.first_received_at, self.service.now());
+        let window = self.service.dedup_window;
+        let although = self.args.although_unclear;
+        let decision = decide(origin, state, same_body, age, window, although);
         Ok((Some(id), decision))
     }
 
@@ -350,12 +340,9 @@ impl Run<'_> {
             Origin::Quarantine => message.attribute(SOURCE),
         };
         let source = source.unwrap_or(&self.input_arn);
-        let found = self.ids.find(
-            source,
-            &message.message_id,
-            &message.body,
-            &self.of_producer(message),
-        );
+        let attributes = self.of_producer(message);
+        let (id, body) = (&message.message_id, &message.body);
+        let found = self.ids.find(source, id, body, &attributes);
         found.ok()
     }
 }
@@ -389,21 +376,16 @@ fn document(message: &Received) -> Rcvar {
     });
     let attributes: BTreeMap<String, Rcvar> = attributes.collect();
     let text = |text: &str| Rcvar::new(Variable::String(text.to_owned()));
-    let mut fields = BTreeMap::from([
-        ("body".to_owned(), Rcvar::new(body)),
-        ("messageId".to_owned(), text(&message.message_id)),
-        (
-            "reason".to_owned(),
-            attributes
-                .get(REASON)
-                .cloned()
-                .unwrap_or_else(|| Rcvar::new(Variable::Null)),
-        ),
-        (
-            "attributes".to_owned(),
-            Rcvar::new(Variable::Object(attributes)),
-        ),
-    ]);
+    let reason = attributes.get(REASON).cloned();
+    let reason = reason.unwrap_or_else(|| Rcvar::new(Variable::Null));
+    let mut fields: BTreeMap<String, Rcvar> = [
+        ("body", Rcvar::new(body)),
+        ("messageId", text(&message.message_id)),
+        ("reason", reason),
+        ("attributes", Rcvar::new(Variable::Object(attributes))),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .into();
     if let Some(sent_at) = message.sent_at {
         let number = Rcvar::new(Variable::Number(sent_at.into()));
         fields.insert("sentAt".to_owned(), number);
@@ -413,17 +395,12 @@ fn document(message: &Received) -> Rcvar {
 
 impl Report {
     fn add(&mut self, line: Line) {
-        let (kind, _) = line.outcome.split_once(": ").unwrap_or((&line.outcome, ""));
-        if kind == "failed" {
-            self.failed += 1;
-        }
-        let counted = match kind {
-            "failed" => kind.to_owned(),
-            _ => line.outcome.clone(),
-        };
-        *self.counts.entry(counted).or_default() += 1;
+        let failed = line.outcome.starts_with("failed: ");
+        self.failed += usize::from(failed);
+        let kind: &str = if failed { "failed" } else { &line.outcome };
+        *self.counts.entry(kind.to_owned()).or_default() += 1;
         // Whatever failed must be seen.
-        if self.messages.len() < LINES_MAX || kind == "failed" {
+        if self.messages.len() < LINES_MAX || failed {
             self.messages.push(line);
         }
     }
@@ -432,10 +409,8 @@ impl Report {
     fn progress(&self) -> String {
         let all = counted(self.counts.values().sum::<usize>(), "message");
         let redriven = self.counts.get(REDRIVEN).copied().unwrap_or_default();
-        format!(
-            "redrive: {all} looked at, {redriven} redriven, {} failed",
-            self.failed
-        )
+        let failed = self.failed;
+        format!("redrive: {all} looked at, {redriven} redriven, {failed} failed")
     }
 
     fn has_work(&self) -> bool {
@@ -447,10 +422,9 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.messages.is_empty() {
-            let stopped = if self.stopped {
-                " before the signal"
-            } else {
-                ""
+            let stopped = match self.stopped {
+                true => " before the signal",
+                false => "",
             };
             return writeln!(f, "no message is selected{stopped}");
         }

@@ -19,7 +19,7 @@ use crate::events::look_up;
 use crate::failure::{Done, Failure};
 use crate::filter::{Filter, State};
 use crate::interrupt::Interrupt;
-use crate::listing::{list, resolve};
+use crate::listing::{BATCHES_MAX, list, resolve};
 use crate::log_index::Runs;
 use crate::object_events::events_of;
 use crate::outcome::Output;
@@ -30,8 +30,6 @@ use crate::rejected::{Decision, decide};
 use crate::service::Service;
 use crate::table::{Table, cut};
 
-/// The most batches that one command looks at.
-const BATCHES_MAX: usize = 10_000;
 /// Characters of a reason in the table; with `--json` it is whole.
 const REASON_CHARS_MAX: usize = 100;
 /// What the note of a redrive begins with.
@@ -75,7 +73,7 @@ struct Report {
 }
 
 /// A rejected event.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Rejected {
     batch_id: String,
@@ -224,11 +222,7 @@ async fn unlisted(
             .iter()
             .position(|part| part.members.contains(seq)),
         seq,
-        event_id: None,
-        reason: None,
-        outcome: None,
-        body: None,
-        attributes: AttributeMap::new(),
+        ..Rejected::default()
     };
     if !record.bodies.lists_claims() || seqs.is_empty() {
         return Ok(seqs.iter().map(of_seq).collect());
@@ -307,13 +301,9 @@ impl Redrive<'_> {
             }
             let outcome = self.send(&rejects[index]).await;
             rejects[index].outcome = Some(outcome);
-            self.progress.show(|| {
-                format!(
-                    "rejects: {} of {all} redriven in batch {}",
-                    at + 1,
-                    record.batch_id
-                )
-            });
+            let (done, batch) = (at + 1, record.batch_id);
+            let shown = || format!("rejects: {done} of {all} redriven in batch {batch}");
+            self.progress.show(shown);
         }
         Ok(())
     }
@@ -384,19 +374,17 @@ impl Report {
     fn count(&mut self) {
         let outcomes = self.rejects.iter().filter_map(|one| one.outcome.as_ref());
         for outcome in outcomes {
-            let kind = if is_failed(outcome) {
-                "failed"
-            } else {
-                outcome
+            let kind = match outcome.starts_with("failed: ") {
+                true => "failed",
+                false => outcome.as_str(),
             };
             *self.counts.entry(kind.to_owned()).or_default() += 1;
         }
     }
 
     fn has_work(&self) -> bool {
-        self.counts
-            .keys()
-            .any(|outcome| outcome.starts_with("redrive"))
+        let mut outcomes = self.counts.keys();
+        outcomes.any(|outcome| outcome.starts_with("redrive"))
     }
 
     fn ended(&self) -> Result<Done, Failure> {
@@ -412,10 +400,6 @@ impl Report {
             None => Ok(Done::OnlyShown),
         }
     }
-}
-
-fn is_failed(outcome: &str) -> bool {
-    outcome.starts_with("failed: ")
 }
 
 impl fmt::Display for Report {

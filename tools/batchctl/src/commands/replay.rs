@@ -98,10 +98,8 @@ pub async fn run(
         error: None,
     };
     let Some(operator) = &operator else {
-        report.parts = parts
-            .iter()
-            .map(|part| PartReport::of(part, None))
-            .collect();
+        let shown = parts.iter().map(|part| PartReport::of(part, None));
+        report.parts = shown.collect();
         let to_do = format!("to replay them to {}", args.to);
         return args.change.only_shown(output, &report, &to_do);
     };
@@ -140,9 +138,8 @@ async fn replay_all(
             Ok(receipt) => report.parts.push(PartReport::of(&part, Some(receipt))),
             Err(failure) => {
                 report.error = Some(failure.to_string());
-                return interrupt
-                    .signal()
-                    .map_or(Err(failure), |signal| Ok(Done::Stopped(signal)));
+                let signal = interrupt.signal();
+                return signal.map_or(Err(failure), |signal| Ok(Done::Stopped(signal)));
             }
         }
     }
@@ -171,9 +168,8 @@ fn refusal(record: &BatchRecord, parts: &[DeliveredPart], sink: &BuiltInSink) ->
             "the sink needs the numbers of parts, which only the batch-processor takes".to_owned(),
         );
     }
-    parts
-        .is_empty()
-        .then(|| "no part of it is delivered".to_owned())
+    let none = parts.is_empty();
+    none.then(|| "no part of it is delivered".to_owned())
 }
 
 /// Returns how many events are in no delivered part.
@@ -201,9 +197,8 @@ async fn sink(service: &Service, args: &ReplayArgs) -> Result<BuiltInSink, Failu
         let config = SinkConfig::read(&mut reader);
         reader.finish(Some(config))
     });
-    let config = config
-        .await
-        .map_err(|error: ConfigError| Failure::Usage(error.to_string()))?;
+    let config = config.await;
+    let config = config.map_err(|error: ConfigError| Failure::Usage(error.to_string()))?;
     BuiltInSink::new(&config, &service.sdk()?).map_err(Failure::Usage)
 }
 
@@ -253,13 +248,10 @@ async fn replay(
 impl Report {
     /// Returns what was done, for the note, which has room for the beginning of the sink only. `all` is the number of parts.
     fn action(&self, all: usize) -> String {
-        let replayed = self.parts.len();
+        let (replayed, sink) = (self.parts.len(), &self.sink);
         match replayed == all {
-            true => format!("replayed {} to {}", counted(all, "part"), self.sink),
-            false => format!(
-                "replay ended early, {replayed} of {all} parts, to {}",
-                self.sink
-            ),
+            true => format!("replayed {} to {sink}", counted(all, "part")),
+            false => format!("replay ended early, {replayed} of {all} parts, to {sink}"),
         }
     }
 }
@@ -276,11 +268,8 @@ impl fmt::Display for Report {
         }
         write!(f, "{table}")?;
         if self.left > 0 {
-            writeln!(
-                f,
-                "left, in no delivered part: {}",
-                counted(self.left, "event")
-            )?;
+            let left = counted(self.left, "event");
+            writeln!(f, "left, in no delivered part: {left}")?;
         }
         match (self.done, &self.error) {
             (true, _) => writeln!(f, "replayed to {}", self.sink),

@@ -13,7 +13,7 @@ use shared::aws::BatchSummary;
 use super::views::{BatchView, last_failure};
 use crate::failure::{Done, Failure};
 use crate::listing::resolve;
-use crate::outcome::Output;
+use crate::outcome::{Output, line};
 use crate::service::Service;
 use crate::table::Table;
 use crate::times::{short, utc, with_distance};
@@ -137,16 +137,13 @@ fn parts(record: &BatchRecord) -> Vec<PartView> {
             PartState::SetAside => ("setAside", None, None),
             PartState::Delivered { receipt, at } => ("delivered", Some(receipt.clone()), *at),
         };
+        let hash = record.hash.iter().map(|byte| format!("{byte:02x}"));
         PartView {
             part,
             state,
             events: record.count,
             rejected: record.rejected,
-            hash: record
-                .hash
-                .iter()
-                .map(|byte| format!("{byte:02x}"))
-                .collect(),
+            hash: hash.collect(),
             sink: record.sink.clone(),
             receipt,
             delivered_at,
@@ -167,27 +164,20 @@ impl fmt::Display for Shown {
             missing,
             chunks,
         } = &self.counts;
+        let batch = &self.batch.summary;
         write!(
             f,
             "events     {confirmed} claimed, {in_parts} in parts, {} delivered, {} rejected, {set_aside} set aside, {missing} in no part",
-            self.batch.summary.delivered, self.batch.summary.rejected
+            batch.delivered, batch.rejected
         )?;
         writeln!(f, "; {uncertain} uncertain, {witnessed} witnessed")?;
+        write!(f, "bodies     {}", batch.bodies)?;
         match chunks {
-            0 => writeln!(f, "bodies     {}", self.batch.summary.bodies)?,
-            count => writeln!(
-                f,
-                "bodies     {}, {}",
-                self.batch.summary.bodies,
-                counted(count, "chunk")
-            )?,
+            0 => writeln!(f)?,
+            count => writeln!(f, ", {}", counted(count, "chunk"))?,
         }
-        if let Some(error) = &self.batch.summary.error {
-            writeln!(f, "error      {error}")?;
-        }
-        if let Some(reason) = &self.batch.summary.quarantine {
-            writeln!(f, "set aside  {reason}")?;
-        }
+        line(f, "error      ", batch.error.as_ref())?;
+        line(f, "set aside  ", batch.quarantine.as_ref())?;
         for notice in &self.batch.notices {
             let since = with_distance(notice.at, self.now);
             writeln!(f, "notice     {} waits since {since}", notice.id)?;
@@ -203,25 +193,18 @@ impl Shown {
         writeln!(f, "batch      {}", batch.batch_id)?;
         writeln!(f, "status     {}{overdue}", view.status)?;
         writeln!(f, "source     {}", batch.source)?;
-        if let Some(key) = &batch.batch_key {
-            writeln!(f, "key        {key}")?;
-        }
+        line(f, "key        ", batch.batch_key.as_ref())?;
         if let Some(period) = batch.period {
             writeln!(f, "period     from {}", with_distance(period.begins, now))?;
             writeln!(f, "           to   {}", with_distance(period.ends, now))?;
         }
         writeln!(f, "opened     {}", with_distance(batch.created_at, now))?;
         writeln!(f, "closes     {}", with_distance(batch.closes_at, now))?;
-        for (name, time) in [
-            ("sealed    ", self.sealed_at),
-            ("verify    ", self.verify_at),
-            ("complete  ", batch.completed_at),
-            ("expires   ", self.expires_at),
-        ] {
-            if let Some(time) = time {
-                writeln!(f, "{name} {}", with_distance(time, now))?;
-            }
-        }
+        let at = |time| with_distance(time, now);
+        line(f, "sealed     ", self.sealed_at.map(at))?;
+        line(f, "verify     ", self.verify_at.map(at))?;
+        line(f, "complete   ", batch.completed_at.map(at))?;
+        line(f, "expires    ", self.expires_at.map(at))?;
         if batch.completed_at.is_none() && view.status != "error" {
             writeln!(f, "due        {}", with_distance(batch.due_at, now))?;
         }
@@ -234,20 +217,17 @@ impl Shown {
             writeln!(f, "failed     {at}: {}", last.text)?;
         }
         write!(f, "lease      ")?;
+        let attempts = batch.attempts;
         match &batch.lease {
             Some(lease) if lease.until > now => {
                 let left = short(now.until(lease.until));
-                writeln!(
-                    f,
-                    "{} for another {left}; {} so far",
-                    lease.owner, batch.attempts
-                )
+                writeln!(f, "{} for another {left}; {attempts} so far", lease.owner)
             }
             Some(lease) => {
                 let at = with_distance(lease.until, now);
-                writeln!(f, "{}, ended {at}; {} so far", lease.owner, batch.attempts)
+                writeln!(f, "{}, ended {at}; {attempts} so far", lease.owner)
             }
-            None => writeln!(f, "none; {} so far", batch.attempts),
+            None => writeln!(f, "none; {attempts} so far"),
         }
     }
 

@@ -302,31 +302,27 @@ fn first_to_end(past: &PastDeliveries) -> Option<SqsMessageId> {
 
 /// Returns the tombstones that must be put, so that the lock table remembers all of `tombstones` and forgets nothing.
 fn puts(tombstones: BTreeMap<EventId, Tombstone>, ended: Vec<Ended>, now: Timestamp) -> Vec<Put> {
-    let mut items: BTreeMap<EventId, Ended> = BTreeMap::new();
-    for one in ended {
-        if tombstones.contains_key(&one.id) {
-            items.insert(one.id.clone(), one);
-        }
-    }
+    let ended = ended.into_iter();
+    let ended = ended.filter(|one| tombstones.contains_key(&one.id));
+    let mut items: BTreeMap<EventId, Ended> = ended.map(|one| (one.id.clone(), one)).collect();
     let mut puts = Vec::new();
+    let mut put = |id, tombstone, expected| {
+        puts.push(Put {
+            id,
+            tombstone,
+            expected,
+        });
+    };
     for (id, mut tombstone) in tombstones {
         let Some(Ended { item, memory, .. }) = items.remove(&id) else {
-            puts.push(Put {
-                id,
-                tombstone,
-                expected: None,
-            });
+            put(id, tombstone, None);
             continue;
         };
         let mut of_item = item.clone();
         of_item.past.retain(|_, until| *until > now);
         let Some(memory) = memory else {
             tombstone.item.past.extend(of_item.past);
-            puts.push(Put {
-                id,
-                tombstone,
-                expected: Some(item),
-            });
+            put(id, tombstone, Some(item));
             continue;
         };
         // A claim is remembered as the tombstone that it became.
@@ -340,11 +336,7 @@ fn puts(tombstones: BTreeMap<EventId, Tombstone>, ended: Vec<Ended>, now: Timest
         };
         let merged = present.clone().with(tombstone);
         if merged.item != present.item {
-            puts.push(Put {
-                id,
-                tombstone: merged,
-                expected: Some(item),
-            });
+            put(id, merged, Some(item));
         }
     }
     puts

@@ -1,7 +1,6 @@
 //! Batches as JSON. Times are epoch milliseconds.
 
-use protocol::batch::{BatchRecord, Failure, Notice, Status};
-use protocol::ids::BatchId;
+use protocol::batch::{BatchRecord, Failure, Status};
 use protocol::time::Timestamp;
 use serde::Serialize;
 use shared::aws::BatchSummary;
@@ -32,21 +31,15 @@ pub struct NoticeView {
 impl BatchView {
     pub fn of(summary: BatchSummary, now: Timestamp) -> BatchView {
         let (id, status) = (summary.batch_id, summary.status);
-        let notices = summary.notices.iter();
+        let notices = summary.notices.iter().map(|notice| NoticeView {
+            id: notice.id(id),
+            at: notice.at,
+        });
         BatchView {
             status: status_word(status),
             overdue: status.is_some_and(|status| is_overdue(status, summary.due_at, now)),
-            notices: notices.map(|notice| NoticeView::of(notice, id)).collect(),
+            notices: notices.collect(),
             summary,
-        }
-    }
-}
-
-impl NoticeView {
-    fn of(notice: &Notice, batch: BatchId) -> NoticeView {
-        NoticeView {
-            id: notice.id(batch),
-            at: notice.at,
         }
     }
 }
@@ -57,7 +50,6 @@ pub fn last_failure(record: &BatchRecord) -> Option<Failure> {
     record.last_failure.clone().filter(|_| retried)
 }
 
-/// Returns the word for a status.
 pub fn status_word(status: Option<Status>) -> &'static str {
     status.map_or("complete", Status::as_str)
 }

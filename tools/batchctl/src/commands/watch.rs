@@ -106,18 +106,11 @@ impl fmt::Display for Look {
         if self.clears {
             write!(f, "{CLEAR}")?;
         }
-        let Look {
-            open,
-            sealed,
-            processing,
-            error,
-            overdue,
-            ..
-        } = self;
         writeln!(f, "{}  {}", utc(self.at), self.stack)?;
         write!(
             f,
-            "open {open}  sealed {sealed}  processing {processing}  error {error}  overdue {overdue}"
+            "open {}  sealed {}  processing {}  error {}  overdue {}",
+            self.open, self.sealed, self.processing, self.error, self.overdue
         )?;
         match self.overdue_since {
             Some(since) => writeln!(f, " (for {})\n", short(since.until(self.at)))?,

@@ -25,14 +25,13 @@ impl lambda::EnvironmentFaults for EnvironmentFaults {
 
     fn killed(&self) {
         if let Some(kills) = &self.kills {
-            kills.record_kill();
+            kills.killed.add(1);
         }
     }
 
     fn kills_at_line(&self, line: &str) -> bool {
-        self.kills
-            .as_ref()
-            .is_some_and(|kills| kills.kills_at(line))
+        let kills = self.kills.as_ref();
+        kills.is_some_and(|kills| kills.kills_at(line))
     }
 
     fn completed(&self, time: Duration) {

@@ -19,7 +19,8 @@ pub struct Kills {
     draws: RandomStream,
     /// Running mean of the durations of invocations.
     mean: Mutex<Duration>,
-    killed: Counter,
+    /// Environments that were killed at their random moments.
+    pub(super) killed: Counter,
     at: Vec<KillLine>,
     ended: AtomicBool,
 }
@@ -37,26 +38,22 @@ impl Kills {
     /// Returns the kills of the function with this name; `None` if the options ask for none.
     pub fn new(options: &FaultOptions, function: &str) -> Option<Kills> {
         let asked = !options.kills.is_zero() || !options.kill_at.is_empty();
+        let at = options.kill_at.iter().map(|at| KillLine {
+            at: at.clone(),
+            draws: RandomStream::new(options.seed, &format!("{function} at {}", at.text)),
+            lines: Counter::default(),
+            killed: Counter::default(),
+        });
         asked.then(|| Kills {
             percent: options.kills,
             draws: RandomStream::new(options.seed, &format!("kills of {function}")),
             mean: Mutex::new(MEAN_AT_FIRST),
             killed: Counter::default(),
-            at: options
-                .kill_at
-                .iter()
-                .map(|at| KillLine {
-                    at: at.clone(),
-                    draws: RandomStream::new(options.seed, &format!("{function} at {}", at.text)),
-                    lines: Counter::default(),
-                    killed: Counter::default(),
-                })
-                .collect(),
+            at: at.collect(),
             ended: AtomicBool::new(false),
         })
     }
 
-    /// Ends the kills.
     pub(super) fn end(&self) {
         self.ended.store(true, Ordering::Relaxed);
     }
@@ -80,11 +77,6 @@ impl Kills {
         *mean = (*mean * 7 + duration) / 8;
     }
 
-    /// Records that an environment was killed at its random moment.
-    pub(crate) fn record_kill(&self) {
-        self.killed.add(1);
-    }
-
     /// Returns whether to kill the environment that logged this line, and counts that as a kill.
     pub(crate) fn kills_at(&self, text: &str) -> bool {
         let mut kill = false;
@@ -102,16 +94,10 @@ impl Kills {
         kill
     }
 
-    /// Returns the number of environments killed at random moments.
-    pub(super) fn random_count(&self) -> u64 {
-        self.killed.get()
-    }
-
     /// Returns the number of lines with the `index`th text, and of environments killed at them.
     pub(super) fn at_counts(&self, index: usize) -> (u64, u64) {
-        self.at
-            .get(index)
-            .map_or((0, 0), |line| (line.lines.get(), line.killed.get()))
+        let line = &self.at[index];
+        (line.lines.get(), line.killed.get())
     }
 }
 
@@ -129,11 +115,7 @@ mod tests {
         (0..100).for_each(|_| kills.record_duration(Duration::from_millis(80)));
         let delays: Vec<Duration> = (0..1_000).filter_map(|_| kills.delay()).collect();
         assert!((400..600).contains(&delays.len()), "{}", delays.len());
-        assert!(
-            delays
-                .iter()
-                .all(|delay| *delay <= Duration::from_millis(81))
-        );
+        assert!(delays.into_iter().max() <= Some(Duration::from_millis(81)));
         assert!(Kills::new(&FaultOptions::default(), "f").is_none());
     }
 

@@ -1,17 +1,5 @@
 //! Faults: everything that AWS services and their machines may do wrong, on demand.
 //!
-//! | file | contents |
-//! |---|---|
-//! | `options` | the flags and the checked options |
-//! | `environments` | the faults of a function's environments, for the Lambda host |
-//! | `kills` | SIGKILL at a random moment or at a line of the log |
-//! | `outages` | the times at which the sink is down |
-//! | `sink` | a directory that cannot be written to while the sink is down |
-//! | `sink_errors` | deliveries that the sink makes fail |
-//! | `sink_cuts` | connections to the sink that are cut |
-//! | `redeploys` | updates of the functions' configuration and code |
-//! | `report` | how often each fault struck |
-//!
 //! The proxies (`emulators::proxy`) in front of DynamoDB, the queues and the stand-ins for sinks lose replies, return
 //! errors, and refuse expired credentials. The faults of the tables are in `emulators::dynamodb`, and repeated deliveries
 //! in the queue server (`sqs::DuplicateDeliveries`).
@@ -61,23 +49,21 @@ const _: () = assert!(STALL.as_millis() > protocol::limits::ATTEMPT_TIMEOUT_MAX.
 /// The faults of one stack.
 pub struct Faults {
     options: FaultOptions,
-    timeline: Arc<Timeline>,
-    credentials: Option<Arc<ExpiringCredentials>>,
+    /// Outages and redeploys count their times from its beginning.
+    pub(crate) timeline: Arc<Timeline>,
+    pub(crate) credentials: Option<Arc<ExpiringCredentials>>,
     requests: Arc<RequestFaults>,
     tables: Option<Arc<TableFaults>>,
-    aggregator_kills: Option<Arc<Kills>>,
-    batch_processor_kills: Option<Arc<Kills>>,
+    pub(crate) aggregator_kills: Option<Arc<Kills>>,
+    pub(crate) batch_processor_kills: Option<Arc<Kills>>,
     repeated: Arc<Counter>,
     sink_refusals: Counter,
-    sink_errors: Arc<SinkErrors>,
+    pub(crate) sink_errors: Arc<SinkErrors>,
     redeployed: Mutex<Vec<RedeployReport>>,
 }
 
 impl Faults {
     /// Returns the faults of these options. `batch_table` is the definition of the batch table, if the template has one.
-    ///
-    /// # Errors
-    /// There is not enough memory for the state of the faults.
     pub fn new(options: &FaultOptions, batch_table: Option<&Table>) -> anyhow::Result<Faults> {
         let timeline = Arc::new(Timeline::default());
         let seed = options.seed;
@@ -99,18 +85,11 @@ impl Faults {
         })
     }
 
-    /// Returns the timeline. Outages and redeploys count their times from its beginning.
-    pub fn timeline(&self) -> &Arc<Timeline> {
-        &self.timeline
-    }
-
     /// Returns the faults of requests to DynamoDB.
     pub fn on_dynamodb(&self) -> ProxyFaults {
+        let tables = self.tables.clone();
         ProxyFaults {
-            service: self
-                .tables
-                .clone()
-                .map(|tables| tables as Arc<dyn ServiceFaults>),
+            service: tables.map(|tables| tables as Arc<dyn ServiceFaults>),
             ..self.on_requests()
         }
     }
@@ -124,19 +103,8 @@ impl Faults {
         }
     }
 
-    /// Returns the object that decides which deliveries the sink makes fail.
-    pub fn sink_errors(&self) -> Arc<SinkErrors> {
-        Arc::clone(&self.sink_errors)
-    }
-
     /// Starts the gate of a sink that is a directory; returns `None` if the sink is never down. The gate keeps its own
     /// files below `work`.
-    ///
-    /// # Errors
-    /// Those of [`SinkGate::start`].
-    ///
-    /// # Panics
-    /// Those of [`SinkGate::start`].
     pub fn sink_gate(&self, directory: &Path, work: &Path) -> anyhow::Result<Option<SinkGate>> {
         let outages = &self.options.sink_outages;
         let start = || SinkGate::start(directory, work, outages, Arc::clone(&self.timeline));
@@ -146,18 +114,13 @@ impl Faults {
     /// Returns the outages of the sink as long as they really were, each with the number of requests refused in it so far.
     /// Outages that were cancelled before they began are left out.
     pub fn outages(&self) -> Vec<(Outage, u64)> {
-        let refused = self.sink_errors.outages().refused();
+        let refused = self.sink_errors.outages.refused();
         let outages = self.options.sink_outages.iter().zip(refused);
         let actual = |(outage, refused): (&Outage, u64)| {
             let outage = self.timeline.actual(*outage)?;
             Some((outage, refused))
         };
         outages.filter_map(actual).collect()
-    }
-
-    /// Returns the credentials of environments, if any of them expire.
-    pub fn credentials(&self) -> Option<Arc<ExpiringCredentials>> {
-        self.credentials.clone()
     }
 
     /// Records an update of the functions' configuration for the report.
@@ -171,16 +134,6 @@ impl Faults {
         locked(&self.redeployed).push(report);
     }
 
-    /// Returns the kills of the aggregator's environments, if any are on.
-    pub fn aggregator_kills(&self) -> Option<Arc<Kills>> {
-        self.aggregator_kills.clone()
-    }
-
-    /// Returns the kills of the batch-processor's environments, if any are on.
-    pub fn batch_processor_kills(&self) -> Option<Arc<Kills>> {
-        self.batch_processor_kills.clone()
-    }
-
     /// Returns the repeated deliveries of a queue's messages in flight, if any are on.
     pub fn repeats(&self, queue: &str) -> Option<DuplicateDeliveries> {
         let percent = self.options.duplicate_deliveries;
@@ -191,7 +144,7 @@ impl Faults {
 
     /// Reads a line of a function's log, and counts it if it reports a ticket that was given back while the sink is down.
     pub fn read_log_line(&self, line: &str) {
-        if line.contains(GIVEN_BACK) && self.sink_errors.outages().is_down() {
+        if line.contains(GIVEN_BACK) && self.sink_errors.outages.is_down() {
             self.sink_refusals.add(1);
         }
     }
@@ -200,10 +153,7 @@ impl Faults {
     /// operator does who removes their cause. All other faults go on.
     pub fn end(&self) {
         self.timeline.end_outages();
-        let kills = self.aggregator_kills.iter();
-        kills
-            .chain(&self.batch_processor_kills)
-            .for_each(|kills| kills.end());
+        self.kills().for_each(|kills| kills.end());
         if let Some(credentials) = &self.credentials {
             credentials.end();
         }
@@ -212,14 +162,16 @@ impl Faults {
         }
     }
 
+    fn kills(&self) -> impl Iterator<Item = &Arc<Kills>> {
+        let kills = self.aggregator_kills.iter();
+        kills.chain(&self.batch_processor_kills)
+    }
+
     /// Returns how many requests and writes were throttled so far.
     pub fn throttled(&self) -> u64 {
         let throttles = self.report().map(|report| report.throttles());
-        throttles
-            .iter()
-            .flatten()
-            .map(|throttle| throttle.count)
-            .sum()
+        let throttles = throttles.into_iter().flatten();
+        throttles.map(|throttle| throttle.count).sum()
     }
 
     /// Returns how often each fault has struck; `None` if no fault is on.
@@ -228,15 +180,9 @@ impl Faults {
         if !options.any() {
             return None;
         }
-        let kills = || {
-            self.aggregator_kills
-                .iter()
-                .chain(&self.batch_processor_kills)
-        };
         let kill_at = options.kill_at.iter().enumerate().map(|(index, at)| {
-            let (lines, killed) = kills()
-                .map(|kills| kills.at_counts(index))
-                .fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+            let counts = self.kills().map(|kills| kills.at_counts(index));
+            let (lines, killed) = counts.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
             KillAtReport {
                 text: at.text.clone(),
                 lines,
@@ -244,6 +190,8 @@ impl Faults {
             }
         });
         let tables = self.tables.as_deref();
+        let credentials = self.credentials.as_ref();
+        let cuts = &self.sink_errors.cuts;
         Some(FaultReport {
             seed: options.seed,
             index_lag: tables.and_then(TableFaults::lag_report),
@@ -254,17 +202,13 @@ impl Faults {
             deliveries_repeated: (!options.duplicate_deliveries.is_zero())
                 .then(|| self.repeated.get()),
             killed_at_random: (!options.kills.is_zero())
-                .then(|| kills().map(|kills| kills.random_count()).sum()),
+                .then(|| self.kills().map(|kills| kills.killed.get()).sum()),
             kill_at: kill_at.collect(),
-            expired_credentials: self
-                .credentials
-                .as_ref()
-                .map(|credentials| credentials.report()),
+            expired_credentials: credentials.map(|credentials| credentials.report()),
             tickets_refused_by_sink: (!options.sink_outages.is_empty())
                 .then(|| self.sink_refusals.get()),
             sink_errors: (!options.sink_error_rate.is_zero()).then(|| self.sink_errors.report()),
-            sink_cuts: (!options.cut_connections.is_zero())
-                .then(|| self.sink_errors.cuts().report()),
+            sink_cuts: (!options.cut_connections.is_zero()).then(|| cuts.report()),
             redeploys: locked(&self.redeployed).clone(),
         })
     }

@@ -43,20 +43,11 @@ impl FromStr for Outage {
 }
 
 /// The clock of a run. It starts when the burst begins.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Timeline {
     begun: watch::Sender<Option<(Instant, SystemTime)>>,
     /// When all outages ended, from the start of the burst, if they were ended before their time.
     outages_ended: watch::Sender<Option<Duration>>,
-}
-
-impl Default for Timeline {
-    fn default() -> Timeline {
-        Timeline {
-            begun: watch::Sender::new(None),
-            outages_ended: watch::Sender::new(None),
-        }
-    }
 }
 
 impl Timeline {
@@ -127,20 +118,17 @@ pub struct Outages {
 impl Outages {
     /// Returns outages with counters of refused requests. No outage may begin before the one before it ends.
     pub fn new(outages: &[Outage], timeline: Arc<Timeline>) -> Outages {
+        let outages = outages.iter();
         Outages {
-            outages: outages
-                .iter()
-                .map(|outage| (*outage, Counter::default()))
-                .collect(),
+            outages: outages.map(|one| (*one, Counter::default())).collect(),
             timeline,
         }
     }
 
     /// Returns whether the sink is down now, and counts the request that asks as refused.
     pub(crate) fn refuses(&self) -> bool {
-        self.current()
-            .inspect(|(_, refused)| refused.add(1))
-            .is_some()
+        let current = self.current();
+        current.inspect(|(_, refused)| refused.add(1)).is_some()
     }
 
     /// Returns whether the sink is down now. Counts nothing.
@@ -159,10 +147,8 @@ impl Outages {
 
     /// Returns how many requests were refused in each outage.
     pub(super) fn refused(&self) -> Vec<u64> {
-        self.outages
-            .iter()
-            .map(|(_, refused)| refused.get())
-            .collect()
+        let outages = self.outages.iter();
+        outages.map(|(_, refused)| refused.get()).collect()
     }
 }
 
@@ -180,10 +166,8 @@ mod tests {
         assert_eq!(outage("1.5:20"), Outage { at, duration });
         assert_eq!(outage("1.5:20").end(), Duration::from_millis(21_500));
         for text in ["", "5", "5:", ":5", "5:0", "-1:5", "a:5", "1:2:3"] {
-            assert_eq!(
-                text.parse::<Outage>(),
-                Err(MalformedOutage(text.to_owned()))
-            );
+            let malformed = MalformedOutage(text.to_owned());
+            assert_eq!(text.parse::<Outage>(), Err(malformed));
         }
     }
 

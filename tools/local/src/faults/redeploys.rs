@@ -5,6 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use clap::ValueEnum;
 use emulators::lambda::Bootstrap;
 
 /// An update of both functions' configuration, or of the code of one of them.
@@ -26,7 +27,7 @@ pub struct NewCode {
 }
 
 /// One of the two functions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum FunctionName {
     Aggregator,
     BatchProcessor,
@@ -34,10 +35,8 @@ pub enum FunctionName {
 
 impl fmt::Display for FunctionName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            FunctionName::Aggregator => "aggregator",
-            FunctionName::BatchProcessor => "batch-processor",
-        })
+        let value = self.to_possible_value().expect("no function is skipped");
+        f.write_str(value.get_name())
     }
 }
 
@@ -64,16 +63,13 @@ impl FromStr for DeployAt {
         let wrong = || MalformedDeployAt(text.to_owned());
         let (secs, rest) = text.split_once(':').ok_or_else(wrong)?;
         let (function, executable) = rest.split_once('=').ok_or_else(wrong)?;
-        let functions = [FunctionName::Aggregator, FunctionName::BatchProcessor];
-        let function = functions
-            .into_iter()
-            .find(|name| name.to_string() == function);
+        let function = <FunctionName as ValueEnum>::from_str(function, false);
         if executable.is_empty() {
             return Err(wrong());
         }
         Ok(DeployAt {
             at: seconds(secs).ok_or_else(wrong)?,
-            function: function.ok_or_else(wrong)?,
+            function: function.map_err(|_| wrong())?,
             executable: executable.to_owned(),
         })
     }
@@ -96,10 +92,10 @@ impl FromStr for Redeploy {
         let wrong = || MalformedRedeploy(text.to_owned());
         let (secs, pairs) = text.split_once(':').unwrap_or((text, ""));
         let at = seconds(secs);
-        let mut variables: Vec<(&str, String)> = Vec::new();
+        let mut variables: Vec<(String, String)> = Vec::new();
         for piece in pairs.split(',').filter(|_| !pairs.is_empty()) {
             match piece.split_once('=').filter(|(name, _)| is_name(name)) {
-                Some((name, value)) => variables.push((name, value.to_owned())),
+                Some((name, value)) => variables.push((name.to_owned(), value.to_owned())),
                 // Without a name it belongs to the value before, which may contain commas, as a list of columns does.
                 None => {
                     let (_, value) = variables.last_mut().ok_or_else(wrong)?;
@@ -110,10 +106,7 @@ impl FromStr for Redeploy {
         }
         Ok(Redeploy {
             at: at.ok_or_else(wrong)?,
-            variables: variables
-                .into_iter()
-                .map(|(name, value)| (name.to_owned(), value))
-                .collect(),
+            variables: variables.into_iter().collect(),
             code: None,
         })
     }
@@ -141,10 +134,8 @@ mod tests {
     fn a_redeploy_may_change_any_number_of_variables() {
         assert_eq!(parsed("5"), (5_000, vec![]));
         assert_eq!(parsed("0.5:A_1=x"), (500, vec![pair("A_1", "x")]));
-        assert_eq!(
-            parsed("5:B=1,A=,B=2"),
-            (5_000, vec![pair("A", ""), pair("B", "2")])
-        );
+        let both = vec![pair("A", ""), pair("B", "2")];
+        assert_eq!(parsed("5:B=1,A=,B=2"), (5_000, both));
     }
 
     #[test]
@@ -178,10 +169,8 @@ mod tests {
     #[test]
     fn what_is_no_redeploy_is_refused() {
         for text in ["", "soon", "-1", "5:a=b", "5:=b", ":A=b", "5:x"] {
-            assert_eq!(
-                text.parse::<Redeploy>(),
-                Err(MalformedRedeploy(text.to_owned()))
-            );
+            let malformed = MalformedRedeploy(text.to_owned());
+            assert_eq!(text.parse::<Redeploy>(), Err(malformed));
         }
     }
 }

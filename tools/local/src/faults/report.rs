@@ -179,18 +179,12 @@ impl FaultReport {
         if let Some(limit) = &self.table_limit {
             add("lock-table", "whole table", limit.throttled_by_items);
             add("lock-table", "whole index", limit.throttled_by_index);
-            add(
-                "batch-table",
-                "whole table or index",
-                limit.batch_table_throttled,
-            );
+            let of_batches = limit.batch_table_throttled;
+            add("batch-table", "whole table or index", of_batches);
         }
         if let Some(errors) = self.request_errors {
-            add(
-                "all services",
-                "at random, by --error-rate",
-                errors.throttled,
-            );
+            let count = errors.throttled;
+            add("all services", "at random, by --error-rate", count);
         }
         throttles
     }
@@ -204,13 +198,11 @@ impl FaultReport {
             )?;
         }
         if let Some(limit) = self.partition_limit {
+            let all = limit.by_index_key + limit.by_item + limit.by_batch_index_key;
             writeln!(
                 f,
                 "  partition limit       {} throttled: {} by index keys, {} by items, {} by index keys of the batch table",
-                counted(
-                    limit.by_index_key + limit.by_item + limit.by_batch_index_key,
-                    "write"
-                ),
+                counted(all, "write"),
                 limit.by_index_key,
                 limit.by_item,
                 limit.by_batch_index_key
@@ -277,11 +269,8 @@ impl FaultReport {
 
     fn sink_and_redeploys(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(refused) = self.tickets_refused_by_sink {
-            writeln!(
-                f,
-                "  sink down             {} given back meanwhile",
-                counted(refused, "ticket")
-            )?;
+            let refused = counted(refused, "ticket");
+            writeln!(f, "  sink down             {refused} given back meanwhile")?;
         }
         if let Some(errors) = self.sink_errors {
             writeln!(
@@ -293,20 +282,13 @@ impl FaultReport {
             )?;
         }
         if let Some(cuts) = self.sink_cuts {
-            writeln!(
-                f,
-                "  cut connections       {} of {} to the sink",
-                cuts.cut,
-                counted(cuts.connections, "connection")
-            )?;
+            let (cut, all) = (cuts.cut, counted(cuts.connections, "connection"));
+            writeln!(f, "  cut connections       {cut} of {all} to the sink")?;
         }
         for redeploy in &self.redeploys {
-            write!(
-                f,
-                "  redeploy at {:.1} s     {} replaced",
-                redeploy.at_secs,
-                counted(redeploy.environments_replaced, "environment")
-            )?;
+            let replaced = counted(redeploy.environments_replaced, "environment");
+            let at_secs = redeploy.at_secs;
+            write!(f, "  redeploy at {at_secs:.1} s     {replaced} replaced")?;
             if let Some(function) = &redeploy.code {
                 write!(f, ", another executable: {function}")?;
             }

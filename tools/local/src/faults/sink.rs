@@ -32,12 +32,6 @@ struct SinkLink {
 impl SinkGate {
     /// Creates a link to `directory` below `work`, and starts a task that switches it at the beginning and end of each
     /// outage.
-    ///
-    /// # Errors
-    /// The directory, the link or the file for outages cannot be created.
-    ///
-    /// # Panics
-    /// Outside of a Tokio runtime.
     pub fn start(
         directory: &Path,
         work: &Path,

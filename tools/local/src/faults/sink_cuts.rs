@@ -10,8 +10,9 @@ use super::report::SinkCutsReport;
 pub struct SinkCuts {
     percent: Percent,
     draws: RandomStream,
-    connections: Counter,
-    cut: Counter,
+    pub(crate) connections: Counter,
+    /// Connections that were cut.
+    pub(crate) cut: Counter,
 }
 
 impl SinkCuts {
@@ -21,7 +22,6 @@ impl SinkCuts {
     /// As many bytes as an SSH client sends before it logs in.
     const BITS_MIN: u32 = 10;
 
-    /// Returns the cuts of these options.
     pub fn new(options: &FaultOptions) -> SinkCuts {
         SinkCuts {
             percent: options.cut_connections,
@@ -39,16 +39,6 @@ impl SinkCuts {
         }
         let bits = Self::BITS_MIN + self.draws.below(Self::BITS_MAX - Self::BITS_MIN + 1);
         Some(u64::from(self.draws.below(1 << bits)))
-    }
-
-    /// Counts a connection.
-    pub fn connected(&self) {
-        self.connections.add(1);
-    }
-
-    /// Counts a connection that was cut.
-    pub fn cut(&self) {
-        self.cut.add(1);
     }
 
     pub(super) fn report(&self) -> SinkCutsReport {

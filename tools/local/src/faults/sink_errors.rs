@@ -16,8 +16,9 @@ pub struct SinkErrors {
     draws: RandomStream,
     before: Counter,
     after: Counter,
-    outages: Outages,
-    cuts: SinkCuts,
+    pub(super) outages: Outages,
+    /// The cuts of connections to the sink.
+    pub(crate) cuts: SinkCuts,
 }
 
 impl SinkErrors {
@@ -59,16 +60,6 @@ impl SinkErrors {
         outcome
     }
 
-    /// Returns the cuts of connections to the sink.
-    pub(crate) fn cuts(&self) -> &SinkCuts {
-        &self.cuts
-    }
-
-    /// Returns the outages of the sink.
-    pub(super) fn outages(&self) -> &Outages {
-        &self.outages
-    }
-
     /// Returns the counts of failed deliveries, without those refused in outages.
     pub(super) fn report(&self) -> SinkErrorsReport {
         SinkErrorsReport {
@@ -103,7 +94,7 @@ mod tests {
             ..FaultOptions::default()
         });
         assert!((0..100).all(|_| errors.next() == StoreOutcome::FailsBeforeStoring));
-        assert_eq!(errors.outages().refused(), [100]);
+        assert_eq!(errors.outages.refused(), [100]);
         assert_eq!(errors.report().before, 0, "those are not drawn");
     }
 }

@@ -87,19 +87,17 @@ fn statement(statement: &str) -> (String, String) {
 fn of_queues(operation: &str, body: &[u8]) -> Vec<(String, String)> {
     let body: Value = serde_json::from_slice(body).unwrap_or_default();
     let url = body["QueueUrl"].as_str().or(body["QueueName"].as_str());
-    let queue = url
-        .and_then(|url| url.rsplit('/').next())
-        .unwrap_or_default();
+    let queue = url.and_then(|url| url.rsplit('/').next());
     let action = operation.strip_suffix("Batch").unwrap_or(operation);
-    vec![(format!("sqs:{action}"), queue.to_owned())]
+    let queue = queue.unwrap_or_default().to_owned();
+    vec![(format!("sqs:{action}"), queue)]
 }
 
 /// Returns the action and the resource of a request to S3.
 /// Source: <https://docs.aws.amazon.com/AmazonS3/latest/userguide/using-with-s3-policy-actions.html> (2026-11).
 fn of_buckets(operation: &str, path_and_query: &str) -> Vec<(String, String)> {
-    let (path, query) = path_and_query
-        .split_once('?')
-        .unwrap_or((path_and_query, ""));
+    let split = path_and_query.split_once('?');
+    let (path, query) = split.unwrap_or((path_and_query, ""));
     let action = match operation {
         "HeadObject" => "GetObject",
         _ if query.starts_with("lifecycle") => "GetLifecycleConfiguration",
@@ -118,22 +116,15 @@ fn of_buckets(operation: &str, path_and_query: &str) -> Vec<(String, String)> {
 
 /// Returns the actions of requests that go through the HTTP proxy: those to functions and state machines.
 fn of_other_services(call: &ServiceRequest) -> Vec<(String, String)> {
-    let body = || serde_json::from_slice::<Value>(&call.body).unwrap_or_default();
-    let target = call
-        .headers
-        .get("x-amz-target")
-        .and_then(|target| target.to_str().ok());
+    let target = call.headers.get("x-amz-target");
+    let target = target.and_then(|target| target.to_str().ok());
     if let Some(operation) = target.and_then(|target| target.strip_prefix("AWSStepFunctions.")) {
-        let machine = body()["stateMachineArn"]
-            .as_str()
-            .unwrap_or_default()
-            .to_owned();
-        return vec![(format!("states:{operation}"), machine)];
+        let body: Value = serde_json::from_slice(&call.body).unwrap_or_default();
+        let machine = body["stateMachineArn"].as_str().unwrap_or_default();
+        return vec![(format!("states:{operation}"), machine.to_owned())];
     }
-    let mut steps = call
-        .path_and_query
-        .split('/')
-        .skip_while(|step| *step != "functions");
+    let steps = call.path_and_query.split('/');
+    let mut steps = steps.skip_while(|step| *step != "functions");
     match (steps.next(), steps.next(), steps.next()) {
         (Some(_), Some(function), Some("invocations")) => {
             let function = function.replace("%3A", ":");

@@ -93,23 +93,16 @@ fn inserts(request: &[u8], results: &[StatementResult]) -> Option<Vec<BatchId>> 
 
     let Statements { statements } = serde_json::from_slice(request).ok()?;
     let mut claims = Vec::new();
-    for (
-        Statement {
-            statement,
-            parameters,
-        },
-        result,
-    ) in statements.iter().zip(results)
-    {
+    for (one, result) in statements.iter().zip(results) {
         // A request has claims only or releases only, so the first statement that is no claim decides.
-        let text = statement.get();
+        let text = one.statement.get();
         if !text.starts_with("\"INSERT INTO") || !text.contains(LOCK_TABLE) {
             return None;
         }
         if *result == StatementResult::Applied {
             // `{'messageId': ?, 'batchId': ?}`
             let names = text.split('\'').skip(1).step_by(2);
-            claims.push(claim(names.zip(parameters.iter().copied()))?);
+            claims.push(claim(names.zip(one.parameters.iter().copied()))?);
         }
     }
     Some(claims)

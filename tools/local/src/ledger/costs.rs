@@ -10,46 +10,25 @@ impl Ledger {
     pub fn costs(&self, unique: u64) -> Vec<Cost> {
         let share = &self.per_unique;
         let dollars = &share.dollars_per_million;
-        let whole = |each: f64| (each * unique as f64).round();
+        let units = |each: f64, noun: &str| counted((each * unique as f64).round(), noun);
         let invocations: u64 = self.functions.iter().map(|one| one.invocations).sum();
         let gb_seconds: f64 = self.functions.iter().map(|one| one.gb_seconds).sum();
         let s3: u64 = self.s3.iter().map(|one| one.requests.count).sum();
+        let writes = units(share.write_units, "write unit");
+        let reads = units(share.read_units, "read unit");
+        let queues = units(share.sqs_requests, "request");
+        let invocations = counted(invocations, "invocation");
+        let gb_seconds = format!("{gb_seconds:.1} GB-seconds");
+        let s3 = format!("{}, those to the sink included", counted(s3, "request"));
+        let kept = "loads, slots and runs, for as long as they are kept".to_owned();
         let costs = [
-            (
-                "table writes",
-                counted(whole(share.write_units), "write unit"),
-                dollars.write_units,
-            ),
-            (
-                "table reads",
-                counted(whole(share.read_units), "read unit"),
-                dollars.read_units,
-            ),
-            (
-                "queues",
-                counted(whole(share.sqs_requests), "request"),
-                dollars.sqs_requests,
-            ),
-            (
-                "invocations",
-                counted(invocations, "invocation"),
-                dollars.lambda_requests,
-            ),
-            (
-                "time of functions",
-                format!("{gb_seconds:.1} GB-seconds"),
-                dollars.lambda_gb_seconds,
-            ),
-            (
-                "S3 requests",
-                format!("{}, those to the sink included", counted(s3, "request")),
-                dollars.s3_requests,
-            ),
-            (
-                "storage",
-                "loads, slots and runs, for as long as they are kept".to_owned(),
-                dollars.storage,
-            ),
+            ("table writes", writes, dollars.write_units),
+            ("table reads", reads, dollars.read_units),
+            ("queues", queues, dollars.sqs_requests),
+            ("invocations", invocations, dollars.lambda_requests),
+            ("time of functions", gb_seconds, dollars.lambda_gb_seconds),
+            ("S3 requests", s3, dollars.s3_requests),
+            ("storage", kept, dollars.storage),
         ];
         let some = costs.into_iter().filter(|(_, _, dollars)| *dollars > 0.0);
         some.map(|(purpose, quantity, dollars)| Cost {

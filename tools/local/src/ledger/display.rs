@@ -4,7 +4,7 @@ use std::fmt;
 
 use emulators::proxy::Service;
 
-use super::{Ledger, S3Usage, TableUnits};
+use super::{Ledger, S3Usage};
 
 /// Lines for people, each with its line break.
 impl fmt::Display for Ledger {
@@ -24,18 +24,12 @@ impl Ledger {
             "units       {:.3} written, {:.3} read a unique message; {:.3} and {:.3} a message sent",
             unique.write_units, unique.read_units, each.write_units, each.read_units
         )?;
-        for TableUnits {
-            table,
-            part,
-            units,
-            per_unique,
-        } in &self.units
-        {
-            let name = format!("{table}, {part}");
+        for one in &self.units {
+            let name = format!("{}, {}", one.table, one.part);
             writeln!(
                 f,
                 "  {name:<32} {:>10} written, {:>10} read; {:.4} and {:.4} a unique message",
-                units.writes, units.reads, per_unique.writes, per_unique.reads
+                one.units.writes, one.units.reads, one.per_unique.writes, one.per_unique.reads
             )?;
         }
         if self.unreported_write_units > 0.0 {
@@ -55,14 +49,9 @@ impl Ledger {
             (Service::Sqs, "SQS", each.sqs_requests),
         ] {
             let requests = self.requests.iter().filter(|one| one.service == service);
-            let requests: Vec<String> = requests
-                .map(|one| format!("{} {}", one.operation, one.requests.count))
-                .collect();
-            writeln!(
-                f,
-                "requests    {name} {share:.3} a message sent: {}",
-                requests.join(", ")
-            )?;
+            let each = requests.map(|one| format!("{} {}", one.operation, one.requests.count));
+            let all = Vec::from_iter(each).join(", ");
+            writeln!(f, "requests    {name} {share:.3} a message sent: {all}")?;
         }
         for S3Usage { key, requests } in &self.s3 {
             writeln!(
@@ -80,10 +69,8 @@ impl Ledger {
 
     fn gb_seconds(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let functions = self.functions.iter();
-        let functions: Vec<String> = functions
-            .map(|one| format!("{} {:.1}", one.name, one.gb_seconds))
-            .collect();
-        writeln!(f, "GB-seconds  {}", functions.join(", "))
+        let each = functions.map(|one| format!("{} {:.1}", one.name, one.gb_seconds));
+        writeln!(f, "GB-seconds  {}", Vec::from_iter(each).join(", "))
     }
 
     fn price(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

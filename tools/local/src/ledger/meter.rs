@@ -40,7 +40,6 @@ pub struct Counts {
     pub units: BTreeMap<(String, UnitsPurpose), Units>,
     /// Write units of failed conditions that DynamoDB did not report, estimated as one each. `units` includes them.
     pub unreported: f64,
-    /// Requests to S3.
     pub s3: BTreeMap<S3Key, S3Requests>,
     /// Claims that were written.
     pub claims: u64,
@@ -58,7 +57,6 @@ pub struct Units {
 }
 
 impl Meter {
-    /// Returns the counts so far.
     pub fn counts(&self) -> Counts {
         locked(&self.counts).clone()
     }
@@ -77,8 +75,7 @@ impl Meter {
 impl Observer for Meter {
     fn received(&self, service: Service, request: &ServiceRequest) {
         let asked = actions(service, request);
-        let mut actions = locked(&self.actions);
-        actions.extend(asked);
+        locked(&self.actions).extend(asked);
     }
 
     /// Counts a request. Returns its body, in which a request to DynamoDB also asks for the capacity units that it uses.
@@ -100,8 +97,10 @@ impl Observer for Meter {
     fn replied(&self, service: Service, request: &ServiceRequest, reply: &Reply) {
         let operation = request.operation.as_str();
         if service == Service::S3 {
-            let function = function(request).unwrap_or_default();
-            return locked(&self.counts).add_s3(function, request, reply);
+            let key = S3Key::of(function(request).unwrap_or_default(), request);
+            let mut counts = locked(&self.counts);
+            counts.s3.entry(key).or_default().add(request, reply);
+            return;
         }
         let Some(kind) = capacity_kind(operation).filter(|_| service == Service::DynamoDb) else {
             return;
@@ -126,12 +125,8 @@ impl Observer for Meter {
             for (index, units) in consumed.index_units() {
                 counts.add(table, UnitsPurpose::Index(index.to_owned()), kind, units);
             }
-            counts.add(
-                table,
-                UnitsPurpose::FailedConditions,
-                kind,
-                consumed.failed_units(),
-            );
+            let failed = consumed.failed_units();
+            counts.add(table, UnitsPurpose::FailedConditions, kind, failed);
         }
         if response.consumed.is_empty() {
             let failed =
@@ -143,9 +138,8 @@ impl Observer for Meter {
             counts.first_claim.get_or_insert(now);
         }
         counts.claims += claimed.len() as u64;
-        counts
-            .last_claims
-            .extend(claimed.into_iter().map(|batch| (batch, now)));
+        let claims = claimed.into_iter().map(|batch| (batch, now));
+        counts.last_claims.extend(claims);
     }
 }
 
@@ -161,19 +155,10 @@ impl Counts {
         }
     }
 
-    fn add_s3(&mut self, function: &str, request: &ServiceRequest, reply: &Reply) {
-        let key = S3Key::of(function, request);
-        self.s3.entry(key).or_default().add(request, reply);
-    }
-
     /// Counts failed conditions whose cost DynamoDB did not report, as one unit each, which is the least it charges.
     fn unreported(&mut self, table: &str, units: f64) {
-        self.add(
-            table,
-            UnitsPurpose::FailedConditions,
-            CapacityKind::Writes,
-            units,
-        );
+        let purpose = UnitsPurpose::FailedConditions;
+        self.add(table, purpose, CapacityKind::Writes, units);
         self.unreported += units;
     }
 }
@@ -240,17 +225,13 @@ mod tests {
         let response = json!({ "Items": [], "ConsumedCapacity": consumed });
         through(&meter, "Query", &query, 200, &response);
         assert_eq!(units(&meter, UnitsPurpose::Items), (4.0, 2.0));
-        assert_eq!(
-            units(&meter, UnitsPurpose::Index("i".to_owned())),
-            (4.0, 2.0)
-        );
+        let index = UnitsPurpose::Index("i".to_owned());
+        assert_eq!(units(&meter, index), (4.0, 2.0));
         assert_eq!(units(&meter, UnitsPurpose::FailedConditions), (2.0, 1.0));
         assert_eq!(meter.counts().unreported, 0.0);
-        let requests = Vec::from_iter(meter.counts().requests.into_values());
-        assert_eq!(
-            requests.iter().map(|one| one.count).collect::<Vec<_>>(),
-            [2, 1]
-        );
+        let requests = meter.counts().requests.into_values();
+        let requests = Vec::from_iter(requests.map(|one| one.count));
+        assert_eq!(requests, [2, 1]);
     }
 
     #[test]
@@ -297,11 +278,8 @@ mod tests {
             assert_eq!(meter.forwards(Service::Sqs, &send), body);
         }
         let sent = (Service::Sqs, "SendMessage".to_owned());
-        let expected = RequestCount {
-            count: 3,
-            billed: 4,
-        };
-        assert_eq!(meter.counts().requests[&sent], expected);
+        let sent = meter.counts().requests[&sent];
+        assert_eq!((sent.count, sent.billed), (3, 4));
         let body = Bytes::from_static(b"{}");
         let create = call("CreateTable", body.clone());
         assert_eq!(meter.forwards(Service::DynamoDb, &create), body);

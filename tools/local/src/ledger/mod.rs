@@ -1,17 +1,5 @@
 //! The cost of a run: the billed units of all requests of the functions and their mappings, at list prices.
 //!
-//! | file | contents |
-//! |---|---|
-//! | `meter` | counts every request of the functions, in the proxies |
-//! | `actions` | the IAM actions of each request |
-//! | `purposes` | what tables use capacity units for |
-//! | `s3` | the requests to S3, and their bytes |
-//! | `claims` | the claims in a request |
-//! | `attribute` | an attribute in the JSON of a request |
-//! | `prices` | the list prices, with their sources |
-//! | `display` | the lines for people |
-//! | `costs` | the cost by purpose, for the record of a run |
-//!
 //! The cost does not include the requests of producers, logs and metrics, the schedule, requests to the sink (they are
 //! counted, but have no price here), storage (but that of the log is included),
 //! backups, alarms, data transfer, and polls of queues that stay empty. GB-seconds are measured on this machine, where the
@@ -132,7 +120,6 @@ pub struct S3Usage {
     pub requests: S3Requests,
 }
 
-/// The requests of one operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct OperationRequests {
     pub service: Service,
@@ -178,20 +165,17 @@ pub struct Dollars {
 impl Bill {
     /// Returns the cost of a run that sent `sent` messages with `unique` events.
     pub fn ledger(self, sent: u64, unique: u64) -> Ledger {
-        let sum = self.sum();
-        let Bill {
-            counts,
-            mappings,
-            functions,
-            ..
-        } = self;
+        let (per_message, per_unique) = (self.share(sent), self.share(unique));
+        let (counts, mappings) = (self.counts, self.mappings);
         let of_functions = counts.requests.into_iter();
         let of_mappings = mappings
             .into_iter()
             .map(|(operation, requests)| ((Service::Sqs, operation.to_owned()), requests));
+        let s3 = counts.s3.into_iter();
+        let s3 = s3.map(|(key, requests)| S3Usage { key, requests });
         Ledger {
-            per_message: sum.shared_by(sent),
-            per_unique: sum.shared_by(unique),
+            per_message,
+            per_unique,
             units: counts
                 .units
                 .into_iter()
@@ -211,19 +195,16 @@ impl Bill {
                     requests,
                 })
                 .collect(),
-            s3: counts
-                .s3
-                .into_iter()
-                .map(|(key, requests)| S3Usage { key, requests })
-                .collect(),
-            functions,
+            s3: s3.collect(),
+            functions: self.functions,
             proof_of_concept_dollars_per_million: PROOF_OF_CONCEPT_WRITE_UNITS
                 * PRICES.dynamodb_million_write_units.dollars,
         }
     }
 
-    /// Returns the cost of the whole run, as the share of a single message.
-    fn sum(&self) -> CostShare {
+    /// Returns the share of the cost that one of so many messages has.
+    fn share(&self, messages: u64) -> CostShare {
+        let share = |whole: f64| whole / messages.max(1) as f64;
         let units = self.counts.units.values();
         let (write_units, read_units) = units.fold((0.0, 0.0), |(writes, reads), units| {
             (writes + units.writes, reads + units.reads)
@@ -240,18 +221,18 @@ impl Bill {
         let s3 = s3.map(|(key, requests)| key.dollars(*requests, &self.load_buckets));
         let (s3_requests, s3_storage) =
             s3.fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        let dynamodb_requests: f64 = of(Service::DynamoDb).map(|one| one.count as f64).sum();
+        let gb_seconds: f64 = self.functions.iter().map(|one| one.gb_seconds).sum();
+        let functions = self.functions.iter();
+        let of_functions = functions.map(|one| one.gb_seconds * one.gb_second_price);
         let mut dollars = Dollars {
-            s3_requests: s3_requests * MILLION,
-            storage: (s3_storage + self.counts.storage_dollars()) * MILLION,
-            write_units: write_units * PRICES.dynamodb_million_write_units.dollars,
-            read_units: read_units * PRICES.dynamodb_million_read_units.dollars,
-            sqs_requests: sqs_requests * PRICES.sqs_million_requests.dollars,
-            lambda_requests: invocations as f64 * PRICES.lambda_million_requests.dollars,
-            lambda_gb_seconds: {
-                let functions = self.functions.iter();
-                let dollars = functions.map(|one| one.gb_seconds * one.gb_second_price);
-                dollars.sum::<f64>() * MILLION
-            },
+            s3_requests: share(s3_requests * MILLION),
+            storage: share((s3_storage + self.counts.storage_dollars()) * MILLION),
+            write_units: share(write_units * PRICES.dynamodb_million_write_units.dollars),
+            read_units: share(read_units * PRICES.dynamodb_million_read_units.dollars),
+            sqs_requests: share(sqs_requests * PRICES.sqs_million_requests.dollars),
+            lambda_requests: share(invocations as f64 * PRICES.lambda_million_requests.dollars),
+            lambda_gb_seconds: share(of_functions.sum::<f64>() * MILLION),
             total: 0.0,
         };
         dollars.total = dollars.write_units
@@ -262,11 +243,11 @@ impl Bill {
             + dollars.lambda_requests
             + dollars.lambda_gb_seconds;
         CostShare {
-            write_units,
-            read_units,
-            dynamodb_requests: of(Service::DynamoDb).map(|one| one.count as f64).sum(),
-            sqs_requests,
-            gb_seconds: self.functions.iter().map(|one| one.gb_seconds).sum(),
+            write_units: share(write_units),
+            read_units: share(read_units),
+            dynamodb_requests: share(dynamodb_requests),
+            sqs_requests: share(sqs_requests),
+            gb_seconds: share(gb_seconds),
             dollars_per_million: dollars,
         }
     }
@@ -292,30 +273,6 @@ impl Units {
         Units {
             writes: self.writes / messages,
             reads: self.reads / messages,
-        }
-    }
-}
-
-impl CostShare {
-    fn shared_by(&self, messages: u64) -> CostShare {
-        let share = |whole: f64| whole / messages.max(1) as f64;
-        let dollars = &self.dollars_per_million;
-        CostShare {
-            write_units: share(self.write_units),
-            read_units: share(self.read_units),
-            dynamodb_requests: share(self.dynamodb_requests),
-            sqs_requests: share(self.sqs_requests),
-            gb_seconds: share(self.gb_seconds),
-            dollars_per_million: Dollars {
-                write_units: share(dollars.write_units),
-                read_units: share(dollars.read_units),
-                sqs_requests: share(dollars.sqs_requests),
-                s3_requests: share(dollars.s3_requests),
-                storage: share(dollars.storage),
-                lambda_requests: share(dollars.lambda_requests),
-                lambda_gb_seconds: share(dollars.lambda_gb_seconds),
-                total: share(dollars.total),
-            },
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::attribute::Text;
 
@@ -13,8 +13,7 @@ const COUNTS: &str = "#accounts = ";
 const WITNESSED: &str = "#witnessed = ";
 
 /// What a table used capacity units for.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum UnitsPurpose {
     Items,
     /// Slots of the log, in the batch table.
@@ -98,32 +97,22 @@ mod tests {
                 &json!({ "Key": key, "UpdateExpression": update, "ConditionExpression": "#accounts = :a" }),
             )
         };
-        let put = |key: &str| of(&json!({ "Item": { "batchId": { "S": key } } }));
-        let get = |key: &str| of(&json!({ "Key": { "batchId": { "S": key } } }));
-        for slot in ["b/0", "b/100"] {
-            assert_eq!(
-                [put(slot), get(slot)],
-                [UnitsPurpose::Slots, UnitsPurpose::Slots]
-            );
+        for (id, purpose) in [
+            ("b/0", UnitsPurpose::Slots),
+            ("b/100", UnitsPurpose::Slots),
+            ("run/a", UnitsPurpose::Runs),
+            ("runs/a", UnitsPurpose::Runs),
+            ("run/a/1", UnitsPurpose::Runs),
+            ("dedup#0", UnitsPurpose::Runs),
+            ("load/a", UnitsPurpose::Loads),
+            ("load/a/1", UnitsPurpose::Loads),
+            ("scope#a", UnitsPurpose::Items),
+            ("b", UnitsPurpose::Items),
+        ] {
+            let key = json!({ "batchId": { "S": id } });
+            assert_eq!(of(&json!({ "Item": key })), purpose, "put {id}");
+            assert_eq!(of(&json!({ "Key": key })), purpose, "get {id}");
         }
-        for run in ["run/a", "runs/a", "run/a/1", "dedup#0"] {
-            assert_eq!(
-                [put(run), get(run)],
-                [UnitsPurpose::Runs, UnitsPurpose::Runs]
-            );
-        }
-        assert_eq!(
-            [put("load/a"), get("load/a/1")],
-            [UnitsPurpose::Loads, UnitsPurpose::Loads]
-        );
-        assert_eq!(
-            [put("scope#a"), get("scope#a")],
-            [UnitsPurpose::Items, UnitsPurpose::Items]
-        );
-        assert_eq!(
-            [put("b"), get("b")],
-            [UnitsPurpose::Items, UnitsPurpose::Items]
-        );
         let counts = "SET #confirmed = :confirmed, #uncertain = :uncertain, #accounts = :version";
         assert_eq!(update(counts), UnitsPurpose::Counts);
         let witnesses = "SET #witnessed = :witnessed ADD #witnesses :one";

@@ -18,7 +18,6 @@ pub struct S3Key {
     pub operation: String,
 }
 
-/// Requests to S3.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct S3Requests {
     /// Requests that S3 charges: it does not charge those that it failed itself.
@@ -39,11 +38,6 @@ impl S3Key {
         }
     }
 
-    /// Returns whether the request is for bodies. The others are for the sink, whose cost is not in the ledger.
-    fn is_for_bodies(&self) -> bool {
-        ![sink::BUCKET, sink::PAYLOADS].contains(&&*self.bucket)
-    }
-
     /// Returns the price of requests and of the storage of what they wrote, in dollars. Storage has a price only in the
     /// buckets of loads, which stay for weeks: other bodies are removed right after their delivery.
     pub(super) fn dollars(
@@ -53,7 +47,8 @@ impl S3Key {
     ) -> (f64, f64) {
         let put = PRICES.s3_million_puts.dollars;
         let (million, stored) = match &*self.operation {
-            _ if !self.is_for_bodies() => (0.0, 0),
+            // The cost of the sink is not in the ledger.
+            _ if [sink::BUCKET, sink::PAYLOADS].contains(&&*self.bucket) => (0.0, 0),
             "PutObject" if load_buckets.contains(&self.bucket) => (put, requests.bytes),
             "PutObject" | "ListObjectsV2" => (put, 0),
             "DeleteObject" => (0.0, 0),
@@ -86,9 +81,8 @@ impl S3Requests {
 /// Returns the length of the object in a request. The body is longer if it has a checksum in a trailer.
 fn object_bytes(request: &ServiceRequest) -> u64 {
     let decoded = request.headers.get("x-amz-decoded-content-length");
-    decoded
-        .and_then(|length| length.to_str().ok()?.parse().ok())
-        .unwrap_or(request.body.len() as u64)
+    let decoded = decoded.and_then(|length| length.to_str().ok()?.parse().ok());
+    decoded.unwrap_or(request.body.len() as u64)
 }
 
 #[cfg(test)]
@@ -116,10 +110,8 @@ mod tests {
         let mut put = request("PutObject", "/loads/a/b");
         let mut counted = S3Requests::default();
         counted.add(&put, &reply(200));
-        put.headers.insert(
-            "x-amz-decoded-content-length",
-            HeaderValue::from_static("90"),
-        );
+        let length = HeaderValue::from_static("90");
+        put.headers.insert("x-amz-decoded-content-length", length);
         [200, 412, 503]
             .into_iter()
             .for_each(|status| counted.add(&put, &reply(status)));

@@ -22,7 +22,7 @@ pub const TABLES: &str = include_str!("../../../../infra/postgres.sql");
 /// A running server with the sink's tables, and the proxy in front of it.
 pub struct Postgres {
     _server: Server,
-    proxy: Proxy,
+    pub(crate) proxy: Proxy,
     client: Client,
     out: PathBuf,
 }
@@ -30,19 +30,14 @@ pub struct Postgres {
 impl Postgres {
     /// Starts a server as [`Server::start`] does, and creates the tables. [`export_parts`](Self::export_parts) will write
     /// to `out`.
-    ///
-    /// # Errors
-    /// No server is installed, or it does not start.
     pub async fn start(out: PathBuf, errors: Arc<SinkErrors>) -> anyhow::Result<Postgres> {
         let server = Server::start().await?;
         let (client, connection) = tokio_postgres::connect(&server.url(), NoTls)
             .await
             .context("connect to the PostgreSQL that was started")?;
         tokio::spawn(connection);
-        client
-            .batch_execute(TABLES)
-            .await
-            .context("create the tables of infra/postgres.sql")?;
+        let created = client.batch_execute(TABLES).await;
+        created.context("create the tables of infra/postgres.sql")?;
         let proxy = Proxy::start(server.port(), errors).await?;
         Ok(Postgres {
             _server: server,
@@ -52,18 +47,9 @@ impl Postgres {
         })
     }
 
-    /// Returns the value of `SINK`.
-    pub fn variable(&self) -> String {
-        self.proxy.url()
-    }
-
     /// Writes the rows as files `<out>/<batchId>/<part>.jsonl`, and checks them against the table of parts.
-    ///
-    /// # Errors
-    /// Those of [`Rows::export`].
     pub async fn export_parts(&self) -> anyhow::Result<()> {
-        Ok(Rows::new(&self.client, "events", None)
-            .export(&self.out)
-            .await?)
+        let rows = Rows::new(&self.client, "events", None);
+        Ok(rows.export(&self.out).await?)
     }
 }

@@ -13,7 +13,7 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::Notify;
 
 use crate::faults::SinkErrors;
-use crate::relay::{Directions, Relay, connect};
+use crate::relay::{Relay, connect};
 
 /// A number of bytes that is never reached: no connection breaks.
 const NEVER: u64 = u64::MAX;
@@ -46,9 +46,6 @@ struct Wire {
 
 impl Proxy {
     /// Starts a proxy in front of the loopback port `server`.
-    ///
-    /// # Errors
-    /// No port can be bound.
     pub async fn start(server: u16, errors: Arc<SinkErrors>) -> anyhow::Result<Proxy> {
         let wire = Arc::new(Wire {
             errors,
@@ -68,7 +65,6 @@ impl Proxy {
         super::server::url(self.relay.port())
     }
 
-    /// Returns what was sent so far.
     pub fn sent(&self) -> Sent {
         Sent {
             requests: self.wire.requests.load(Ordering::Relaxed),
@@ -108,12 +104,9 @@ impl Wire {
 
 /// Forwards both directions of a connection until one of them ends.
 async fn forward(sink: TcpStream, server: u16, wire: &Wire) -> io::Result<()> {
-    let Directions {
-        from_sink,
-        to_sink,
-        from_server,
-        to_server,
-    } = connect(sink, server).await?;
+    let server = connect(&sink, server).await?;
+    let (from_sink, to_sink) = sink.into_split();
+    let (from_server, to_server) = server.into_split();
     let silence = Notify::new();
     // The direction that ends first ends both.
     tokio::select! {

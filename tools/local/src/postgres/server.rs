@@ -1,7 +1,6 @@
 //! Runs a PostgreSQL server on a loopback port, with its data in a temporary directory.
 
 use std::env;
-use std::ffi::OsStr;
 use std::fs;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -27,22 +26,14 @@ pub struct Server {
 impl Server {
     /// Starts the server in the directory `POSTGRES_BIN`. Without that variable, starts one in the search path, or the
     /// newest of Debian's packages.
-    ///
-    /// # Errors
-    /// No server is found, or it does not start.
     pub async fn start() -> anyhow::Result<Server> {
         let programs = programs()?;
         let home = Home::new("postgres-")?;
         let data = home.path().join("data");
         let program = |name: &str| home.command(&programs.join(name));
         let made = program("initdb")
-            .args([
-                "--username=postgres",
-                "--auth=trust",
-                "--encoding=UTF8",
-                "--no-sync",
-                "--pgdata",
-            ])
+            .args(["--username=postgres", "--auth=trust", "--no-sync"])
+            .args(["--encoding=UTF8", "--pgdata"])
             .arg(&data)
             .output()
             .with_context(|| format!("run `initdb` of {}", programs.display()))?;
@@ -75,12 +66,10 @@ impl Server {
         Ok(server)
     }
 
-    /// Returns the port of the server.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Returns the URL of the server.
     pub fn url(&self) -> String {
         url(self.port)
     }
@@ -94,9 +83,8 @@ pub fn url(port: u16) -> String {
 impl Drop for Server {
     fn drop(&mut self) {
         // SIGQUIT ends the server at once, but lets it free its shared memory. SIGKILL would leave the memory behind.
-        let asked = Command::new("kill")
-            .args(["-QUIT", &self.process.id().to_string()])
-            .status();
+        let process = self.process.id().to_string();
+        let asked = Command::new("kill").args(["-QUIT", &process]).status();
         if !asked.is_ok_and(|status| status.success()) {
             let _ = self.process.kill();
         }
@@ -107,9 +95,8 @@ impl Drop for Server {
 /// Returns the directory of the programs.
 fn programs() -> anyhow::Result<PathBuf> {
     let has = |directory: &Path| {
-        ["initdb", "postgres"]
-            .iter()
-            .all(|name| directory.join(name).is_file())
+        let mut programs = ["initdb", "postgres"].iter();
+        programs.all(|name| directory.join(name).is_file())
     };
     if let Some(named) = env::var_os(POSTGRES_BIN).map(PathBuf::from) {
         ensure!(
@@ -121,17 +108,10 @@ fn programs() -> anyhow::Result<PathBuf> {
     }
     let path = env::var_os("PATH").unwrap_or_default();
     let mut directories = Vec::from_iter(env::split_paths(&path));
-    let mut versions: Vec<PathBuf> = fs::read_dir(DEBIAN)
-        .into_iter()
-        .flatten()
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .collect();
-    let number = |path: &PathBuf| {
-        path.file_name()
-            .and_then(OsStr::to_str)?
-            .parse::<u32>()
-            .ok()
-    };
+    let versions = fs::read_dir(DEBIAN).into_iter().flatten();
+    let versions = versions.filter_map(|entry| Some(entry.ok()?.path()));
+    let mut versions: Vec<PathBuf> = versions.collect();
+    let number = |path: &PathBuf| path.file_name()?.to_str()?.parse::<u32>().ok();
     versions.sort_by_key(number);
     directories.extend(versions.iter().rev().map(|version| version.join("bin")));
     directories.into_iter().find(|directory| has(directory)).with_context(|| {

@@ -9,7 +9,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::faults::SinkErrors;
-use crate::server_variables::server_variables;
 
 pub use proxy::Proxy;
 pub use server::Server;
@@ -17,16 +16,13 @@ pub use watcher::{WatchReport, Watcher};
 
 /// A running server, the proxy in front of it, and the watcher of its files.
 pub struct Sftp {
-    server: Server,
+    pub(crate) server: Server,
     proxy: Proxy,
-    watcher: Watcher,
+    pub(crate) watcher: Watcher,
 }
 
 impl Sftp {
     /// Starts a server as [`Server::start`] does, and watches its files.
-    ///
-    /// # Errors
-    /// Those of [`Server::start`], or no port can be bound.
     pub async fn start(files: Option<&Path>, errors: Arc<SinkErrors>) -> anyhow::Result<Sftp> {
         let server = Server::start(files).await?;
         let proxy = Proxy::start(server.port(), errors).await?;
@@ -38,22 +34,12 @@ impl Sftp {
         })
     }
 
-    /// Returns the directory of the sink.
-    pub fn files(&self) -> &Path {
-        self.server.files()
-    }
-
     /// Returns the variables of the sink.
     pub fn variables(&self) -> Vec<(&'static str, String)> {
-        server_variables(
-            self.server.url(self.proxy.port()),
-            self.server.host_key().to_owned(),
-            self.server.user_key().to_owned(),
-        )
-    }
-
-    /// Returns what the watcher has seen so far.
-    pub fn watched(&self) -> WatchReport {
-        self.watcher.report()
+        vec![
+            ("SINK", self.server.url(self.proxy.port())),
+            ("SINK_HOST_KEY", self.server.host_key().to_owned()),
+            ("SINK_PASSWORD", self.server.user_key().to_owned()),
+        ]
     }
 }

@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
 use crate::faults::{SinkCuts, SinkErrors};
-use crate::relay::{Directions, Relay, connect};
+use crate::relay::{Relay, connect};
 
 /// What a sink sends after a pause of this length is taken for another delivery.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -36,9 +36,6 @@ struct Wire {
 
 impl Proxy {
     /// Starts a proxy in front of the loopback port `server`.
-    ///
-    /// # Errors
-    /// No port can be bound.
     pub async fn start(server: u16, errors: Arc<SinkErrors>) -> anyhow::Result<Proxy> {
         let wire = Arc::new(Wire {
             errors,
@@ -52,7 +49,6 @@ impl Proxy {
         Ok(Proxy { relay, wire })
     }
 
-    /// Returns the port of the proxy.
     pub fn port(&self) -> u16 {
         self.relay.port()
     }
@@ -94,16 +90,13 @@ async fn forward(sink: TcpStream, server: u16, wire: &Wire) -> io::Result<()> {
     if wire.errors.refuses_request() {
         return Ok(());
     }
-    let Directions {
-        from_sink,
-        to_sink,
-        from_server,
-        to_server,
-    } = connect(sink, server).await?;
+    let server = connect(&sink, server).await?;
+    let (from_sink, mut to_sink) = sink.into_split();
+    let (mut from_server, to_server) = server.into_split();
     // The direction that ends first ends both.
     tokio::select! {
         ended = forward_requests(from_sink, to_server, wire) => ended,
-        ended = forward_replies(from_server, to_sink) => ended,
+        ended = tokio::io::copy(&mut from_server, &mut to_sink) => ended.map(|_| ()),
     }
 }
 
@@ -113,7 +106,7 @@ async fn forward_requests(
     mut to: OwnedWriteHalf,
     wire: &Wire,
 ) -> io::Result<()> {
-    let mut cuts = CutPoints::new(wire.errors.cuts());
+    let mut cuts = CutPoints::new(&wire.errors.cuts);
     let mut piece = vec![0; 16 << 10];
     loop {
         let read = from.read(&mut piece).await?;
@@ -130,10 +123,6 @@ async fn forward_requests(
     }
 }
 
-async fn forward_replies(mut from: OwnedReadHalf, mut to: OwnedWriteHalf) -> io::Result<()> {
-    tokio::io::copy(&mut from, &mut to).await.map(|_| ())
-}
-
 /// Where one connection is cut. The connection is encrypted, so a delivery is known only by the pause before it.
 struct CutPoints<'c> {
     cuts: &'c SinkCuts,
@@ -144,7 +133,7 @@ struct CutPoints<'c> {
 
 impl CutPoints<'_> {
     fn new(cuts: &SinkCuts) -> CutPoints<'_> {
-        cuts.connected();
+        cuts.connections.add(1);
         CutPoints {
             cuts,
             sent_at: None,
@@ -161,7 +150,7 @@ impl CutPoints<'_> {
         }
         match &mut self.cut_after {
             Some(after) if *after <= bytes => {
-                self.cuts.cut();
+                self.cuts.cut.add(1);
                 Some(*after)
             }
             Some(after) => {
@@ -190,29 +179,25 @@ mod tests {
         let now = Instant::now();
         let errors = cuts("100");
         for _ in 0..20 {
-            let mut points = CutPoints::new(errors.cuts());
+            let mut points = CutPoints::new(&errors.cuts);
             let passed = (0..).find(|_| points.advance(1_000, now).is_some());
             assert!(passed.unwrap() * 1_000 <= SinkCuts::BYTES_MAX);
         }
         let errors = cuts("0");
-        let mut points = CutPoints::new(errors.cuts());
+        let mut points = CutPoints::new(&errors.cuts);
         assert_eq!(points.advance(10 * SinkCuts::BYTES_MAX, now), None);
     }
 
     #[test]
     fn each_delivery_is_drawn_once() {
         let errors = cuts("50");
-        let mut points = CutPoints::new(errors.cuts());
+        let mut points = CutPoints::new(&errors.cuts);
         let now = Instant::now();
         // Without a pause nothing is drawn anew, so the first draw decides about any number of bytes.
         points.cut_after = None;
         points.sent_at = Some(now);
         assert!((0..1_000).all(|_| points.advance(1_000, now).is_none()));
-        let later = (1..1_000).map(|delivery| now + delivery * PAUSE);
-        assert!(
-            later
-                .into_iter()
-                .any(|at| points.advance(1 << 20, at).is_some())
-        );
+        let mut later = (1..1_000).map(|delivery| now + delivery * PAUSE);
+        assert!(later.any(|at| points.advance(1 << 20, at).is_some()));
     }
 }

@@ -34,9 +34,6 @@ pub struct Server {
 impl Server {
     /// Starts the server `SSHD_BIN`. Without that variable, starts the one in the search path, or Debian's. The sink writes
     /// below `files`; if that is `None`, below a temporary directory, which is removed with the server.
-    ///
-    /// # Errors
-    /// No server is found, or it does not start.
     pub async fn start(files: Option<&Path>) -> anyhow::Result<Server> {
         let program = program()?;
         let home = Home::new("sftp-")?;
@@ -51,11 +48,8 @@ impl Server {
             use std::os::unix::fs::OpenOptionsExt;
             let path = home.path().join(name);
             let mut options = fs::OpenOptions::new();
-            let mut file = options
-                .create_new(true)
-                .write(true)
-                .mode(0o600)
-                .open(&path)?;
+            options.create_new(true).write(true).mode(0o600);
+            let mut file = options.open(&path)?;
             std::io::Write::write_all(&mut file, text.as_bytes())?;
             home.give(&path)?;
             Ok(path)
@@ -98,18 +92,14 @@ impl Server {
         Ok(server)
     }
 
-    /// Returns the port of the server.
     pub fn port(&self) -> u16 {
         self.port
     }
 
     /// Returns the URL of the sink's directory, reached at this port: that of the server, or of a proxy.
     pub fn url(&self, port: u16) -> String {
-        format!(
-            "sftp://{}@127.0.0.1:{port}{}",
-            self.user,
-            self.files.display()
-        )
+        let (user, files) = (&self.user, self.files.display());
+        format!("sftp://{user}@127.0.0.1:{port}{files}")
     }
 
     /// Returns the public key of the server.

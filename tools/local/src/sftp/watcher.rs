@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs::{self, Metadata};
+use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,6 @@ struct Shared {
     ended: AtomicBool,
 }
 
-/// What was seen so far.
 #[derive(Default)]
 struct Seen {
     /// The files under final names, by their path.
@@ -49,22 +48,14 @@ struct SeenFile {
     state: FileState,
 }
 
-/// What changes with the content of a file. (The time of a change of its links is left out: a rename makes and removes one.)
-#[derive(PartialEq, Eq)]
-struct FileState {
-    inode: u64,
-    length: u64,
-    modified: (i64, i64),
-}
+/// What changes with the content of a file: its inode, its length, and when it was modified. (The time of a change of its links is left
+/// out: a rename makes and removes one.)
+type FileState = (u64, u64, (i64, i64));
 
-impl From<Metadata> for FileState {
-    fn from(metadata: Metadata) -> FileState {
-        FileState {
-            inode: metadata.ino(),
-            length: metadata.len(),
-            modified: (metadata.mtime(), metadata.mtime_nsec()),
-        }
-    }
+fn state_of(path: &Path) -> io::Result<FileState> {
+    let metadata = fs::metadata(path)?;
+    let modified = (metadata.mtime(), metadata.mtime_nsec());
+    Ok((metadata.ino(), metadata.len(), modified))
 }
 
 /// What a watcher has seen.
@@ -89,7 +80,6 @@ struct Manifest {
 }
 
 impl Watcher {
-    /// Starts to watch a directory.
     pub fn start(directory: PathBuf) -> Watcher {
         let shared = Arc::new(Shared {
             directory,
@@ -140,7 +130,7 @@ impl Shared {
         let Seen { files, report } = &mut *seen;
         report.looks += 1;
         for (path, file) in files.iter_mut() {
-            match fs::metadata(path).map(FileState::from) {
+            match state_of(path) {
                 Ok(state) if state == file.state => {}
                 Ok(state) => {
                     report.add(path, "changed under its final name");
@@ -166,7 +156,7 @@ impl Shared {
 
     /// Reads a file that has appeared. If it is a manifest, the part that it names must be there as it says.
     fn appeared(&self, path: &Path, report: &mut WatchReport) -> io::Result<SeenFile> {
-        let state = fs::metadata(path)?.into();
+        let state = state_of(path)?;
         let bytes = fs::read(path)?;
         if path.to_string_lossy().ends_with(MANIFEST) {
             match serde_json::from_slice::<Manifest>(&bytes) {
@@ -212,9 +202,8 @@ impl fmt::Display for WatchReport {
             counted(self.looks, "look"),
             self.violations
         )?;
-        self.examples
-            .iter()
-            .try_for_each(|example| writeln!(f, "    {example}"))
+        let mut examples = self.examples.iter();
+        examples.try_for_each(|example| writeln!(f, "    {example}"))
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::place::{Place, SinkKind};
 
-pub(super) struct OtherSinks;
+pub(crate) struct OtherSinks;
 
 impl OtherSinks {
     pub(super) async fn start(
@@ -20,17 +20,17 @@ impl OtherSinks {
         None
     }
 
-    pub(super) fn s3_endpoint(&self) -> Option<String> {
+    pub(crate) fn s3_endpoint(&self) -> Option<String> {
         None
     }
 
-    pub(super) fn create_bucket(&self, _: &str) {}
+    pub(crate) fn create_bucket(&self, _: &str) {}
 
     pub(super) fn variables(&self) -> Option<Vec<(&'static str, String)>> {
         None
     }
 
-    pub(super) async fn export_parts(&self) -> anyhow::Result<()> {
+    pub(crate) async fn export_parts(&self) -> anyhow::Result<()> {
         Ok(())
     }
 }

@@ -12,17 +12,14 @@ use crate::sftp::{Sftp, WatchReport};
 use crate::sink_bucket::SinkBucket;
 
 /// The running stand-ins. That of S3 runs with every kind of sink.
-pub(super) struct OtherSinks {
-    s3: S3,
+pub(crate) struct OtherSinks {
+    pub(crate) s3: S3,
     postgres: Option<Postgres>,
     sftp: Option<Sftp>,
 }
 
 impl OtherSinks {
     /// Starts the stand-ins for a kind of sink.
-    ///
-    /// # Errors
-    /// S3 does not start on its port, or PostgreSQL or OpenSSH does not start.
     pub(super) async fn start(
         kind: SinkKind,
         place: &Place<'_>,
@@ -50,31 +47,28 @@ impl OtherSinks {
     /// Returns the directory with the parts, if one of these stand-ins writes them.
     pub(super) fn out(&self, kind: SinkKind, place: &Place<'_>) -> Option<PathBuf> {
         match &self.sftp {
-            Some(sftp) => Some(sftp.files().to_owned()),
+            Some(sftp) => Some(sftp.server.files().to_owned()),
             None => (kind == SinkKind::S3).then(|| place.s3_directory.join(BUCKET).join(PREFIX)),
         }
     }
 
-    pub(super) fn s3(&self) -> &S3 {
-        &self.s3
-    }
-
-    pub(super) fn s3_endpoint(&self) -> Option<String> {
+    pub(crate) fn s3_endpoint(&self) -> Option<String> {
         Some(self.s3.endpoint())
     }
 
-    pub(super) fn create_bucket(&self, name: &str) {
+    pub(crate) fn create_bucket(&self, name: &str) {
         self.s3.create_bucket(name);
     }
 
     /// Returns the variables of the sink, if it is one of these stand-ins.
     pub(super) fn variables(&self) -> Option<Vec<(&'static str, String)>> {
-        let of_postgres = |postgres: &Postgres| vec![("SINK", postgres.variable())];
+        let of_postgres = |postgres: &Postgres| vec![("SINK", postgres.proxy.url())];
         let sftp = self.sftp.as_ref().map(Sftp::variables);
         sftp.or_else(|| self.postgres.as_ref().map(of_postgres))
     }
 
-    pub(super) async fn export_parts(&self) -> anyhow::Result<()> {
+    /// Writes the parts as files, if the sink keeps them in a database.
+    pub(crate) async fn export_parts(&self) -> anyhow::Result<()> {
         match &self.postgres {
             Some(postgres) => postgres.export_parts().await,
             None => Ok(()),
@@ -82,6 +76,6 @@ impl OtherSinks {
     }
 
     pub(super) fn watched(&self) -> Option<WatchReport> {
-        self.sftp.as_ref().map(Sftp::watched)
+        self.sftp.as_ref().map(|sftp| sftp.watcher.report())
     }
 }

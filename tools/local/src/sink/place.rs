@@ -49,9 +49,7 @@ impl SinkKind {
     /// Returns whether the audit requires manifests beside the parts.
     pub fn manifests(self) -> Manifests {
         match self {
-            SinkKind::File => Manifests::Required,
-            SinkKind::S3 => Manifests::Required,
-            SinkKind::Sftp => Manifests::Required,
+            SinkKind::File | SinkKind::S3 | SinkKind::Sftp => Manifests::Required,
             _ => Manifests::Optional,
         }
     }
@@ -59,15 +57,8 @@ impl SinkKind {
 
 impl fmt::Display for SinkKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            SinkKind::File => "file",
-            SinkKind::S3 => "s3",
-            SinkKind::Http => "http",
-            SinkKind::Lambda => "lambda",
-            SinkKind::States => "states",
-            SinkKind::Postgres => "postgres",
-            SinkKind::Sftp => "sftp",
-        })
+        let value = self.to_possible_value().expect("no kind is skipped");
+        f.write_str(value.get_name())
     }
 }
 

@@ -10,7 +10,7 @@ use protocol::ids::BatchId;
 use protocol::limits::{CLOCK_SKEW_MAX, DUE_GRACE};
 use protocol::time::Timestamp;
 use shared::aws::BatchCatalogue;
-use shared::ports::BatchStore;
+use shared::ports::{BatchStore, Overdue};
 use sinks::directory_of;
 
 use super::Stack;
@@ -20,7 +20,6 @@ use crate::ledger::{Bill, FunctionBill, Ledger};
 use crate::recovery::{DueBatch, OutageReport};
 use crate::sink::SinkReport;
 
-/// A batch that has claims.
 struct ClaimedBatch {
     /// When the table acknowledged its last claim.
     claimed_at: SystemTime,
@@ -31,36 +30,23 @@ struct ClaimedBatch {
 
 impl Stack {
     /// Returns the number of batches with each status. Complete batches have no status, and are not counted.
-    ///
-    /// # Errors
-    /// The batch table cannot be read.
     pub async fn batches_by_status(&self) -> anyhow::Result<BTreeMap<Status, usize>> {
         let mut counts = BTreeMap::new();
         for status in Status::ALL {
-            let found = self.catalogue.listed(Listing::Status(status), None);
-            let found = found.await.context("read the batch table")?;
+            let found = self.listed(Listing::Status(status)).await?;
             counts.insert(status, found.len());
         }
         Ok(counts)
     }
 
     /// Returns the number of complete batches whose notices were not sent yet.
-    ///
-    /// # Errors
-    /// The batch table cannot be read.
     pub async fn notices_waiting(&self) -> anyhow::Result<usize> {
-        let found = self.catalogue.listed(Listing::Notices, None);
-        Ok(found.await.context("read the batch table")?.len())
+        Ok(self.listed(Listing::Notices).await?.len())
     }
 
     /// Returns how long the last open window stays open; `None` if no batch is open.
-    ///
-    /// # Errors
-    /// The batch table cannot be read.
     pub async fn last_window(&self) -> anyhow::Result<Option<Duration>> {
-        let open = Listing::Status(Status::Open);
-        let open = self.catalogue.listed(open, None);
-        let open = open.await.context("read the batch table")?;
+        let open = self.listed(Listing::Status(Status::Open)).await?;
         let last = open.iter().map(|batch| batch.due_at).max();
         // A batch is due some time after its ticket, which comes when the window is closed.
         let now = Timestamp::from(SystemTime::now());
@@ -75,18 +61,17 @@ impl Stack {
         ];
         let [input, tickets] =
             [&self.input_mapping, &self.batch_mapping].map(EventSourceMapping::requests);
+        let functions = functions.map(|(name, function)| {
+            let memory_mb = function.config().memory_mb;
+            FunctionBill::new(name, &function.stats(), memory_mb, &self.architecture)
+        });
         let bill = Bill {
             counts: self.meter.counts(),
             mappings: vec![
                 ("ReceiveMessage", input.receives.plus(tickets.receives)),
                 ("DeleteMessageBatch", input.deletes.plus(tickets.deletes)),
             ],
-            functions: functions
-                .map(|(name, function)| {
-                    let memory_mb = function.config().memory_mb;
-                    FunctionBill::new(name, &function.stats(), memory_mb, &self.architecture)
-                })
-                .into(),
+            functions: functions.into(),
             load_buckets: self.load_buckets.clone(),
         };
         bill.ledger(sent, unique)
@@ -102,11 +87,8 @@ impl Stack {
     }
 
     /// Writes the parts as files below [`out`](Self::out), if the sink keeps them elsewhere.
-    ///
-    /// # Errors
-    /// Those of [`SinkHost::export_parts`](crate::sink::SinkHost::export_parts).
     pub async fn export_parts(&self) -> anyhow::Result<()> {
-        self.sink.export_parts().await
+        self.sink.others.export_parts().await
     }
 
     /// Returns what the sink has received so far.
@@ -116,19 +98,15 @@ impl Stack {
 
     /// Returns the latencies of the delivered batches. `body_bytes` is the size of every body, which decides when a batch
     /// is full.
-    ///
-    /// # Errors
-    /// The batch table or the sink's directory cannot be read, or the variable of a limit is not a number.
     pub async fn latencies(&self, body_bytes: usize) -> anyhow::Result<Latencies> {
         let items_max = self.batch_items_max(body_bytes)?;
         let delivered = self.batches_with_claims().await?.into_iter();
         let delivered = delivered.filter_map(|batch| {
             let delivered_at = batch.delivered_at.last()?;
+            let latency = delivered_at.duration_since(batch.claimed_at);
             Some(DeliveredBatch {
                 // The clock with which the kernel stamps files may be a tick behind.
-                latency: delivered_at
-                    .duration_since(batch.claimed_at)
-                    .unwrap_or_default(),
+                latency: latency.unwrap_or_default(),
                 // Uncertain claims take up room in a batch too.
                 full: batch.record.is_some_and(|record| {
                     let claimed = record.confirmed + record.uncertain;
@@ -154,9 +132,6 @@ impl Stack {
     }
 
     /// Returns the outages of the sink that have begun, with how fast deliveries resumed after each.
-    ///
-    /// # Errors
-    /// The batch table or the sink's directory cannot be read.
     pub async fn outages(&self) -> anyhow::Result<Vec<OutageReport>> {
         let outages = self.faults.outages();
         if outages.is_empty() {
@@ -167,9 +142,8 @@ impl Stack {
             let record = batch.record?;
             // The ticket of an open batch is delayed until its window closes, plus the clock skew. A sealed batch gets one
             // at once.
-            let due_at = record
-                .sealed_at
-                .unwrap_or(record.closes_at + CLOCK_SKEW_MAX);
+            let closed_at = record.closes_at + CLOCK_SKEW_MAX;
+            let due_at = record.sealed_at.unwrap_or(closed_at);
             Some(DueBatch {
                 due_at: UNIX_EPOCH + Duration::from_millis(due_at.as_ms()),
                 delivered_at: batch.delivered_at,
@@ -177,16 +151,25 @@ impl Stack {
         });
         let due = Vec::from_iter(due);
         let now = SystemTime::now();
-        let timeline = self.faults.timeline();
+        let timeline = &self.faults.timeline;
         let begun = outages
             .into_iter()
             .filter(|(outage, _)| timeline.clock_at(outage.at).is_some_and(|at| at <= now));
-        Ok(begun
-            .filter_map(|(outage, refused)| {
-                let ended_at = timeline.clock_at(outage.end())?;
-                Some(OutageReport::new(outage, refused, ended_at, &due))
-            })
-            .collect())
+        let reports = begun.filter_map(|(outage, refused)| {
+            let ended_at = timeline.clock_at(outage.end())?;
+            Some(OutageReport::new(outage, refused, ended_at, &due))
+        });
+        Ok(reports.collect())
+    }
+
+    pub(super) async fn listed(&self, listing: Listing) -> anyhow::Result<Vec<Overdue>> {
+        let found = self.catalogue.listed(listing, None).await;
+        found.context("read the batch table")
+    }
+
+    pub(super) async fn record(&self, batch: BatchId) -> anyhow::Result<Option<BatchRecord>> {
+        let record = self.batches.read(batch).await;
+        record.context("read the batch table")
     }
 
     /// Returns every batch that has had a claim.
@@ -199,8 +182,7 @@ impl Stack {
     }
 
     async fn batch(&self, batch: BatchId, claimed_at: SystemTime) -> anyhow::Result<ClaimedBatch> {
-        let record = self.batches.read(batch).await;
-        let record = record.context("read the batch table")?;
+        let record = self.record(batch).await?;
         let batch_key = record.as_ref().and_then(|record| record.batch_key.as_ref());
         let directory = self.out.join(directory_of(batch, batch_key));
         Ok(ClaimedBatch {

@@ -43,8 +43,8 @@ impl Services {
         let sqs_endpoint = format!("http://{}", listener.local_addr()?);
         let tables = deploy::resources(options, &sqs_endpoint)?.tables;
         let faults = Arc::new(Faults::new(&options.faults, tables.get(BATCH_TABLE))?);
-        let errors = faults.sink_errors();
-        let sink = SinkHost::start(options.sink, options.out.as_deref(), ports.s3, &errors).await?;
+        let errors = &faults.sink_errors;
+        let sink = SinkHost::start(options.sink, options.out.as_deref(), ports.s3, errors).await?;
         let sink_gate = match options.sink {
             SinkKind::File => faults.sink_gate(sink.out(), sink.work())?,
             _ => None,
@@ -55,7 +55,7 @@ impl Services {
         };
         let dynamodb = DynamoDb::start_on(ports.dynamodb).await?;
         for bucket in bodies::buckets(&options.variables, &options.faults.redeploys) {
-            sink.create_bucket(&bucket);
+            sink.others.create_bucket(&bucket);
         }
         let (sqs_stop, stopped) = oneshot::channel::<()>();
         tokio::spawn(sqs.clone().serve(listener, async {
@@ -64,7 +64,7 @@ impl Services {
         let endpoints = Endpoints {
             dynamodb: dynamodb.endpoint(),
             sqs: sqs_endpoint,
-            s3: sink.s3_endpoint(),
+            s3: sink.others.s3_endpoint(),
         };
         Ok(Services {
             sqs,

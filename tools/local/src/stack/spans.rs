@@ -3,27 +3,17 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use anyhow::Context;
 use planner::{BatchSpan, Flushed};
 use protocol::batch::{BatchRecord, PartState};
 use protocol::ids::BatchId;
 use protocol::time::Timestamp;
-use shared::ports::BatchStore;
 
 use super::Stack;
 use crate::batch_life::{BatchLife, PartDelivery};
 
 impl Stack {
-    /// Returns how many claims were written so far.
-    pub fn claims_so_far(&self) -> u64 {
-        self.meter.claims()
-    }
-
     /// Returns the lives of all batches that have had a claim, in the order in which they were opened. Times count from
     /// `began`. `leased` says when a batch was first leased, `body_bytes` is the size of every body.
-    ///
-    /// # Errors
-    /// The batch table cannot be read, or the variable of a limit is not a number.
     pub async fn batch_lives(
         &self,
         began: SystemTime,
@@ -36,11 +26,7 @@ impl Stack {
         };
         let mut lives = Vec::new();
         for id in self.meter.counts().last_claims.into_keys() {
-            let record = self
-                .batches
-                .read(id)
-                .await
-                .context("read the batch table")?;
+            let record = self.record(id).await?;
             let leased = leased.get(&id).map(|at| since(began, *at));
             lives.extend(record.map(|record| life(&record, began, leased, rule)));
         }
@@ -126,9 +112,8 @@ mod tests {
 
     fn record() -> BatchRecord {
         let batch = "0190163d-8694-739b-aea5-966c26f8ad91".parse().unwrap();
-        let source = "arn:aws:sqs:us-east-1:000000000000:input-queue"
-            .parse()
-            .unwrap();
+        let source = "arn:aws:sqs:us-east-1:000000000000:input-queue";
+        let source = source.parse().unwrap();
         let at = Timestamp::from_ms;
         BatchRecord::open(batch, source, None, 1, at(10_000), at(15_000))
     }

@@ -41,9 +41,6 @@ struct SpanFile {
 impl Collector {
     /// Starts a collector on a free loopback port. It replaces the file. `queue` is the name of the queue that the burst is sent
     /// to.
-    ///
-    /// # Errors
-    /// The file cannot be written, or no port can be bound.
     pub async fn start(path: &Path, queue: &'static str) -> anyhow::Result<Collector> {
         let file = File::create(path).with_context(|| format!("`--traces {}`", path.display()))?;
         let spans = Arc::new(SpanFile {

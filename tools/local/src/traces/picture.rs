@@ -28,9 +28,6 @@ struct Row<'a> {
 }
 
 /// Returns a picture, as SVG, of the first delivery in a file.
-///
-/// # Errors
-/// The file cannot be read, or has no delivery.
 pub fn picture(file: &Path) -> anyhow::Result<String> {
     let spans = read(file)?;
     let (rows, others) = rows(&spans)
@@ -251,14 +248,9 @@ mod tests {
 
     #[test]
     fn a_picture_shows_what_the_first_delivery_follows_from() {
+        let links = &["1", "2", "3", "4", "5", "99"];
         let mut spans = vec![
-            span(
-                "aggregator",
-                "process a<b",
-                "a0",
-                "",
-                &["1", "2", "3", "4", "5", "99"],
-            ),
+            span("aggregator", "process a<b", "a0", "", links),
             span("aggregator", "ticket", "a1", "a0", &[]),
             span("aggregator", "process other", "a2", "", &[]),
             span("batch-processor", "process q", "b0", "", &["a1"]),
@@ -267,10 +259,8 @@ mod tests {
         ];
         spans.extend((1..6).map(|id| span("producer", "send", &id.to_string(), "", &[])));
         let (shown, others) = rows(&spans).unwrap();
-        let names: Vec<_> = shown
-            .iter()
-            .map(|row| (&*row.span.name, row.depth))
-            .collect();
+        let names = shown.iter().map(|row| (&*row.span.name, row.depth));
+        let names = Vec::from_iter(names);
         let (send, invocations) = names.split_at(4);
         assert_eq!(send, [("send", 0); 4]);
         assert_eq!(

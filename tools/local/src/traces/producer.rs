@@ -11,7 +11,6 @@ use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span, Status};
 
-/// Returns the spans of requests to `queue`.
 pub(super) fn spans(queue: &str, requests: &[TracedRequest]) -> ExportTraceServiceRequest {
     let scope = InstrumentationScope {
         name: env!("CARGO_PKG_NAME").to_owned(),
@@ -21,15 +20,13 @@ pub(super) fn spans(queue: &str, requests: &[TracedRequest]) -> ExportTraceServi
         attributes: vec![text("service.name", "producer")],
         ..Resource::default()
     };
+    let requests = requests.iter().map(|request| span(queue, request));
     ExportTraceServiceRequest {
         resource_spans: vec![ResourceSpans {
             resource: Some(resource),
             scope_spans: vec![ScopeSpans {
                 scope: Some(scope),
-                spans: requests
-                    .iter()
-                    .map(|request| span(queue, request))
-                    .collect(),
+                spans: requests.collect(),
                 ..ScopeSpans::default()
             }],
             ..ResourceSpans::default()
@@ -46,6 +43,7 @@ fn span(queue: &str, request: &TracedRequest) -> Span {
         true => StatusCode::Unset,
         false => StatusCode::Error,
     };
+    let count = Value::IntValue(request.messages_count as i64);
     Span {
         trace_id: request.trace_id.to_be_bytes().to_vec(),
         span_id: request.span_id.to_be_bytes().to_vec(),
@@ -60,10 +58,7 @@ fn span(queue: &str, request: &TracedRequest) -> Span {
             text("messaging.operation.type", "send"),
             text("messaging.operation.name", "send"),
             text("messaging.destination.name", queue),
-            attribute(
-                "messaging.batch.message_count",
-                Value::IntValue(request.messages_count as i64),
-            ),
+            attribute("messaging.batch.message_count", count),
         ],
         status: Some(Status {
             code: code as i32,

@@ -7,11 +7,10 @@ use anyhow::Context as _;
 use serde_json::Value;
 
 /// A span, with what the picture shows of it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub(super) struct Span {
     pub(super) service: String,
     pub(super) name: String,
-    pub(super) trace: String,
     pub(super) id: String,
     pub(super) parent: String,
     pub(super) began_ns: u64,
@@ -23,9 +22,6 @@ pub(super) struct Span {
 }
 
 /// Returns the spans of a file, in any order.
-///
-/// # Errors
-/// The file cannot be read, or a line of it is no export of spans.
 pub(super) fn read(path: &Path) -> anyhow::Result<Vec<Span>> {
     let named = || path.display().to_string();
     let file = std::fs::File::open(path).with_context(named)?;
@@ -37,11 +33,8 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Vec<Span>> {
             let service = attribute(&of_resource["resource"], "service.name");
             let service = service.map_or_else(String::new, text);
             let scopes = list(of_resource, "scopeSpans");
-            spans.extend(
-                scopes
-                    .flat_map(|scope| list(scope, "spans"))
-                    .map(|span| of_json(&service, span)),
-            );
+            let found = scopes.flat_map(|scope| list(scope, "spans"));
+            spans.extend(found.map(|span| of_json(&service, span)));
         }
     }
     Ok(spans)
@@ -53,17 +46,15 @@ fn of_json(service: &str, span: &Value) -> Span {
         "batch_aggregator.items_count",
     ];
     let count = counts.iter().find_map(|name| attribute(span, name));
+    let links = list(span, "links");
     Span {
         service: service.to_owned(),
         name: text(&span["name"]),
-        trace: text(&span["traceId"]),
         id: text(&span["spanId"]),
         parent: text(&span["parentSpanId"]),
         began_ns: number(&span["startTimeUnixNano"]).unwrap_or(0),
         ended_ns: number(&span["endTimeUnixNano"]).unwrap_or(0),
-        links: list(span, "links")
-            .map(|link| text(&link["spanId"]))
-            .collect(),
+        links: links.map(|link| text(&link["spanId"])).collect(),
         items: count.and_then(number),
     }
 }

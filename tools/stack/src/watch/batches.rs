@@ -45,9 +45,8 @@ pub(super) struct BatchState {
 impl BatchState {
     /// Returns whether the batch may make progress without an operator.
     pub fn under_way(&self) -> bool {
-        self.status
-            .as_deref()
-            .is_some_and(|status| status != IN_ERROR)
+        let status = self.status.as_deref();
+        status.is_some_and(|status| status != IN_ERROR)
     }
 
     /// Returns how many events are known to be in the batch. A claim whose reply was lost is delivered, and not counted.
@@ -78,16 +77,11 @@ impl BatchState {
             delivered_at: None,
         };
         let parts = item.get("parts").and_then(|parts| parts.as_l().ok());
-        for part in parts
-            .into_iter()
-            .flatten()
-            .filter_map(|part| part.as_m().ok())
-        {
+        let parts = parts.into_iter().flatten();
+        for part in parts.filter_map(|part| part.as_m().ok()) {
             state.parts += 1;
-            let delivered = part
-                .get("state")
-                .and_then(|state| state.as_s().ok())
-                .is_some_and(|state| state == "delivered");
+            let delivered = part.get("state").and_then(|state| state.as_s().ok());
+            let delivered = delivered.is_some_and(|state| state == "delivered");
             let delivered_at = part.get("deliveredAt").and_then(number_of);
             let delivered_at = delivered_at.filter(|_| delivered);
             state.parts_delivered_at.push(delivered_at);
@@ -96,10 +90,8 @@ impl BatchState {
                 state.delivered_at = state.delivered_at.max(delivered_at);
             }
         }
-        let completed_at = number("completedAt");
-        state.delivered_at = state
-            .delivered_at
-            .or(completed_at.filter(|_| state.delivered > 0));
+        let completed_at = number("completedAt").filter(|_| state.delivered > 0);
+        state.delivered_at = state.delivered_at.or(completed_at);
         Some(state)
     }
 }
@@ -127,20 +119,12 @@ pub(super) async fn incomplete(client: &Client, table: &str) -> Result<Vec<Strin
             .into_paginator()
             .items()
             .send();
-        pages
-            .collect::<Result<Vec<Item>, _>>()
-            .await
-            .map_err(|error| WatchError::request("index of the batch table", table, &error))
+        let items = pages.collect::<Result<Vec<Item>, _>>().await;
+        items.map_err(|error| WatchError::request("index of the batch table", table, &error))
     });
-    let mut ids = Vec::new();
-    for items in futures::future::try_join_all(queries).await? {
-        ids.extend(
-            items
-                .iter()
-                .filter_map(|item| item.get("batchId")?.as_s().ok().cloned()),
-        );
-    }
-    Ok(ids)
+    let id = |item: &Item| item.get("batchId")?.as_s().ok().cloned();
+    let items = futures::future::try_join_all(queries).await?;
+    Ok(items.iter().flatten().filter_map(id).collect())
 }
 
 /// Returns the records of some batches, by id. Absent ones are left out.
@@ -174,11 +158,9 @@ pub(super) async fn read(
                 .await
                 .map_err(|error| WatchError::request("batch table", table, &error))?;
             let items = reply.responses.unwrap_or_default().into_values().flatten();
-            found.extend(
-                items
-                    .filter_map(|item| BatchState::of(&item))
-                    .map(|state| (state.batch_id.clone(), state)),
-            );
+            for state in items.filter_map(|item| BatchState::of(&item)) {
+                found.insert(state.batch_id.clone(), state);
+            }
             requested = reply.unprocessed_keys;
         }
     }
@@ -242,10 +224,8 @@ mod tests {
         .map(|(name, value)| (name.to_owned(), value))
         .into();
         item.insert("parts".to_owned(), AttributeValue::L(parts));
-        item.extend(
-            more.iter()
-                .map(|(name, value)| ((*name).to_owned(), value.clone())),
-        );
+        let more = more.iter();
+        item.extend(more.map(|(name, value)| ((*name).to_owned(), value.clone())));
         item
     }
 
@@ -257,15 +237,8 @@ mod tests {
             part("frozen", 1, None),
         ];
         let state = BatchState::of(&record(parts, &[("status", s("processing"))])).unwrap();
-        assert_eq!(
-            (
-                state.claimed,
-                state.parts,
-                state.delivered,
-                state.delivered_at
-            ),
-            (7, 3, 6, Some(50))
-        );
+        assert_eq!((state.claimed, state.parts), (7, 3));
+        assert_eq!((state.delivered, state.delivered_at), (6, Some(50)));
         assert!(state.under_way() && !state.in_error());
     }
 
@@ -284,19 +257,13 @@ mod tests {
         assert!(error.in_error() && !error.under_way());
         let complete = state(&[("completedAt", n(80))]);
         assert!(!complete.in_error() && !complete.under_way());
-        assert_eq!(
-            complete.delivered_at, None,
-            "a batch without events has no delivery"
-        );
+        assert_eq!(complete.delivered_at, None, "it has no events");
     }
 
     #[test]
     fn a_part_without_a_time_of_delivery_has_that_of_its_batch() {
-        let state = BatchState::of(&record(
-            vec![part("delivered", 4, None)],
-            &[("completedAt", n(80))],
-        ))
-        .unwrap();
+        let parts = vec![part("delivered", 4, None)];
+        let state = BatchState::of(&record(parts, &[("completedAt", n(80))])).unwrap();
         assert_eq!(state.delivered_at, Some(80));
     }
 

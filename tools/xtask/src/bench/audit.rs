@@ -17,18 +17,13 @@ const MEMORY_MAX_MB: f64 = 200.0;
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Writes the deliveries of a burst, and audits them, with both rules.
-///
-/// # Errors
-/// An audit finds problems, or takes more than 200 MB.
 pub fn run() -> anyhow::Result<()> {
     let loadgen = package::build_tools()?.join("loadgen");
     let dir = tools::target_dir().join("bench-audit");
     println!("| rule | seconds | peak, MB |");
     println!("|---|---:|---:|");
     for rule in ["drop", "requeue"] {
-        if dir.exists() {
-            fs::remove_dir_all(&dir).context("remove the deliveries")?;
-        }
+        tools::remove_folder(&dir)?;
         let burst = |command: &mut Command| {
             command
                 .arg("--dir")
@@ -48,7 +43,7 @@ pub fn run() -> anyhow::Result<()> {
             "{rule}: got {peak_mb:.0} MB, expected at most {MEMORY_MAX_MB} MB"
         );
     }
-    fs::remove_dir_all(&dir).context("remove the deliveries")
+    tools::remove_folder(&dir)
 }
 
 /// Runs a command; returns how many seconds it took, and its peak memory in MB.

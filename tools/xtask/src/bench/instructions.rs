@@ -17,7 +17,6 @@ use anyhow::{Context, bail, ensure};
 use super::summary::{burst, figure, summarised};
 use crate::{package, tools};
 
-/// The arguments of `cargo xtask bench instructions`.
 #[derive(clap::Args)]
 pub struct Instructions {
     /// Store the counts in tests/benches/instructions.txt, for later runs to compare with
@@ -99,15 +98,11 @@ pub fn run(instructions: &Instructions) -> anyhow::Result<()> {
 /// Runs a burst under valgrind; returns the instructions of each function.
 fn count(messages: u64) -> anyhow::Result<BTreeMap<&'static str, u64>> {
     let directory = tools::target_dir().join(format!("instructions/{messages}"));
-    if directory.exists() {
-        fs::remove_dir_all(&directory)?;
-    }
+    tools::remove_folder(&directory)?;
     fs::create_dir_all(&directory)?;
-    let command = package::local_burst_of(
-        messages,
-        &wrapper(&directory, "aggregator")?,
-        &wrapper(&directory, "batch-processor")?,
-    )?;
+    let wrapper = |function| wrapper(&directory, function);
+    let [aggregator, batch_processor] = package::FUNCTIONS.map(wrapper);
+    let command = package::local_burst_of(messages, &aggregator?, &batch_processor?)?;
     let summary = burst(&mut summarised(command, SLOW))?;
     let mut counts = BTreeMap::new();
     for (function, pointer) in FUNCTIONS {
@@ -176,13 +171,11 @@ fn read(path: &Path) -> anyhow::Result<BTreeMap<String, f64>> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
         Err(error) => return Err(error).with_context(|| format!("read {}", path.display())),
     };
-    text.lines()
-        .map(|line| {
-            let (function, count) = line
-                .split_once(' ')
-                .context("expected a line `<function> <count>`")?;
-            Ok((function.to_owned(), count.parse()?))
-        })
-        .collect::<anyhow::Result<_>>()
-        .with_context(|| format!("read {}", path.display()))
+    let count = |line: &str| {
+        let pair = line.split_once(' ');
+        let (function, count) = pair.context("expected a line `<function> <count>`")?;
+        anyhow::Ok((function.to_owned(), count.parse::<f64>()?))
+    };
+    let counts: anyhow::Result<BTreeMap<_, _>> = text.lines().map(count).collect();
+    counts.with_context(|| format!("read {}", path.display()))
 }

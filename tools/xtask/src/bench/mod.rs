@@ -17,7 +17,6 @@ use summary::{burst, figure, summarised};
 use crate::package::{BODIES, Package};
 use crate::{package, tools};
 
-/// The arguments of `cargo xtask bench`.
 #[derive(clap::Args)]
 pub struct Bench {
     #[command(subcommand)]
@@ -92,9 +91,6 @@ pub fn run(bench: &Bench) -> anyhow::Result<()> {
 }
 
 /// Runs the bursts of each place for bodies.
-///
-/// # Errors
-/// A function needs more than [`PEAK_MB_MAX`], or [`LOG_PEAK_MB_MAX`].
 fn all_bursts(bench: &Bench) -> anyhow::Result<()> {
     let places: &[&str] = match &*bench.bodies {
         "all" => &BODIES,
@@ -124,10 +120,8 @@ fn bursts(bench: &Bench, bodies: &str, mut command: Command) -> anyhow::Result<V
             values.push(figure(&summary, pointer)?);
         }
     }
-    println!(
-        "{} bursts of {} messages, bodies: {bodies}",
-        bench.runs, bench.messages
-    );
+    let Bench { runs, messages, .. } = bench;
+    println!("{runs} bursts of {messages} messages, bodies: {bodies}");
     let mut exceeded = Vec::new();
     for ((name, pointer), mut values) in FIGURES.iter().zip(figures) {
         values.sort_by(f64::total_cmp);
@@ -136,10 +130,9 @@ fn bursts(bench: &Bench, bodies: &str, mut command: Command) -> anyhow::Result<V
             [least, .., most] => println!("{name:36} {median:6.1}   ({least:.1} to {most:.1})"),
             _ => println!("{name:36} {median:6.1}"),
         }
-        let peak_mb_max = if bodies == "items" {
-            PEAK_MB_MAX
-        } else {
-            LOG_PEAK_MB_MAX
+        let peak_mb_max = match bodies {
+            "items" => PEAK_MB_MAX,
+            _ => LOG_PEAK_MB_MAX,
         };
         if pointer.ends_with("peak_mb") && median > peak_mb_max {
             exceeded.push(format!(

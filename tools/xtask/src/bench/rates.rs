@@ -11,7 +11,6 @@ use serde_json::Value;
 use super::summary::figure;
 use crate::package;
 
-/// The arguments of `cargo xtask bench rates`.
 #[derive(clap::Args)]
 pub struct Rates {
     /// Length of each burst
@@ -45,9 +44,6 @@ impl Drop for Serve {
 }
 
 /// Sends a burst of each rate, and prints a table.
-///
-/// # Errors
-/// A rate deviates by more than 2 %.
 pub fn run(rates: &Rates) -> anyhow::Result<()> {
     let tools = package::build_tools()?;
     let (_serve, queue) = match &rates.queue_url {
@@ -64,12 +60,8 @@ pub fn run(rates: &Rates) -> anyhow::Result<()> {
     for (seed, rate) in (1..).zip(&rates.rates) {
         let mut send = Command::new(tools.join("loadgen"));
         send.args(["send", "--queue-url", &queue, "--rate", &rate.to_string()])
-            .args([
-                "--messages",
-                &(rate * rates.seconds).to_string(),
-                "--seed",
-                &seed.to_string(),
-            ])
+            .args(["--messages", &(rate * rates.seconds).to_string()])
+            .args(["--seed", &seed.to_string()])
             .env("AWS_ACCESS_KEY_ID", "local")
             .env("AWS_SECRET_ACCESS_KEY", "local")
             .stderr(Stdio::null());
@@ -106,10 +98,8 @@ fn serve(mut local: Command) -> anyhow::Result<(Serve, String)> {
         .stderr(Stdio::null())
         .spawn()
         .context("run batch-local serve")?;
-    let output = child
-        .stdout
-        .take()
-        .context("the output of batch-local serve")?;
+    let output = child.stdout.take();
+    let output = output.context("the output of batch-local serve")?;
     let serve = Serve(child);
     let mut queue = None;
     for line in BufReader::new(output).lines() {

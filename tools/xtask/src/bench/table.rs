@@ -5,7 +5,6 @@ use serde_json::Value;
 use super::summary::{burst, figure, summarised};
 use crate::package;
 
-/// The arguments of `cargo xtask bench table`.
 #[derive(clap::Args)]
 pub struct Table {
     /// Run only the rows whose name contains this text [default: all]

@@ -25,9 +25,8 @@ pub fn zip(files: Vec<File>) -> anyhow::Result<Vec<u8>> {
             .compression_level(Some(9))
             .last_modified_time(zip::DateTime::default())
             .unix_permissions(file.mode);
-        archive
-            .start_file(&file.name, options)
-            .with_context(|| format!("add `{}` to a zip", file.name))?;
+        let added = archive.start_file(&file.name, options);
+        added.with_context(|| format!("add `{}` to a zip", file.name))?;
         archive.write_all(&file.content)?;
     }
     Ok(archive.finish()?.into_inner())
@@ -46,9 +45,8 @@ pub fn tar_gz(files: Vec<File>, time_secs: u64) -> anyhow::Result<Vec<u8>> {
         header.set_mtime(time_secs);
         header.set_uid(0);
         header.set_gid(0);
-        archive
-            .append_data(&mut header, &file.name, file.content.as_slice())
-            .with_context(|| format!("add `{}` to a tar", file.name))?;
+        let added = archive.append_data(&mut header, &file.name, file.content.as_slice());
+        added.with_context(|| format!("add `{}` to a tar", file.name))?;
     }
     Ok(archive.into_inner()?.finish()?)
 }
@@ -128,10 +126,5 @@ mod tests {
             ("second".to_owned(), 0o644, 4),
         ];
         assert_eq!(found, expected);
-    }
-
-    #[test]
-    fn another_time_gives_another_tar() {
-        assert_ne!(tar_gz(files(), 1).unwrap(), tar_gz(files(), 2).unwrap());
     }
 }

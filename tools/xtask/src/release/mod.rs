@@ -9,7 +9,6 @@ mod sbom;
 mod template;
 
 use std::fs;
-use std::io;
 use std::os::unix;
 use std::path::Path;
 use std::process::Command;
@@ -21,9 +20,8 @@ use self::archive::File;
 use crate::infra;
 use crate::package::{self, Architecture, FUNCTIONS, Package};
 use crate::remap;
-use crate::tools::{root, status, target_dir};
+use crate::tools::{remove_folder, root, status, target_dir};
 
-/// The arguments of `cargo xtask release`.
 #[derive(clap::Args)]
 pub struct Release {
     /// Also check that the crates for others can be published under this version, and that a second build in another folder
@@ -43,9 +41,6 @@ const PROGRAMS: [(&str, &str, &str); 3] = [
 const SUMS: &str = "SHA256SUMS";
 
 /// Makes `dist`.
-///
-/// # Errors
-/// The tree has changes, a tool or a target is missing, something cannot be built, or a check fails.
 pub fn run(release: &Release) -> anyhow::Result<()> {
     ensure_committed()?;
     ensure_tag(&git(&["tag", "--points-at", "HEAD", "--list", "v*"])?)?;
@@ -60,8 +55,8 @@ pub fn run(release: &Release) -> anyhow::Result<()> {
 
 fn build(dist: &Path) -> anyhow::Result<()> {
     for arch in Architecture::ALL {
-        package::ensure_std(arch.target())?;
-        package::ensure_std(arch.static_target())?;
+        package::ensure_std(&arch.target())?;
+        package::ensure_std(&arch.static_target())?;
     }
     remove_folder(dist)?;
     fs::create_dir_all(dist)?;
@@ -73,16 +68,11 @@ fn build(dist: &Path) -> anyhow::Result<()> {
         package::package(&Package::for_arch(arch))?;
         for function in FUNCTIONS {
             let path = package::packaged()?.join(function).join("bootstrap");
-            let bootstrap = executable("bootstrap", &path)?;
-            put(
-                &format!("{function}-{}.zip", arch.name()),
-                &archive::zip(vec![bootstrap])?,
-            )?;
+            let zip = archive::zip(vec![executable("bootstrap", &path)?])?;
+            put(&format!("{function}-{}.zip", arch.name()), &zip)?;
         }
-        put(
-            &format!("tools-{}.tar.gz", arch.name()),
-            &archive::tar_gz(programs(arch)?, time_secs)?,
-        )?;
+        let tools = archive::tar_gz(programs(arch)?, time_secs)?;
+        put(&format!("tools-{}.tar.gz", arch.name()), &tools)?;
     }
     write_bills_of_materials(dist, time_secs)?;
     write_templates(dist)?;
@@ -127,7 +117,7 @@ fn write_bills_of_materials(dist: &Path, time_secs: u64) -> anyhow::Result<()> {
             (arch.target(), &functions[..]),
             (arch.static_target(), &programs),
         ] {
-            sbom::write_all(&tree, target, time_secs)?;
+            sbom::write_all(&tree, &target, time_secs)?;
             for (folder, name) in executables {
                 let bill = sbom::read(&tree, folder, name)?;
                 fs::write(dist.join(format!("{name}-{}.cdx.json", arch.name())), bill)?;
@@ -173,12 +163,9 @@ fn build_again() -> anyhow::Result<()> {
     let tools = tree.join("target/tools");
     fs::create_dir_all(tree.join("target"))?;
     unix::fs::symlink(target_dir().join("tools"), tools)?;
-    status(
-        Command::new(env!("CARGO"))
-            .args(["xtask", "release"])
-            .env_remove("CARGO_TARGET_DIR")
-            .current_dir(&tree),
-    )?;
+    let mut release = Command::new(env!("CARGO"));
+    release.args(["xtask", "release"]).current_dir(&tree);
+    status(release.env_remove("CARGO_TARGET_DIR"))?;
     let sums = |folder: &Path| fs::read_to_string(folder.join("dist").join(SUMS));
     compare(&sums(root()?)?, &sums(&tree)?)?;
     remove_folder(&tree)
@@ -228,12 +215,9 @@ fn time_of_commit() -> anyhow::Result<u64> {
 
 fn clone_to(folder: &Path) -> anyhow::Result<()> {
     remove_folder(folder)?;
-    status(
-        Command::new("git")
-            .args(["clone", "--quiet", "--local"])
-            .arg(root()?)
-            .arg(folder),
-    )
+    let mut clone = Command::new("git");
+    clone.args(["clone", "--quiet", "--local"]);
+    status(clone.arg(root()?).arg(folder))
 }
 
 fn git(arguments: &[&str]) -> anyhow::Result<String> {
@@ -250,15 +234,6 @@ fn git(arguments: &[&str]) -> anyhow::Result<String> {
         );
     }
     Ok(String::from_utf8(output.stdout)?.trim().to_owned())
-}
-
-fn remove_folder(folder: &Path) -> anyhow::Result<()> {
-    match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(error).with_context(|| format!("remove {}", folder.display()))
-        }
-        _ => Ok(()),
-    }
 }
 
 #[cfg(test)]
@@ -308,10 +283,9 @@ mod tests {
     fn two_releases_that_differ_are_refused_by_the_names_of_the_files() {
         compare("1  a\n2  b\n", "1  a\n2  b\n").unwrap();
         let error = compare("1  a\n2  b\n", "1  a\n3  b\n").unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "two builds of one commit differ: got other bytes in [\"b\"], expected the same"
-        );
+        let words =
+            "two builds of one commit differ: got other bytes in [\"b\"], expected the same";
+        assert_eq!(error.to_string(), words);
         assert!(compare("1  a\n", "1  a\n2  b\n").is_err());
     }
 }

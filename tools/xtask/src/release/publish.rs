@@ -35,18 +35,13 @@ pub fn check_versions() -> anyhow::Result<()> {
         return Ok(());
     };
     let mut command = Command::new(install_tool("cargo-semver-checks", CARGO_SEMVER_CHECKS)?);
-    command
-        .args(["semver-checks", "--baseline-rev", &tag])
-        .args(packages())
-        .current_dir(root()?);
-    status(&mut command)
+    command.args(["semver-checks", "--baseline-rev", &tag]);
+    status(command.args(packages()).current_dir(root()?))
 }
 
 fn packages() -> Vec<&'static str> {
-    CRATES
-        .into_iter()
-        .flat_map(|name| ["--package", name])
-        .collect()
+    let crates = CRATES.into_iter();
+    crates.flat_map(|name| ["--package", name]).collect()
 }
 
 /// Returns the last tag `v*` before the commit that is checked out, which may be tagged itself.

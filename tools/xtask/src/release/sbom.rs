@@ -30,9 +30,8 @@ pub fn write_all(workspace: &Path, target: &str, time_secs: u64) -> anyhow::Resu
 
 /// Returns the bill of materials of an executable, which [`write_all`] wrote into the folder of its package.
 pub fn read(workspace: &Path, folder: &str, executable: &str) -> anyhow::Result<String> {
-    let path = workspace
-        .join(folder)
-        .join(format!("{executable}_bin.cdx.json"));
+    let bill = format!("{executable}_bin.cdx.json");
+    let path = workspace.join(folder).join(bill);
     let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
     without_folder(&text, workspace)
 }
@@ -40,9 +39,8 @@ pub fn read(workspace: &Path, folder: &str, executable: &str) -> anyhow::Result<
 /// Returns the text with the paths of crates of this repository relative to it.
 fn without_folder(text: &str, workspace: &Path) -> anyhow::Result<String> {
     let folder = workspace.display().to_string();
-    let text = text
-        .replace(&format!("{folder}/"), "")
-        .replace(&folder, ".");
+    let text = text.replace(&format!("{folder}/"), "");
+    let text = text.replace(&folder, ".");
     ensure!(
         !text.contains("serialNumber"),
         "bill of materials: got a random `serialNumber`, expected none"
@@ -57,10 +55,8 @@ mod tests {
     #[test]
     fn a_bill_of_materials_names_no_folder_of_this_machine() {
         let text = r#""path+file:///home/me/tree/protocol#0.2.0", "file:///home/me/tree""#;
-        assert_eq!(
-            without_folder(text, Path::new("/home/me/tree")).unwrap(),
-            r#""path+file://protocol#0.2.0", "file://.""#
-        );
+        let text = without_folder(text, Path::new("/home/me/tree")).unwrap();
+        assert_eq!(text, r#""path+file://protocol#0.2.0", "file://.""#);
     }
 
     #[test]

@@ -38,31 +38,21 @@ const CODE_COUNTS: [usize; 2] = [1, 2];
 const SETTINGS: &str = "      Settings:\n";
 
 /// Returns the template of a release.
-///
-/// # Errors
-/// The template does not name the zips as often as it should, or it has no parameters or no check of a deployment.
 pub fn derive(template: &str) -> anyhow::Result<String> {
     let mut derived = replaced(template, "\nParameters:\n", PARAMETERS, 1)?;
     for (heading, added) in SHOWN {
         derived = replaced(&derived, heading, &format!("{heading}{added}"), 1)?;
     }
     for (function, count) in FUNCTIONS.into_iter().zip(CODE_COUNTS) {
-        derived = replaced(
-            &derived,
-            &format!("CodeUri: ../../target/lambda/{function}/bootstrap.zip\n"),
-            &format!(
-                "CodeUri: {{ Bucket: !Ref CodeBucket, Key: !Sub \"${{CodeKeyPrefix}}{function}-${{Architecture}}.zip\" }}\n"
-            ),
-            count,
-        )?;
+        let from = format!("CodeUri: ../../target/lambda/{function}/bootstrap.zip\n");
+        let to = format!(
+            "CodeUri: {{ Bucket: !Ref CodeBucket, Key: !Sub \"${{CodeKeyPrefix}}{function}-${{Architecture}}.zip\" }}\n"
+        );
+        derived = replaced(&derived, &from, &to, count)?;
     }
     // Another release is checked, as another setting is.
-    replaced(
-        &derived,
-        SETTINGS,
-        &format!("{SETTINGS}        - !Ref CodeKeyPrefix\n"),
-        1,
-    )
+    let settings = format!("{SETTINGS}        - !Ref CodeKeyPrefix\n");
+    replaced(&derived, SETTINGS, &settings, 1)
 }
 
 fn replaced(text: &str, from: &str, to: &str, expected: usize) -> anyhow::Result<String> {
@@ -100,19 +90,15 @@ mod tests {
         };
         let [one, other] = FUNCTIONS.map(code);
         let of = |functions: &[&str]| {
-            derive(&format!(
-                "{}\nParameters:\n{}{SETTINGS}",
-                SHOWN.map(|(heading, _)| heading).concat(),
-                functions.concat()
-            ))
+            let headings = SHOWN.map(|(heading, _)| heading).concat();
+            let functions = functions.concat();
+            derive(&format!("{headings}\nParameters:\n{functions}{SETTINGS}"))
         };
         assert!(of(&[&one, &other, &other]).is_ok());
         for (wrong, count) in [(of(&[&one]), 0), (of(&[&one, &other]), 1)] {
             let error = wrong.unwrap_err().to_string();
-            assert!(
-                error.contains(&format!("{count} times, expected 2")),
-                "{error}"
-            );
+            let words = format!("{count} times, expected 2");
+            assert!(error.contains(&words), "{error}");
         }
     }
 }

@@ -5,20 +5,19 @@ use std::time::Duration;
 use async_trait::async_trait;
 use protocol::batch::Listing;
 use protocol::bodies::ObjectSizes;
-use protocol::claim::LockItem;
-use protocol::ids::{BatchId, EventId, ObjectId, Seq};
-use shared::aws::{BatchCatalogue, Summaries};
+use protocol::ids::{BatchId, ObjectId};
+use shared::aws::{BatchCatalogue, DynamoLockStore, Sdk, Summaries};
 use shared::compression::compress_bytes;
+use shared::config::WriteMode;
 use shared::memory::Fakes;
-use shared::ports::{LockItems, Overdue, PortError};
+use shared::ports::{Overdue, PortError};
 use shared::retry::{ObjectRules, RequestPermits, store_object};
 use stack::Settings;
 
 use super::*;
-use crate::ports::{MessageQueue, MessageQueues};
 use crate::service::REQUESTS_MAX;
 
-/// The catalogue of a stack without batches, and what no rebuild uses.
+/// The catalogue of a stack without batches.
 struct Nothing;
 
 #[async_trait]
@@ -40,51 +39,24 @@ impl BatchCatalogue for Nothing {
     }
 }
 
-#[async_trait]
-impl LockItems for Nothing {
-    async fn last_seat(&self, _: &EventId) -> Result<Option<(BatchId, Seq)>, PortError> {
-        unreachable!()
-    }
-
-    async fn remove(&self, _: &EventId, _: &LockItem) -> Result<bool, PortError> {
-        unreachable!()
-    }
-
-    async fn remember(
-        &self,
-        _: &EventId,
-        _: &LockItem,
-        _: Option<(BatchId, Seq)>,
-        _: Option<&LockItem>,
-    ) -> Result<bool, PortError> {
-        unreachable!()
-    }
-
-    async fn scan(&self, _: &mut (dyn FnMut(EventId, LockItem) + Send)) -> Result<(), PortError> {
-        unreachable!()
-    }
-}
-
-impl MessageQueues for Nothing {
-    fn queue(&self, _: String) -> Box<dyn MessageQueue> {
-        unreachable!()
-    }
-}
-
 fn service(fakes: &Fakes) -> Service {
     let queue = ("BATCH_QUEUE_URL".to_owned(), "batch-queue".to_owned());
+    // A rebuild sends no request with these clients.
+    let sdk = Sdk::from_env(1);
+    let dynamodb = sdk.dynamodb(Duration::from_secs(1));
+    let locks = DynamoLockStore::new(dynamodb, "", "", WriteMode::Put);
     Service {
         settings: Settings::of_variables("test".to_owned(), BTreeMap::from([queue])),
         connection: None,
         lock_store: fakes.lock_store.clone(),
-        lock_items: Arc::new(Nothing),
+        lock_items: Arc::new(locks),
         batch_store: fakes.batch_store.clone(),
         catalogue: Arc::new(Nothing),
         object_store: fakes.object_store.clone(),
         named_items: fakes.named_items.clone(),
         overflow_store: fakes.overflow_store.clone(),
         batch_queue: Some(fakes.batch_queue.clone()),
-        queues: Arc::new(Nothing),
+        queues: Arc::new(sdk.sqs(Duration::from_secs(1))),
         clock: fakes.clock.clone(),
         entropy: fakes.entropy.clone(),
         permits: RequestPermits::new(REQUESTS_MAX),
@@ -101,11 +73,7 @@ async fn rebuild(service: &Service) -> Result<Done, Failure> {
             by: Some("me".to_owned()),
         },
     };
-    let output = Output {
-        json: false,
-        quiet: true,
-    };
-    run(service, &args, &Interrupt::never(), output).await
+    run(service, &args, &Interrupt::never(), Output::Nothing).await
 }
 
 #[tokio::test]
@@ -135,15 +103,8 @@ async fn a_list_that_may_not_be_read_is_not_taken_for_a_lost_one() {
         sizes: ObjectSizes::default(),
         retention: Duration::from_secs(60),
     };
-    let objects = &*fakes.object_store;
-    let stored = store_object(
-        objects,
-        &rules,
-        list,
-        &of_later_version,
-        &service.permits,
-        &budget,
-    );
+    let (objects, permits) = (&*fakes.object_store, &service.permits);
+    let stored = store_object(objects, &rules, list, &of_later_version, permits, &budget);
     stored.await.unwrap();
     let error = rebuild(&service).await.unwrap_err().to_string();
     assert!(error.contains("written by a later version"), "{error}");

@@ -6,10 +6,8 @@ fn rejected(outcome: Option<&str>) -> Rejected {
         part: Some(0),
         seq: 1,
         event_id: Some("e".to_owned()),
-        reason: None,
         outcome: outcome.map(str::to_owned),
-        body: None,
-        attributes: AttributeMap::new(),
+        ..Rejected::default()
     }
 }
 
@@ -45,8 +43,6 @@ fn a_list_is_done_and_a_redrive_says_what_it_did_or_would_do() {
     let failed = ended(true, true, &[redriven, Some("failed: no reply")]);
     assert!(matches!(failed, Err(Failure::Some { failed: 1, all: 2 })));
     let text = report(true, false, &[redrive]).to_string();
-    assert!(
-        text.contains("to redrive them, add --yes --why TEXT"),
-        "{text}"
-    );
+    let hint = "to redrive them, add --yes --why TEXT";
+    assert!(text.contains(hint), "{text}");
 }

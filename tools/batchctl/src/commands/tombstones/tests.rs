@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use protocol::batch::{PartRecord, PartState};
-use protocol::ids::{BatchShard, BodyHash};
+use protocol::ids::BatchShard;
 
 use super::*;
 use crate::lock_table::Memory;
@@ -20,11 +20,7 @@ fn batch() -> BatchId {
 fn item(message: &str, expires_at: Timestamp, set_aside: bool) -> LockItem {
     LockItem {
         sqs_message_id: message.parse().unwrap(),
-        body_hash: BodyHash::of(b"body"),
-        past: BTreeMap::new(),
-        state: LockState::Tombstone { expires_at },
-        set_aside,
-        place: None,
+        ..lock_table::item(LockState::Tombstone { expires_at }, set_aside)
     }
 }
 
