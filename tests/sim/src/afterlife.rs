@@ -2,13 +2,11 @@
 
 use std::time::Duration;
 
-use protocol::claim::LockState;
-
 use crate::burst;
-use crate::ledger::Sent;
 use crate::plan::IdKind;
 use crate::queue::Queue;
 use crate::world::World;
+use crate::world::lock_table::live_seat;
 
 /// Messages that are sent again after days, with new message ids.
 const NEW_MAX: usize = 12;
@@ -18,21 +16,15 @@ const RETENTION_DAYS: u64 = 7;
 const GHOSTS_MAX: usize = 4;
 
 impl World {
-    /// Adds a new message with the same content; returns its position.
-    fn resend(&mut self, message: &Sent) -> usize {
-        let index = self.ledger.messages.len();
-        let mut again = message.clone();
-        again.sqs_message_id = format!("m{index}").parse().expect("a short text is an id");
+    /// Adds a new message with the content of another; returns its position.
+    fn resend(&mut self, index: usize) -> usize {
+        let id = self.ledger.next_message_id();
+        let mut again = self.ledger.messages[index].again(id);
         if self.plan.id_kind == IdKind::MessageId {
             again.name = Some(again.sqs_message_id.to_string());
             again.event_id = burst::event_id(&self.plan, &again.source, again.name.as_deref());
         }
-        again.acknowledged_at = None;
-        again.reported = false;
-        let id = again.sqs_message_id.clone();
-        self.ledger.messages.push(again);
-        self.ledger.by_id.insert(id, index);
-        index
+        self.ledger.add_message(again)
     }
 
     /// Lets days pass without invocations, and removes everything that has expired.
@@ -61,26 +53,20 @@ impl World {
     /// whose event has an orphan come first.
     pub fn days_pass(&mut self, days: u64) -> Vec<usize> {
         self.stand_still(days);
-        let live: Vec<usize> = (0..self.ledger.messages.len())
-            .filter(|index| {
-                let id = &self.ledger.messages[*index].event_id;
-                let item = id.as_ref().and_then(|id| Some((id, self.locks.get(id)?)));
-                // Everything has drained: no batch will deliver it.
-                item.is_some_and(|(_, item)| matches!(item.state, LockState::Live { .. }))
-            })
-            .collect();
-        let mut again: Vec<usize> = (0..self.ledger.messages.len())
-            .filter(|index| !live.contains(index) && !self.ledger.messages[*index].bad)
-            .collect();
+        let is_live = |index: &usize| {
+            let id = self.ledger.messages[*index].event_id.as_ref();
+            // Everything has drained: no batch will deliver it.
+            let item = id.and_then(|id| self.locks.get(id));
+            item.is_some_and(|item| live_seat(&item).is_some())
+        };
+        let all = 0..self.ledger.messages.len();
+        let (mut chosen, mut again): (Vec<usize>, Vec<usize>) = all.partition(is_live);
+        again.retain(|index| !self.ledger.messages[*index].bad);
         self.rng.shuffle(&mut again);
-        let mut chosen = live;
         chosen.extend(again);
         chosen.truncate(NEW_MAX);
-        let mut sent = Vec::new();
-        for index in chosen {
-            let message = self.ledger.messages[index].clone();
-            sent.push(self.resend(&message));
-        }
+        let resent = chosen.into_iter().map(|index| self.resend(index));
+        let mut sent: Vec<usize> = resent.collect();
         for index in 0..self.ledger.messages.len() - sent.len() {
             let was_deleted = self.ledger.messages[index].acknowledged_at.is_some();
             if was_deleted && sent.len() < NEW_MAX + GHOSTS_MAX && self.rng.u8(..) < 30 {

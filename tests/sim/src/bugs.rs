@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{env, fs, io};
 
 use protocol::planted::{SWITCHES, plant};
@@ -62,38 +61,29 @@ impl Caught {
     pub fn median(&self) -> Option<u64> {
         let mut seeds: Vec<u64> = self.seeds.iter().map(|n| n.unwrap_or(u64::MAX)).collect();
         seeds.sort_unstable();
-        seeds
-            .get(seeds.len() / 2)
-            .copied()
-            .filter(|seeds| *seeds < u64::MAX)
+        let median = seeds.get(seeds.len() / 2).copied();
+        median.filter(|seeds| *seeds < u64::MAX)
     }
 
     /// Returns the largest number of seeds of any range; `None` when one range did not catch the bug.
     pub fn most(&self) -> Option<u64> {
-        self.seeds
-            .iter()
-            .copied()
-            .collect::<Option<Vec<u64>>>()?
-            .into_iter()
-            .max()
+        let seeds: Option<Vec<u64>> = self.seeds.iter().copied().collect();
+        seeds?.into_iter().max()
     }
 }
 
 /// Returns the promise that a history breaks with the bug but not without it; `None` if there is none. A bug that shows only with a long
 /// backlog has a history of its own, whatever the seed.
 pub fn caught_by(bug: &'static str, seed: u64) -> Option<&'static str> {
-    if let Some(breaks) = backlog::of(bug) {
-        plant(Some(bug));
-        let broken = breaks();
-        plant(None);
-        return broken;
-    }
-    let run = || crate::run_plan(plan_of(bug, seed), false).broken;
+    let of_its_own = backlog::of(bug);
+    let run = || match of_its_own {
+        Some(breaks) => breaks(),
+        None => Some(crate::run_plan(plan_of(bug, seed), false).broken?.name),
+    };
     plant(Some(bug));
     let broken = run();
     plant(None);
-    let broken = broken.filter(|_| run().is_none())?;
-    Some(broken.name)
+    broken.filter(|_| of_its_own.is_some() || run().is_none())
 }
 
 /// Returns the plan of a history that may show a bug: in batches of a log only those whose names begin with it. Four are too rare
@@ -146,7 +136,7 @@ pub fn try_stored(bugs: &[&'static str], threads: usize) -> io::Result<Vec<&'sta
         Some((bug.to_owned(), seed.parse::<u64>().ok()?))
     };
     let mut stored: BTreeMap<String, u64> = text.lines().filter_map(parse).collect();
-    let found: BTreeMap<&str, Option<(u64, &str)>> = on_threads(bugs, threads, |bug| {
+    let try_one = |bug: &'static str| {
         let seed = stored.get(bug).filter(|seed| **seed < SEEDS_MAX).copied();
         let caught = seed.and_then(|seed| Some((seed, caught_by(bug, seed)?)));
         let caught = caught.or_else(|| {
@@ -157,9 +147,8 @@ pub fn try_stored(bugs: &[&'static str], threads: usize) -> io::Result<Vec<&'sta
             println!("{bug}: seed {seed}: {promise}");
         }
         (bug, caught)
-    })
-    .into_iter()
-    .collect();
+    };
+    let found = on_threads(bugs.iter().copied(), threads, try_one);
     if env::var_os("UPDATE_PLANTED_SEEDS").is_some() {
         for (bug, caught) in &found {
             match caught {
@@ -172,29 +161,26 @@ pub fn try_stored(bugs: &[&'static str], threads: usize) -> io::Result<Vec<&'sta
         let lines = stored.iter().map(|(bug, seed)| format!("{bug} {seed}\n"));
         fs::write(STORED, lines.collect::<String>())?;
     }
-    let missed = bugs.iter().filter(|bug| found.get(*bug) == Some(&None));
-    Ok(missed.copied().collect())
+    let missed = found.iter().filter(|(_, caught)| caught.is_none());
+    let mut missed: Vec<_> = missed.map(|(bug, _)| *bug).collect();
+    missed.sort_unstable();
+    Ok(missed)
 }
 
-/// Calls `run` with each bug, on several threads.
-pub fn on_threads<T: Send>(
-    bugs: &[&'static str],
+/// Calls `run` with each item, on several threads. The results are in any order.
+pub fn on_threads<T, R: Send>(
+    items: impl IntoIterator<Item = T, IntoIter: Send>,
     threads: usize,
-    run: impl Fn(&'static str) -> T + Sync,
-) -> Vec<T> {
-    let next = AtomicUsize::new(0);
-    let results: Mutex<Vec<T>> = Mutex::default();
+    run: impl Fn(T) -> R + Sync,
+) -> Vec<R> {
+    let items = Mutex::new(items.into_iter());
+    let next = || items.lock().ok()?.next();
+    let work = || std::iter::from_fn(next).map(&run).collect::<Vec<R>>();
     std::thread::scope(|scope| {
-        for _ in 0..threads.max(1) {
-            scope.spawn(|| {
-                while let Some(bug) = bugs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let result = run(bug);
-                    if let Ok(mut results) = results.lock() {
-                        results.push(result);
-                    }
-                }
-            });
-        }
-    });
-    results.into_inner().unwrap_or_default()
+        let threads: Vec<_> = (0..threads.max(1)).map(|_| scope.spawn(work)).collect();
+        let joined = threads.into_iter().map(|thread| thread.join());
+        joined
+            .flat_map(|results| results.expect("a history catches its own panics"))
+            .collect()
+    })
 }

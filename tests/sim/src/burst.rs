@@ -4,14 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fastrand::Rng;
-use protocol::ids::{BatchKey, BodyHash, EventId, SourceArn, SqsMessageId};
+use protocol::ids::{BodyHash, EventId, SourceArn, SqsMessageId};
 use protocol::limits::DYNAMODB_ITEM_BYTES_MAX;
 use protocol::time::Timestamp;
 use serde_json::json;
 use shared::memory::noise;
-use shared::message_attributes::{AttributeMap, MESSAGE_GROUP_ID, MessageAttribute};
+use shared::message_attributes::{
+    AttributeMap, MESSAGE_GROUP_ID, MessageAttribute, MessageAttributes,
+};
 
-use crate::ledger::Sent;
+use crate::ledger::{Ledger, Sent};
 use crate::plan::{IdKind, Plan};
 use crate::sources::source;
 use crate::world::World;
@@ -23,81 +25,62 @@ pub fn plan(world: &mut World) {
         plan: &plan,
         rng: &mut world.rng,
         apart: Rng::with_seed(plan.seed ^ 0xb045_7ab4),
-        messages: &mut world.ledger.messages,
+        ledger: &mut world.ledger,
         events_count: 0,
         large_left: plan.large,
     };
-    for index in 0..plan.messages {
-        burst.add(index);
-    }
-    for (index, message) in world.ledger.messages.iter().enumerate() {
-        world
-            .ledger
-            .by_id
-            .insert(message.sqs_message_id.clone(), index);
+    for _ in 0..plan.messages {
+        let message = burst.message();
+        burst.ledger.add_message(message);
     }
 }
 
-/// A burst that is being drawn.
 struct Burst<'w> {
     plan: &'w Plan,
     rng: &'w mut Rng,
     /// For what was added later: a new draw from `rng` would change every history.
     apart: Rng,
-    messages: &'w mut Vec<Sent>,
+    ledger: &'w mut Ledger,
     events_count: usize,
     /// How many more bodies may be too large for an item.
     large_left: usize,
 }
 
 impl Burst<'_> {
-    fn add(&mut self, index: usize) {
-        let plan = self.plan;
-        let sqs_message_id: SqsMessageId =
-            format!("m{index}").parse().expect("a short text is an id");
+    fn message(&mut self) -> Sent {
+        let (plan, index) = (self.plan, self.ledger.messages.len());
         let sent_at = plan.start + Duration::from_millis(self.rng.u64(0..=plan.burst_ms));
         let original =
             (index > 0 && self.rng.f64() < plan.duplicates).then(|| self.rng.usize(..index));
-        let bad = plan.id_kind != IdKind::MessageId && self.rng.f64() < plan.bad;
-        if bad {
-            let message = self.unreadable(index, sqs_message_id, sent_at);
-            self.messages.push(message);
-            return;
+        if plan.id_kind != IdKind::MessageId && self.rng.f64() < plan.bad {
+            return self.unreadable(sent_at);
         }
         // A duplicate differs from its original in the message id; conflicting content shares only the event id.
-        let original = original.filter(|original| !self.messages[*original].bad);
+        let original = original.map(|original| self.ledger.messages[original].clone());
         let contradicts = self.rng.f64() < plan.conflicts;
-        let message = match original.map(|original| self.messages[original].clone()) {
-            Some(original) if !contradicts => self.duplicate(original, sqs_message_id, sent_at),
-            Some(original) => self.event(index, original.name, sqs_message_id, sent_at),
-            None => self.event(index, None, sqs_message_id, sent_at),
-        };
-        self.messages.push(message);
+        match original.filter(|original| !original.bad) {
+            Some(original) if !contradicts => self.duplicate(&original, sent_at),
+            Some(original) => self.event(original.name, sent_at),
+            None => self.event(None, sent_at),
+        }
     }
 
     /// Returns a message without an event id.
-    fn unreadable(
-        &mut self,
-        index: usize,
-        sqs_message_id: SqsMessageId,
-        sent_at: Timestamp,
-    ) -> Sent {
+    fn unreadable(&mut self, sent_at: Timestamp) -> Sent {
+        let index = self.ledger.messages.len();
         let body = match self.plan.id_kind {
             IdKind::Attribute => json!({ "unread": index, "key": "k0" }).to_string(),
             IdKind::Json | IdKind::MessageId => format!("not JSON {index}"),
         };
         let source = source(self.rng.usize(..self.plan.sources));
-        sent(sqs_message_id, None, None, source, None, body, sent_at)
-            .with_attributes(attributes(self.plan, index, None))
+        Sent {
+            attributes: attributes(self.plan, index, None),
+            ..unread(self.ledger.next_message_id(), source, body, sent_at)
+        }
     }
 
-    fn duplicate(
-        &mut self,
-        mut copy: Sent,
-        sqs_message_id: SqsMessageId,
-        sent_at: Timestamp,
-    ) -> Sent {
-        copy.sqs_message_id = sqs_message_id;
+    fn duplicate(&mut self, original: &Sent, sent_at: Timestamp) -> Sent {
+        let mut copy = original.again(self.ledger.next_message_id());
         copy.sent_at = sent_at;
         if self.plan.crosses_sources && self.rng.bool() {
             copy.source = source(self.rng.usize(..self.plan.sources));
@@ -111,13 +94,8 @@ impl Burst<'_> {
 
     /// Returns a message with a body of its own. With a `name`, its content conflicts with another message of that
     /// name.
-    fn event(
-        &mut self,
-        index: usize,
-        name: Option<String>,
-        sqs_message_id: SqsMessageId,
-        sent_at: Timestamp,
-    ) -> Sent {
+    fn event(&mut self, name: Option<String>, sent_at: Timestamp) -> Sent {
+        let (index, sqs_message_id) = (self.ledger.messages.len(), self.ledger.next_message_id());
         let is_first = name.is_none();
         let id = match (name, self.plan.id_kind) {
             (_, IdKind::MessageId) => sqs_message_id.to_string(),
@@ -137,8 +115,8 @@ impl Burst<'_> {
             self.large_left -= 1;
             body["filler"] = noise(DYNAMODB_ITEM_BYTES_MAX * 3 / 2).into();
         }
-        let at = plan_time(self.plan, index, sent_at);
-        if let Some(at) = at {
+        let happened_at = plan_time(self.plan, index, sent_at);
+        if let Some(at) = happened_at {
             body["at"] = at.as_ms().into();
         }
         let is_urgent = self.plan.urgent > 0.0 && self.apart.f64() < self.plan.urgent;
@@ -157,31 +135,27 @@ impl Burst<'_> {
         let quota_key = quota_key.map(|key| key.parse().expect("a short text is a key"));
         let batch_key = key.map(|key| key.parse().expect("a short text is a key"));
         let source = source(self.rng.usize(..self.plan.sources));
-        let event_id = event_id(self.plan, &source, Some(&id));
-        let attributes = attributes(self.plan, index, Some(&id));
-        sent(
-            sqs_message_id,
-            event_id,
-            Some(id),
-            source,
+        Sent {
+            event_id: event_id(self.plan, &source, Some(&id)),
+            attributes: attributes(self.plan, index, Some(&id)),
+            name: Some(id),
             batch_key,
-            body,
-            sent_at,
-        )
-        .with_urgency(is_urgent)
-        .with_quota_key(quota_key)
-        .with_time(at)
-        .with_attributes(attributes)
+            happened_at,
+            is_urgent,
+            quota_key,
+            bad: false,
+            ..unread(sqs_message_id, source, body, sent_at)
+        }
     }
 }
 
 /// Returns the message attributes of a message with a name, or of one that has none. Every third message has as many as SQS takes,
 /// among them one with a name that the service uses in the quarantine. Every second one has a message group.
-fn attributes(plan: &Plan, index: usize, name: Option<&str>) -> AttributeMap {
-    let mut attributes = AttributeMap::new();
+fn attributes(plan: &Plan, index: usize, name: Option<&str>) -> Option<MessageAttributes> {
     if plan.id_kind != IdKind::Attribute {
-        return attributes;
+        return None;
     }
+    let mut attributes = AttributeMap::new();
     let names = ["a", "b", "c", "d", "e", "f", "g", "h", "reason"];
     if index.is_multiple_of(3) {
         let of_message = |name: &str| MessageAttribute::string(format!("{name} of {index}"));
@@ -193,7 +167,7 @@ fn attributes(plan: &Plan, index: usize, name: Option<&str>) -> AttributeMap {
     }
     let id = name.map(|name| ("id".to_owned(), MessageAttribute::string(name)));
     attributes.extend(id);
-    attributes
+    MessageAttributes::of(attributes)
 }
 
 /// Returns when an event happened, if its body says so: mostly shortly before its message was sent, sometimes a period earlier or later.
@@ -217,34 +191,14 @@ pub fn event_id(plan: &Plan, source: &SourceArn, name: Option<&str>) -> Option<E
     Some(id.parse().expect("a short text is an id"))
 }
 
-/// Returns a message with a body that nobody sent before, such as one that was edited by hand.
-pub fn unknown(body: &str) -> Sent {
-    let id = "unknown".parse().expect("a short text is an id");
-    let body = body.to_owned();
-    let message = sent(id, None, None, source(0), None, body, Timestamp::EPOCH);
+/// Returns a message that cannot be read, and was not processed yet.
+pub fn unread(id: SqsMessageId, source: SourceArn, body: String, sent_at: Timestamp) -> Sent {
     Sent {
-        bad: false,
-        ..message
-    }
-}
-
-/// Returns a message that was not processed yet. Without an event id, it cannot be read.
-fn sent(
-    sqs_message_id: SqsMessageId,
-    event_id: Option<EventId>,
-    name: Option<String>,
-    source: SourceArn,
-    batch_key: Option<BatchKey>,
-    body: String,
-    sent_at: Timestamp,
-) -> Sent {
-    Sent {
-        sqs_message_id,
-        bad: event_id.is_none(),
-        event_id,
-        name,
+        sqs_message_id: id,
+        event_id: None,
+        name: None,
         source,
-        batch_key,
+        batch_key: None,
         body_hash: BodyHash::of(body.as_bytes()),
         body: Arc::from(body),
         attributes: None,
@@ -252,6 +206,7 @@ fn sent(
         happened_at: None,
         is_urgent: false,
         quota_key: None,
+        bad: true,
         acknowledged_at: None,
         reported: false,
     }

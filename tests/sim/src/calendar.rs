@@ -11,7 +11,6 @@ const DAY: i64 = 24 * 60;
 /// How far ahead an opening is looked for, in minutes.
 const AHEAD: i64 = 3 * DAY;
 
-/// The zones of histories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Zone {
     Utc,
@@ -24,20 +23,14 @@ pub enum Zone {
 /// The zones whose clock changes.
 pub const CHANGING: [Zone; 3] = [Zone::Berlin, Zone::NewYork, Zone::LordHowe];
 
-/// When a clock changes: minutes after the UTC midnight before a Sunday of a month.
-struct Change {
-    month: i64,
-    /// From 1 on; 0 is the last one.
-    sunday: i64,
-    minutes: i64,
-}
+/// When a clock changes: a month, a Sunday of it from 1 on, 0 for the last one, and minutes after the UTC midnight before that Sunday.
+type Change = (i64, i64, i64);
 
 /// The rule of a zone: minutes ahead of UTC in winter and in summer, and when summer begins and ends.
 struct Rule {
     winter: i64,
     summer: i64,
-    begins: Change,
-    ends: Change,
+    changes: [Change; 2],
 }
 
 /// Whether deliveries have their hours.
@@ -73,33 +66,24 @@ impl Zone {
     }
 
     fn rule(self) -> Option<Rule> {
-        let change = |month, sunday, minutes| Change {
-            month,
-            sunday,
-            minutes,
-        };
-        let rule = |winter, summer, begins, ends| Rule {
+        let rule = |winter, summer, changes| Rule {
             winter,
             summer,
-            begins,
-            ends,
+            changes,
         };
         Some(match self {
             Zone::Utc => return None,
-            Zone::Berlin => rule(60, 120, change(3, 0, 60), change(10, 0, 60)),
-            Zone::NewYork => rule(-300, -240, change(3, 2, 420), change(11, 1, 360)),
-            Zone::LordHowe => rule(630, 660, change(10, 1, -510), change(4, 1, -540)),
+            Zone::Berlin => rule(60, 120, [(3, 0, 60), (10, 0, 60)]),
+            Zone::NewYork => rule(-300, -240, [(3, 2, 420), (11, 1, 360)]),
+            Zone::LordHowe => rule(630, 660, [(10, 1, -510), (4, 1, -540)]),
         })
     }
 
     /// Returns when the clock changes in a year: to summer, and to winter.
     pub fn changes_in(self, year: i64) -> Option<[Timestamp; 2]> {
         let rule = self.rule()?;
-        let at = |change: &Change| {
-            let minutes = minute_of(change, year);
-            Timestamp::from_ms(minutes.unsigned_abs() * MINUTE_MS)
-        };
-        Some([at(&rule.begins), at(&rule.ends)])
+        let changes = rule.changes.map(|change| minute_of(change, year));
+        Some(changes.map(timestamp))
     }
 
     /// Returns by how many minutes the clock is ahead of UTC, so many minutes after 1970 began.
@@ -108,7 +92,7 @@ impl Zone {
             return 0;
         };
         let year = year_of(utc.div_euclid(DAY));
-        let (begins, ends) = (minute_of(&rule.begins, year), minute_of(&rule.ends, year));
+        let [begins, ends] = rule.changes.map(|change| minute_of(change, year));
         let is_summer = match begins < ends {
             true => begins <= utc && utc < ends,
             false => !(ends <= utc && utc < begins),
@@ -164,25 +148,28 @@ impl Calendar {
             return None;
         }
         let opens = (now + 1..now + AHEAD).find(|minute| self.at_minute(*minute) != Hours::Closed);
-        opens.map(|minute| Timestamp::from_ms(minute.unsigned_abs() * MINUTE_MS))
+        opens.map(timestamp)
     }
 
     /// Returns whether some clock that is wrong by at most `error` may show a time in the hours.
     pub fn may_be_open(&self, time: Timestamp, error: Duration) -> bool {
         let (from, to) = (time.saturating_sub(error), time + error);
-        let minutes = from.as_ms() / MINUTE_MS..=to.as_ms() / MINUTE_MS;
-        minutes
-            .into_iter()
-            .any(|minute| self.at_minute(minute as i64) != Hours::Closed)
+        let mut minutes = from.as_ms() / MINUTE_MS..=to.as_ms() / MINUTE_MS;
+        minutes.any(|minute| self.at_minute(minute as i64) != Hours::Closed)
     }
 }
 
-fn minute_of(change: &Change, year: i64) -> i64 {
-    let sunday = match change.sunday {
-        0 => last_sunday(days_of(year, change.month + 1, 1) - 1),
-        count => last_sunday(days_of(year, change.month, 7)) + 7 * (count - 1),
+/// Returns the time so many minutes after 1970 began.
+fn timestamp(minute: i64) -> Timestamp {
+    Timestamp::from_ms(minute.unsigned_abs() * MINUTE_MS)
+}
+
+fn minute_of((month, sunday, minutes): Change, year: i64) -> i64 {
+    let sunday = match sunday {
+        0 => last_sunday(days_of(year, month + 1, 1) - 1),
+        count => last_sunday(days_of(year, month, 7)) + 7 * (count - 1),
     };
-    sunday * DAY + change.minutes
+    sunday * DAY + minutes
 }
 
 /// Returns the last Sunday up to a day. 1970 began on a Thursday.
@@ -217,8 +204,7 @@ mod tests {
     #[test]
     fn the_clocks_change_on_the_published_days() {
         let at = |month, day, hour: i64, minute: i64| {
-            let minutes = days_of(2026, month, day) * DAY + hour * 60 + minute;
-            Timestamp::from_ms(minutes as u64 * MINUTE_MS)
+            timestamp(days_of(2026, month, day) * DAY + hour * 60 + minute)
         };
         let changes = |zone: Zone| zone.changes_in(2026).unwrap();
         assert_eq!(changes(Zone::Berlin), [at(3, 29, 1, 0), at(10, 25, 1, 0)]);

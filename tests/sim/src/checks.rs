@@ -4,15 +4,9 @@
 //! need the state of the whole world, which only a simulation has.
 
 mod calendar;
-mod duplicates;
 mod log;
-mod notices;
-mod numbers;
-mod quarantine;
 mod rates;
-mod reads;
-mod rejects;
-mod seals;
+mod reports;
 mod waits;
 
 use std::time::Duration;
@@ -25,15 +19,9 @@ use protocol::limits::{BATCH_LIFE_MAX, CLOCK_SKEW_MAX, TICKET_RESEND_AFTER};
 use protocol::time::Timestamp;
 
 pub use calendar::*;
-pub use duplicates::*;
 pub use log::*;
-pub use notices::*;
-pub use numbers::*;
-pub use quarantine::*;
 pub use rates::*;
-pub use reads::*;
-pub use rejects::*;
-pub use seals::*;
+pub use reports::*;
 pub use waits::*;
 
 use crate::ledger::{Delivered, Given, Occurrence, Sent};
@@ -67,7 +55,7 @@ pub fn p1_acknowledged_means_delivered_or_reported(
     let with_another = may_drop
         && occurrences.iter().any(|one| {
             one.body_hash == message.body_hash
-                && one.set_aside
+                && one.aside_at.is_some()
                 && one.claimed_at <= acknowledged_at
                 && one
                     .released_at
@@ -89,16 +77,11 @@ pub fn p1_acknowledged_means_delivered_or_reported(
                     acknowledged_at <= until + CLOCK_SKEW_MAX + response_time_max
                 })
         });
-    hold(
-        "P1 acknowledged_means_delivered_or_reported",
-        itself || by_another || with_another || message.reported,
-        || {
-            format!(
-                "{} acknowledged at {acknowledged_at}; its event: {occurrences:?}",
-                message.sqs_message_id
-            )
-        },
-    )
+    let (id, reported) = (&message.sqs_message_id, message.reported);
+    let holds = itself || by_another || with_another || reported;
+    hold("P1 acknowledged_means_delivered_or_reported", holds, || {
+        format!("{id} acknowledged at {acknowledged_at}; its event: {occurrences:?}")
+    })
 }
 
 /// P2 unique in flight: a claim does not replace another claim that must still be delivered or released.
@@ -107,11 +90,10 @@ pub fn p2_a_claim_replaces_only_what_has_ended(
     batch_complete: bool,
     now: Timestamp,
 ) -> Check {
-    hold(
-        "P2 a_claim_replaces_only_what_has_ended",
-        batch_complete || prior.remembered_until.is_some(),
-        || format!("at {now} {prior:?} was replaced, its batch not complete"),
-    )
+    let holds = batch_complete || prior.remembered_until.is_some();
+    hold("P2 a_claim_replaces_only_what_has_ended", holds, || {
+        format!("at {now} {prior:?} was replaced, its batch not complete")
+    })
 }
 
 /// P2 unique in flight: at its first delivery, every event of a part has a live claim of this batch.
@@ -178,11 +160,10 @@ pub fn p4_the_sink_gets_an_event_once_per_window(
 ) -> Check {
     let forgotten = first.at + dedup_window <= again.at + CLOCK_SKEW_MAX;
     let another = first.sqs_message_id != again.sqs_message_id && may_repeat;
-    hold(
-        "P4 the_sink_gets_an_event_once_per_window",
-        forgotten || another,
-        || format!("{event}: {first:?}, and again {again:?}"),
-    )
+    let holds = forgotten || another;
+    hold("P4 the_sink_gets_an_event_once_per_window", holds, || {
+        format!("{event}: {first:?}, and again {again:?}")
+    })
 }
 
 /// P5: the sink gets exactly the content that was frozen.
@@ -212,11 +193,10 @@ pub fn p6_a_ticket_comes_when_the_window_ends(
     visible_at: Timestamp,
 ) -> Check {
     let late = closes_at + 2 * CLOCK_SKEW_MAX + Duration::from_secs(2);
-    hold(
-        "P6 a_ticket_comes_when_the_window_ends",
-        closes_at <= visible_at && visible_at <= late,
-        || format!("the window ends at {closes_at}, its ticket is visible at {visible_at}"),
-    )
+    let holds = closes_at <= visible_at && visible_at <= late;
+    hold("P6 a_ticket_comes_when_the_window_ends", holds, || {
+        format!("the window ends at {closes_at}, its ticket is visible at {visible_at}")
+    })
 }
 
 /// P6 prompt, without faults: a batch that is open for long gets one ticket before its window ends.
@@ -232,22 +212,20 @@ pub fn p6_a_sealed_batch_starts_at_once(
     ticket_at: Option<Timestamp>,
 ) -> Check {
     let late = sealed_at + CLOCK_SKEW_MAX + Duration::from_secs(2);
-    hold(
-        "P6 a_sealed_batch_starts_at_once",
-        ticket_at.is_some_and(|at| at <= late),
-        || format!("sealed at {sealed_at}, ticket at {ticket_at:?}"),
-    )
+    let holds = ticket_at.is_some_and(|at| at <= late);
+    hold("P6 a_sealed_batch_starts_at_once", holds, || {
+        format!("sealed at {sealed_at}, ticket at {ticket_at:?}")
+    })
 }
 
 /// P6 prompt: a sealed batch whose window has no ticket is due soon, in case its only ticket is lost.
 pub fn p6_a_sealed_batch_is_due_soon(record: &BatchRecord, sealed_at: Timestamp) -> Check {
     let closes_at = record.closes_at;
     let has_ticket = !Closing { closes_at }.is_beyond_delays(record.created_at);
-    hold(
-        "P6 a_sealed_batch_is_due_soon",
-        has_ticket || record.due_at <= sealed_at + TICKET_RESEND_AFTER,
-        || format!("sealed at {sealed_at}, due at {}", record.due_at),
-    )
+    let holds = has_ticket || record.due_at <= sealed_at + TICKET_RESEND_AFTER;
+    hold("P6 a_sealed_batch_is_due_soon", holds, || {
+        format!("sealed at {sealed_at}, due at {}", record.due_at)
+    })
 }
 
 /// P6 prompt, without faults and with `SEAL_WHEN_DRAINED=on`: once the only aggregator has emptied a queue, no batch
@@ -261,15 +239,11 @@ pub fn p6_a_drained_source_is_sealed(open: Option<BatchId>) -> Check {
 /// P6 prompt, without faults, and with nothing that holds deliveries back: a batch is complete soon after its close, whatever others
 /// close with it.
 pub fn p6_a_batch_is_complete_soon(record: &BatchRecord, completed_at: Timestamp) -> Check {
-    let closed_at = record.closed_at();
-    hold(
-        "P6 a_batch_is_complete_soon",
-        completed_at <= closed_at + COMPLETE_LATE_MAX,
-        || {
-            let batch = record.batch_id;
-            format!("batch {batch} closed at {closed_at}, and is complete at {completed_at}")
-        },
-    )
+    let (batch, closed_at) = (record.batch_id, record.closed_at());
+    let holds = completed_at <= closed_at + COMPLETE_LATE_MAX;
+    hold("P6 a_batch_is_complete_soon", holds, || {
+        format!("batch {batch} closed at {closed_at}, and is complete at {completed_at}")
+    })
 }
 
 /// P7 no stranding: after the faults have stopped, every message, ticket and batch comes to its end.
@@ -286,26 +260,19 @@ pub fn p7_no_claim_is_left(left: &[String]) -> Check {
 
 /// P8 honest limits: a message that cannot be read ends in the quarantine or among the dead letters.
 pub fn p8_what_cannot_be_read_is_reported(message: &Sent) -> Check {
-    hold(
-        "P8 what_cannot_be_read_is_reported",
-        !message.bad || message.reported,
-        || {
-            format!(
-                "{} was acknowledged and nowhere reported",
-                message.sqs_message_id
-            )
-        },
-    )
+    let (id, holds) = (&message.sqs_message_id, !message.bad || message.reported);
+    hold("P8 what_cannot_be_read_is_reported", holds, || {
+        format!("{id} was acknowledged and nowhere reported")
+    })
 }
 
 /// P8 honest limits: a batch is in error only for a reason that occurred in this history, and its error says the
 /// reason.
 pub fn p8_a_batch_is_in_error_for_a_reason(error: &str, reasons: &[&str]) -> Check {
-    hold(
-        "P8 a_batch_is_in_error_for_a_reason",
-        reasons.iter().any(|reason| error.contains(reason)),
-        || format!("batch in error: {error}"),
-    )
+    let holds = reasons.iter().any(|reason| error.contains(reason));
+    hold("P8 a_batch_is_in_error_for_a_reason", holds, || {
+        format!("batch in error: {error}")
+    })
 }
 
 /// P6: when the first ticket of a batch becomes visible, its window has ended by every clock, also by one that is
@@ -315,20 +282,18 @@ pub fn p6_a_ticket_is_early_by_no_clock(
     visible_at: Timestamp,
     behind_max: Duration,
 ) -> Check {
-    hold(
-        "P6 a_ticket_is_early_by_no_clock",
-        closes_at + behind_max <= visible_at,
-        || format!("the window ends at {closes_at}, its ticket is visible at {visible_at}"),
-    )
+    let holds = closes_at + behind_max <= visible_at;
+    hold("P6 a_ticket_is_early_by_no_clock", holds, || {
+        format!("the window ends at {closes_at}, its ticket is visible at {visible_at}")
+    })
 }
 
 /// INV-20: a batch that completes without a second look leaves no live claim.
 pub fn inv20_what_is_proven_leaves_no_claim(batch: BatchId, left: &[String]) -> Check {
-    hold(
-        "INV-20 what_is_proven_leaves_no_claim",
-        left.is_empty(),
-        || format!("batch {batch} is complete, and live are {left:?}"),
-    )
+    let holds = left.is_empty();
+    hold("INV-20 what_is_proven_leaves_no_claim", holds, || {
+        format!("batch {batch} is complete, and live are {left:?}")
+    })
 }
 
 /// INV-21: nothing is frozen or delivered in a batch that is being set aside.
@@ -337,20 +302,18 @@ pub fn inv21_what_is_set_aside_is_not_delivered(before: &BatchRecord, write: &Ba
         write,
         BatchWrite::Freeze { .. } | BatchWrite::Delivered { .. }
     );
-    hold(
-        "INV-21 what_is_set_aside_is_not_delivered",
-        !delivers || before.quarantine.is_none(),
-        || format!("batch {}: {write:?}", before.batch_id),
-    )
+    let holds = !delivers || before.quarantine.is_none();
+    hold("INV-21 what_is_set_aside_is_not_delivered", holds, || {
+        format!("batch {}: {write:?}", before.batch_id)
+    })
 }
 
 /// INV-22: a batch that is being set aside stays so.
 pub fn inv22_setting_aside_is_kept(before: &BatchRecord, after: &BatchRecord) -> Check {
-    hold(
-        "INV-22 setting_aside_is_kept",
-        before.quarantine.is_none() || after.quarantine.is_some(),
-        || format!("batch {}", before.batch_id),
-    )
+    let holds = before.quarantine.is_none() || after.quarantine.is_some();
+    hold("INV-22 setting_aside_is_kept", holds, || {
+        format!("batch {}", before.batch_id)
+    })
 }
 
 /// P8 honest limits: an invocation that is not frozen ends before its deadline, and names only messages of its event.
@@ -362,20 +325,18 @@ pub fn p8_an_invocation_ends_in_time(function: &str, ended: bool) -> Check {
 
 /// P8: a response names only messages of its own event. Another message id would fail the whole event.
 pub fn p8_an_answer_names_its_own_messages(stranger: Option<&String>) -> Check {
-    hold(
-        "P8 an_answer_names_its_own_messages",
-        stranger.is_none(),
-        || format!("answered for {stranger:?}"),
-    )
+    let holds = stranger.is_none();
+    hold("P8 an_answer_names_its_own_messages", holds, || {
+        format!("answered for {stranger:?}")
+    })
 }
 
 /// INV-13: a claim names a batch only after its record and its first ticket were acknowledged.
 pub fn inv13_claims_name_announced_batches(recorded: bool, ticketed: bool, what: &str) -> Check {
-    hold(
-        "INV-13 claims_name_announced_batches",
-        recorded && ticketed,
-        || format!("{what}: record {recorded}, ticket {ticketed}"),
-    )
+    let holds = recorded && ticketed;
+    hold("INV-13 claims_name_announced_batches", holds, || {
+        format!("{what}: record {recorded}, ticket {ticketed}")
+    })
 }
 
 /// INV-14: a live claim is released only after its seat was delivered or set aside. Without a dedup window, a late
@@ -410,11 +371,10 @@ pub fn inv16_tombstones_last_the_window(
     dedup_window: Duration,
     expires_at: Timestamp,
 ) -> Check {
-    hold(
-        "INV-16 tombstones_last_the_window",
-        delivered_at + dedup_window <= expires_at + CLOCK_SKEW_MAX,
-        || format!("delivered at {delivered_at}, forgotten at {expires_at}"),
-    )
+    let holds = delivered_at + dedup_window <= expires_at + CLOCK_SKEW_MAX;
+    hold("INV-16 tombstones_last_the_window", holds, || {
+        format!("delivered at {delivered_at}, forgotten at {expires_at}")
+    })
 }
 
 /// INV-25: nothing is frozen or delivered of a batch that is older than it may get.
@@ -428,11 +388,10 @@ pub fn inv25_an_old_batch_is_not_delivered(
         BatchWrite::Freeze { .. } | BatchWrite::Delivered { .. }
     );
     let oldest = record.created_at + BATCH_LIFE_MAX + INVOCATION_MAX;
-    hold(
-        "INV-25 an_old_batch_is_not_delivered",
-        !delivers || now <= oldest,
-        || format!("batch {} at {now}: {write:?}", record.batch_id),
-    )
+    let holds = !delivers || now <= oldest;
+    hold("INV-25 an_old_batch_is_not_delivered", holds, || {
+        format!("batch {} at {now}: {write:?}", record.batch_id)
+    })
 }
 
 /// INV-17: a part marked as delivered is at the sink.

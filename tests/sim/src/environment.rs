@@ -1,8 +1,7 @@
 //! The ports of a simulated environment. The world decides the outcome of each request.
 
-mod time;
-
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -14,17 +13,18 @@ use protocol::ids::{BatchId, BatchShard, EventId, ObjectId, PieceId, SeatKey, So
 use protocol::time::Timestamp;
 use shared::memory::SeededEntropy;
 use shared::ports::{
-    BatchQueue, BatchReply, BatchStore, ClaimReply, Clock, IndexEntry, IndexPage, ListPage,
-    ListPosition, ListShard, LockStore, MetricLog, NoticeMessage, NoticeTarget, ObjectReply,
-    ObjectStore, OverflowStore, Piece, PortError, Ports, QuarantineQueue, Quarantined, QueueDepth,
-    Release, ReleaseReply, SourceQueues, StoredEvent,
+    BatchQueue, BatchReply, BatchStore, ClaimReply, Clock, Entropy, IndexEntry, IndexPage,
+    ListPage, ListPosition, ListShard, LockStore, MetricLog, NoticeMessage, NoticeTarget,
+    ObjectReply, ObjectStore, OverflowStore, Piece, PortError, Ports, QuarantineQueue, Quarantined,
+    QueueDepth, Release, ReleaseReply, SourceQueues, StoredEvent,
 };
 use shared::wire::Ticket;
 use sinks::Rendering;
 
 use crate::index::REPLICAS;
 use crate::operator::OPERATOR;
-use crate::request_outcome::{RequestOutcome, refused, throttled, unanswered};
+use crate::request_outcome::{MakeError, RequestOutcome, unanswered};
+use crate::schedule::Happening;
 use crate::world::World;
 
 /// The world, which environments share. There is one thread, so no lock ever blocks.
@@ -37,63 +37,32 @@ pub fn lock(world: &Shared) -> MutexGuard<'_, World> {
 
 /// An environment: its own clock, its own randomness, the shared world.
 pub struct Environment {
-    world: Shared,
-    number: u64,
-    rendering: Rendering,
-    fingerprint: String,
+    pub world: Shared,
+    pub number: u64,
+    pub rendering: Rendering,
+    pub fingerprint: String,
     entropy: SeededEntropy,
-    quarantine: bool,
+    /// Whether notices are sent.
     notices: bool,
-    items_per_request: usize,
 }
 
 impl Environment {
     /// Makes environment `number`, with the sink and the notices of this configuration.
-    pub fn new(
-        world: Shared,
-        number: u64,
-        config: &batch_processor::Config,
-        seed: u64,
-    ) -> Environment {
-        let (quarantine, items_per_request) = {
-            let plan = &lock(&world).plan;
-            (plan.quarantine, plan.items_per_request)
-        };
-        Environment {
-            world,
+    pub fn new(world: &Shared, number: u64, config: &batch_processor::Config) -> Arc<Environment> {
+        let seed = lock(world).rng.u64(..);
+        Arc::new(Environment {
+            world: world.clone(),
             number,
             rendering: config.sink.rendering.clone(),
             fingerprint: config.sink.fingerprint.clone(),
             entropy: SeededEntropy::new(seed),
-            quarantine,
             notices: config.completion.is_some(),
-            items_per_request,
-        }
-    }
-
-    /// The world.
-    pub fn world(&self) -> &Shared {
-        &self.world
-    }
-
-    /// The number of the environment.
-    pub fn number(&self) -> u64 {
-        self.number
-    }
-
-    /// How parts are rendered.
-    pub fn rendering(&self) -> &Rendering {
-        &self.rendering
-    }
-
-    /// The fingerprint of the sink.
-    pub fn sink_fingerprint(&self) -> &str {
-        &self.fingerprint
+        })
     }
 
     /// Records that items, pages or objects are read.
     pub fn note_reads(&self, count: usize) {
-        lock(&self.world).note_reads(self.number, count as u64);
+        lock(&self.world).change_look(self.number, |read| read + count as u64);
     }
 
     /// Sends a request that changes or reads the world when it arrives.
@@ -101,104 +70,59 @@ impl Environment {
         &self,
         effect: impl FnOnce(&mut World) -> T + Send + 'static,
     ) -> Result<T, PortError> {
-        let dispatched = {
-            let mut world = lock(&self.world);
-            let outcome = world.draw_outcome();
-            dispatch(&mut world, outcome, effect)
-        };
-        self.reply(dispatched).await
+        let outcome = lock(&self.world).draw_outcome();
+        let reply = self.dispatch(outcome, effect).await;
+        reply.map_err(|error| error())
     }
 
-    /// Sends a write to a batch record.
-    async fn request_record<T: Send + 'static>(
+    /// Sends a request with a reply for each of its members, which arrive one after the other.
+    async fn for_each<M: Clone + Send + 'static, T: Send + 'static>(
         &self,
-        by_processor: bool,
-        effect: impl FnOnce(&mut World) -> T + Send + 'static,
-    ) -> Result<T, PortError> {
-        let dispatched = {
-            let mut world = lock(&self.world);
-            let outcome = world.draw_record_outcome(by_processor);
-            dispatch(&mut world, outcome, effect)
-        };
-        self.reply(dispatched).await
-    }
-
-    async fn reply<T>(&self, dispatched: Dispatched<T>) -> Result<T, PortError> {
-        match dispatched {
-            Dispatched::Answered(reply) => reply.await.map_err(|_| unanswered()),
-            Dispatched::Failed { after_ms, error } => {
-                self.sleep(Duration::from_millis(after_ms)).await;
-                Err(error)
-            }
-        }
-    }
-
-    async fn for_each<T: Send + 'static>(
-        &self,
-        count: usize,
-        effect: impl FnOnce(&mut World) -> Vec<T> + Send + 'static,
+        members: &[M],
+        each: impl Fn(&mut World, &M) -> T + Send + 'static,
         failed: impl Fn(PortError) -> T,
     ) -> Vec<T> {
-        match self.request(effect).await {
+        let (count, members) = (members.len(), members.to_vec());
+        let effect = move |world: &mut World| {
+            let members = members.iter();
+            members.map(|one| each(world, one)).collect::<Vec<T>>()
+        };
+        let outcome = lock(&self.world).draw_outcome();
+        match self.dispatch(outcome, effect).await {
             Ok(replies) => replies,
-            Err(error) => (0..count)
-                .map(|_| {
-                    failed(match &error {
-                        PortError::Throttled { .. } => throttled(),
-                        PortError::Refused { .. } => refused(),
-                        PortError::Unknown { .. } => unanswered(),
-                        PortError::DeadlineReached => PortError::DeadlineReached,
-                    })
-                })
-                .collect(),
+            Err(error) => (0..count).map(|_| failed(error())).collect(),
         }
     }
-}
 
-/// A request in flight.
-enum Dispatched<T> {
-    /// A reply will arrive.
-    Answered(oneshot::Receiver<T>),
-    /// No reply will arrive; the caller gets an error after a while.
-    Failed { after_ms: u64, error: PortError },
-}
-
-fn dispatch<T: Send + 'static>(
-    world: &mut World,
-    outcome: RequestOutcome,
-    effect: impl FnOnce(&mut World) -> T + Send + 'static,
-) -> Dispatched<T> {
-    match outcome {
-        RequestOutcome::Answered { apply_ms, reply_ms } => {
-            let (sender, receiver) = oneshot::channel();
-            let apply = move |world: &mut World| {
-                let reply = effect(world);
-                // The receiver is gone if the environment was killed.
-                let answer = move |_: &mut World| drop(sender.send(reply));
-                world.effect_after(reply_ms, Box::new(answer));
-            };
-            world.effect_after(apply_ms, Box::new(apply));
-            Dispatched::Answered(receiver)
-        }
-        RequestOutcome::Refused { after_ms } => Dispatched::Failed {
-            after_ms,
-            error: refused(),
-        },
-        RequestOutcome::Throttled { after_ms } => Dispatched::Failed {
-            after_ms,
-            error: throttled(),
-        },
-        RequestOutcome::Lost {
-            apply_ms,
-            notice_ms,
-        } => {
-            if let Some(apply_ms) = apply_ms {
-                let apply = move |world: &mut World| drop(effect(world));
-                world.effect_after(apply_ms, Box::new(apply));
+    /// Sends a request with this outcome.
+    async fn dispatch<T: Send + 'static>(
+        &self,
+        outcome: RequestOutcome,
+        effect: impl FnOnce(&mut World) -> T + Send + 'static,
+    ) -> Result<T, MakeError> {
+        match outcome {
+            RequestOutcome::Answered { apply_ms, reply_ms } => {
+                let (sender, receiver) = oneshot::channel();
+                let apply = move |world: &mut World| {
+                    let reply = effect(world);
+                    // The receiver is gone if the environment was killed.
+                    let answer = move |_: &mut World| drop(sender.send(reply));
+                    world.effect_after(reply_ms, Box::new(answer));
+                };
+                lock(&self.world).effect_after(apply_ms, Box::new(apply));
+                receiver.await.map_err(|_| unanswered as MakeError)
             }
-            Dispatched::Failed {
-                after_ms: notice_ms,
-                error: unanswered(),
+            RequestOutcome::Failed {
+                apply_ms,
+                after_ms,
+                error,
+            } => {
+                if let Some(apply_ms) = apply_ms {
+                    let apply = move |world: &mut World| drop(effect(world));
+                    lock(&self.world).effect_after(apply_ms, Box::new(apply));
+                }
+                self.sleep(Duration::from_millis(after_ms)).await;
+                Err(error)
             }
         }
     }
@@ -207,18 +131,17 @@ fn dispatch<T: Send + 'static>(
 #[async_trait]
 impl LockStore for Environment {
     fn items_per_request(&self) -> usize {
-        self.items_per_request
+        lock(&self.world).plan.items_per_request
     }
 
     async fn claim(&self, claims: &[Claim]) -> Vec<ClaimReply> {
-        let (count, claims) = (claims.len(), claims.to_vec());
-        let effect = move |world: &mut World| world.claim(&claims);
-        self.for_each(count, effect, ClaimReply::Error).await
+        let claim = |world: &mut World, claim: &Claim| world.claim(claim, None);
+        self.for_each(claims, claim, ClaimReply::Error).await
     }
 
     async fn replace(&self, claim: &Claim, expected: &LockItem) -> ClaimReply {
         let (claim, expected) = (claim.clone(), expected.clone());
-        self.request(move |world| world.replace(&claim, &expected))
+        self.request(move |world| world.claim(&claim, Some(&expected)))
             .await
             .unwrap_or_else(ClaimReply::Error)
     }
@@ -252,9 +175,8 @@ impl LockStore for Environment {
     }
 
     async fn release(&self, items: &[(EventId, SeatKey)], release: Release) -> Vec<ReleaseReply> {
-        let (count, items) = (items.len(), items.to_vec());
-        let effect = move |world: &mut World| world.release(&items, release);
-        self.for_each(count, effect, ReleaseReply::Error).await
+        let release = move |world: &mut World, item: &_| world.release(item, release);
+        self.for_each(items, release, ReleaseReply::Error).await
     }
 
     async fn index(
@@ -311,7 +233,8 @@ impl BatchStore for Environment {
                 | BatchWrite::SealLog { .. }
         );
         let environment = self.number;
-        let reply = self.request_record(by_processor, move |world| {
+        let outcome = lock(&self.world).draw_record_outcome(by_processor);
+        let reply = self.dispatch(outcome, move |world| {
             let reply = world.write(batch, &write)?;
             if let BatchReply::Applied(record) = &reply {
                 world.check_number_awaited(environment, record, &write);
@@ -322,7 +245,7 @@ impl BatchStore for Environment {
             }
             Ok(reply)
         });
-        reply.await?
+        reply.await.map_err(|error| error())?
     }
 
     async fn overdue(
@@ -349,9 +272,10 @@ impl BatchQueue for Environment {
     }
 
     async fn send_all(&self, tickets: &[(Ticket, Duration)]) -> Vec<Result<(), PortError>> {
-        let (count, tickets) = (tickets.len(), tickets.to_vec());
-        let effect = move |world: &mut World| world.take_tickets(&tickets);
-        self.for_each(count, effect, Err).await
+        let arrive = |world: &mut World, (ticket, delay): &(Ticket, Duration)| {
+            world.arrive(|world| world.ticket_of_function(ticket, *delay))
+        };
+        self.for_each(tickets, arrive, Err).await
     }
 
     async fn depth(&self) -> Result<QueueDepth, PortError> {
@@ -369,9 +293,10 @@ impl BatchQueue for Environment {
 #[async_trait]
 impl QuarantineQueue for Environment {
     async fn send(&self, messages: &[Quarantined]) -> Vec<Result<(), PortError>> {
-        let (count, messages) = (messages.len(), messages.to_vec());
-        let effect = move |world: &mut World| world.quarantine(&messages);
-        self.for_each(count, effect, Err).await
+        let arrive = |world: &mut World, message: &Quarantined| {
+            world.arrive(|world| world.quarantine(message))
+        };
+        self.for_each(messages, arrive, Err).await
     }
 }
 
@@ -381,9 +306,10 @@ pub struct DuplicateReports(pub Arc<Environment>);
 #[async_trait]
 impl QuarantineQueue for DuplicateReports {
     async fn send(&self, messages: &[Quarantined]) -> Vec<Result<(), PortError>> {
-        let (count, messages) = (messages.len(), messages.to_vec());
-        let effect = move |world: &mut World| world.duplicates_reported(&messages);
-        self.0.for_each(count, effect, Err).await
+        let arrive = |world: &mut World, report: &Quarantined| {
+            world.arrive(|world| world.duplicate_reported(report))
+        };
+        self.0.for_each(messages, arrive, Err).await
     }
 }
 
@@ -452,6 +378,51 @@ impl ObjectStore for Environment {
     }
 }
 
+#[async_trait]
+impl Clock for Environment {
+    fn now(&self) -> Timestamp {
+        lock(&self.world).now_in(self.number)
+    }
+
+    async fn sleep(&self, duration: Duration) {
+        let mut wake_at_ms = None;
+        // One wake-up for each sleep: each poll of joined sleeps asks all of them, and wake-ups would double with every joined retry.
+        let mut asked: Option<Waker> = None;
+        std::future::poll_fn(|context| {
+            let mut world = lock(&self.world);
+            // Some time passes in any case, so that a loop that waits for nothing comes to its deadline.
+            let sleep_ms = (duration.as_millis() as u64).max(1);
+            let at_ms = *wake_at_ms.get_or_insert(world.now_ms + sleep_ms);
+            if world.now_ms >= at_ms {
+                // After it waited for a turn, it looks again.
+                world.change_look(self.number, |_| 0);
+                return Poll::Ready(());
+            }
+            let waker = context.waker();
+            if !asked.as_ref().is_some_and(|asked| asked.will_wake(waker)) {
+                world.happens_at(at_ms, Happening::Wake(waker.clone()));
+                asked = Some(waker.clone());
+            }
+            Poll::Pending
+        })
+        .await;
+    }
+}
+
+impl Entropy for Environment {
+    fn batch_id(&self, now: Timestamp) -> BatchId {
+        self.entropy.batch_id(now)
+    }
+
+    fn secret(&self) -> [u8; 32] {
+        self.entropy.secret()
+    }
+
+    fn jitter(&self) -> f64 {
+        self.entropy.jitter()
+    }
+}
+
 impl MetricLog for Environment {
     fn write(&self, _line: &str) {}
 }
@@ -459,13 +430,12 @@ impl MetricLog for Environment {
 impl Environment {
     /// Returns the ports for the handlers: each is the environment itself.
     pub fn ports(self: &Arc<Environment>) -> Ports {
+        let quarantine = lock(&self.world).plan.quarantine;
         Ports {
             lock_store: self.clone(),
             batch_store: self.clone(),
             batch_queue: self.clone(),
-            quarantine_queue: self
-                .quarantine
-                .then(|| self.clone() as Arc<dyn QuarantineQueue>),
+            quarantine_queue: quarantine.then(|| self.clone() as Arc<dyn QuarantineQueue>),
             duplicates_queue: None,
             notice_target: self.notices.then(|| self.clone() as Arc<dyn NoticeTarget>),
             overflow_store: self.clone(),

@@ -8,23 +8,16 @@ use shared::ports::{IndexEntry, IndexPage};
 /// Replicas of the index. Each query reads any one of them, so a later query may return older entries.
 pub const REPLICAS: usize = 3;
 
-/// A change of one entry, and when each replica shows it.
-#[derive(Debug)]
-struct Version {
-    present: bool,
-    visible_at_ms: [u64; REPLICAS],
-}
-
+/// The changes of one entry: whether it is there from then on, and when each replica shows that.
 #[derive(Debug)]
 struct Entry {
     event_id: EventId,
-    versions: Vec<Version>,
+    changes: Vec<(bool, [u64; REPLICAS])>,
 }
 
-/// The index.
 #[derive(Debug, Default)]
 pub struct LaggingIndex {
-    shards: BTreeMap<BatchShard, BTreeMap<Seq, Entry>>,
+    entries: BTreeMap<(BatchShard, Seq), Entry>,
 }
 
 impl LaggingIndex {
@@ -37,19 +30,11 @@ impl LaggingIndex {
         present: bool,
         visible_at_ms: [u64; REPLICAS],
     ) {
-        let entry = self
-            .shards
-            .entry(shard)
-            .or_default()
-            .entry(seq)
-            .or_insert_with(|| Entry {
-                event_id: event_id.clone(),
-                versions: Vec::new(),
-            });
-        entry.versions.push(Version {
-            present,
-            visible_at_ms,
+        let entry = self.entries.entry((shard, seq)).or_insert_with(|| Entry {
+            event_id: event_id.clone(),
+            changes: Vec::new(),
         });
+        entry.changes.push((present, visible_at_ms));
     }
 
     /// Returns one page of a shard as `replica` shows it.
@@ -61,19 +46,18 @@ impl LaggingIndex {
         now_ms: u64,
         entries_max: usize,
     ) -> IndexPage {
-        let Some(entries) = self.shards.get(&shard) else {
-            return IndexPage::default();
-        };
         let from = after.map_or(0, |after| after.seq + 1);
-        let mut page: Vec<IndexEntry> = entries
-            .range(from..)
-            .filter(|(_, entry)| {
-                let seen = |version: &&Version| version.visible_at_ms[replica] <= now_ms;
-                let newest = entry.versions.iter().rev().find(seen);
-                newest.is_some_and(|version| version.present)
-            })
+        let is_there = |entry: &Entry| {
+            let mut changes = entry.changes.iter().rev();
+            let newest = changes.find(|(_, visible_at_ms)| visible_at_ms[replica] <= now_ms);
+            newest.is_some_and(|(present, _)| *present)
+        };
+        let mut page: Vec<IndexEntry> = self
+            .entries
+            .range((shard, from)..=(shard, Seq::MAX))
+            .filter(|(_, entry)| is_there(entry))
             .take(entries_max + 1)
-            .map(|(seq, entry)| IndexEntry {
+            .map(|((_, seq), entry)| IndexEntry {
                 event_id: entry.event_id.clone(),
                 seq: *seq,
             })

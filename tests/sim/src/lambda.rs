@@ -2,24 +2,26 @@
 
 mod ending;
 mod environments;
-mod invocation;
 mod invocations;
 mod mappings;
 mod operators;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Wake, Waker};
 
-use crate::act::Act;
+use protocol::ids::BatchId;
+use protocol::time::Timestamp;
+
 use crate::burst;
 use crate::checks;
 use crate::environment::{Shared, lock};
 use crate::plan::Plan;
+use crate::queue::Received;
 use crate::redeploy::Change;
-use crate::schedule::Happening;
+use crate::schedule::{Act, Happening};
 use crate::world::World;
-
-use self::invocation::{Execution, Ready, Task, Work};
 
 /// Time between two runs of the TTL.
 const EXPIRE_EVERY_MS: u64 = 60_000;
@@ -63,42 +65,109 @@ enum Coming {
     Days(u64),
 }
 
+/// The handler that an environment runs.
+enum Function {
+    Aggregator(Arc<aggregator::Handler>),
+    Processor(Arc<batch_processor::Handler>),
+    /// An operator runs commands.
+    Operator,
+}
+
+struct Execution {
+    function: Function,
+    frozen_until_ms: u64,
+    /// Whether the environment ends with its invocation, because it passed a deadline or ran the sweep.
+    last: bool,
+}
+
+/// The event of an invocation.
+enum Work {
+    Input {
+        source: usize,
+        messages: Vec<Received<usize>>,
+    },
+    Ticket(Received<String>),
+    /// The sweep, with the batches that it must send a ticket, and their due times.
+    Sweep(Vec<(BatchId, Timestamp)>),
+    Operator,
+}
+
+/// The message ids that an invocation reported as failed; `None` for an error.
+type Outcome = Option<Vec<String>>;
+
+/// An invocation that has not ended.
+struct Task {
+    environment: u64,
+    work: Work,
+    /// In the time of the world, not by the environment's clock.
+    deadline_ms: u64,
+    was_frozen: bool,
+    timed_out: bool,
+    future: Pin<Box<dyn Future<Output = Outcome>>>,
+    waker: Waker,
+}
+
+/// The numbers of the tasks whose future was woken.
+#[derive(Default)]
+struct Ready(Mutex<Vec<u64>>);
+
+impl Ready {
+    fn add(&self, task: u64) {
+        let mut ready = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !ready.contains(&task) {
+            ready.push(task);
+        }
+    }
+
+    fn take(&self) -> Vec<u64> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+struct TaskWaker {
+    task: u64,
+    ready: Arc<Ready>,
+}
+
+impl Wake for TaskWaker {
+    fn wake(self: Arc<Self>) {
+        self.ready.add(self.task);
+    }
+}
+
 impl Run {
-    /// Sets up the history of a plan.
     pub fn new(plan: Plan, traced: bool) -> Run {
         let mut world = World::new(plan.clone(), traced);
         burst::plan(&mut world);
         for index in 0..world.ledger.messages.len() {
-            let at_ms = plan
-                .start
-                .until(world.ledger.messages[index].sent_at)
-                .as_millis() as u64;
-            world.at(at_ms, Happening::Act(Act::Send(index)));
+            let sent_at = world.ledger.messages[index].sent_at;
+            let at_ms = plan.start.until(sent_at).as_millis() as u64;
+            world.at(at_ms, Act::Send(index));
         }
-        world.at(plan.sweep_every_ms, Happening::Act(Act::Sweep));
-        world.at(EXPIRE_EVERY_MS, Happening::Act(Act::Expire));
-        world.at(plan.calm_at_ms, Happening::Act(Act::Calm));
+        world.at(plan.sweep_every_ms, Act::Sweep);
+        world.at(EXPIRE_EVERY_MS, Act::Expire);
+        world.at(plan.calm_at_ms, Act::Calm);
         for at_ms in &plan.forgets_at_ms {
-            world.at(*at_ms, Happening::Act(Act::Forget));
+            world.at(*at_ms, Act::Forget);
         }
         if let Some((at_ms, _)) = plan.switch {
-            world.at(at_ms, Happening::Act(Act::Switch));
+            world.at(at_ms, Act::Switch);
         }
         if let Some(at_ms) = plan.manifest_lost_at_ms {
-            world.at(at_ms, Happening::Act(Act::LoseManifest));
+            world.at(at_ms, Act::LoseManifest);
         }
-        for (index, redeploy) in plan.redeploys.iter().enumerate() {
-            world.at(redeploy.at_ms, Happening::Act(Act::Redeploy(index)));
+        for (at_ms, change) in &plan.redeploys {
+            world.at(*at_ms, Act::Redeploy(*change));
         }
         for (index, pause) in plan.pauses.iter().enumerate() {
-            world.at(pause.at_ms, Happening::Act(Act::Pause(index)));
+            world.at(pause.at_ms, Act::Pause(index));
             if let Some(after_ms) = pause.resumed_after_ms {
                 let at_ms = pause.at_ms + after_ms;
-                world.at(at_ms, Happening::Act(Act::Resume(index)));
+                world.at(at_ms, Act::Resume(index));
             }
         }
         if plan.operates_early {
-            world.at(OPERATOR_EVERY_MS, Happening::Act(Act::Operator));
+            world.at(OPERATOR_EVERY_MS, Act::Operator);
         }
         // In reverse order: `run` takes them from the end.
         let mut to_come: Vec<Coming> = plan.afterlife_days.map(Coming::Days).into_iter().collect();
@@ -127,9 +196,13 @@ impl Run {
     pub fn run(&mut self) -> u64 {
         loop {
             self.steps += 1;
-            let Some(happening) = self.next() else {
+            let mut world = lock(&self.world);
+            let Some((at_ms, happening)) = world.schedule.take() else {
                 break;
             };
+            debug_assert!(at_ms >= world.now_ms);
+            world.now_ms = at_ms;
+            drop(world);
             match happening {
                 Happening::Wake(waker) => waker.wake(),
                 Happening::Effect(effect) => effect(&mut lock(&self.world)),
@@ -166,14 +239,6 @@ impl Run {
         lock(&self.world)
     }
 
-    fn next(&mut self) -> Option<Happening<World>> {
-        let mut world = lock(&self.world);
-        let (at_ms, happening) = world.schedule.take()?;
-        debug_assert!(at_ms >= world.now_ms);
-        world.now_ms = at_ms;
-        Some(happening)
-    }
-
     fn number(&mut self) -> u64 {
         self.number += 1;
         self.number
@@ -187,20 +252,14 @@ impl Run {
             Act::Thaw(environment) => self.thaw(environment),
             Act::Sweep => {
                 let environment = self.cold_start_processor(true);
-                let world = lock(&self.world);
-                let left = match world.faulty {
-                    true => Vec::new(),
-                    false => world.left_to_the_sweep(),
-                };
-                drop(world);
+                let left = lock(&self.world).left_to_the_sweep();
                 self.start_processor(environment, Work::Sweep(left));
-                let every_ms = self.plan.sweep_every_ms;
-                lock(&self.world).after(every_ms, Happening::Act(Act::Sweep));
+                lock(&self.world).after(self.plan.sweep_every_ms, Act::Sweep);
             }
             Act::Expire => {
                 let mut world = lock(&self.world);
                 world.expire();
-                world.after(EXPIRE_EVERY_MS, Happening::Act(Act::Expire));
+                world.after(EXPIRE_EVERY_MS, Act::Expire);
             }
             Act::Rebuild => self.rebuild_index(),
             Act::Forget => self.forget(),
@@ -213,17 +272,18 @@ impl Run {
                 world.note("calm", String::new);
                 world.faulty = false;
                 if !self.plan.operates_early {
-                    world.after(OPERATOR_EVERY_MS, Happening::Act(Act::Operator));
+                    world.after(OPERATOR_EVERY_MS, Act::Operator);
                 }
                 drop(world);
                 if let Some(days) = self.plan.standstill_days {
-                    self.stand_still(days);
+                    // While batches are under way.
+                    self.days_pass(|world| world.stand_still(days));
                 }
             }
             Act::Operator => {
                 let mut world = lock(&self.world);
                 world.edit();
-                world.after(OPERATOR_EVERY_MS, Happening::Act(Act::Operator));
+                world.after(OPERATOR_EVERY_MS, Act::Operator);
                 let redrives = self.plan.redrives_early && world.faulty;
                 drop(world);
                 self.look_at_errors();
@@ -233,31 +293,20 @@ impl Run {
             }
             Act::Pause(index) => self.pause(index),
             Act::Resume(index) => self.resume_deliveries(index),
-            Act::Redeploy(index) => self.redeploy(index),
+            Act::Redeploy(change) => self.deploy(change),
         }
     }
 
     /// New environments start with the changed configuration; existing ones end after their current invocations.
-    fn redeploy(&mut self, index: usize) {
-        self.deploy(self.plan.redeploys[index].change);
-    }
-
     fn deploy(&mut self, change: Change) {
         change.apply(&mut self.deployed);
         (self.aggregator_config, self.processor_config) = self.deployed.configs();
         lock(&self.world).note("redeployed", || format!("{change:?}"));
-        let idle: Vec<u64> = self
-            .environments
-            .keys()
-            .copied()
-            .filter(|number| self.running(*number) == 0)
-            .collect();
-        for number in idle {
-            self.environments.remove(&number);
-        }
-        for execution in self.environments.values_mut() {
+        let tasks = &self.tasks;
+        self.environments.retain(|number, execution| {
             execution.last = true;
-        }
+            tasks.values().any(|task| task.environment == *number)
+        });
     }
 
     /// The log or `items` is deployed, and the mappings of the input queues start again.
@@ -266,31 +315,26 @@ impl Run {
         self.deploy(Change::Bodies(to));
         if to.is_log() {
             for after_ms in PRIMED_AGAIN_MS {
-                lock(&self.world).after(after_ms, Happening::Act(Act::PrimeAgain));
+                lock(&self.world).after(after_ms, Act::PrimeAgain);
             }
         }
         self.input_stopped = false;
         self.poll_all();
     }
 
-    /// Lets days pass while batches are under way. No environment outlives them.
-    fn stand_still(&mut self, days: u64) {
-        {
-            let mut world = lock(&self.world);
-            world.stand_still(days);
-            self.resume(&mut world);
-            self.drain_by_ms = world.now_ms + self.plan.drain_max_ms();
-        }
+    /// Lets days `pass`, which no environment outlives. Returns what `pass` does.
+    fn days_pass<T>(&mut self, pass: impl FnOnce(&mut World) -> T) -> T {
+        let mut world = lock(&self.world);
+        let passed = pass(&mut world);
+        world.after(self.plan.sweep_every_ms, Act::Sweep);
+        world.after(EXPIRE_EVERY_MS, Act::Expire);
+        world.after(OPERATOR_EVERY_MS, Act::Operator);
+        self.drain_by_ms = world.now_ms + self.plan.drain_max_ms();
+        drop(world);
         self.tasks.clear();
         self.environments.clear();
         self.poll_all();
-    }
-
-    /// Schedules what happens all the time.
-    fn resume(&self, world: &mut World) {
-        world.after(self.plan.sweep_every_ms, Happening::Act(Act::Sweep));
-        world.after(EXPIRE_EVERY_MS, Happening::Act(Act::Expire));
-        world.after(OPERATOR_EVERY_MS, Happening::Act(Act::Operator));
+        passed
     }
 
     /// Continues after everything has drained: messages are redriven, or days pass.
@@ -300,25 +344,14 @@ impl Run {
                 self.redrive();
                 Vec::new()
             }
-            Coming::Days(days) => {
-                let sent = {
-                    let mut world = lock(&self.world);
-                    let sent = world.days_pass(days);
-                    self.resume(&mut world);
-                    sent
-                };
-                // Lambda keeps no environment warm for days.
-                self.environments.clear();
-                self.poll_all();
-                sent
-            }
+            Coming::Days(days) => self.days_pass(|world| world.days_pass(days)),
         };
         self.unsent += sent.len();
         let mut world = lock(&self.world);
         for index in sent {
             world.note("comes again", || format!("{index} {coming:?}"));
             let after_ms = world.rng.u64(0..60_000);
-            world.after(after_ms, Happening::Act(Act::Send(index)));
+            world.after(after_ms, Act::Send(index));
         }
         self.drain_by_ms = world.now_ms + self.plan.drain_max_ms();
     }

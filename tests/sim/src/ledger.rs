@@ -8,10 +8,9 @@ use protocol::ids::{BatchId, BatchKey, BodyHash, EventId, SeatKey, Seq, SourceAr
 use protocol::seqs::SeqSet;
 use protocol::sequence::{PartId, SequenceScope};
 use protocol::time::Timestamp;
-use shared::message_attributes::{AttributeMap, MessageAttributes};
+use shared::message_attributes::MessageAttributes;
 use uuid::Uuid;
 
-/// A message that was sent.
 #[derive(Clone, Debug)]
 pub struct Sent {
     pub sqs_message_id: SqsMessageId,
@@ -28,9 +27,7 @@ pub struct Sent {
     pub sent_at: Timestamp,
     /// When its event happened, if the body says so.
     pub happened_at: Option<Timestamp>,
-    /// Whether its event is urgent.
     pub is_urgent: bool,
-    /// The key of its event's quota, if it has one.
     pub quota_key: Option<BatchKey>,
     /// Whether the message cannot be read.
     pub bad: bool,
@@ -41,29 +38,13 @@ pub struct Sent {
 }
 
 impl Sent {
-    /// Returns the message with a time in its body.
-    pub fn with_time(self, happened_at: Option<Timestamp>) -> Sent {
+    /// Returns a message with another id and the same content, which was not processed yet.
+    pub fn again(&self, sqs_message_id: SqsMessageId) -> Sent {
         Sent {
-            happened_at,
-            ..self
-        }
-    }
-
-    /// Returns the message, urgent or not.
-    pub fn with_urgency(self, is_urgent: bool) -> Sent {
-        Sent { is_urgent, ..self }
-    }
-
-    /// Returns the message with the key of a quota.
-    pub fn with_quota_key(self, quota_key: Option<BatchKey>) -> Sent {
-        Sent { quota_key, ..self }
-    }
-
-    /// Returns the message with message attributes.
-    pub fn with_attributes(self, attributes: AttributeMap) -> Sent {
-        Sent {
-            attributes: MessageAttributes::of(attributes),
-            ..self
+            sqs_message_id,
+            acknowledged_at: None,
+            reported: false,
+            ..self.clone()
         }
     }
 
@@ -104,9 +85,7 @@ pub struct Occurrence {
     /// the part was delivered.
     pub remembered_until: Option<Timestamp>,
     pub released_at: Option<Timestamp>,
-    /// Whether the record says that the event was set aside or rejected.
-    pub set_aside: bool,
-    /// When the record said so.
+    /// When the record said that the event was set aside or rejected.
     pub aside_at: Option<Timestamp>,
     /// Until when the message is remembered at least, once the record said so: for a dedup window from then on, and from the
     /// release or the end of the batch if no other message claimed the event before.
@@ -123,19 +102,17 @@ impl Occurrence {
         sqs_message_id: SqsMessageId,
         body_hash: BodyHash,
         seat: SeatKey,
-        window: Option<Duration>,
         claimed_at: Timestamp,
     ) -> Occurrence {
         Occurrence {
             sqs_message_id,
             body_hash,
             seat,
-            window,
+            window: None,
             claimed_at,
             delivered_at: None,
             remembered_until: None,
             released_at: None,
-            set_aside: false,
             aside_at: None,
             aside_until: None,
             forgotten_at: None,
@@ -149,15 +126,16 @@ impl Occurrence {
     }
 }
 
-/// A part that the sink got.
+/// What the sink has of a part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivered {
     pub hash: [u8; 32],
     pub count: usize,
     /// Hash of the rendered part.
     pub rendered: String,
-    /// The sink fingerprint.
     pub fingerprint: String,
+    /// The number among the parts of the source and the batch key, if the sink needs one.
+    pub file_number: Option<u64>,
 }
 
 /// A part that is being delivered to the sink.
@@ -168,14 +146,7 @@ pub struct Brought {
     pub part_index: usize,
     /// The source and the batch key.
     pub scope: SequenceScope,
-    /// The number among the parts of the scope, if the sink needs one.
-    pub file_number: Option<u64>,
-    /// Hash of the rendered part.
-    pub rendered: String,
-    /// The sink fingerprint.
-    pub fingerprint: String,
-    /// The content hash.
-    pub hash: [u8; 32],
+    pub content: Delivered,
     /// The events with their seats.
     pub items: Vec<(EventId, SeatKey)>,
     /// The seqs of the events that the sink rejects.
@@ -198,8 +169,6 @@ pub struct Ledger {
     events_of: BTreeMap<BatchId, BTreeSet<EventId>>,
     /// The parts the sink has, by idempotency key.
     pub parts: BTreeMap<String, Delivered>,
-    /// The number of each part that the sink has, by idempotency key.
-    pub numbers: BTreeMap<String, u64>,
     /// The parts with numbers that were not set aside, in the order in which the sink got them.
     pub numbered: BTreeMap<SequenceScope, Vec<(BatchId, usize, u64)>>,
     /// The parts that took a number after they had ended.
@@ -212,19 +181,18 @@ pub struct Ledger {
     pub rejected: BTreeMap<BatchId, SeqSet>,
     /// The messages with corrected bodies of rejected events.
     pub corrections: BTreeSet<SqsMessageId>,
-    /// The last look of each environment at a sequence, since it took a lease.
-    pub looks: BTreeMap<u64, SequenceLook>,
+    /// The last look of each environment at a sequence, since it took a lease: the name of the sequence, and the holder of the last
+    /// number, if it had ended by then.
+    pub looks: BTreeMap<u64, (String, Option<PartId>)>,
     /// The parts that were handed to the sink, if deliveries have a rate, in the order in which they were for the first time.
     pub handed: Vec<Handed>,
     /// The bodies that operators sent to an input queue.
     pub redriven: BTreeSet<Arc<str>>,
-    /// The messages that were reported as dropped duplicates.
     pub reported_duplicates: BTreeSet<SqsMessageId>,
     /// The runs of batches that were committed.
     pub committed: BTreeSet<Uuid>,
     /// How many bodies of each batch were read.
     pub reads: BTreeMap<BatchId, u64>,
-    /// How many replies operators missed.
     pub replies_lost: u32,
     /// The environments that found, since they took a lease, that the next part may go.
     pub on_turn: BTreeSet<u64>,
@@ -248,17 +216,8 @@ pub struct Ledger {
     pub to_be_noticed: BTreeSet<String>,
     /// The manifest of each notice that was sent, by id.
     pub notices: BTreeMap<String, String>,
-    /// The first ticket of each batch that the queue accepted.
-    pub tickets: BTreeMap<BatchId, Vec<Accepted>>,
-}
-
-/// The last look of an environment at a sequence.
-#[derive(Clone, Debug)]
-pub struct SequenceLook {
-    /// The name of the sequence.
-    pub name: String,
-    /// The holder of the last number, if it had ended by then.
-    pub ended: Option<PartId>,
+    /// The batches of which the queue accepted a ticket, and when it accepted the first that is visible at once.
+    pub tickets: BTreeMap<BatchId, Option<Timestamp>>,
 }
 
 /// A part that was handed to the sink.
@@ -279,29 +238,17 @@ pub struct Given {
     pub key: String,
 }
 
-/// A ticket that the batch queue accepted.
-#[derive(Clone, Copy, Debug)]
-pub struct Accepted {
-    pub at: Timestamp,
-    /// When the ticket becomes visible without a fault.
-    pub visible_at: Timestamp,
-}
-
 impl Ledger {
-    /// Adds a claim of an event.
     pub fn add(&mut self, event: EventId, claim: Occurrence) {
         let of_batch = self.events_of.entry(claim.seat.shard.batch);
         of_batch.or_default().insert(event.clone());
         self.occurrences.entry(event).or_default().push(claim);
     }
 
-    /// Returns the claims of a batch.
     pub fn claims_in(&self, batch: BatchId) -> impl Iterator<Item = &Occurrence> {
         let events = self.events_of.get(&batch).into_iter().flatten();
-        let claims = events.filter_map(|event| self.occurrences.get(event));
-        claims
-            .flatten()
-            .filter(move |one| one.seat.shard.batch == batch)
+        let claims = events.flat_map(move |event| self.claims_of(event));
+        claims.filter(move |one| one.seat.shard.batch == batch)
     }
 
     /// Calls `change` with each claim of a batch, and whether it is the last one of its event.
@@ -321,10 +268,38 @@ impl Ledger {
         }
     }
 
-    /// Returns the message with an id.
-    pub fn message(&mut self, id: &SqsMessageId) -> Option<&mut Sent> {
+    pub fn next_message_id(&self) -> SqsMessageId {
+        let id = format!("m{}", self.messages.len());
+        id.parse().expect("a short text is an id")
+    }
+
+    /// Adds a message; returns its position.
+    pub fn add_message(&mut self, message: Sent) -> usize {
+        let index = self.messages.len();
+        self.by_id.insert(message.sqs_message_id.clone(), index);
+        self.messages.push(message);
+        index
+    }
+
+    pub fn message(&self, id: &SqsMessageId) -> Option<&Sent> {
+        let index = *self.by_id.get(id)?;
+        self.messages.get(index)
+    }
+
+    /// Returns the message with an id, to change it.
+    pub fn message_mut(&mut self, id: &SqsMessageId) -> Option<&mut Sent> {
         let index = *self.by_id.get(id)?;
         self.messages.get_mut(index)
+    }
+
+    pub fn claims_of(&self, event: &EventId) -> &[Occurrence] {
+        self.occurrences.get(event).map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns the claims of the event that a message has.
+    pub fn claims_for(&self, message: &Sent) -> &[Occurrence] {
+        let event = message.event_id.as_ref();
+        event.map_or(&[], |event| self.claims_of(event))
     }
 
     /// Returns the claim of an event with a seat.
@@ -335,45 +310,41 @@ impl Ledger {
 
     /// Returns the batch and the seq of the claim of an event that was released last.
     pub fn last_released(&self, event: &EventId) -> Option<(BatchId, Seq)> {
-        let claims = self.occurrences.get(event)?.iter();
+        let claims = self.claims_of(event).iter();
         let released = claims.filter(|one| one.released_at.is_some());
         let last = released.max_by_key(|one| one.released_at)?;
         Some((last.seat.shard.batch, last.seat.seq))
     }
 
+    fn claims_in_seat(&self, event: &EventId, seat: SeatKey) -> impl Iterator<Item = &Occurrence> {
+        let claims = self.claims_of(event).iter();
+        claims.filter(move |one| one.has(seat))
+    }
+
     /// Returns whether the sink has the event that was claimed with a seat.
     pub fn seat_delivered(&self, event: &EventId, seat: SeatKey) -> bool {
-        self.occurrences.get(event).is_some_and(|all| {
-            all.iter()
-                .any(|one| one.has(seat) && one.delivered_at.is_some())
-        })
+        let mut claims = self.claims_in_seat(event, seat);
+        claims.any(|one| one.delivered_at.is_some())
     }
 
     /// Returns whether the event that was claimed with a seat was set aside.
     pub fn seat_set_aside(&self, event: &EventId, seat: SeatKey) -> bool {
-        let occurrences = self.occurrences.get(event).into_iter().flatten();
-        occurrences
-            .filter(|one| one.has(seat))
-            .any(|one| one.set_aside)
+        let mut claims = self.claims_in_seat(event, seat);
+        claims.any(|one| one.aside_at.is_some())
     }
 
     /// Returns whether the claim with a seat was written after its message had been acknowledged.
     pub fn came_too_late(&self, event: &EventId, seat: SeatKey) -> bool {
-        let occurrences = self.occurrences.get(event).into_iter().flatten();
-        let mut here = occurrences.filter(|one| one.has(seat));
-        here.any(|one| {
-            let sent = self.by_id.get(&one.sqs_message_id);
-            let acknowledged_at = sent.and_then(|index| self.messages[*index].acknowledged_at);
+        self.claims_in_seat(event, seat).any(|one| {
+            let sent = self.message(&one.sqs_message_id);
+            let acknowledged_at = sent.and_then(|sent| sent.acknowledged_at);
             acknowledged_at.is_some_and(|at| at < one.claimed_at)
         })
     }
 
     /// Returns how many claims reached the sink.
     pub fn delivered_count(&self) -> usize {
-        self.occurrences
-            .values()
-            .flatten()
-            .filter(|one| one.delivered_at.is_some())
-            .count()
+        let claims = self.occurrences.values().flatten();
+        claims.filter(|one| one.delivered_at.is_some()).count()
     }
 }

@@ -7,22 +7,18 @@
 //! The simulation checks the promises ([`checks`]) and the invariants of every record ([`protocol::invariants`]) after
 //! every step. At some time the faults stop; after that, every message must come to its end.
 
-pub mod act;
 pub mod afterlife;
 pub mod backlog;
 pub mod bugs;
 pub mod burst;
 pub mod calendar;
 pub mod checks;
-pub mod clocks;
 pub mod environment;
 pub mod index;
 pub mod lambda;
 pub mod ledger;
 mod named_items;
-pub mod names;
 pub mod operator;
-pub mod operator_queue;
 pub mod pauses;
 pub mod plan;
 pub mod queue;
@@ -46,11 +42,9 @@ use crate::lambda::Run;
 use crate::ledger::Handed;
 use crate::plan::Plan;
 
-/// The result of one seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct History {
     pub seed: u64,
-    /// Number of steps.
     pub steps: u64,
     /// Number of claims that reached the sink.
     pub delivered: usize,
@@ -73,12 +67,10 @@ impl History {
     }
 }
 
-/// Runs the history of a seed.
 pub fn run(seed: u64, traced: bool) -> History {
     run_plan(Plan::of(seed), traced)
 }
 
-/// Runs the history of a given plan.
 pub fn run_plan(plan: Plan, traced: bool) -> History {
     let seed = plan.seed;
     let mut run = Run::new(plan, traced);
@@ -102,11 +94,9 @@ pub fn run_plan(plan: Plan, traced: bool) -> History {
 }
 
 fn asserted(panic: &(dyn std::any::Any + Send)) -> Broken {
-    let text = panic
-        .downcast_ref::<String>()
-        .map(String::as_str)
-        .or_else(|| panic.downcast_ref::<&str>().copied())
-        .unwrap_or("a panic without words");
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+    let text = text.unwrap_or("a panic without words");
     let invariant = ASSERTED.iter().find(|name| text.contains(*name));
     Broken {
         name: invariant.copied().unwrap_or("an assertion of production"),

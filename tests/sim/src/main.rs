@@ -1,13 +1,11 @@
 //! Runs seeds of the simulation, or replays one.
 
 use std::process::ExitCode;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use anyhow::bail;
+use anyhow::{bail, ensure};
 use clap::Parser;
-use sim::History;
+use sim::bugs::{all, hunt, on_threads, try_stored};
 use sim::plan::Plan;
 use sim::scopes::{self, Close};
 
@@ -59,8 +57,7 @@ impl Args {
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    let done = run(&args);
-    match done {
+    match run(&args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
@@ -71,7 +68,7 @@ fn main() -> ExitCode {
 
 fn run(args: &Args) -> anyhow::Result<()> {
     if args.planted {
-        return planted::run(args);
+        return planted(args);
     }
     match (args.scopes, args.seed) {
         (Some(minutes), _) => scopes(minutes),
@@ -114,63 +111,43 @@ fn replay(plan: Plan) -> anyhow::Result<()> {
     for line in &history.trace {
         println!("{line}");
     }
-    match history.broken {
-        Some(broken) => bail!("seed {seed}: {broken}"),
-        None => {
-            println!("seed {seed}: {} steps, nothing broken", history.steps);
-            Ok(())
-        }
+    if let Some(broken) = history.broken {
+        bail!("seed {seed}: {broken}");
     }
+    println!("seed {seed}: {} steps, nothing broken", history.steps);
+    Ok(())
 }
 
 fn seeds(args: &Args) -> anyhow::Result<()> {
     let started = Instant::now();
-    let next = AtomicU64::new(args.first);
-    let failed: Mutex<Vec<History>> = Mutex::default();
-    let (steps, delivered) = (AtomicU64::new(0), AtomicU64::new(0));
-    std::thread::scope(|scope| {
-        for _ in 0..args.threads.max(1) {
-            scope.spawn(|| {
-                loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= args.first + args.seeds {
-                        return;
-                    }
-                    let history = sim::run_plan(args.plan(seed), false);
-                    steps.fetch_add(history.steps, Ordering::Relaxed);
-                    delivered.fetch_add(history.delivered as u64, Ordering::Relaxed);
-                    if history.broken.is_some()
-                        && let Ok(mut failed) = failed.lock()
-                    {
-                        failed.push(history);
-                    }
-                }
-            });
-        }
-    });
+    let run = |seed| {
+        let history = sim::run_plan(args.plan(seed), false);
+        let broken = history.broken.map(|broken| (seed, broken));
+        (history.steps, history.delivered, broken)
+    };
+    let results = on_threads(args.first..args.first + args.seeds, args.threads, run);
     let elapsed = started.elapsed();
-    let steps = steps.into_inner();
+    let steps: u64 = results.iter().map(|(steps, ..)| steps).sum();
+    let delivered: usize = results.iter().map(|(_, delivered, _)| delivered).sum();
     println!(
-        "{} seeds from {}, {steps} steps ({} a history), {} events delivered, {:.1} s, {:.0} histories a second",
+        "{} seeds from {}, {steps} steps ({} a history), {delivered} events delivered, {:.1} s, {:.0} histories a second",
         args.seeds,
         args.first,
         steps / args.seeds.max(1),
-        delivered.into_inner(),
         elapsed.as_secs_f64(),
         args.seeds as f64 / elapsed.as_secs_f64(),
     );
-    let mut failed = failed.into_inner().unwrap_or_default();
-    failed.sort_by_key(|history| history.seed);
-    for history in failed.iter().take(20) {
-        if let Some(broken) = &history.broken {
-            println!("seed {}: {broken}", history.seed);
-            let flag = match (args.everything, args.log) {
-                (true, _) => " --everything",
-                (_, true) => " --log",
-                _ => "",
-            };
-            println!("  replay: cargo xtask sim --seed {}{flag}", history.seed);
-        }
+    let broken = results.into_iter().filter_map(|(.., broken)| broken);
+    let mut failed: Vec<_> = broken.collect();
+    failed.sort_by_key(|(seed, _)| *seed);
+    for (seed, broken) in failed.iter().take(20) {
+        println!("seed {seed}: {broken}");
+        let flag = match (args.everything, args.log) {
+            (true, _) => " --everything",
+            (_, true) => " --log",
+            _ => "",
+        };
+        println!("  replay: cargo xtask sim --seed {seed}{flag}");
     }
     match failed.len() {
         0 => Ok(()),
@@ -178,51 +155,39 @@ fn seeds(args: &Args) -> anyhow::Result<()> {
     }
 }
 
-mod planted {
-    use anyhow::ensure;
-    use sim::bugs::{all, hunt, on_threads, try_stored};
+fn planted(args: &Args) -> anyhow::Result<()> {
+    // A bug may break an assertion of the functions. Such a panic counts as caught, so it is not printed.
+    std::panic::set_hook(Box::new(|_| {}));
+    let mut bugs = all()?;
+    bugs.retain(|bug| bug.contains(&args.bug));
+    ensure!(
+        !bugs.is_empty(),
+        "`--bug`: no bug has `{}` in its name",
+        args.bug
+    );
+    let missed = match args.ranges {
+        Some(ranges) => table(&bugs, ranges, args.threads),
+        None => try_stored(&bugs, args.threads)?,
+    };
+    ensure!(missed.is_empty(), "not caught: {missed:?}");
+    println!("{} planted bugs are caught", bugs.len());
+    Ok(())
+}
 
-    pub fn run(args: &super::Args) -> anyhow::Result<()> {
-        // A bug may break an assertion of the functions. Such a panic counts as caught, so it is not printed.
-        std::panic::set_hook(Box::new(|_| {}));
-        let mut bugs = all()?;
-        bugs.retain(|bug| bug.contains(&args.bug));
-        ensure!(
-            !bugs.is_empty(),
-            "`--bug`: no bug has `{}` in its name",
-            args.bug
-        );
-        let missed = match args.ranges {
-            Some(ranges) => table(&bugs, ranges, args.threads),
-            None => try_stored(&bugs, args.threads)?,
-        };
-        ensure!(missed.is_empty(), "not caught: {missed:?}");
-        println!("{} planted bugs are caught", bugs.len());
-        Ok(())
+fn table(bugs: &[&'static str], ranges: u64, threads: usize) -> Vec<&'static str> {
+    let mut caught = on_threads(bugs.iter().copied(), threads, |bug| hunt(bug, ranges));
+    caught.sort_by_key(|one| one.bug);
+    println!("| planted bug | caught by (times of {ranges}) | median seeds | most seeds |");
+    println!("|---|---|---|---|");
+    for one in &caught {
+        let mut by: Vec<_> = one.by.iter().collect();
+        by.sort_by_key(|(_, times)| std::cmp::Reverse(**times));
+        let by = by.iter().map(|(name, times)| format!("{name} ({times})"));
+        let by: Vec<String> = by.collect();
+        let seeds = |seeds: Option<u64>| seeds.map_or("-".to_owned(), |n| n.to_string());
+        let (by, median, most) = (by.join(", "), seeds(one.median()), seeds(one.most()));
+        println!("| `{}` | {by} | {median} | {most} |", one.bug);
     }
-
-    fn table(bugs: &[&'static str], ranges: u64, threads: usize) -> Vec<&'static str> {
-        let mut caught = on_threads(bugs, threads, |bug| hunt(bug, ranges));
-        caught.sort_by_key(|one| one.bug);
-        println!("| planted bug | caught by (times of {ranges}) | median seeds | most seeds |");
-        println!("|---|---|---|---|");
-        for one in &caught {
-            let mut by: Vec<_> = one.by.iter().collect();
-            by.sort_by_key(|(_, times)| std::cmp::Reverse(**times));
-            let by: Vec<String> = by
-                .into_iter()
-                .map(|(name, times)| format!("{name} ({times})"))
-                .collect();
-            let seeds = |seeds: Option<u64>| seeds.map_or("-".to_owned(), |n| n.to_string());
-            println!(
-                "| `{}` | {} | {} | {} |",
-                one.bug,
-                by.join(", "),
-                seeds(one.median()),
-                seeds(one.most())
-            );
-        }
-        let missed = caught.iter().filter(|one| one.most().is_none());
-        missed.map(|one| one.bug).collect()
-    }
+    let missed = caught.iter().filter(|one| one.most().is_none());
+    missed.map(|one| one.bug).collect()
 }

@@ -2,34 +2,20 @@
 
 use async_trait::async_trait;
 use shared::ports::{Change, Document, NamedItems, PortError};
-use sinks::Part;
 
 use crate::environment::{Environment, lock};
-use crate::world::fakes::now;
 use crate::world::named_items::Kind;
-
-impl Environment {
-    /// Checks that a delivery may begin.
-    pub fn check_begins(&self, part: &Part) {
-        let mut world = lock(self.world());
-        world.check_not_paused(self.number(), part);
-        world.check_hours(part);
-        world.check_rate(part);
-    }
-}
+use crate::world::now;
 
 #[async_trait]
 impl NamedItems for Environment {
     async fn read(&self, name: &str) -> Result<Document, PortError> {
-        let (environment, kind) = (self.number(), Kind::of(name));
-        if !matches!(
-            kind,
-            Kind::Quota | Kind::Scope | Kind::Epoch | Kind::Manifest
-        ) {
+        let (environment, kind) = (self.number, Kind::of(name));
+        if matches!(kind, Kind::Pauses | Kind::Turns | Kind::Sequence) {
             self.note_reads(1);
         }
         // A history without pauses takes the same course as before there were pauses.
-        if kind == Kind::Pauses && lock(self.world()).plan.pauses.is_empty() {
+        if kind == Kind::Pauses && lock(&self.world).plan.pauses.is_empty() {
             return Ok(Document::default());
         }
         let name = name.to_owned();
@@ -42,7 +28,7 @@ impl NamedItems for Environment {
     }
 
     async fn write(&self, name: &str, from: u64, change: &Change) -> Result<bool, PortError> {
-        let (name, change, environment) = (name.to_owned(), change.clone(), self.number());
+        let (name, change, environment) = (name.to_owned(), change.clone(), self.number);
         self.request(move |world| {
             let written = now(world.named_items.write(&name, from, &change))?;
             world.note_named_item_written(environment, &name, written)?;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use protocol::batch::{BatchRecord, PartState, Status};
-use protocol::ids::{BatchId, EventId};
+use protocol::ids::{BatchId, EventId, SeatKey};
 
 use crate::ledger::Occurrence;
 use crate::world::World;
@@ -45,12 +45,9 @@ impl World {
     /// Returns whether batches are in error because the manifest is lost.
     pub fn has_lost_manifest(&self) -> bool {
         let records = self.batches.records().into_iter();
-        let mut errors = records.filter(|record| record.status == Some(Status::Error));
-        errors.any(|record| {
-            record
-                .error
-                .is_some_and(|error| error.contains("rebuild-dedup"))
-        })
+        let in_error = records.filter(|record| record.status == Some(Status::Error));
+        let mut errors = in_error.filter_map(|record| record.error);
+        errors.any(|error| error.contains("rebuild-dedup"))
     }
 
     fn decide_about(&mut self, record: &BatchRecord) -> Decision {
@@ -58,13 +55,9 @@ impl World {
         // `batchctl retry` leaves a batch out that is too old.
         let is_old = error.contains("days after it was opened");
         let is_tired = record.attempts > 40;
-        let is_edited = [
-            "content differs from the freeze",
-            "differs from the claimed body",
-            " lost (seqs ",
-        ]
-        .iter()
-        .any(|words| error.contains(words));
+        let is_edited = error.contains("content differs from the freeze")
+            || error.contains("differs from the claimed body")
+            || error.contains(" lost (seqs ");
         // If the original content is lost, the batch can only be set aside.
         if self.plan.quarantine
             && (is_edited || is_old || is_tired || self.rng.f64() < self.plan.sets_aside)
@@ -91,15 +84,10 @@ impl World {
         let Some((batch, members)) = records.iter().find_map(frozen) else {
             return;
         };
-        let events = self.ledger.occurrences.iter();
-        let event = events
-            .filter(|(_, claims)| {
-                let mut claims = claims.iter();
-                claims.any(|one| one.seat.shard.batch == batch && members.contains(one.seat.seq))
-            })
-            .map(|(id, _)| id.clone())
-            .next();
-        if let Some(id) = event
+        let has = |seat: SeatKey| seat.shard.batch == batch && members.contains(seat.seq);
+        let mut events = self.ledger.occurrences.iter();
+        let event = events.find(|(_, claims)| claims.iter().any(|one| has(one.seat)));
+        if let Some(id) = event.map(|(id, _)| id.clone())
             && let Some(item) = self.locks.get(&id)
             && self.locks.edit(&id, "edited")
         {

@@ -52,31 +52,28 @@ impl PlannedPause {
 /// A pause as it really was.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownPause {
-    /// The number of the source; `None` for all.
-    pub source: Option<usize>,
-    /// The batch key; `None` for any or none.
-    pub key: Option<String>,
+    /// The number of the source, `None` for all, and the batch key, `None` for any or none.
+    pub scope: (Option<usize>, Option<BatchKey>),
     pub from: Timestamp,
     /// When it ended or will end.
     pub until: Timestamp,
     /// When it was to end, when it was made.
     pub planned_until: Timestamp,
-    /// Whether another pause of the same source and key took its place.
-    pub is_replaced: bool,
 }
 
 /// What a pause may be about: the number of a source, and a batch key, as messages have them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subject {
     pub source: usize,
-    pub key: Option<String>,
+    pub key: Option<BatchKey>,
 }
 
 impl KnownPause {
     /// Returns whether it keeps this from the sink.
     pub fn is_about(&self, subject: &Subject) -> bool {
-        let of_source = self.source.is_none_or(|number| number == subject.source);
-        of_source && (self.key.is_none() || self.key == subject.key)
+        let (source, key) = &self.scope;
+        let of_source = source.is_none_or(|number| number == subject.source);
+        of_source && (key.is_none() || *key == subject.key)
     }
 }
 
@@ -94,13 +91,12 @@ pub struct PauseTable {
 impl PauseTable {
     /// Returns whether a pause that was to end at this time was resumed or replaced before, and none that took its place lasts as long.
     pub fn ended_early(&self, until: Timestamp) -> bool {
-        let lasts = |pause: &KnownPause, scope: &KnownPause| {
-            (pause.source, &pause.key) == (scope.source, &scope.key)
-                && pause.until == pause.planned_until
-                && until <= pause.until
-        };
+        let lasts = |one: &&KnownPause| one.until == one.planned_until && until <= one.until;
         let early = |pause: &&KnownPause| pause.planned_until == until && pause.until < until;
         let mut early = self.known.iter().filter(early);
-        early.any(|pause| !self.known.iter().any(|other| lasts(other, pause)))
+        early.any(|pause| {
+            let mut others = self.known.iter().filter(lasts);
+            others.all(|other| other.scope != pause.scope)
+        })
     }
 }

@@ -9,11 +9,12 @@ use protocol::period::Period;
 use protocol::time::Timestamp;
 
 use crate::calendar::Calendar;
-use crate::clocks::SKEW_MAX_MS;
 use crate::pauses::PlannedPause;
-use crate::redeploy::{BodiesKind, Change, Redeploy};
+use crate::redeploy::{BodiesKind, Change};
 
-/// The kind of event id in a history.
+/// The largest error of a clock, to either side, so that two clocks differ by less than two seconds.
+pub const SKEW_MAX_MS: i64 = 999;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IdKind {
     /// `EVENT_ID=json:id`.
@@ -88,7 +89,6 @@ pub struct Faults {
 /// A bucket prefix whose loads may not be read for a time, or to which no run may be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Denial {
-    /// The number of the prefix.
     pub prefix: u8,
     pub from_ms: u64,
     /// Whether somebody repairs it, ten minutes after the faults stopped. If not, runs can be written
@@ -125,11 +125,9 @@ pub struct Plan {
     pub burst_ms: u64,
     /// When the faults stop.
     pub calm_at_ms: u64,
-    /// Number of sources.
     pub sources: usize,
     /// Number of batch keys; 0 for no `BATCH_KEY`.
     pub keys: usize,
-    /// The kind of event id.
     pub id_kind: IdKind,
     /// `ON_DUPLICATE`.
     pub rule: DuplicateRule,
@@ -159,9 +157,7 @@ pub struct Plan {
     pub notices: bool,
     /// Maximum number of messages in one event of the aggregator.
     pub event_records: usize,
-    /// Timeout of the aggregator.
     pub aggregator_timeout_ms: u64,
-    /// Timeout of the processor.
     pub processor_timeout_ms: u64,
     /// Maximum number of aggregator environments at once.
     pub aggregators: usize,
@@ -177,7 +173,6 @@ pub struct Plan {
     pub page_entries: usize,
     /// Whether a refused conditional write returns the existing item.
     pub shows_what_refused: bool,
-    /// Time between two sweeps.
     pub sweep_every_ms: u64,
     /// Usual lag of the index.
     pub index_lag_ms: u64,
@@ -185,7 +180,6 @@ pub struct Plan {
     pub index_lag_max_ms: u64,
     /// How far any clock may be from the right time.
     pub skew_max_ms: i64,
-    /// How the sink recognises a part.
     pub sink: SinkKind,
     /// `SINK`, as a number.
     pub destination: usize,
@@ -205,8 +199,8 @@ pub struct Plan {
     pub crosses_sources: bool,
     /// Whether `EVENT_ID_PREFIX` contains `{source}`.
     pub prefixes_source: bool,
-    /// The deployments during the history.
-    pub redeploys: Vec<Redeploy>,
+    /// The deployments during the history: when, and what they change.
+    pub redeploys: Vec<(u64, Change)>,
     /// `DELIVERY_HOURS`.
     pub hours: Option<Calendar>,
     /// `CLOSE_AT`, in minutes: how often a period ends; it divides a day.
@@ -237,7 +231,6 @@ pub struct Plan {
     pub denial: Option<Denial>,
     /// Days for which nothing runs although batches are under way, right after the faults stopped.
     pub standstill_days: Option<u64>,
-    /// When the manifest of the log is lost.
     pub manifest_lost_at_ms: Option<u64>,
     /// When an operator has an event of the log forgotten.
     pub forgets_at_ms: Vec<u64>,
@@ -253,7 +246,6 @@ pub struct Plan {
     pub accounts: usize,
     /// Whether there are no faults.
     pub calm: bool,
-    /// The rate of each fault.
     pub faults: Faults,
 }
 
@@ -286,6 +278,16 @@ impl Plan {
         self.hours.is_some() || self.sequence || !self.pauses.is_empty()
     }
 
+    /// Returns how far any clock may be from the right time.
+    pub fn skew_max(&self) -> Duration {
+        Duration::from_millis(self.skew_max_ms as u64)
+    }
+
+    /// Returns whether a clock may be further from the right time than the protocol allows for.
+    pub fn is_wild(&self) -> bool {
+        self.skew_max_ms > SKEW_MAX_MS
+    }
+
     /// Returns by how much two clocks may differ beyond the difference that the protocol allows for.
     pub fn excess_skew(&self) -> Duration {
         Duration::from_millis(2 * (self.skew_max_ms - SKEW_MAX_MS) as u64)
@@ -293,20 +295,18 @@ impl Plan {
 
     /// Returns the shortest dedup window of any environment.
     pub fn dedup_window_min_secs(&self) -> u64 {
-        let changed = self.redeploys.iter().filter_map(|one| match one.change {
-            Change::DedupWindow(secs) => Some(secs),
+        let changed = self.redeploys.iter().filter_map(|(_, one)| match one {
+            Change::DedupWindow(secs) => Some(*secs),
             _ => None,
         });
         changed.fold(self.dedup_window_secs, u64::min)
     }
 
-    /// Returns whether the dedup window changes during the history.
-    pub fn changes_dedup_window(&self) -> bool {
-        let changes = |one: &Redeploy| matches!(one.change, Change::DedupWindow(_));
-        self.redeploys.iter().any(changes)
+    /// Returns whether a deployment makes a change of some kind.
+    pub fn changes(&self, is_of_kind: impl Fn(Change) -> bool) -> bool {
+        self.redeploys.iter().any(|(_, change)| is_of_kind(*change))
     }
 
-    /// Returns `DELIVERY_HOURS`.
     pub fn delivery_hours(&self) -> Option<String> {
         let hours = self.hours?;
         let spans = (hours.first..24 * 60).step_by(hours.every as usize);
@@ -325,16 +325,10 @@ impl Plan {
         })
     }
 
-    /// Returns whether `CLOSE_AT` is the same in every configuration of the history.
-    pub fn keeps_periods(&self) -> bool {
-        let changes = |one: &Redeploy| matches!(one.change, Change::CloseEvery(_));
-        !self.redeploys.iter().any(changes)
-    }
-
     /// Returns the largest `QUOTA_MAX` of any configuration of the history, if there are quotas, and whether it changes.
     pub fn quota_max_ever(&self) -> Option<(u64, bool)> {
-        let changed = self.redeploys.iter().filter_map(|one| match one.change {
-            Change::QuotaMax(max) => Some(max),
+        let changed = self.redeploys.iter().filter_map(|(_, one)| match one {
+            Change::QuotaMax(max) => Some(*max),
             _ => None,
         });
         let max = self.quota_max?;
@@ -344,23 +338,18 @@ impl Plan {
 
     /// Returns whether any configuration of the history has `SEAL_WHEN_DRAINED`.
     pub fn ever_seals_when_drained(&self) -> bool {
-        let seals = |one: &Redeploy| one.change == Change::SealWhenDrained(true);
-        self.seal_when_drained || self.redeploys.iter().any(seals)
+        self.seal_when_drained || self.changes(|change| change == Change::SealWhenDrained(true))
     }
 
-    /// Returns `CLOSE_AT`.
     fn close_at(&self) -> Option<String> {
         let times = (0..24 * 60).step_by(self.close_every? as usize);
-        Some(format!(
-            "{} UTC",
-            Vec::from_iter(times.map(clock)).join(",")
-        ))
+        let times = Vec::from_iter(times.map(clock)).join(",");
+        Some(format!("{times} UTC"))
     }
 
     /// Returns whether `COMPLETION` is set in every configuration of the history.
     pub fn always_notices(&self) -> bool {
-        let changes = |one: &Redeploy| matches!(one.change, Change::Notices(_));
-        self.notices && !self.redeploys.iter().any(changes)
+        self.notices && !self.changes(|change| matches!(change, Change::Notices(_)))
     }
 
     /// Returns whether any configuration of the history has a log.
@@ -375,16 +364,13 @@ impl Plan {
 
     /// Returns whether any configuration of the history has this rule.
     pub fn ever(&self, rule: DuplicateRule) -> bool {
-        let mut changes = self.redeploys.iter();
-        self.rule == rule || changes.any(|one| one.change == Change::Rule(rule))
+        self.rule == rule || self.changes(|change| change == Change::Rule(rule))
     }
 
-    /// Returns the visibility timeout of messages.
     pub fn input_visibility_ms(&self) -> u64 {
         2 * self.aggregator_timeout_ms
     }
 
-    /// Returns the visibility timeout of tickets.
     pub fn ticket_visibility_ms(&self) -> u64 {
         2 * self.processor_timeout_ms
     }
@@ -437,10 +423,9 @@ impl Plan {
             }
             "CLOSE_AT" => return self.close_at(),
             "CLOSE_TIME" if self.close_every.is_some() && self.event_times => "at".to_owned(),
-            "QUOTA" if self.quota_max.is_some() => match self.accounts {
-                0 => "key".to_owned(),
-                _ => "account".to_owned(),
-            },
+            "QUOTA" if self.quota_max.is_none() => return None,
+            "QUOTA" if self.accounts > 0 => "account".to_owned(),
+            "QUOTA" => "key".to_owned(),
             "QUOTA_MAX" => self.quota_max.unwrap_or(0).to_string(),
             "QUOTA_PERIOD" => "hour".to_owned(),
             "QUOTA_TIME" if self.quota_max.is_some() => "at".to_owned(),
@@ -455,11 +440,8 @@ impl Plan {
                 "https://sqs.eu-west-1.amazonaws.com/1/duplicates".to_owned()
             }
             "SEAL_WHEN_DRAINED" if self.seal_when_drained => "on".to_owned(),
-            "ON_DUPLICATE" => match self.rule {
-                DuplicateRule::Drop => "drop",
-                DuplicateRule::Requeue => "requeue",
-            }
-            .to_owned(),
+            "ON_DUPLICATE" if self.rule == DuplicateRule::Drop => "drop".to_owned(),
+            "ON_DUPLICATE" => "requeue".to_owned(),
             "DEDUP_WINDOW" => self.dedup_window_secs.to_string(),
             "WRITE_CONCURRENCY" => self.write_concurrency.to_string(),
             "OVERFLOW_BUCKET" if self.large > 0 => "overflow".to_owned(),
@@ -476,7 +458,6 @@ fn clock(minutes: u32) -> String {
 }
 
 impl Change {
-    /// Applies the change to a plan.
     pub fn apply(self, plan: &mut Plan) {
         match self {
             Change::Nothing => {}

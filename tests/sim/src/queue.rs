@@ -3,7 +3,16 @@
 use fastrand::Rng;
 use shared::ports::QueueDepth;
 
-/// A received message.
+/// A queue of messages that an operator works with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OperatorQueue {
+    /// The input queue of a source.
+    Input(usize),
+    /// Its dead-letter queue.
+    DeadLetters(usize),
+    Quarantine,
+}
+
 #[derive(Clone, Debug)]
 pub struct Received<T> {
     /// The receipt of this receive.
@@ -21,7 +30,6 @@ struct Waiting<T> {
     receives: u32,
 }
 
-/// A queue.
 #[derive(Debug)]
 pub struct Queue<T> {
     messages: Vec<Waiting<T>>,
@@ -41,7 +49,6 @@ impl<T: Clone> Queue<T> {
         }
     }
 
-    /// Adds a message.
     pub fn send(&mut self, body: T, visible_at_ms: u64) {
         self.number += 1;
         self.messages.push(Waiting {
@@ -64,12 +71,8 @@ impl<T: Clone> Queue<T> {
         let dead = |message: &mut Waiting<T>| {
             message.visible_at_ms <= now_ms && message.receives >= receives_max
         };
-        let dead: Vec<T> = self
-            .messages
-            .extract_if(.., dead)
-            .map(|message| message.body)
-            .collect();
-        self.dead_letters.extend(dead);
+        let dead = self.messages.extract_if(.., dead);
+        self.dead_letters.extend(dead.map(|message| message.body));
         let mut visible: Vec<usize> = (0..self.messages.len())
             .filter(|index| self.messages[*index].visible_at_ms <= now_ms)
             .collect();
@@ -107,10 +110,7 @@ impl<T: Clone> Queue<T> {
 
     /// Returns when the next message becomes visible, if there is one.
     pub fn next_visible_ms(&self) -> Option<u64> {
-        self.messages
-            .iter()
-            .map(|message| message.visible_at_ms)
-            .min()
+        self.messages.iter().map(|one| one.visible_at_ms).min()
     }
 
     /// Returns how many messages the queue holds. A message that is invisible and was never received is not counted: it

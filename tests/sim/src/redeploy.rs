@@ -30,16 +30,8 @@ impl BodiesKind {
     }
 }
 
-/// A deployment.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Redeploy {
-    pub at_ms: u64,
-    /// The changed variable.
-    pub change: Change,
-}
-
 /// One variable that may be changed while batches are open.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// No variable: only the code is deployed, and every environment is new.
     Nothing,
@@ -76,7 +68,6 @@ pub enum Change {
 }
 
 impl Change {
-    /// Draws a change.
     pub fn draw(rng: &mut Rng) -> Change {
         match rng.u8(..14) {
             0 => Change::Nothing,

@@ -8,7 +8,9 @@ pub const REFUSED: &str = "the simulated service refuses";
 /// The text of the refusal of a load that may not be read.
 pub const DENIED: &str = "the simulated bucket denies access";
 
-/// The outcome of a request.
+/// Makes an error, for each member of a request.
+pub type MakeError = fn() -> PortError;
+
 pub enum RequestOutcome {
     /// The request is applied, and its reply arrives.
     Answered {
@@ -17,23 +19,34 @@ pub enum RequestOutcome {
         /// Time from then until the reply arrives.
         reply_ms: u64,
     },
-    /// The request is refused with an error that is not retryable.
-    Refused {
-        /// Time until the caller gets the error.
-        after_ms: u64,
-    },
-    /// The request is throttled.
-    Throttled {
-        /// Time until the caller gets the error.
-        after_ms: u64,
-    },
-    /// The reply does not arrive.
-    Lost {
+    /// The caller gets an error.
+    Failed {
         /// Time until the request is applied, if it is.
         apply_ms: Option<u64>,
-        /// Time until the caller gives up.
-        notice_ms: u64,
+        /// Time until the caller gets the error.
+        after_ms: u64,
+        error: MakeError,
     },
+}
+
+impl RequestOutcome {
+    /// Returns the outcome of a request that is not applied.
+    pub fn rejected(after_ms: u64, error: MakeError) -> RequestOutcome {
+        RequestOutcome::Failed {
+            apply_ms: None,
+            after_ms,
+            error,
+        }
+    }
+
+    /// Returns the outcome of a request whose reply does not arrive.
+    pub fn lost(apply_ms: Option<u64>, after_ms: u64) -> RequestOutcome {
+        RequestOutcome::Failed {
+            apply_ms,
+            after_ms,
+            error: unanswered,
+        }
+    }
 }
 
 /// Returns the error of a read without permission.
@@ -44,7 +57,6 @@ pub fn denied() -> PortError {
     }
 }
 
-/// Returns the error of a refused request.
 pub fn refused() -> PortError {
     PortError::Refused {
         service: "simulation",
@@ -52,7 +64,6 @@ pub fn refused() -> PortError {
     }
 }
 
-/// Returns the error of a throttled request.
 pub fn throttled() -> PortError {
     PortError::Throttled {
         service: "simulation",

@@ -9,16 +9,15 @@ use shared::ports::Clock;
 use sinks::{Part, Receipt, Sink, SinkError, content_hash};
 
 use crate::environment::{Environment, lock};
-use crate::ledger::Brought;
+use crate::ledger::{Brought, Delivered};
 use crate::plan::SinkKind;
-use crate::world::rejects::is_wrong;
+use crate::world::reports::is_wrong;
 use crate::world::{REFUSAL, World};
 
 impl World {
     /// Lets a consumer take away data that has a manifest, with some probability.
     pub fn take_away(&mut self) {
-        let strikes = self.strikes(self.plan.faults.take_away);
-        if !strikes {
+        if !self.strikes(self.plan.faults.take_away) {
             return;
         }
         let mut taken = Vec::new();
@@ -43,10 +42,10 @@ impl World {
             return Ok(());
         }
         match &kept.data {
-            Some(data) if *data == brought.rendered => Ok(()),
+            Some(data) if *data == brought.content.rendered => Ok(()),
             Some(data) => Err(format!("{name} has other data: {data}")),
             None => {
-                kept.data = Some(brought.rendered.clone());
+                kept.data = Some(brought.content.rendered.clone());
                 Ok(())
             }
         }
@@ -56,9 +55,9 @@ impl World {
     fn put_manifest(&mut self, name: &str, brought: &Brought) -> Result<(), String> {
         let kept = self.names.entry(name.to_owned()).or_default();
         match &kept.manifest {
-            Some(manifest) if *manifest == brought.rendered => {}
+            Some(manifest) if *manifest == brought.content.rendered => {}
             Some(manifest) => return Err(format!("{name} has another manifest: {manifest}")),
-            None => kept.manifest = Some(brought.rendered.clone()),
+            None => kept.manifest = Some(brought.content.rendered.clone()),
         }
         self.deliver(brought);
         Ok(())
@@ -67,19 +66,20 @@ impl World {
 
 impl Environment {
     fn brought(&self, part: &Part) -> Brought {
-        let rendered = self.rendering().hash(part).expect("nothing is written");
-        let world = lock(self.world());
+        let rendered = self.rendering.hash(part).expect("nothing is written");
+        let world = lock(&self.world);
         let as_sent = part.items.iter().all(|item| {
-            let sent = world.ledger.by_id.get(&item.sqs_message_id);
-            sent.map(|index| &world.ledger.messages[*index])
-                .is_some_and(|sent| {
-                    sent.body == item.body
-                        && sent.attributes == item.attributes
-                        && sent.source == part.source
-                        && sent.batch_key == part.batch_key
-                })
+            let sent = world.ledger.message(&item.sqs_message_id);
+            sent.is_some_and(|sent| {
+                sent.body == item.body
+                    && sent.attributes == item.attributes
+                    && sent.source == part.source
+                    && sent.batch_key == part.batch_key
+            })
         });
         let items = part.items.iter();
+        let wrong = items.clone().filter(|item| is_wrong(&item.body));
+        let seats = items.map(|item| (item.event_id.clone(), item.seat_key()));
         Brought {
             key: part.key(),
             batch: part.batch_id,
@@ -88,19 +88,15 @@ impl Environment {
                 source: part.source.clone(),
                 batch_key: part.batch_key.clone(),
             },
-            file_number: part.file_number,
-            rendered: rendered.to_hex().to_string(),
-            fingerprint: self.fingerprint(),
-            hash: content_hash(&part.items),
-            items: items
-                .map(|item| (item.event_id.clone(), item.seat_key()))
-                .collect(),
-            rejected: part
-                .items
-                .iter()
-                .filter(|item| is_wrong(&item.body))
-                .map(|item| item.seq)
-                .collect(),
+            content: Delivered {
+                hash: content_hash(&part.items),
+                count: part.items.len(),
+                rendered: rendered.to_hex().to_string(),
+                fingerprint: self.fingerprint.clone(),
+                file_number: part.file_number,
+            },
+            rejected: wrong.map(|item| item.seq).collect(),
+            items: seats.collect(),
             in_order: part.items.is_sorted_by(|one, next| one.seq < next.seq),
             as_sent,
         }
@@ -115,49 +111,48 @@ impl Environment {
     /// Delivers a part to a sink of names: looks for the manifest first, and writes it last.
     async fn deliver_by_name(&self, brought: Brought) -> Result<(), SinkError> {
         let permanent = |reason| SinkError::Permanent { reason };
-        let name = format!("{} {}", brought.fingerprint, brought.key);
+        let name = format!("{} {}", brought.content.fingerprint, brought.key);
         let looked_for = name.clone();
         let manifest = self.request(move |world| {
             let kept = world.names.get(&looked_for);
             kept.and_then(|kept| kept.manifest.clone())
         });
         match manifest.await.map_err(|_| failed("before"))? {
-            Some(manifest) if manifest == brought.rendered => return Ok(()),
+            Some(manifest) if manifest == brought.content.rendered => return Ok(()),
             Some(manifest) => return Err(permanent(format!("{name} is {manifest}"))),
             None => {}
         }
         let (data, of_data) = (brought.clone(), name.clone());
         let put = self.request(move |world| world.put_data(&of_data, &data));
-        put.await
-            .map_err(|_| failed("with its data"))?
-            .map_err(permanent)?;
+        let put = put.await.map_err(|_| failed("with its data"))?;
+        put.map_err(permanent)?;
         let announce = self.request(move |world| world.put_manifest(&name, &brought));
-        announce
-            .await
-            .map_err(|_| failed("after"))?
-            .map_err(permanent)
+        let announced = announce.await.map_err(|_| failed("after"))?;
+        announced.map_err(permanent)
     }
 }
 
 #[async_trait]
 impl Sink for Environment {
     fn fingerprint(&self) -> String {
-        self.sink_fingerprint().to_owned()
+        self.fingerprint.clone()
     }
 
     fn needs_sequence(&self) -> bool {
-        self.rendering().layout.needs_sequence()
+        self.rendering.layout.needs_sequence()
     }
 
     async fn deliver(&self, part: &Part) -> Result<Receipt, SinkError> {
-        self.check_begins(part);
-        self.check_period(part);
-        let brought = self.brought(part);
         let (faults, kind) = {
-            let world = lock(self.world());
+            let mut world = lock(&self.world);
+            world.check_not_paused(self.number, part);
+            world.check_hours(part);
+            world.check_rate(part);
+            world.check_period(part);
             (world.plan.faults.clone(), world.plan.sink)
         };
-        let strikes = |rate, kind| lock(self.world()).strikes_as(rate, kind);
+        let brought = self.brought(part);
+        let strikes = |rate, kind| lock(&self.world).strikes_as(rate, kind);
         if strikes(faults.sink_refuses, "sink refused") {
             return Err(SinkError::Permanent {
                 reason: REFUSAL.to_owned(),

@@ -20,8 +20,8 @@ use shared::retry::RequestPermits;
 use stack::Settings;
 
 use crate::environment::Environment;
-use crate::operator_queue::OperatorQueue;
 use crate::plan::Plan;
+use crate::queue::OperatorQueue;
 use crate::sources::source;
 use crate::world::World;
 
@@ -39,17 +39,13 @@ const VARIABLES: [&str; 8] = [
 
 /// Returns the stack of a source, as an operator's environment reaches it.
 pub fn service(environment: &Arc<Environment>, plan: &Plan, number: usize) -> Service {
-    let mut values: BTreeMap<String, String> = VARIABLES
-        .iter()
-        .filter_map(|name| Some(((*name).to_owned(), plan.variable(name)?)))
-        .collect();
+    let variable = |name: &&str| Some(((*name).to_owned(), plan.variable(name)?));
+    let mut values: BTreeMap<String, String> = VARIABLES.iter().filter_map(variable).collect();
     let mut add = |name: &str, value: String| values.insert(name.to_owned(), value);
     add("INPUT_QUEUE_ARN", source(number).to_string());
     add("INPUT_QUEUE_URL", format!("input/{number}"));
-    add(
-        "INPUT_DEAD_LETTER_QUEUE_URL",
-        format!("dead-letters/{number}"),
-    );
+    let dead_letters = format!("dead-letters/{number}");
+    add("INPUT_DEAD_LETTER_QUEUE_URL", dead_letters);
     Service {
         settings: Settings::of_variables("simulation".to_owned(), values),
         connection: None,
@@ -182,9 +178,7 @@ impl MessageQueue for ReachedQueue {
     async fn delete(&self, receipt: &str) -> Result<(), Failure> {
         let queue = self.queue;
         let receipt = receipt.parse().expect("the receipt of a simulated message");
-        let delete = move |world: &mut World| {
-            world.delete_by_operator(queue, receipt);
-        };
+        let delete = move |world: &mut World| world.delete_by_operator(queue, receipt);
         Ok(self.environment.request(delete).await?)
     }
 

@@ -14,12 +14,15 @@ use protocol::claim::DuplicateRule;
 use protocol::limits::{
     KNOWN_CLAIMS_MAX, PARTS_FOR_STRAGGLERS, PARTS_MAX, PAST_DELIVERIES_MAX, SEATS_MAX,
 };
+use protocol::time::Timestamp;
 
 use crate::calendar::{CHANGING, Calendar, Zone};
-use crate::clocks::{SKEW_MAX_MS, START};
 use crate::pauses::PlannedPause;
-use crate::plan::{Denial, Faults, IdKind, Plan, SinkKind};
-use crate::redeploy::{BodiesKind, Change, Redeploy};
+use crate::plan::{Denial, Faults, IdKind, Plan, SKEW_MAX_MS, SinkKind};
+use crate::redeploy::{BodiesKind, Change};
+
+/// The time at which a history begins that crosses no change of a clock.
+const START: Timestamp = Timestamp::from_ms(1_700_000_000_000);
 
 /// The kinds of event ids to draw from.
 const ID_KINDS: [IdKind; 5] = [
@@ -37,7 +40,6 @@ const LOGS: [BodiesKind; 3] = [BodiesKind::Log, BodiesKind::LogS3(0), BodiesKind
 const PERIODS: [u32; 2] = [10, 30];
 /// The dedup windows of days to draw from, in seconds.
 const DEDUP_WINDOWS: [u64; 3] = [86_400, 7 * 86_400, 13 * 86_400];
-/// The quotas to draw from.
 const QUOTAS: [u64; 3] = [1, 5, 20];
 /// The rates of deliveries to draw from, in events per second.
 const RATES: Range<u64> = 1..20;
@@ -82,7 +84,11 @@ impl Plan {
         plan.draw_notices(&mut Rng::with_seed(seed ^ 0x0711_ce05));
         // The parts of one history of four have numbers.
         plan.sequence = Rng::with_seed(seed ^ 0x5e90_e9ce).u8(..) < 64;
-        plan.draw_rejects(&mut Rng::with_seed(seed ^ 0x4e1e_c7ed));
+        // The sink rejects events in one history of four.
+        let rejects = &mut Rng::with_seed(seed ^ 0x4e1e_c7ed);
+        if rejects.u8(..) < 64 {
+            plan.rejects = pick(rejects, &[0.05, 0.3]);
+        }
         plan.draw_zone(&mut Rng::with_seed(seed ^ 0x2070_ec4a));
         plan.draw_more(&mut Rng::with_seed(seed ^ 0x3074_ed42));
         plan
@@ -124,14 +130,17 @@ impl Plan {
         plan.rule = DuplicateRule::Drop;
         (plan.quota_max, plan.large, plan.reports_duplicates) = (None, 0, false);
         plan.faults.edit = 0.0;
-        plan.redeploys.retain(|one| {
+        plan.redeploys.retain(|(_, change)| {
             !matches!(
-                one.change,
+                change,
                 Change::Bodies(_) | Change::Rule(_) | Change::QuotaMax(_)
             )
         });
         if !plan.calm {
-            plan.focus_on_log(&mut Rng::with_seed(seed ^ 0x0f0c_0105));
+            // A fifth of the plans has a subject that concerns the log alone.
+            if Rng::with_seed(seed ^ 0x0f0c_0105).u8(..10) < 2 {
+                plan.focus_on_unfinished_batches();
+            }
             plan.draw_faults_of_the_log(rng);
             let [there, back] = [0x5317_c4ed, 0xbac4_17e5].map(|salt| seed ^ salt);
             plan.draw_switch(&mut Rng::with_seed(there), &mut Rng::with_seed(back));
@@ -143,10 +152,9 @@ impl Plan {
     /// lose the manifest, and forget events.
     fn draw_faults_of_the_log(&mut self, rng: &mut Rng) {
         for _ in 0..rng.usize(0..3) {
-            self.redeploys.push(Redeploy {
-                at_ms: rng.u64(0..self.calm_at_ms),
-                change: Change::Bodies(pick(rng, &LOGS)),
-            });
+            let at_ms = rng.u64(0..self.calm_at_ms);
+            let change = Change::Bodies(pick(rng, &LOGS));
+            self.redeploys.push((at_ms, change));
         }
         self.standstill_days = pick(rng, &[None, None, None, None, Some(9), Some(11), Some(25)]);
         self.denial = (rng.u8(..) < 50).then(|| Denial {
@@ -173,8 +181,8 @@ impl Plan {
         } else {
             return;
         };
-        let is_of_bodies = |one: &Redeploy| matches!(one.change, Change::Bodies(_));
-        self.redeploys.retain(|one| !is_of_bodies(one));
+        self.redeploys
+            .retain(|(_, change)| !matches!(change, Change::Bodies(_)));
         // What was primed is not made anew with a lost manifest, and the way back needs an index that nobody else changes.
         self.manifest_lost_at_ms = None;
         self.forgets_at_ms.clear();
@@ -315,10 +323,9 @@ impl Plan {
         self.close_every = Some(pick(rng, &PERIODS));
         self.event_times = rng.bool();
         if !self.calm && rng.u8(..) < 100 {
-            self.redeploys.push(Redeploy {
-                at_ms: rng.u64(0..self.calm_at_ms),
-                change: Change::CloseEvery(pick(rng, &[None, Some(20)])),
-            });
+            let at_ms = rng.u64(0..self.calm_at_ms);
+            let change = Change::CloseEvery(pick(rng, &[None, Some(20)]));
+            self.redeploys.push((at_ms, change));
         }
     }
 
@@ -373,10 +380,9 @@ impl Plan {
         self.quota_max = Some(pick(rng, &QUOTAS));
         self.event_times = true;
         if !self.calm && rng.u8(..) < 64 {
-            self.redeploys.push(Redeploy {
-                at_ms: rng.u64(0..self.calm_at_ms),
-                change: Change::QuotaMax(rng.u64(1..20)),
-            });
+            let at_ms = rng.u64(0..self.calm_at_ms);
+            let change = Change::QuotaMax(rng.u64(1..20));
+            self.redeploys.push((at_ms, change));
         }
         self.redrives_early = rng.bool();
         if !self.calm && rng.u8(..) < 100 {
@@ -395,24 +401,11 @@ impl Plan {
             return;
         }
         let set_at_ms = rng.u64(0..self.calm_at_ms);
-        self.redeploys.push(Redeploy {
-            at_ms: set_at_ms,
-            change: Change::Notices(true),
-        });
-        if rng.bool() {
-            self.redeploys.push(Redeploy {
-                at_ms: rng.u64(0..=set_at_ms),
-                change: Change::Notices(false),
-            });
-        } else {
-            self.notices = false;
-        }
-    }
-
-    /// Has the sink reject events in one history of four.
-    fn draw_rejects(&mut self, rng: &mut Rng) {
-        if rng.u8(..) < 64 {
-            self.rejects = pick(rng, &[0.05, 0.3]);
+        self.redeploys.push((set_at_ms, Change::Notices(true)));
+        self.notices = rng.bool();
+        if self.notices {
+            let removed_at_ms = rng.u64(0..=set_at_ms);
+            self.redeploys.push((removed_at_ms, Change::Notices(false)));
         }
     }
 
@@ -448,12 +441,9 @@ impl Plan {
             self.dedup_window_secs = self.dedup_window_secs.min(300);
         }
         if !self.calm && later.u8(..) < 100 {
-            self.redeploys = (0..later.usize(1..4))
-                .map(|_| Redeploy {
-                    at_ms: later.u64(0..self.calm_at_ms),
-                    change: Change::draw(later),
-                })
-                .collect();
+            let count = later.usize(1..4);
+            let draw = |_| (later.u64(0..self.calm_at_ms), Change::draw(later));
+            self.redeploys = (0..count).map(draw).collect();
         }
     }
 }

@@ -3,34 +3,26 @@
 //! The tables are the fakes of [`shared::memory`], which pass the adapters' contract tests. The faults are added here.
 
 mod batch_table;
+mod calendar;
 mod deliveries;
 mod discards;
-mod duplicates;
-pub(crate) mod fakes;
 mod faults;
-mod hours;
-mod lock_table;
+pub(crate) mod lock_table;
 mod log;
 pub mod named_items;
-mod notices;
-mod numbers;
 mod objects;
-mod pauses;
-mod periods;
 mod queues;
-mod quotas;
 mod rates;
-mod reads;
 mod redriving;
-pub(crate) mod rejects;
-mod seals;
+pub(crate) mod reports;
+mod waits;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::task::Waker;
 use std::time::Duration;
 
 use fastrand::Rng;
+use futures::FutureExt;
 use protocol::ids::ObjectId;
 use protocol::invariants::{Broken, Check};
 use protocol::time::Timestamp;
@@ -38,30 +30,42 @@ use shared::memory::{MemoryBatchStore, MemoryLockStore, MemoryNamedItems, Memory
 use shared::ports::Quarantined;
 use tempfile::TempDir;
 
-use crate::act::Act;
 use crate::index::LaggingIndex;
 use crate::ledger::Ledger;
-use crate::names::Name;
 use crate::pauses::PauseTable;
 use crate::plan::Plan;
 use crate::queue::Queue;
-use crate::schedule::{Effect, Happening, Schedule};
+use crate::schedule::{Act, Effect, Happening, Schedule};
 
 /// The sink's error when it refuses a part permanently.
 pub const REFUSAL: &str = "the simulated sink refuses this part permanently";
+
+/// A name under which the sink keeps a part.
+#[derive(Clone, Debug, Default)]
+pub struct Name {
+    /// Hash of the data; absent before they are written and after a consumer took them.
+    pub data: Option<String>,
+    /// Hash of the data in the manifest, once it is written.
+    pub manifest: Option<String>,
+    /// How often a consumer took the data.
+    pub taken: u32,
+}
+
+/// Returns the result of a call of a fake: a future that never waits.
+pub(crate) fn now<T>(call: impl Future<Output = T>) -> T {
+    call.now_or_never().expect("fakes return at once")
+}
 
 /// Everything outside the functions.
 pub struct World {
     /// Milliseconds since the start of the history.
     pub now_ms: u64,
-    /// The scheduled happenings.
     pub schedule: Schedule<World>,
     /// The only random generator of the world.
     pub rng: Rng,
     pub plan: Plan,
     /// Whether faults still occur.
     pub faulty: bool,
-    /// The lock table.
     pub locks: MemoryLockStore,
     /// The index of the lock table.
     pub index: LaggingIndex,
@@ -71,7 +75,6 @@ pub struct World {
     pub objects: MemoryObjectStore,
     /// When each load, slot, run and list may be removed.
     pub objects_expire_at: BTreeMap<ObjectId, Timestamp>,
-    /// The batch table.
     pub batches: MemoryBatchStore,
     /// Pauses, turns, sequences and quota accounts.
     pub named_items: MemoryNamedItems,
@@ -87,7 +90,6 @@ pub struct World {
     pub tickets: Queue<String>,
     /// When each mapping polls next: one per input queue, and the batch queue's last.
     pub polls: Vec<Option<u64>>,
-    /// The record of what really happened.
     pub ledger: Ledger,
     /// By how much the clock of each environment is ahead or behind, in milliseconds.
     pub skews_ms: BTreeMap<u64, i64>,
@@ -153,12 +155,10 @@ impl World {
 
     /// Sets the clock of an environment to a random error within the limit of the plan.
     pub fn set_clock(&mut self, environment: u64) {
+        let max_ms = self.plan.skew_max_ms;
         let skew_ms = match self.plan.calm {
             true => 0,
-            false => {
-                let max_ms = self.plan.skew_max_ms;
-                self.rng.i64(-max_ms..=max_ms)
-            }
+            false => self.rng.i64(-max_ms..=max_ms),
         };
         self.skews_ms.insert(environment, skew_ms);
     }
@@ -197,33 +197,31 @@ impl World {
         strikes
     }
 
-    /// Schedules a happening `ms` from now.
-    pub fn after(&mut self, ms: u64, happening: Happening<World>) {
-        self.at(self.now_ms + ms, happening);
+    /// Schedules an act `ms` from now.
+    pub fn after(&mut self, ms: u64, act: Act) {
+        self.at(self.now_ms + ms, act);
     }
 
-    /// Schedules a happening.
-    pub fn at(&mut self, at_ms: u64, happening: Happening<World>) {
+    pub fn at(&mut self, at_ms: u64, act: Act) {
+        self.happens_at(at_ms, Happening::Act(act));
+    }
+
+    /// Schedules a change of the world `ms` from now.
+    pub fn effect_after(&mut self, ms: u64, effect: Effect<World>) {
+        self.happens_at(self.now_ms + ms, Happening::Effect(effect));
+    }
+
+    pub fn happens_at(&mut self, at_ms: u64, happening: Happening<World>) {
         let tie = self.rng.u32(..);
         self.schedule.add(at_ms, tie, happening);
-    }
-
-    /// Wakes a future that sleeps.
-    pub fn wake_at(&mut self, at_ms: u64, waker: Waker) {
-        self.at(at_ms, Happening::Wake(waker));
     }
 
     /// Makes a mapping poll its queue at this time, unless it polls earlier anyway.
     pub fn poll_by(&mut self, mapping: usize, at_ms: u64) {
         if self.polls[mapping].is_none_or(|planned_ms| at_ms < planned_ms) {
             self.polls[mapping] = Some(at_ms);
-            self.at(at_ms, Happening::Act(Act::Poll(mapping)));
+            self.at(at_ms, Act::Poll(mapping));
         }
-    }
-
-    /// Schedules a change of the world `ms` from now.
-    pub fn effect_after(&mut self, ms: u64, effect: Effect<World>) {
-        self.after(ms, Happening::Effect(effect));
     }
 
     /// Returns the shortest dedup window of any environment, less the largest error of its clocks.

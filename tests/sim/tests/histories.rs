@@ -2,10 +2,9 @@
 //! promise, and every planted bug of the protocol is caught.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 
-use sim::History;
 use sim::backlog::{self, REACHED_MIN};
+use sim::bugs::{all, on_threads, try_stored};
 use sim::calendar::{Calendar, Zone};
 use sim::plan::Plan;
 use sim::scopes::{self, Close};
@@ -13,27 +12,18 @@ use sim::scopes::{self, Close};
 const SEEDS: u64 = 240;
 
 #[test]
-fn one_seed_is_one_history_bit_for_bit() {
+fn one_seed_is_one_history_bit_for_bit_and_telling_what_happens_changes_nothing() {
     for seed in 0..40 {
         let (one, again) = (sim::run(seed, true), sim::run(seed, true));
-        assert!(
-            one.trace.len() > 50,
-            "seed {seed}: {} lines",
-            one.trace.len()
-        );
+        let lines = one.trace.len();
+        assert!(lines > 50, "seed {seed}: {lines} lines");
         for (line, repeated) in one.trace.iter().zip(&again.trace) {
             assert_eq!(line, repeated, "seed {seed}");
         }
         assert_eq!(one, again, "seed {seed}");
-    }
-}
-
-#[test]
-fn telling_what_happens_changes_nothing() {
-    for seed in 0..40 {
-        let (silent, noted) = (sim::run(seed, false), sim::run(seed, true));
-        assert_eq!(silent.counts, noted.counts, "seed {seed}");
-        assert_eq!(silent.steps, noted.steps, "seed {seed}");
+        let silent = sim::run(seed, false);
+        assert_eq!(silent.counts, one.counts, "seed {seed}");
+        assert_eq!(silent.steps, one.steps, "seed {seed}");
     }
 }
 
@@ -53,23 +43,21 @@ fn deliveries_of_a_day_are_in_their_hours_and_within_a_minute_of_the_opening() {
     let mut waited = 0;
     let plans = (0..).map(Plan::of).filter(|plan| plan.calm);
     for plan in plans.take(10) {
-        let history = sim::run_plan(
-            Plan {
-                messages: 160,
-                burst_ms: DAY_MS,
-                calm_at_ms: DAY_MS,
-                hours: Some(Calendar {
-                    every: 120,
-                    first: 10,
-                    length: 30,
-                    zone: Zone::Utc,
-                }),
-                events_per_second: 0,
-                pauses: Vec::new(),
-                ..plan
-            },
-            false,
-        );
+        let plan = Plan {
+            messages: 160,
+            burst_ms: DAY_MS,
+            calm_at_ms: DAY_MS,
+            hours: Some(Calendar {
+                every: 120,
+                first: 10,
+                length: 30,
+                zone: Zone::Utc,
+            }),
+            events_per_second: 0,
+            pauses: Vec::new(),
+            ..plan
+        };
+        let history = sim::run_plan(plan, false);
         let seed = history.seed;
         assert_eq!(history.broken, None, "seed {seed}");
         waited += history.count("waits for the hours");
@@ -122,13 +110,7 @@ fn a_hundred_scopes_that_close_a_batch_a_minute_are_delivered_in_time() {
 
 #[test]
 fn no_promise_is_broken_and_every_fault_strikes() {
-    let run = |seeds: Range<u64>| seeds.map(|seed| sim::run(seed, false)).collect();
-    let histories: Vec<History> = std::thread::scope(|scope| {
-        let half = scope.spawn(|| run(0..SEEDS / 2));
-        let mut histories: Vec<History> = run(SEEDS / 2..SEEDS);
-        histories.extend(half.join().expect("a history catches its own panics"));
-        histories
-    });
+    let histories = on_threads(0..SEEDS, 2, |seed| sim::run(seed, false));
     let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
     let mut broken = Vec::new();
     for history in histories {
@@ -202,7 +184,7 @@ fn no_promise_is_broken_and_every_fault_strikes() {
 /// Only those with a switch in `protocol`; `cargo xtask sim --planted` tries all.
 #[test]
 fn every_planted_bug_is_caught_within_5_000_seeds() {
-    let bugs = sim::bugs::all().expect("the patches can be read");
-    let missed = sim::bugs::try_stored(&bugs, 2).expect("the stored seeds can be read");
+    let bugs = all().expect("the patches can be read");
+    let missed = try_stored(&bugs, 2).expect("the stored seeds can be read");
     assert!(missed.is_empty(), "not caught: {missed:?}");
 }

@@ -1,5 +1,6 @@
-//! The checks of periods, quotas and hours.
+//! The checks of periods, quotas and hours, and of when batches are sealed.
 
+use protocol::batch::BatchRecord;
 use protocol::ids::BatchId;
 use protocol::invariants::{Check, hold};
 use protocol::time::Timestamp;
@@ -31,11 +32,10 @@ pub fn p7_no_delivery_begins_outside_the_hours(now: Timestamp, in_hours: bool) -
 
 /// P9 quota: of a key and a period, at most so many events are delivered.
 pub fn p9_at_most_the_quota_is_delivered(scope: &Quota, delivered: usize, max: u64) -> Check {
-    hold(
-        "P9 at_most_the_quota_is_delivered",
-        delivered as u64 <= max,
-        || format!("{delivered} events of {scope:?}, and the quota is {max}"),
-    )
+    let holds = delivered as u64 <= max;
+    hold("P9 at_most_the_quota_is_delivered", holds, || {
+        format!("{delivered} events of {scope:?}, and the quota is {max}")
+    })
 }
 
 /// P9 quota: where an event is beyond its quota, all places were used.
@@ -62,5 +62,23 @@ pub fn p10_a_part_is_of_one_period(part: &Part, holds: bool, times: &[Timestamp]
             part.key(),
             part.period
         )
+    })
+}
+
+/// P10 calendar: a batch is sealed before its window ends, and so before the end of its period, only for a reason.
+pub fn p10_a_batch_is_sealed_for_a_reason(
+    before: &BatchRecord,
+    now: Timestamp,
+    has_reason: bool,
+) -> Check {
+    hold("P10 a_batch_is_sealed_for_a_reason", has_reason, || {
+        format!("sealed at {now}: {before:?}")
+    })
+}
+
+/// P6 prompt, without faults: once an urgent event is claimed, its batch takes no more events.
+pub fn p6_an_urgent_batch_is_sealed(open: Option<BatchId>) -> Check {
+    hold("P6 an_urgent_batch_is_sealed", open.is_none(), || {
+        format!("{open:?} has an urgent event, and is open")
     })
 }

@@ -1,7 +1,8 @@
-//! The checks of the rate of deliveries.
+//! The checks of the rate of deliveries, and of what they cost.
 
 use std::time::Duration;
 
+use protocol::ids::BatchId;
 use protocol::invariants::{Check, hold};
 use protocol::time::Timestamp;
 
@@ -13,6 +14,11 @@ const REACHED_PERCENT: u64 = 95;
 pub const PART_LATE_MAX: Duration = Duration::from_millis(100);
 /// How much longer a part may take whose batch is decided first, while it has no turn yet.
 pub const DECIDED_LATE_MAX: Duration = Duration::from_millis(600);
+
+/// The pauses, the last number, the record of its holder, and the turns.
+const LOOK_READS_MAX: u64 = 4;
+/// The last number and the record of its holder again, if another part took the number since.
+const NUMBER_READS_MAX: u64 = 2;
 
 /// P12 rate: in no time that ends now, more events began than the rate allows and one part has. `late_max` is the longest time for which
 /// a part that was let through takes to the sink, with the difference of two clocks.
@@ -74,11 +80,32 @@ pub fn p12_the_rate_is_reached(
     let late = late_max * later().count() as u32;
     let time_ms = from.until(until).saturating_sub(late).as_millis() as u64;
     let wanted = rate * time_ms * REACHED_PERCENT / 100_000;
-    hold(
-        "P12 the_rate_is_reached",
-        events + largest >= wanted,
-        || format!("{events} events from {from} to {until}, expected {wanted}"),
-    )
+    let holds = events + largest >= wanted;
+    hold("P12 the_rate_is_reached", holds, || {
+        format!("{events} events from {from} to {until}, expected {wanted}")
+    })
+}
+
+/// P13 cost, without faults: the bodies of a batch are read about as often as it has events.
+pub fn p13_bodies_are_read_about_once(batch: BatchId, read: u64, read_max: u64) -> Check {
+    hold("P13 bodies_are_read_about_once", read <= read_max, || {
+        format!("batch {batch}: {read} bodies or pieces read, expected at most {read_max}")
+    })
+}
+
+/// P13 cost, without faults: to find that a batch must wait, the pauses, the last number, its holder and the turns are read.
+pub fn p13_a_look_reads_four_items(batch: BatchId, is_frozen: bool, read: u64) -> Check {
+    let read_max = LOOK_READS_MAX + if is_frozen { NUMBER_READS_MAX } else { 0 };
+    hold("P13 a_look_reads_four_items", read <= read_max, || {
+        format!("batch {batch} must wait: {read} items read, expected at most {read_max}")
+    })
+}
+
+/// P13 cost, without faults: a batch whose turn has not come is not read.
+pub fn p13_no_body_is_read_early(batch: BatchId, is_early: bool) -> Check {
+    hold("P13 no_body_is_read_early", !is_early, || {
+        format!("bodies of batch {batch} are read before its turn")
+    })
 }
 
 #[cfg(test)]

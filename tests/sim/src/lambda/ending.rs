@@ -3,48 +3,37 @@
 use std::time::Duration;
 
 use protocol::batch::BatchRecord;
-use protocol::claim::{DuplicateRule, LockItem, LockState};
-use protocol::ids::{EventId, SeatKey};
+use protocol::claim::{DuplicateRule, LockItem};
+use protocol::ids::EventId;
 use protocol::invariants::Check;
 
 use super::Run;
 use crate::checks;
 use crate::environment::lock;
-use crate::ledger::Occurrence;
 use crate::world::World;
+use crate::world::lock_table::live_seat;
 
 impl Run {
     /// Returns whether every message, ticket, invocation and batch has come to its end.
     pub(super) fn drained(&self) -> bool {
         let world = lock(&self.world);
+        let is_open = |record: &BatchRecord| record.listing().is_some();
         !world.faulty
             && self.unsent == 0
             && !self.input_stopped
             && self.tasks.is_empty()
             && world.inputs.iter().all(|queue| queue.is_empty())
             && world.tickets.is_empty()
-            && world
-                .batches
-                .records()
-                .iter()
-                .all(|record| record.listing().is_none())
+            && !world.batches.records().iter().any(is_open)
     }
 
     /// Describes what has not drained.
     pub(super) fn left(&self) -> String {
         let world = lock(&self.world);
-        let waiting = world
-            .inputs
-            .iter()
-            .filter(|queue| !queue.is_empty())
-            .count();
-        let open: Vec<String> = world
-            .batches
-            .records()
-            .iter()
-            .filter(|record| record.listing().is_some())
-            .map(|record| format!("{record:?}"))
-            .collect();
+        let inputs = world.inputs.iter();
+        let waiting = inputs.filter(|queue| !queue.is_empty()).count();
+        let mut open = world.batches.records();
+        open.retain(|record| record.listing().is_some());
         format!(
             "after {} steps: {} to be sent, {waiting} queues, {:?} tickets, {} invocations, batches {open:?}",
             self.steps,
@@ -66,12 +55,13 @@ impl Run {
         world.check_rate_reached();
         checks.push(checks::p7_every_notice_is_sent(&world.unsent_notices()));
         if self.plan.calm {
-            let records = world.batches.records();
-            checks.extend(
-                records
-                    .iter()
-                    .filter_map(|record| starts_at_once(&world, record)),
-            );
+            // The first ticket is for the end of the window; a ticket that is visible at once is for the seal.
+            let tickets = &world.ledger.tickets;
+            for record in world.batches.records() {
+                let at_once = tickets.get(&record.batch_id).copied().flatten();
+                let check = |at| checks::p6_a_sealed_batch_starts_at_once(at, at_once);
+                checks.extend(record.sealed_at.map(check));
+            }
         }
         for check in checks {
             world.check(check);
@@ -86,13 +76,9 @@ impl Run {
         let mut checks = Vec::new();
         for message in &world.ledger.messages {
             checks.push(checks::p8_what_cannot_be_read_is_reported(message));
-            let claims = message
-                .event_id
-                .as_ref()
-                .and_then(|id| world.ledger.occurrences.get(id));
             checks.push(checks::p1_acknowledged_means_delivered_or_reported(
                 message,
-                claims.map(Vec::as_slice).unwrap_or_default(),
+                world.ledger.claims_for(message),
                 may_drop,
                 answer_time_max,
             ));
@@ -126,22 +112,17 @@ impl Run {
 
     /// Returns whether an event won in the log to which the history switched.
     fn is_in_log(&self, world: &World, id: &EventId) -> bool {
-        let all = world.ledger.occurrences.get(id);
-        let is_of_log = |one: &Occurrence| one.window.is_some();
+        let mut claims = world.ledger.claims_of(id).iter();
         let ends_in_log = self.plan.switch.is_some_and(|(_, to)| to.is_log());
-        ends_in_log && all.is_some_and(|all| all.iter().any(is_of_log))
+        ends_in_log && claims.any(|one| one.window.is_some())
     }
 }
 
 /// Marks the messages in the dead letter queues as reported.
 fn report_dead_letters(world: &mut World) {
-    let dead: Vec<usize> = world
-        .inputs
-        .iter()
-        .flat_map(|queue| queue.dead_letters.iter())
-        .chain(world.dead.iter().flat_map(|queue| queue.all()))
-        .copied()
-        .collect();
+    let left = world.inputs.iter().flat_map(|queue| &queue.dead_letters);
+    let collected = world.dead.iter().flat_map(|queue| queue.all());
+    let dead: Vec<usize> = left.chain(collected).copied().collect();
     for index in dead {
         world.note("dead letter", || index.to_string());
         world.ledger.messages[index].reported = true;
@@ -150,28 +131,15 @@ fn report_dead_letters(world: &mut World) {
 
 /// Returns whether an item is a live claim of none of the three kinds that may stay.
 fn is_left(world: &World, id: &EventId, item: &LockItem) -> bool {
-    let LockState::Live { shard, seq } = item.state else {
+    let Some(seat) = live_seat(item) else {
         return false;
     };
-    let seat = SeatKey { shard, seq };
     if world.ledger.seat_delivered(id, seat)
         || world.ledger.seat_set_aside(id, seat)
         || world.ledger.came_too_late(id, seat)
     {
         return false;
     }
-    let sent = world.ledger.by_id.get(&item.sqs_message_id);
-    sent.is_none_or(|index| !world.ledger.messages[*index].reported)
-}
-
-/// Checks P6 for a batch that was sealed.
-fn starts_at_once(world: &World, record: &BatchRecord) -> Option<Check> {
-    let sealed_at = record.sealed_at?;
-    // The first ticket is for the end of the window; a ticket that is visible at once is for the seal.
-    let tickets = world.ledger.tickets.get(&record.batch_id);
-    let at_once = tickets.and_then(|tickets| {
-        let at_once = tickets.iter().find(|one| one.visible_at == one.at);
-        at_once.map(|one| one.at)
-    });
-    Some(checks::p6_a_sealed_batch_starts_at_once(sealed_at, at_once))
+    let sent = world.ledger.message(&item.sqs_message_id);
+    sent.is_none_or(|sent| !sent.reported)
 }

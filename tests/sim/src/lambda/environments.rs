@@ -5,52 +5,49 @@ use std::sync::Arc;
 use aggregator::shared_allocator::SharedAllocator;
 use shared::ports::QuarantineQueue;
 
-use super::Run;
-use super::invocation::{Execution, Function};
-use crate::act::Act;
+use super::{Execution, Function, Run};
 use crate::environment::{DuplicateReports, Environment, lock};
-use crate::schedule::Happening;
+use crate::schedule::Act;
 
 impl Run {
-    /// Returns whether Lambda would give this environment an invocation.
-    fn takes_work(&self, execution: &Execution) -> bool {
-        !execution.last && execution.frozen_until_ms <= lock(&self.world).now_ms
+    /// Returns a warm environment of a function in which fewer than `invocations` run.
+    fn warm(&self, is: fn(&Function) -> bool, invocations: usize) -> Option<u64> {
+        let now_ms = lock(&self.world).now_ms;
+        let warm = self.environments.iter().find(|(number, one)| {
+            let takes_work = !one.last && one.frozen_until_ms <= now_ms;
+            is(&one.function) && takes_work && self.running(**number) < invocations
+        });
+        warm.map(|(number, _)| *number)
+    }
+
+    /// Returns how many environments a function has that take more than their present invocation.
+    fn count(&self, is: fn(&Function) -> bool) -> usize {
+        let all = self.environments.values();
+        all.filter(|one| is(&one.function) && !one.last).count()
     }
 
     /// Returns how many invocations run in an environment.
     pub(super) fn running(&self, environment: u64) -> usize {
-        self.tasks
-            .values()
-            .filter(|task| task.environment == environment)
-            .count()
+        let tasks = self.tasks.values();
+        tasks.filter(|task| task.environment == environment).count()
     }
 
     /// Returns an aggregator that can take an event, warm or new; `None` if all are busy and their limit is reached.
     pub(super) fn aggregator(&mut self) -> Option<u64> {
-        let warm = self.environments.iter().find(|(number, one)| {
-            matches!(one.function, Function::Aggregator(_))
-                && self.takes_work(one)
-                && self.running(**number) < self.plan.invocations
-        });
-        if let Some((number, _)) = warm {
-            return Some(*number);
+        let is_aggregator = |function: &Function| matches!(function, Function::Aggregator(_));
+        if let Some(number) = self.warm(is_aggregator, self.plan.invocations) {
+            return Some(number);
         }
-        let count = self
-            .environments
-            .values()
-            .filter(|one| matches!(one.function, Function::Aggregator(_)) && !one.last)
-            .count();
-        if count >= self.plan.aggregators {
+        if self.count(is_aggregator) >= self.plan.aggregators {
             return None;
         }
-        let (number, environment) = self.environment();
+        let environment = self.environment();
+        let number = environment.number;
         let current = Arc::new(SharedAllocator::new(self.aggregator_config.limits));
         let config = self.aggregator_config.clone();
         let mut ports = environment.ports();
-        ports.duplicates_queue = config
-            .duplicates_url
-            .is_some()
-            .then(|| Arc::new(DuplicateReports(environment.clone())) as Arc<dyn QuarantineQueue>);
+        let reports: Arc<dyn QuarantineQueue> = Arc::new(DuplicateReports(environment.clone()));
+        ports.duplicates_queue = config.duplicates_url.is_some().then_some(reports);
         let handler = aggregator::Handler::new(config, ports, environment, current);
         let function = Function::Aggregator(Arc::new(handler));
         Some(self.cold_start(number, function, false))
@@ -58,44 +55,26 @@ impl Run {
 
     /// Returns a batch processor that can take a ticket, as [`Run::aggregator`] does.
     pub(super) fn processor(&mut self) -> Option<u64> {
-        let warm = self.environments.iter().find(|(number, one)| {
-            matches!(one.function, Function::Processor(_))
-                && self.takes_work(one)
-                && self.running(**number) == 0
-        });
-        if let Some((number, _)) = warm {
-            return Some(*number);
-        }
-        let count = self
-            .environments
-            .values()
-            .filter(|one| matches!(one.function, Function::Processor(_)) && !one.last)
-            .count();
-        (count < self.plan.processors).then(|| self.cold_start_processor(false))
+        let is_processor = |function: &Function| matches!(function, Function::Processor(_));
+        self.warm(is_processor, 1).or_else(|| {
+            let is_free = self.count(is_processor) < self.plan.processors;
+            is_free.then(|| self.cold_start_processor(false))
+        })
     }
 
     /// Starts a new batch processor, which ends with its invocation if it is to be the `last`.
     pub(super) fn cold_start_processor(&mut self, last: bool) -> u64 {
-        let (number, environment) = self.environment();
-        let handler = batch_processor::Handler::new(
-            self.processor_config.clone(),
-            environment.ports(),
-            environment,
-        );
+        let environment = self.environment();
+        let (number, ports) = (environment.number, environment.ports());
+        let config = self.processor_config.clone();
+        let handler = batch_processor::Handler::new(config, ports, environment);
         self.cold_start(number, Function::Processor(Arc::new(handler)), last)
     }
 
-    /// Returns the number and the ports of a new environment.
-    fn environment(&mut self) -> (u64, Arc<Environment>) {
+    fn environment(&mut self) -> Arc<Environment> {
         let number = self.number();
-        let seed = {
-            let mut world = lock(&self.world);
-            world.set_clock(number);
-            world.rng.u64(..)
-        };
-        let world = self.world.clone();
-        let environment = Environment::new(world, number, &self.processor_config, seed);
-        (number, Arc::new(environment))
+        lock(&self.world).set_clock(number);
+        Environment::new(&self.world, number, &self.processor_config)
     }
 
     fn cold_start(&mut self, number: u64, function: Function, last: bool) -> u64 {
@@ -117,7 +96,7 @@ impl Run {
             format!("environment {environment} for {for_ms} ms")
         });
         let until_ms = world.now_ms + for_ms;
-        world.at(until_ms, Happening::Act(Act::Thaw(environment)));
+        world.at(until_ms, Act::Thaw(environment));
         if let Some(execution) = self.environments.get_mut(&environment) {
             execution.frozen_until_ms = until_ms;
         }

@@ -11,15 +11,13 @@ use protocol::batch::Status;
 use protocol::time::Timestamp;
 use shared::message_attributes::MESSAGE_GROUP_ID;
 
-use super::Run;
-use super::invocation::{Execution, Function, Outcome, Task, TaskWaker, Work};
 use super::mappings::acknowledge;
-use crate::act::Act;
+use super::{Execution, Function, Outcome, Run, Task, TaskWaker, Work};
 use crate::checks;
 use crate::environment::lock;
 use crate::operator::OPERATOR;
 use crate::queue::Received;
-use crate::schedule::Happening;
+use crate::schedule::Act;
 use crate::sources::source_index;
 use crate::world::World;
 
@@ -42,10 +40,8 @@ impl Run {
         let event = {
             let world = lock(&self.world);
             let mut event = SqsEvent::default();
-            event.records = messages
-                .iter()
-                .map(|message| record(&world, message.body))
-                .collect();
+            let records = messages.iter().map(|one| record(&world, one.body));
+            event.records = records.collect();
             let event = serde_json::to_string(&event).expect("texts make JSON");
             serde_json::from_str(&event).expect("the value is an event")
         };
@@ -121,39 +117,33 @@ impl Run {
             ready: self.ready.clone(),
         }));
         let mut world = lock(&self.world);
-        world.note("invoked", || match &work {
-            Work::Input { source, messages } => {
-                let messages: Vec<usize> = messages.iter().map(|one| one.body).collect();
-                format!(
-                    "#{number} in environment {environment} with {messages:?} of source {source}"
-                )
+        world.note("invoked", || {
+            let task = format!("#{number} in environment {environment}");
+            match &work {
+                Work::Input { source, messages } => {
+                    let messages: Vec<usize> = messages.iter().map(|one| one.body).collect();
+                    format!("{task} with {messages:?} of source {source}")
+                }
+                Work::Ticket(ticket) => format!("{task} with {}", ticket.body),
+                Work::Sweep(_) => format!("{task} to sweep"),
+                Work::Operator => format!("#{number} by an operator"),
             }
-            Work::Ticket(ticket) => {
-                format!(
-                    "#{number} in environment {environment} with {}",
-                    ticket.body
-                )
-            }
-            Work::Sweep(_) => format!("#{number} in environment {environment} to sweep"),
-            Work::Operator => format!("#{number} by an operator"),
         });
         let deadline_ms = world.now_ms.saturating_add(timeout_ms);
         if environment != OPERATOR {
-            world.at(deadline_ms, Happening::Act(Act::Deadline(number)));
+            world.at(deadline_ms, Act::Deadline(number));
         }
         drop(world);
-        self.tasks.insert(
-            number,
-            Task {
-                environment,
-                work,
-                deadline_ms,
-                was_frozen: false,
-                timed_out: false,
-                future,
-                waker,
-            },
-        );
+        let task = Task {
+            environment,
+            work,
+            deadline_ms,
+            was_frozen: false,
+            timed_out: false,
+            future,
+            waker,
+        };
+        self.tasks.insert(number, task);
         self.ready.add(number);
     }
 
@@ -184,11 +174,8 @@ impl Run {
             // `thaw` makes the task ready again.
             return;
         }
-        match task
-            .future
-            .as_mut()
-            .poll(&mut Context::from_waker(&task.waker))
-        {
+        let context = &mut Context::from_waker(&task.waker);
+        match task.future.as_mut().poll(context) {
             Poll::Ready(outcome) => self.completed(number, outcome),
             Poll::Pending => {
                 if environment == OPERATOR {
@@ -259,11 +246,8 @@ impl Run {
                 }
             }
         }
-        if self
-            .environments
-            .get(&environment)
-            .is_some_and(|execution| execution.last && self.running(environment) == 0)
-        {
+        let execution = self.environments.get(&environment);
+        if execution.is_some_and(|one| one.last) && self.running(environment) == 0 {
             self.environments.remove(&environment);
         }
         self.poll_all();
@@ -295,10 +279,8 @@ impl Run {
 
 /// The message ids in a partial batch response.
 fn failures(failures: Vec<aws_lambda_events::event::sqs::BatchItemFailure>) -> Vec<String> {
-    failures
-        .into_iter()
-        .map(|failure| failure.item_identifier)
-        .collect()
+    let ids = failures.into_iter().map(|one| one.item_identifier);
+    ids.collect()
 }
 
 /// The SQS record of a message of the burst.
@@ -311,22 +293,17 @@ fn record(world: &World, index: usize) -> SqsMessage {
     message
         .attributes
         .insert("SentTimestamp".to_owned(), sent.sent_at.as_ms().to_string());
-    let mut attributes = sent
-        .attributes
-        .as_ref()
-        .map(|all| all.to_map())
-        .unwrap_or_default();
+    let attributes = sent.attributes.as_ref().map(|all| all.to_map());
+    let mut attributes = attributes.unwrap_or_default();
     let group = attributes.remove(MESSAGE_GROUP_ID);
     let group = group.and_then(|group| Some(("MessageGroupId".to_owned(), group.string_value?)));
     message.attributes.extend(group);
-    message.message_attributes = attributes
-        .into_iter()
-        .map(|(name, one)| {
-            let mut attribute = SqsMessageAttribute::default();
-            attribute.data_type = Some(one.data_type);
-            attribute.string_value = one.string_value;
-            (name, attribute)
-        })
-        .collect();
+    let attributes = attributes.into_iter().map(|(name, one)| {
+        let mut attribute = SqsMessageAttribute::default();
+        attribute.data_type = Some(one.data_type);
+        attribute.string_value = one.string_value;
+        (name, attribute)
+    });
+    message.message_attributes = attributes.collect();
     message
 }

@@ -1,7 +1,6 @@
 //! The event source mappings: receive messages, and process the responses of invocations.
 
-use super::Run;
-use super::invocation::Work;
+use super::{Run, Work};
 use crate::checks;
 use crate::environment::lock;
 use crate::plan::Plan;
@@ -28,13 +27,12 @@ impl Run {
 
     /// Makes a mapping poll its queue, unless the poll was moved to another time.
     pub(super) fn poll(&mut self, mapping: usize) {
-        {
-            let mut world = lock(&self.world);
-            if world.polls[mapping] != Some(world.now_ms) {
-                return;
-            }
-            world.polls[mapping] = None;
+        let mut world = lock(&self.world);
+        if world.polls[mapping] != Some(world.now_ms) {
+            return;
         }
+        world.polls[mapping] = None;
+        drop(world);
         if mapping < self.plan.sources {
             self.poll_input(mapping);
         } else {
@@ -50,8 +48,7 @@ impl Run {
             return;
         };
         let received = {
-            let mut world = lock(&self.world);
-            let world = &mut *world;
+            let world = &mut *lock(&self.world);
             let until_ms = world.now_ms + self.plan.input_visibility_ms();
             let max = world.rng.usize(1..=self.plan.event_records);
             let received =
@@ -77,8 +74,7 @@ impl Run {
             return;
         };
         let received = {
-            let mut world = lock(&self.world);
-            let world = &mut *world;
+            let world = &mut *lock(&self.world);
             let until_ms = world.now_ms + self.plan.ticket_visibility_ms();
             let received = world
                 .tickets
@@ -113,10 +109,8 @@ impl Run {
 pub(super) fn acknowledge(world: &mut World, plan: &Plan, work: Work, failures: &[String]) {
     match work {
         Work::Input { source, messages } => {
-            let own: Vec<String> = messages
-                .iter()
-                .map(|one| world.ledger.messages[one.body].sqs_message_id.to_string())
-                .collect();
+            let sent = messages.iter().map(|one| &world.ledger.messages[one.body]);
+            let own: Vec<String> = sent.map(|one| one.sqs_message_id.to_string()).collect();
             let stranger = failures.iter().find(|id| !own.contains(id));
             world.check(checks::p8_an_answer_names_its_own_messages(stranger));
             for (message, id) in messages.iter().zip(&own) {
@@ -132,9 +126,8 @@ pub(super) fn acknowledge(world: &mut World, plan: &Plan, work: Work, failures: 
                 }
                 world.inputs[source].delete(message.receipt);
                 let now = world.now();
-                world.ledger.messages[message.body]
-                    .acknowledged_at
-                    .get_or_insert(now);
+                let sent = &mut world.ledger.messages[message.body];
+                sent.acknowledged_at.get_or_insert(now);
                 if world.strikes_as(plan.faults.ghost, "ghost") {
                     let again_ms = world.now_ms + world.rng.u64(1_000..600_000);
                     world.inputs[source].send(message.body, again_ms);

@@ -1,30 +1,28 @@
 //! Operators, who run `batchctl`.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use batchctl::cli::run_on;
 use batchctl::failure::{Done, Failure};
-use protocol::ids::BatchId;
 use protocol::pause::Pauses;
 use shared::ports::{Clock, NamedItems};
 use shared::wire::{Ticket, TicketReason};
 
-use super::Run;
-use super::invocation::{Execution, Function, Task, Work};
-use crate::act::Act;
+use super::{Execution, Function, Run, Task, Work};
 use crate::environment::{Environment, lock};
 use crate::operator::{Decision, OPERATOR};
 use crate::pauses::PlannedPause;
 use crate::redeploy::BodiesKind;
-use crate::schedule::Happening;
+use crate::schedule::Act;
 use crate::sources::source;
 use crate::stack::service;
-use crate::world::fakes;
+use crate::world;
 
 /// How often a command is run again that failed, and how long after that.
 const ATTEMPTS_MAX: usize = 20;
 const AGAIN_AFTER: Duration = Duration::from_secs(5);
+/// The command that makes the index of the log anew.
+const REBUILD: &str = "rebuild-dedup";
 /// Time between two looks whether every batch is complete.
 const SWITCH_EVERY_MS: u64 = 10_000;
 
@@ -43,66 +41,53 @@ impl Run {
             }
         }
         let lost = lock(&self.world).has_lost_manifest();
-        let decisions = decisions.into_iter();
-        let command = |(decision, batches): (Decision, Vec<BatchId>)| {
-            let mut command = match decision {
-                Decision::Retry => words(&["retry"]),
-                Decision::RetryWithNewSink => words(&["retry", "--accept-new-sink"]),
-                Decision::Discard => words(&["discard"]),
+        let decided = decisions.into_iter().map(|(decision, batches)| {
+            let verb = match decision {
+                Decision::Retry => "retry",
+                Decision::RetryWithNewSink => "retry --accept-new-sink",
+                Decision::Discard => "discard",
             };
-            command.extend(batches.iter().map(ToString::to_string));
-            with_reason(command)
-        };
-        let commands = lost
-            .then(rebuild_command)
-            .into_iter()
-            .chain(decisions.map(command));
-        let commands = commands.collect();
+            let ids: Vec<String> = batches.iter().map(ToString::to_string).collect();
+            command(&format!("{verb} {}", ids.join(" ")))
+        });
+        let rebuild = lost.then(|| command(REBUILD));
+        let commands = rebuild.into_iter().chain(decided).collect();
         // Those that fail are looked at again at the next visit.
         self.operate(0, 1, commands);
     }
 
-    /// An operator makes a pause of the plan.
     pub(super) fn pause(&mut self, index: usize) {
-        let pause = self.plan.pauses[index].clone();
-        let mut words = vec!["pause".to_owned(), "--for".to_owned()];
-        words.push(format!("{}s", pause.length_ms / 1_000));
-        self.operate(
-            0,
-            ATTEMPTS_MAX,
-            vec![with_reason(with_scope(words, &pause))],
-        );
+        let pause = &self.plan.pauses[index];
+        let (secs, scope) = (pause.length_ms / 1_000, scope_of(pause));
+        let pause = command(&format!("pause --for {secs}s {scope}"));
+        self.operate(0, ATTEMPTS_MAX, vec![pause]);
     }
 
     /// An operator ends a pause of the plan. Some commands die before they send tickets.
     pub(super) fn resume_deliveries(&mut self, index: usize) {
-        let pause = self.plan.pauses[index].clone();
-        if !pause.sends_tickets {
-            let mut world = lock(&self.world);
-            let (scope, now) = (pause.scope(), world.now());
-            let read = world.named_item::<Pauses>(&());
-            let mut pauses = read.value.clone();
-            pauses.resume(&scope.0, &scope.1, now);
-            let items: &dyn NamedItems = &world.named_items;
-            let written = fakes::now(items.replace(&(), &read, &pauses));
-            assert!(
-                matches!(written, Ok(true)),
-                "nobody else writes them: {written:?}"
-            );
-            world.note_pauses_written(&pauses);
+        let pause = &self.plan.pauses[index];
+        if pause.sends_tickets {
+            let resume = command(&format!("resume {}", scope_of(pause)));
+            self.operate(0, ATTEMPTS_MAX, vec![resume]);
             return;
         }
-        let words = vec!["resume".to_owned()];
-        self.operate(
-            0,
-            ATTEMPTS_MAX,
-            vec![with_reason(with_scope(words, &pause))],
+        let mut world = lock(&self.world);
+        let (scope, now) = (pause.scope(), world.now());
+        let read = world.named_item::<Pauses>(&());
+        let mut pauses = read.value.clone();
+        pauses.resume(&scope.0, &scope.1, now);
+        let items: &dyn NamedItems = &world.named_items;
+        let written = world::now(items.replace(&(), &read, &pauses));
+        assert!(
+            matches!(written, Ok(true)),
+            "nobody else writes them: {written:?}"
         );
+        world.note_pauses_written(&pauses);
     }
 
     /// An operator makes the index of the log anew, right after somebody lost it.
     pub(super) fn rebuild_index(&mut self) {
-        self.operate(0, ATTEMPTS_MAX, vec![rebuild_command()]);
+        self.operate(0, ATTEMPTS_MAX, vec![command(REBUILD)]);
     }
 
     /// An operator stops the input. Once every batch is complete, the index is primed from the lock table, or the lock table gets
@@ -116,11 +101,11 @@ impl Run {
         let is_complete = records.all(|record| record.status.is_none());
         drop(world);
         if is_busy || !is_complete {
-            lock(&self.world).after(SWITCH_EVERY_MS, Happening::Act(Act::Switch));
+            lock(&self.world).after(SWITCH_EVERY_MS, Act::Switch);
             return;
         }
         if self.plan.forgets_to_prime() {
-            lock(&self.world).after(0, Happening::Act(Act::Switched));
+            lock(&self.world).after(0, Act::Switched);
             return;
         }
         let prepare = self.prepare_switch();
@@ -130,7 +115,7 @@ impl Run {
                 true => (0, Act::Switched),
                 false => (SWITCH_EVERY_MS, Act::Switch),
             };
-            lock(&world).after(after_ms, Happening::Act(act));
+            lock(&world).after(after_ms, act);
         });
     }
 
@@ -142,17 +127,17 @@ impl Run {
 
     fn prepare_switch(&self) -> Vec<String> {
         let (_, to) = self.plan.switch.expect("the history has a switch");
-        with_reason(match to {
-            BodiesKind::Items => words(&["tombstones"]),
-            log => words(&["prime", "--lock-table", "--bodies", &log.value()]),
-        })
+        match to {
+            BodiesKind::Items => command("tombstones"),
+            log => command(&format!("prime --lock-table --bodies {}", log.value())),
+        }
     }
 
     /// An operator has an event forgotten that was delivered.
     pub(super) fn forget(&mut self) {
         let delivered = lock(&self.world).delivered_event();
         if let Some(event) = delivered {
-            let mut command = with_reason(words(&["forget", "--exact"]));
+            let mut command = command("forget --exact");
             command.extend(["--".to_owned(), event.to_string()]);
             self.operate(0, 1, vec![command]);
         }
@@ -162,14 +147,13 @@ impl Run {
     pub(super) fn redrive(&mut self) {
         lock(&self.world).collect_dead_letters();
         for number in 0..self.plan.sources {
-            let dead_letters = words(&["redrive", "--from", "dead-letters", "--all", "--yes"]);
+            let dead_letters = words("redrive --from dead-letters --all --yes");
             let mut commands = vec![dead_letters];
             commands.extend(self.redrive_from_quarantine(number));
             self.operate(number, ATTEMPTS_MAX, commands);
         }
     }
 
-    /// An operator redrives what is in the quarantine.
     pub(super) fn redrive_quarantine(&mut self) {
         for number in 0..self.plan.sources {
             let command = self.redrive_from_quarantine(number);
@@ -178,16 +162,9 @@ impl Run {
     }
 
     fn redrive_from_quarantine(&self, number: usize) -> Option<Vec<String>> {
-        let of_source = format!("attributes.source == '{}'", source(number));
-        let from = [
-            "redrive",
-            "--from",
-            "quarantine",
-            "--yes",
-            "--where",
-            &of_source,
-        ];
-        self.deployed.quarantine.then(|| words(&from))
+        let mut command = words("redrive --from quarantine --yes --where");
+        command.push(format!("attributes.source == '{}'", source(number)));
+        self.deployed.quarantine.then_some(command)
     }
 
     /// Runs commands on the stack of a source, one after the other, each of them up to `attempts_max` times if it fails.
@@ -206,10 +183,7 @@ impl Run {
         if commands.is_empty() {
             return;
         }
-        let seed = lock(&self.world).rng.u64(..);
-        let config = &self.processor_config;
-        let environment = Environment::new(self.world.clone(), OPERATOR, config, seed);
-        let environment = Arc::new(environment);
+        let environment = Environment::new(&self.world, OPERATOR, &self.processor_config);
         self.environments.entry(OPERATOR).or_insert(Execution {
             function: Function::Operator,
             frozen_until_ms: 0,
@@ -246,28 +220,22 @@ impl Run {
     }
 }
 
-fn rebuild_command() -> Vec<String> {
-    with_reason(words(&["rebuild-dedup"]))
+/// Returns the words of a command that changes something.
+fn command(line: &str) -> Vec<String> {
+    words(&format!("{line} --yes --why simulated --by operator"))
 }
 
-fn words(words: &[&str]) -> Vec<String> {
-    words.iter().map(|word| (*word).to_owned()).collect()
+fn words(line: &str) -> Vec<String> {
+    line.split(' ').map(str::to_owned).collect()
 }
 
-fn with_scope(mut words: Vec<String>, pause: &PlannedPause) -> Vec<String> {
-    if let Some(number) = pause.source {
-        words.extend(["--source".to_owned(), source(number).to_string()]);
+/// Returns the options that say what a pause is about.
+fn scope_of(pause: &PlannedPause) -> String {
+    let (source, key) = pause.scope();
+    let source = source.map(|source| format!("--source {source}"));
+    let key = key.map(|key| format!("--key {key}"));
+    match (source, key) {
+        (None, None) => "--all".to_owned(),
+        (source, key) => Vec::from_iter(source.into_iter().chain(key)).join(" "),
     }
-    if let Some(key) = &pause.key {
-        words.extend(["--key".to_owned(), key.to_string()]);
-    }
-    if pause.source.is_none() && pause.key.is_none() {
-        words.push("--all".to_owned());
-    }
-    words
-}
-
-fn with_reason(mut words: Vec<String>) -> Vec<String> {
-    words.extend(["--yes", "--why", "simulated", "--by", "operator"].map(str::to_owned));
-    words
 }

@@ -76,16 +76,9 @@ impl Plan {
         }
     }
 
-    /// Changes a fifth of the plans of the log to a subject that concerns the log alone.
-    pub(super) fn focus_on_log(&mut self, rng: &mut Rng) {
-        if rng.u8(..10) < 2 {
-            self.focus_on_unfinished_batches();
-        }
-    }
-
     /// Batches whose first parts are delivered long before their last ones, and duplicates of delivered events that arrive
     /// after their short window.
-    fn focus_on_unfinished_batches(&mut self) {
+    pub(super) fn focus_on_unfinished_batches(&mut self) {
         self.rule = DuplicateRule::Drop;
         (self.messages, self.duplicates, self.conflicts) = (120, 0.5, 0.0);
         (self.dedup_window_secs, self.batching_window_secs) = (60, 10);

@@ -1,10 +1,7 @@
 //! The batch table, and the checks of every write to it.
 
-use std::time::Duration;
-
 use protocol::batch::{BatchRecord, BatchWrite, PartState, Status};
-use protocol::claim::{LockItem, LockState};
-use protocol::ids::BatchId;
+use protocol::ids::{BatchId, SeatKey};
 use protocol::invariants::{Broken, step_is_sound};
 use protocol::limits::{NOTICE_TICKETS_MAX, SWEEP_TICKETS_MIN};
 use protocol::log::Owner;
@@ -14,15 +11,13 @@ use shared::ports::{
     BatchReply, BatchStore, ListPage, ListPosition, ListShard, Overdue, PortError,
 };
 
-use super::fakes::now;
-use super::{REFUSAL, World};
+use super::lock_table::live_seat;
+use super::{REFUSAL, World, now};
 use crate::checks;
-use crate::clocks::SKEW_MAX_MS;
-use crate::redeploy::{Change, Redeploy};
+use crate::redeploy::Change;
 use crate::request_outcome::{DENIED, REFUSED};
 
 impl World {
-    /// Creates a record.
     pub fn create(&mut self, record: &BatchRecord) {
         self.note("created", || record.batch_id.to_string());
         now(self.batches.create(record)).expect("the fake never fails");
@@ -35,16 +30,14 @@ impl World {
     pub fn write(&mut self, batch: BatchId, write: &BatchWrite) -> Result<BatchReply, PortError> {
         let before = self.batches.get(batch);
         let reply = now(self.batches.write(batch, write))?;
-        match (&reply, before) {
-            (BatchReply::Applied(after), Some(before)) => self.written(&before, write, after),
-            (BatchReply::Refused(_), _) | (_, None) => {
-                self.note("refused", || format!("{batch} {write:?}"));
-            }
+        if let (BatchReply::Applied(after), Some(before)) = (&reply, before) {
+            self.written(&before, write, after);
+        } else {
+            self.note("refused", || format!("{batch} {write:?}"));
         }
+        let hides = !self.plan.shows_what_refused;
         Ok(match reply {
-            BatchReply::Refused(Some(_)) if !self.plan.shows_what_refused => {
-                BatchReply::Refused(None)
-            }
+            BatchReply::Refused(Some(_)) if hides => BatchReply::Refused(None),
             reply => reply,
         })
     }
@@ -66,8 +59,7 @@ impl World {
 
     /// Returns all entries of a list, as an operator reads them.
     pub fn listed(&mut self, list: ListShard, due_before: Timestamp) -> Vec<Overdue> {
-        let mut found = Vec::new();
-        let mut after = None;
+        let (mut found, mut after) = (Vec::new(), None);
         loop {
             let page = self.overdue(list, due_before, after.as_ref());
             found.extend(page.batches);
@@ -78,12 +70,15 @@ impl World {
         }
     }
 
-    /// Returns the batches that a sweep which begins now must send a ticket, with their due times: those that are overdue by every
-    /// clock, and those that wait for a pause which ended early. Of more than [`SWEEP_TICKETS_MIN`], together with
+    /// Returns the batches that a sweep which begins now must send a ticket if there are no faults, with their due times: those that
+    /// are overdue by every clock, and those that wait for a pause which ended early. Of more than [`SWEEP_TICKETS_MIN`], together with
     /// those in error and those with notices, only the oldest: the others may have tickets in the queue.
     pub fn left_to_the_sweep(&self) -> Vec<(BatchId, Timestamp)> {
+        if self.faulty {
+            return Vec::new();
+        }
         let now = self.now();
-        let late = now.saturating_sub(Duration::from_millis(self.plan.skew_max_ms as u64));
+        let late = now.saturating_sub(self.plan.skew_max());
         let waits = |record: &BatchRecord| match record.status {
             Some(Status::Processing) if record.lease.is_none() => {
                 record.due_at < late
@@ -97,17 +92,12 @@ impl World {
         let errors_count = records.iter().filter(is_error).count();
         let is_notice =
             |record: &&BatchRecord| record.status.is_none() && !record.notices.is_empty();
-        let notices_count = records
-            .iter()
-            .filter(is_notice)
-            .count()
-            .min(NOTICE_TICKETS_MAX);
+        let notices_count = records.iter().filter(is_notice).count();
+        let others_count = errors_count + notices_count.min(NOTICE_TICKETS_MAX);
         let waiting = records.into_iter().filter(waits);
-        let mut left: Vec<_> = waiting
-            .map(|record| (record.batch_id, record.due_at))
-            .collect();
+        let mut left: Vec<_> = waiting.map(|one| (one.batch_id, one.due_at)).collect();
         left.sort_unstable_by_key(|(batch, due_at)| (*due_at, *batch));
-        left.truncate(SWEEP_TICKETS_MIN.saturating_sub(errors_count + notices_count));
+        left.truncate(SWEEP_TICKETS_MIN.saturating_sub(others_count));
         left
     }
 
@@ -128,35 +118,26 @@ impl World {
         let batch = before.batch_id;
         self.note("written", || format!("{batch} {write:?}"));
         let now = self.now();
-        let skew_max = Duration::from_millis(self.plan.skew_max_ms as u64);
-        let check = step_is_sound(
-            before,
-            write,
-            after,
-            now.saturating_sub(skew_max),
-            now + skew_max,
-        );
+        let skew_max = self.plan.skew_max();
+        let (earliest, latest) = (now.saturating_sub(skew_max), now + skew_max);
+        let check = step_is_sound(before, write, after, earliest, latest);
         // Clocks decide on leases only, and no promise about loss depends on leases: clocks that are too wrong
         // may break only INV-9.
-        let wild = self.plan.skew_max_ms > SKEW_MAX_MS;
         let by_clocks = |broken: &Broken| broken.name.starts_with("INV-9 ");
-        if !(wild && check.as_ref().is_err_and(by_clocks)) {
+        if !(self.plan.is_wild() && check.as_ref().is_err_and(by_clocks)) {
             self.check(check);
         }
-        self.check(checks::inv21_what_is_set_aside_is_not_delivered(
-            before, write,
-        ));
+        let check = checks::inv21_what_is_set_aside_is_not_delivered(before, write);
+        self.check(check);
         self.check(checks::inv22_setting_aside_is_kept(before, after));
         if self.plan.quarantine {
-            self.check(checks::inv25_an_old_batch_is_not_delivered(
-                write, before, now,
-            ));
+            let check = checks::inv25_an_old_batch_is_not_delivered(write, before, now);
+            self.check(check);
         }
-        if let BatchWrite::Seal { at, counts, .. } = write {
+        if let BatchWrite::Seal { counts, .. } = write {
             self.check_seal(before, counts);
-            self.check(checks::p6_a_sealed_batch_is_due_soon(after, *at));
         }
-        if let BatchWrite::SealLog { at, .. } = write {
+        if let BatchWrite::Seal { at, .. } | BatchWrite::SealLog { at, .. } = write {
             self.check(checks::p6_a_sealed_batch_is_due_soon(after, *at));
         }
         if let BatchWrite::Complete { at, .. } = write {
@@ -236,16 +217,13 @@ impl World {
         if self.plan.standstill_days.is_some() || self.plan.denial.is_some() {
             reasons.push("unresolved: ");
         }
-        let moved =
-            |one: &Redeploy| matches!(one.change, Change::Destination(_) | Change::BodiesAlone(_));
-        if self.plan.redeploys.iter().any(moved) {
+        let moves = |one: Change| matches!(one, Change::Destination(_) | Change::BodiesAlone(_));
+        if self.plan.changes(moves) {
             reasons.push("frozen for another sink");
         }
         if self.plan.faults.edit > 0.0 {
-            reasons.extend([
-                "content differs from the freeze",
-                "differs from the claimed body",
-            ]);
+            reasons.push("content differs from the freeze");
+            reasons.push("differs from the claimed body");
         }
         if self.plan.denial.is_some() {
             reasons.push(DENIED);
@@ -261,13 +239,11 @@ impl World {
         let window = after.dedup_window;
         // The clock of the processor may be behind.
         let lasts_until = at + window + self.plan.excess_skew();
+        let last = after.parts.last();
         let mut checks = Vec::new();
         self.ledger.change_claims_in(after.batch_id, |one, _| {
             let seq = one.seat.seq;
-            let in_last = after
-                .parts
-                .last()
-                .is_some_and(|part| part.members.contains(seq));
+            let in_last = last.is_some_and(|part| part.members.contains(seq));
             if in_last || after.delivered.contains(seq) {
                 one.remembered_until = Some(at + window);
                 checks.extend(one.delivered_at.map(|delivered_at| {
@@ -290,9 +266,8 @@ impl World {
         let entry = Owner::batch(after.batch_id, after.created_at, after.dedup_window);
         let entry_ends_at = after.log.as_ref().map(|_| entry.ends_at());
         self.ledger.change_claims_in(after.batch_id, |one, _| {
-            if seqs.contains(one.seat.seq) && !one.set_aside {
+            if seqs.contains(one.seat.seq) && one.aside_at.is_none() {
                 let until = now + one.window.unwrap_or(window);
-                one.set_aside = true;
                 one.aside_at = Some(now);
                 one.aside_until = entry_ends_at.map(|end| end.min(until)).or(Some(until));
             }
@@ -305,16 +280,15 @@ impl World {
         if after.set_aside.is_empty() && after.quarantine.is_none() {
             return;
         }
-        self.ledger
-            .change_claims_in(after.batch_id, |one, is_last| {
-                if one.set_aside {
-                    one.released_at = Some(at);
-                    one.remembered_until = Some(at);
-                    if is_last {
-                        one.aside_until = Some(at);
-                    }
+        self.ledger.change_claims_in(after.batch_id, |one, last| {
+            if one.aside_at.is_some() {
+                one.released_at = Some(at);
+                one.remembered_until = Some(at);
+                if last {
+                    one.aside_until = Some(at);
                 }
-            });
+            }
+        });
     }
 
     /// Checks a batch that completed without a second look. Without a dedup window, a late write may write a claim
@@ -323,10 +297,10 @@ impl World {
         if self.dedup_window().is_zero() {
             return;
         }
-        let of_batch = |item: &LockItem| matches!(item.state, LockState::Live { shard, .. } if shard.batch == batch);
+        let of_batch = |seat: SeatKey| seat.shard.batch == batch;
         let items = self.locks.items().into_iter();
         let left: Vec<String> = items
-            .filter(|(_, item)| of_batch(item))
+            .filter(|(_, item)| live_seat(item).is_some_and(of_batch))
             .map(|(id, item)| format!("{id} {item:?}"))
             .collect();
         self.check(checks::inv20_what_is_proven_leaves_no_claim(batch, &left));

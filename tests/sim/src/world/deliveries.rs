@@ -1,32 +1,24 @@
 //! Deliveries to the sink.
 
-use protocol::claim::{DuplicateRule, LockState};
-use protocol::ids::{EventId, SeatKey};
+use protocol::claim::DuplicateRule;
+use protocol::ids::EventId;
 
 use super::World;
+use super::lock_table::live_seat;
 use crate::checks;
-use crate::ledger::{Brought, Delivered, Given, Occurrence};
+use crate::ledger::{Brought, Given, Occurrence};
 
 impl World {
     /// Records that the sink accepted a part, and checks the promises about it.
     pub fn deliver(&mut self, part: &Brought) {
-        let (now, key) = (self.now(), part.key.clone());
-        self.note("delivered", || {
-            format!("{key} with {} items", part.items.len())
-        });
-        let brought = Delivered {
-            hash: part.hash,
-            count: part.items.len(),
-            rendered: part.rendered.clone(),
-            fingerprint: part.fingerprint.clone(),
-        };
+        let (now, key, count) = (self.now(), part.key.clone(), part.content.count);
+        self.note("delivered", || format!("{key} with {count} items"));
         if let Some(first) = self.ledger.parts.get(&key).cloned() {
             self.note("part repeated", || key.clone());
-            let number = self.ledger.numbers.get(&key).copied();
-            let check = checks::inv31_a_part_keeps_its_number(&key, number, part.file_number);
-            self.check(check);
+            let (number, again) = (first.file_number, part.content.file_number);
+            self.check(checks::inv31_a_part_keeps_its_number(&key, number, again));
             if !self.ledger.accepted.contains(&key) {
-                let check = checks::p5_a_key_means_one_content(&key, &first, &brought);
+                let check = checks::p5_a_key_means_one_content(&key, &first, &part.content);
                 self.check(check);
             }
             return;
@@ -34,35 +26,24 @@ impl World {
         let record = self.batches.get(part.batch);
         let frozen = record.as_ref();
         let frozen = frozen.and_then(|record| Some(record.parts.get(part.part_index)?.hash));
-        self.check(checks::p5_a_part_is_what_was_frozen(
-            &key, frozen, part.hash,
-        ));
-        self.ledger.parts.insert(key.clone(), brought);
+        let hash = part.content.hash;
+        self.check(checks::p5_a_part_is_what_was_frozen(&key, frozen, hash));
+        self.ledger.parts.insert(key.clone(), part.content.clone());
         self.number_given(part);
-        self.check(checks::p5_a_part_is_what_was_sent(
-            &key,
-            part.in_order,
-            part.as_sent,
-        ));
+        let (in_order, as_sent) = (part.in_order, part.as_sent);
+        self.check(checks::p5_a_part_is_what_was_sent(&key, in_order, as_sent));
         for (id, seat) in &part.items {
             let claimed = record
                 .as_ref()
-                .filter(|record| record.log.is_some())
-                .is_some_and(|record| record.claimed.contains(seat.seq));
+                .is_some_and(|record| record.log.is_some() && record.claimed.contains(seat.seq));
             let won = claimed && self.ledger.occurrence(id, *seat).is_some();
-            let live = won
-                || self.locks.get(id).is_some_and(|item| match item.state {
-                    LockState::Live { shard, seq } => SeatKey { shard, seq } == *seat,
-                    LockState::InChunk { .. } | LockState::Tombstone { .. } => false,
-                });
+            let item = self.locks.get(id);
+            let live = won || item.as_ref().and_then(live_seat) == Some(*seat);
             let own = seat.shard.batch == part.batch;
             // The attempt may have been in flight when an operator set the part aside.
             let live = live || self.ledger.seat_set_aside(id, *seat);
-            let check = checks::p2_a_part_holds_only_live_claims(
-                &key,
-                live && own,
-                &format!("{id} from {}/{}, live there: {live}", seat.shard, seat.seq),
-            );
+            let what = format!("{id} from {}/{}, live there: {live}", seat.shard, seat.seq);
+            let check = checks::p2_a_part_holds_only_live_claims(&key, live && own, &what);
             self.check(check);
             if part.rejected.contains(seat.seq) {
                 self.reject(id, *seat);
@@ -84,10 +65,9 @@ impl World {
 
     /// Records that the sink got a part with a number, and checks that it is the next one.
     fn number_given(&mut self, part: &Brought) {
-        let Some(number) = part.file_number else {
+        let Some(number) = part.content.file_number else {
             return;
         };
-        self.ledger.numbers.insert(part.key.clone(), number);
         // An operator who sets a part aside accepts that the sink may have it, and that the next part gets its number.
         if self.ledger.aside.contains(&(part.batch, part.part_index)) {
             return;
@@ -116,8 +96,9 @@ impl World {
         for first in earlier {
             // An operator who sets events aside accepts that the sink may have received them before, and one who has an event forgotten
             // wants it again.
-            let mut claims = self.ledger.occurrences.get(id).into_iter().flatten();
-            let may_come_again = |one: &Occurrence| one.set_aside || one.forgotten_at.is_some();
+            let mut claims = self.ledger.claims_of(id).iter();
+            let may_come_again =
+                |one: &Occurrence| one.aside_at.is_some() || one.forgotten_at.is_some();
             if claims.any(|one| may_come_again(one) && one.sqs_message_id == first.sqs_message_id) {
                 continue;
             }

@@ -21,12 +21,10 @@ const MEMORY: &str = "/dev/shm";
 impl World {
     /// Returns the directory in which operators keep the events of batches that they discard.
     pub fn discards(&mut self) -> &Path {
-        let make = || {
-            let in_memory = tempfile::tempdir_in(MEMORY);
-            in_memory.or_else(|_| TempDir::new())
-        };
         let directory = self.discards.get_or_insert_with(|| {
-            make().expect("a directory for the files of one history can be made")
+            let in_memory = tempfile::tempdir_in(MEMORY);
+            let made = in_memory.or_else(|_| TempDir::new());
+            made.expect("a directory for the files of one history can be made")
         });
         directory.path()
     }
@@ -46,10 +44,8 @@ impl World {
 
     /// Returns the bodies in the files of a batch, with their seqs.
     fn saved(&mut self, batch: BatchId) -> BTreeSet<(Seq, String)> {
-        let files = fs::read_dir(self.discards())
-            .into_iter()
-            .flatten()
-            .flatten();
+        let entries = fs::read_dir(self.discards()).into_iter().flatten();
+        let files = entries.flatten();
         let name = batch.to_string();
         let of_batch = files.filter(|file| file.file_name().to_string_lossy().starts_with(&name));
         let mut saved = BTreeSet::new();

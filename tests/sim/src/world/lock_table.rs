@@ -9,13 +9,12 @@ use protocol::limits::DYNAMODB_ITEM_BYTES_MAX;
 use protocol::time::Timestamp;
 use shared::ports::{ClaimReply, LockStore, Release, ReleaseReply, StoredEvent};
 
-use super::World;
-use super::fakes::now;
+use super::{World, now};
 use crate::checks;
 use crate::index::REPLICAS;
 use crate::ledger::Occurrence;
 use crate::plan::Plan;
-use crate::request_outcome::{throttled, unanswered};
+use crate::redeploy::Change;
 
 /// Days after which the overflow bucket removes bodies.
 const OVERFLOW_DAYS: u64 = 30;
@@ -23,43 +22,22 @@ const OVERFLOW_DAYS: u64 = 30;
 const INDEX_CALM_MS: u64 = 30_000;
 
 impl World {
-    /// Claims events one by one: each member of a request succeeds or fails by itself.
-    pub fn claim(&mut self, claims: &[Claim]) -> Vec<ClaimReply> {
-        claims
-            .iter()
-            .map(|claim| self.claim_one(claim, None))
-            .collect()
-    }
-
-    /// Replaces an item.
-    pub fn replace(&mut self, claim: &Claim, expected: &LockItem) -> ClaimReply {
-        self.claim_one(claim, Some(expected))
-    }
-
-    fn claim_one(&mut self, claim: &Claim, expected: Option<&LockItem>) -> ClaimReply {
-        let faults = self.plan.faults.clone();
-        if self.strikes(faults.throttle_member) {
-            return ClaimReply::Error(throttled());
-        }
-        let lost = self.strikes(faults.unknown_member);
-        if lost && self.rng.bool() {
-            return ClaimReply::Error(unanswered());
-        }
-        let id = &claim.candidate.event_id;
-        let before = self.locks.get(id);
-        let reply = match expected {
-            None => now(self.locks.claim(std::slice::from_ref(claim))).pop(),
-            Some(expected) => Some(now(self.locks.replace(claim, expected))),
-        }
-        .expect("the fake returns one reply for one claim");
-        if matches!(reply, ClaimReply::Written) {
-            self.claimed(claim, before);
-        }
-        match reply {
-            _ if lost => ClaimReply::Error(unanswered()),
-            ClaimReply::Exists(Some(_)) if !self.plan.shows_what_refused => {
-                ClaimReply::Exists(None)
+    /// Claims an event, in place of its item if that is `expected`.
+    pub fn claim(&mut self, claim: &Claim, expected: Option<&LockItem>) -> ClaimReply {
+        let reply = self.member(|world| {
+            let before = world.locks.get(&claim.candidate.event_id);
+            let reply = match expected {
+                None => now(world.locks.claim(std::slice::from_ref(claim))).pop(),
+                Some(expected) => Some(now(world.locks.replace(claim, expected))),
+            };
+            if matches!(reply, Some(ClaimReply::Written)) {
+                world.claimed(claim, before);
             }
+            reply.expect("the fake returns one reply for one claim")
+        });
+        let hides = !self.plan.shows_what_refused;
+        match reply.unwrap_or_else(ClaimReply::Error) {
+            ClaimReply::Exists(Some(_)) if hides => ClaimReply::Exists(None),
             reply => reply,
         }
     }
@@ -67,40 +45,31 @@ impl World {
     /// Records a claim that was written in the index and the ledger, and checks it.
     fn claimed(&mut self, claim: &Claim, before: Option<LockItem>) {
         let (now, seat) = (self.now(), claim.seat.key());
-        let (id, message) = (
-            claim.candidate.event_id.clone(),
-            claim.candidate.sqs_message_id.clone(),
-        );
-        self.note("claimed", || {
-            format!("{id} by {message} at {}/{}", seat.shard, seat.seq)
-        });
+        let candidate = &claim.candidate;
+        let id = candidate.event_id.clone();
+        let message = candidate.sqs_message_id.clone();
+        let SeatKey { shard, seq } = seat;
+        self.note("claimed", || format!("{id} by {message} at {shard}/{seq}"));
         if claim.place.is_some_and(|place| place.is_taken_over) {
             self.note("place taken over", || id.to_string());
         }
-        if let Some(LockItem {
-            state: LockState::Live { shard, seq },
-            ..
-        }) = before
-        {
-            self.index_changes(&id, SeatKey { shard, seq }, false);
+        if let Some(former) = before.as_ref().and_then(live_seat) {
+            self.index_changes(&id, former, false);
         }
         self.index_changes(&id, seat, true);
 
         let batch = claim.seat.batch;
         let record = self.batches.get(batch);
-        let check = checks::inv13_claims_name_announced_batches(
-            record.is_some(),
-            // With a long window, the sweep sends the ticket.
-            self.ledger.tickets.contains_key(&batch)
-                || record.is_some_and(|record| record.awaits_first_ticket()),
-            &format!("{id} claimed into {batch}"),
-        );
+        // With a long window, the sweep sends the ticket.
+        let awaits = record.as_ref().is_some_and(|one| one.awaits_first_ticket());
+        let ticketed = awaits || self.ledger.tickets.contains_key(&batch);
+        let (recorded, what) = (record.is_some(), format!("{id} claimed into {batch}"));
+        let check = checks::inv13_claims_name_announced_batches(recorded, ticketed, &what);
         self.check(check);
-        let prior = self.ledger.occurrences.get(&id).cloned();
-        for prior in prior.iter().flatten() {
-            self.check_replaced(prior, &message, now);
+        for prior in self.ledger.claims_of(&id).to_vec() {
+            self.check_replaced(&prior, &message, now);
         }
-        let occurrence = Occurrence::new(message, claim.candidate.body_hash, seat, None, now);
+        let occurrence = Occurrence::new(message, candidate.body_hash, seat, now);
         self.ledger.add(id, occurrence);
     }
 
@@ -130,71 +99,41 @@ impl World {
             return;
         }
         // An operator who sets events aside accepts that the sink may have received them before.
-        let may_repeat = self.plan.ever(DuplicateRule::Requeue) || prior.set_aside;
+        let may_repeat = self.plan.ever(DuplicateRule::Requeue) || prior.aside_at.is_some();
         let window = self.dedup_window();
-        let remembered_until = prior
-            .remembered_until
-            .unwrap_or_else(|| match record_expired {
-                true => now,
-                false => completed_at.unwrap_or(now) + window,
-            });
+        let ends_at = match record_expired {
+            true => now,
+            false => completed_at.unwrap_or(now) + window,
+        };
+        let remembered_until = prior.remembered_until.unwrap_or(ends_at);
         // When a deployment shortens the dedup window, it is shorter for earlier deliveries too, except for those of
         // the log, which keep the window of their batch.
+        let plan = &self.plan;
+        let changes = plan.changes(|one| matches!(one, Change::DedupWindow(_)));
         let remembered_until = match prior.delivered_at {
-            Some(at) if self.plan.changes_dedup_window() && prior.window.is_none() => {
-                remembered_until.min(at + window)
-            }
+            Some(at) if changes && prior.window.is_none() => remembered_until.min(at + window),
             Some(_) | None => remembered_until,
         };
-        let check = checks::p3_p4_delivered_once_per_window(
-            prior,
-            message,
-            remembered_until.saturating_sub(self.plan.excess_skew()),
-            may_repeat,
-            now,
-        );
+        let skew = self.plan.excess_skew();
+        let until = remembered_until.saturating_sub(skew);
+        let check = checks::p3_p4_delivered_once_per_window(prior, message, until, may_repeat, now);
         self.check(check);
-        let check = checks::p3_what_was_set_aside_is_not_claimed_again(
-            prior,
-            message,
-            now + self.plan.excess_skew(),
-        );
+        let latest = now + skew;
+        let check = checks::p3_what_was_set_aside_is_not_claimed_again(prior, message, latest);
         self.check(check);
     }
 
-    /// Releases claims one by one, as [`World::claim`] claims events.
-    pub fn release(&mut self, items: &[(EventId, SeatKey)], release: Release) -> Vec<ReleaseReply> {
-        items
-            .iter()
-            .map(|item| self.release_one(item, release))
-            .collect()
-    }
-
-    fn release_one(&mut self, item: &(EventId, SeatKey), release: Release) -> ReleaseReply {
-        let faults = self.plan.faults.clone();
-        if self.strikes(faults.throttle_member) {
-            return ReleaseReply::Error(throttled());
-        }
-        let lost = self.strikes(faults.unknown_member);
-        if lost && self.rng.bool() {
-            return ReleaseReply::Error(unanswered());
-        }
-        let before = self.locks.get(&item.0);
-        now(self.locks.release(std::slice::from_ref(item), release));
-        let after = self.locks.get(&item.0);
-        if let Some(LockItem {
-            state: LockState::Live { shard, seq },
-            ..
-        }) = before
-            && before != after
-        {
-            self.released(&item.0, SeatKey { shard, seq }, release);
-        }
-        if lost {
-            ReleaseReply::Error(unanswered())
-        } else {
-            ReleaseReply::Released
-        }
+    pub fn release(&mut self, item: &(EventId, SeatKey), release: Release) -> ReleaseReply {
+        let released = self.member(|world| {
+            let before = world.locks.get(&item.0);
+            now(world.locks.release(std::slice::from_ref(item), release));
+            if let Some(seat) = before.as_ref().and_then(live_seat)
+                && before != world.locks.get(&item.0)
+            {
+                world.released(&item.0, seat, release);
+            }
+        });
+        released.map_or_else(ReleaseReply::Error, |()| ReleaseReply::Released)
     }
 
     /// Puts a tombstone for an operator in the place of `expected`. Returns whether that was there.
@@ -214,9 +153,8 @@ impl World {
             Release::Remembered(expires_at) => Some(expires_at),
             Release::SetAside(_) | Release::Deleted => None,
         };
-        self.note("released", || {
-            format!("{id} at {}/{}", seat.shard, seat.seq)
-        });
+        let SeatKey { shard, seq } = seat;
+        self.note("released", || format!("{id} at {shard}/{seq}"));
         self.index_changes(id, seat, false);
         let Some(occurrence) = self.ledger.occurrence(id, seat) else {
             return;
@@ -319,15 +257,22 @@ impl World {
         if !self.faulty {
             return self.rng.u64(0..200);
         }
-        let max = if self.strikes(self.plan.faults.index_lags_long) {
-            self.plan.index_lag_max_ms
-        } else {
-            self.plan.index_lag_ms
+        let max = match self.strikes(self.plan.faults.index_lags_long) {
+            true => self.plan.index_lag_max_ms,
+            false => self.plan.index_lag_ms,
         };
         let lag_ms = self.rng.u64(0..=max);
         // The lag has no fixed limit, but every change is visible some time after the faults stop.
         let calm_ms = self.plan.calm_at_ms.saturating_sub(self.now_ms) + INDEX_CALM_MS;
         lag_ms.min(calm_ms)
+    }
+}
+
+/// Returns the seat of an item, if it is a live claim.
+pub(crate) fn live_seat(item: &LockItem) -> Option<SeatKey> {
+    match item.state {
+        LockState::Live { shard, seq } => Some(SeatKey { shard, seq }),
+        LockState::InChunk { .. } | LockState::Tombstone { .. } => None,
     }
 }
 

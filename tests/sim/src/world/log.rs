@@ -13,10 +13,9 @@ use shared::named_items::NamedItem;
 use shared::ports::{StoredEvent, in_range};
 
 use super::World;
-use crate::act::Act;
 use crate::checks;
 use crate::ledger::Occurrence;
-use crate::schedule::Happening;
+use crate::schedule::Act;
 
 /// How long a loss waits for a manifest that is not there yet.
 const NOT_YET_MS: u64 = 10_000;
@@ -34,11 +33,11 @@ impl World {
             // Some operators notice at once, while batches that have committed are still being decided.
             if self.rng.bool() {
                 let after_ms = self.rng.u64(0..REPAIRED_MS);
-                self.after(after_ms, Happening::Act(Act::Rebuild));
+                self.after(after_ms, Act::Rebuild);
             }
         } else if self.faulty {
             // Nobody has committed yet.
-            self.after(NOT_YET_MS, Happening::Act(Act::LoseManifest));
+            self.after(NOT_YET_MS, Act::LoseManifest);
         }
     }
 
@@ -51,19 +50,15 @@ impl World {
         let rebuilt = self.remembered();
         let of_log = self.batches.records().into_iter();
         let of_log = of_log.filter(|record| record.log.is_some());
-        let of_log: BTreeMap<BatchId, BatchRecord> =
-            of_log.map(|record| (record.batch_id, record)).collect();
+        let of_log: BTreeMap<_, _> = of_log.map(|one| (one.batch_id, one)).collect();
         let counts = |one: &Occurrence| {
-            let batch = one.seat.shard.batch;
-            of_log
-                .get(&batch)
-                .is_none_or(|record| match record.quarantine {
-                    // It may have been set aside without a decision while the index was lost.
-                    Some(_) => {
-                        one.delivered_at.is_some() || rebuilt.contains(&(batch, one.seat.seq))
-                    }
-                    None => record.is_resolved(),
-                })
+            let (batch, seq) = (one.seat.shard.batch, one.seat.seq);
+            let record: Option<&BatchRecord> = of_log.get(&batch);
+            record.is_none_or(|record| match record.quarantine {
+                // It may have been set aside without a decision while the index was lost.
+                Some(_) => one.delivered_at.is_some() || rebuilt.contains(&(batch, seq)),
+                None => record.is_resolved(),
+            })
         };
         for one in self.ledger.occurrences.values_mut().flatten() {
             one.undone |= !counts(one);
@@ -107,12 +102,11 @@ impl World {
                 continue;
             };
             let entries = entries.iter().map(Entry::from_bytes);
-            seats.extend(entries.filter_map(
-                |entry| match header.owners.get(entry.owner as usize)? {
-                    Owner::Batch { batch, .. } => Some((*batch, entry.seq)),
-                    _ => None,
-                },
-            ));
+            let seat = |one: Entry| match header.owners.get(one.owner as usize)? {
+                Owner::Batch { batch, .. } => Some((*batch, one.seq)),
+                _ => None,
+            };
+            seats.extend(entries.filter_map(seat));
         }
         seats
     }
@@ -136,10 +130,8 @@ impl World {
         let Some((object, list)) = self.present_list() else {
             return;
         };
-        self.check(checks::inv36_a_manifest_names_stored_objects(
-            object,
-            list.is_some(),
-        ));
+        let check = checks::inv36_a_manifest_names_stored_objects(object, list.is_some());
+        self.check(check);
         for run in list.unwrap_or_default().runs {
             if self.ledger.committed.insert(run.run) {
                 match run.batch {
@@ -179,10 +171,8 @@ impl World {
     fn note_winners(&mut self, run: &RunRef) {
         let object = ObjectId::Run(run.run);
         let read = self.read_run(run);
-        self.check(checks::inv36_a_manifest_names_stored_objects(
-            object,
-            read.is_some(),
-        ));
+        let check = checks::inv36_a_manifest_names_stored_objects(object, read.is_some());
+        self.check(check);
         let record = run.batch.and_then(|batch| self.batches.get(batch));
         let (Some((header, entries)), Some(record)) = (read, record) else {
             return;
@@ -205,18 +195,15 @@ impl World {
         let mut lines = Vec::new();
         for slot in slots_of(record) {
             let value = self.slot(record, slot);
-            self.check(checks::inv37_every_slot_of_a_decided_batch_has_a_value(
-                slot,
-                value.is_some(),
-            ));
+            let has_value = value.is_some();
+            let check = checks::inv37_every_slot_of_a_decided_batch_has_a_value(slot, has_value);
+            self.check(check);
             let Some(Slot::Filled(frame)) = value else {
                 continue;
             };
             let events = self.events_of(record, &frame);
-            self.check(checks::inv38_a_filled_slot_names_a_stored_load(
-                slot,
-                events.is_some(),
-            ));
+            let check = checks::inv38_a_filled_slot_names_a_stored_load(slot, events.is_some());
+            self.check(check);
             let events = events.unwrap_or_default().into_iter();
             lines.extend(events.map(|event| (event, frame.stored_at)));
         }
@@ -240,12 +227,10 @@ impl World {
     /// Records that an event won, and checks that no other claim of it is in the way.
     fn won(&mut self, record: &BatchRecord, event: &StoredEvent, stored_at: Timestamp) {
         let (id, message) = (event.event_id.clone(), event.sqs_message_id.clone());
-        self.note("won", || {
-            format!("{id} by {message} at {}/{}", record.batch_id, event.seq)
-        });
-        let prior = self.ledger.occurrences.get(&id).cloned();
-        for prior in prior.iter().flatten() {
-            self.check_replaced(prior, &message, stored_at);
+        let (batch, seq) = (record.batch_id, event.seq);
+        self.note("won", || format!("{id} by {message} at {batch}/{seq}"));
+        for prior in self.ledger.claims_of(&id).to_vec() {
+            self.check_replaced(&prior, &message, stored_at);
         }
         self.ledger.add(id, occurrence(record, event));
     }
@@ -260,15 +245,10 @@ fn slots_of(record: &BatchRecord) -> impl Iterator<Item = SlotId> + use<> {
 
 /// Returns what the ledger has of an event in a batch of the log.
 fn occurrence(record: &BatchRecord, event: &StoredEvent) -> Occurrence {
-    let window = Some(record.dedup_window);
-    // Others may rely on it that came earlier, and were decided later.
-    let claimed_at = Timestamp::EPOCH;
     let message = event.sqs_message_id.clone();
-    Occurrence::new(
-        message,
-        event.body_hash,
-        event.seat_key(),
-        window,
-        claimed_at,
-    )
+    Occurrence {
+        window: Some(record.dedup_window),
+        // Others may rely on it that came earlier, and were decided later.
+        ..Occurrence::new(message, event.body_hash, event.seat_key(), Timestamp::EPOCH)
+    }
 }

@@ -7,8 +7,7 @@ use protocol::turns::Turns;
 use shared::named_items::{NamedItem, Versioned, versioned};
 use shared::ports::{Document, NamedItems, PortError};
 
-use super::World;
-use super::fakes::now;
+use super::{World, now};
 
 /// What a named item holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +74,8 @@ impl World {
     ) -> Result<(), PortError> {
         match (Kind::of(name), written) {
             (Kind::Pauses, true) => self.note_pauses_written(&self.named_item::<Pauses>(&()).value),
-            (Kind::Turns, false) => self.note_read_again(environment, 1),
+            // What others wrote at the same time is read again.
+            (Kind::Turns, false) => self.change_look(environment, |read| read.saturating_sub(1)),
             (Kind::Sequence, _) => {
                 // Others may write it at the same moment; then the part looks again.
                 self.ledger.looks.remove(&environment);
@@ -85,7 +85,7 @@ impl World {
                         self.number_taken(versioned(name, stored)?.value);
                     }
                     // With the record of the part that has the last number.
-                    false => self.note_read_again(environment, 2),
+                    false => self.change_look(environment, |read| read.saturating_sub(2)),
                 }
             }
             (Kind::Manifest, true) => self.note_committed(),

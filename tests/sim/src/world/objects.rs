@@ -7,8 +7,7 @@ use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
 use shared::ports::{ObjectReply, ObjectStore, Piece, PortError};
 
-use super::World;
-use super::fakes::now;
+use super::{World, now};
 use crate::request_outcome::denied;
 
 /// How long after the faults stopped somebody repairs the permission to read loads.
@@ -24,9 +23,8 @@ impl World {
         piece: &Piece,
         expires_at: Timestamp,
     ) -> Result<ObjectReply, PortError> {
-        if let ObjectPlace::S3(S3Prefix { prefix, .. }) = place
-            && self.is_put_denied(prefix, id)
-        {
+        let is_run = matches!(id.object, ObjectId::Run(_) | ObjectId::RunList(_));
+        if is_run && self.is_denied(place, false) {
             self.note("object put denied", || id.to_string());
             return Err(denied());
         }
@@ -36,9 +34,8 @@ impl World {
             ObjectPlace::Table => expires_at,
             ObjectPlace::S3(_) => self.now() + LOG_RETENTION,
         };
-        self.objects_expire_at
-            .entry(id.object)
-            .or_insert(expires_at);
+        let expiry = self.objects_expire_at.entry(id.object);
+        expiry.or_insert(expires_at);
         Ok(reply)
     }
 
@@ -47,30 +44,23 @@ impl World {
         place: &ObjectPlace,
         id: PieceId,
     ) -> Result<Option<Piece>, PortError> {
-        if let ObjectPlace::S3(S3Prefix { prefix, .. }) = place
-            && self.is_denied(prefix)
-        {
+        if self.is_denied(place, true) {
             self.note("object denied", || id.to_string());
             return Err(denied());
         }
         now(self.objects.get(place, id))
     }
 
-    fn is_denied(&self, prefix: &str) -> bool {
+    /// Returns whether a denial holds at a place. One that ends concerns reads, and one that does not the writes of runs.
+    fn is_denied(&self, place: &ObjectPlace, ends: bool) -> bool {
+        let ObjectPlace::S3(S3Prefix { prefix, .. }) = place else {
+            return false;
+        };
+        let lasts_ms = if ends { REPAIR_MS } else { RUNS_DENIED_MS };
+        let until_ms = self.plan.calm_at_ms + lasts_ms;
         self.plan.denial.is_some_and(|denial| {
-            let until_ms = self.plan.calm_at_ms + REPAIR_MS;
             let is_now = denial.from_ms <= self.now_ms && self.now_ms < until_ms;
-            // One that does not end concerns the writes of runs.
-            denial.ends && prefix == format!("{}/", denial.prefix) && is_now
-        })
-    }
-
-    fn is_put_denied(&self, prefix: &str, id: PieceId) -> bool {
-        let is_run = matches!(id.object, ObjectId::Run(_) | ObjectId::RunList(_));
-        self.plan.denial.is_some_and(|denial| {
-            let until_ms = self.plan.calm_at_ms + RUNS_DENIED_MS;
-            let is_now = denial.from_ms <= self.now_ms && self.now_ms < until_ms;
-            is_run && !denial.ends && prefix == format!("{}/", denial.prefix) && is_now
+            denial.ends == ends && **prefix == *format!("{}/", denial.prefix) && is_now
         })
     }
 
@@ -87,7 +77,7 @@ impl World {
         let of_seats = claims.filter(|one| seqs.contains(one.seat.seq));
         let messages: Vec<_> = of_seats.map(|one| one.sqs_message_id.clone()).collect();
         for id in &messages {
-            if let Some(message) = self.ledger.message(id) {
+            if let Some(message) = self.ledger.message_mut(id) {
                 message.reported = true;
             }
         }

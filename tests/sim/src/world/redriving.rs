@@ -11,8 +11,9 @@ use shared::quarantine_attributes::packed;
 use super::World;
 use crate::burst;
 use crate::checks;
-use crate::operator_queue::OperatorQueue;
+use crate::ledger::Sent;
 use crate::plan::IdKind;
+use crate::queue::OperatorQueue;
 use crate::sources::source;
 use batchctl::ports::Received;
 
@@ -45,51 +46,40 @@ impl World {
     /// An operator receives messages.
     pub fn receive(&mut self, queue: OperatorQueue, invisible_for: Duration) -> Vec<Received> {
         let until_ms = self.now_ms + invisible_for.as_millis() as u64;
-        let (now_ms, start) = (self.now_ms, self.plan.start);
+        let (now_ms, start, rng) = (self.now_ms, self.plan.start, &mut self.rng);
+        let mut messages = Vec::new();
         match queue {
-            OperatorQueue::Input(_) => Vec::new(),
+            OperatorQueue::Input(_) => {}
             OperatorQueue::DeadLetters(number) => {
-                let received = self.dead[number].receive(now_ms, until_ms, 10, &mut self.rng);
-                let messages = received.into_iter();
-                messages
-                    .map(|one| {
-                        let sent = &self.ledger.messages[one.body];
-                        Received {
-                            message_id: sent.sqs_message_id.to_string(),
-                            receipt: one.receipt.to_string(),
-                            body: sent.body.as_ref().to_owned(),
-                            attributes: sent
-                                .attributes
-                                .as_ref()
-                                .map(|all| all.to_map())
-                                .unwrap_or_default(),
-                            first_received_at: Some(sent.sent_at.as_ms()),
-                            sent_at: Some(sent.sent_at.as_ms()),
-                        }
-                    })
-                    .collect()
+                for one in self.dead[number].receive(now_ms, until_ms, 10, rng) {
+                    let sent = &self.ledger.messages[one.body];
+                    let attributes = sent.attributes.as_ref().map(|all| all.to_map());
+                    messages.push(Received {
+                        message_id: sent.sqs_message_id.to_string(),
+                        receipt: one.receipt.to_string(),
+                        body: sent.body.as_ref().to_owned(),
+                        attributes: attributes.unwrap_or_default(),
+                        first_received_at: Some(sent.sent_at.as_ms()),
+                        sent_at: Some(sent.sent_at.as_ms()),
+                    });
+                }
             }
             OperatorQueue::Quarantine => {
-                let received = self
-                    .quarantined
-                    .receive(now_ms, until_ms, 10, &mut self.rng);
-                let messages = received.into_iter();
-                messages
-                    .map(|one| {
-                        let (arrived_ms, message) = &one.body;
-                        let arrived_at = start + Duration::from_millis(*arrived_ms);
-                        Received {
-                            message_id: format!("q{}", one.receipt),
-                            receipt: one.receipt.to_string(),
-                            body: message.body.as_ref().to_owned(),
-                            attributes: packed(message).attributes,
-                            first_received_at: None,
-                            sent_at: Some(arrived_at.as_ms()),
-                        }
-                    })
-                    .collect()
+                for one in self.quarantined.receive(now_ms, until_ms, 10, rng) {
+                    let (arrived_ms, message) = &one.body;
+                    let arrived_at = start + Duration::from_millis(*arrived_ms);
+                    messages.push(Received {
+                        message_id: format!("q{}", one.receipt),
+                        receipt: one.receipt.to_string(),
+                        body: message.body.as_ref().to_owned(),
+                        attributes: packed(message).attributes,
+                        first_received_at: None,
+                        sent_at: Some(arrived_at.as_ms()),
+                    });
+                }
             }
         }
+        messages
     }
 
     /// An operator sends a message to an input queue. Returns whether the operator gets a reply.
@@ -107,13 +97,16 @@ impl World {
         if is_lost && self.rng.bool() {
             return false;
         }
-        let index = self.ledger.messages.len();
+        let (id, now) = (self.ledger.next_message_id(), self.now());
         let same = self.ledger.messages.iter().find(|sent| *sent.body == *body);
         let mut again = match same {
-            Some(same) => same.clone(),
-            None => burst::unknown(body),
+            Some(same) => same.again(id.clone()),
+            // Such as one that was edited by hand.
+            None => Sent {
+                bad: false,
+                ..burst::unread(id.clone(), source(number), body.to_owned(), now)
+            },
         };
-        again.sqs_message_id = format!("m{index}").parse().expect("a short text is an id");
         again.source = source(number);
         again.attributes = MessageAttributes::of(attributes.clone());
         match self.plan.id_kind {
@@ -123,23 +116,19 @@ impl World {
                 let id = attributes.get("id");
                 again.name = id.and_then(|id| id.string_value.clone());
             }
-            IdKind::MessageId => again.name = Some(again.sqs_message_id.to_string()),
+            IdKind::MessageId => again.name = Some(id.to_string()),
         }
         again.event_id = burst::event_id(&self.plan, &again.source, again.name.as_deref());
-        again.sent_at = self.now();
-        (again.acknowledged_at, again.reported) = (None, false);
-        let id = again.sqs_message_id.clone();
+        again.sent_at = now;
         self.note("redriven", || format!("{id} to source {number}: {body}"));
         self.ledger.redriven.insert(Arc::from(body));
-        self.ledger.messages.push(again);
-        self.ledger.by_id.insert(id, index);
+        let index = self.ledger.add_message(again);
         let now_ms = self.now_ms;
         self.inputs[number].send(index, now_ms);
         self.poll_by(number, now_ms + 1);
         !is_lost
     }
 
-    /// An operator deletes a message.
     pub fn delete_by_operator(&mut self, queue: OperatorQueue, receipt: u64) {
         let body = match queue {
             OperatorQueue::Input(_) => return,
