@@ -16,6 +16,30 @@ pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
+/// Folders that builds make.
+pub const BUILT: [&str; 3] = ["dist", "node_modules", "target"];
+
+/// Returns the files below a folder whose names end in `ending`, in order; none if there is no such folder. Leaves out what is
+/// hidden or [`BUILT`].
+pub fn files_below(folder: &Path, ending: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut paths = Vec::from_iter(entries.map(|entry| entry.path()));
+    paths.sort();
+    let mut found = Vec::new();
+    for path in paths {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if name.starts_with('.') || BUILT.contains(&&*name) {
+            continue;
+        }
+        if path.is_dir() {
+            found.extend(files_below(&path, ending));
+        } else if name.ends_with(ending) {
+            found.push(path);
+        }
+    }
+    found
+}
+
 /// Returns the path from the root and the text of each document for users.
 ///
 /// # Errors
@@ -49,12 +73,11 @@ impl Command {
                 "run" => {
                     let package = words.by_ref().skip_while(|word| word != "-p").nth(1)?;
                     let arguments = words.skip_while(|word| word != "--").skip(1);
-                    let name = if package == "local" {
-                        "batch-local"
-                    } else {
-                        &package
+                    let package = match &*package {
+                        "local" => "batch-local".to_owned(),
+                        _ => package,
                     };
-                    Some((name.to_owned(), arguments.collect()))
+                    Some((package, arguments.collect()))
                 }
                 _ => None,
             },
@@ -133,35 +156,25 @@ mod tests {
         let document = "```sh\ncargo run --release -p local -- burst \\\n  --out 'a b' > c   # why\n\n# AWS only: it costs\naws x\n```\n\
                         ```text\nother\n```\n```sh\nf() {\n  aws y\n}\nf\n```\n";
         let found = commands(document);
-        let lines = found
-            .iter()
-            .map(|each| (each.line.as_str(), each.needs_account));
+        let lines = found.iter().map(|each| (&*each.line, each.needs_account));
         let first = "cargo run --release -p local -- burst    --out 'a b' > c";
-        assert_eq!(
-            Vec::from_iter(lines),
-            [(first, false), ("aws x", true), ("f", false)]
-        );
+        let expected = [(first, false), ("aws x", true), ("f", false)];
+        assert_eq!(Vec::from_iter(lines), expected);
         let arguments = ["burst", "--out", "a b"].map(str::to_owned).to_vec();
-        assert_eq!(
-            found[0].program(),
-            Some(("batch-local".to_owned(), arguments))
-        );
+        let program = ("batch-local".to_owned(), arguments);
+        assert_eq!(found[0].program(), Some(program));
         assert_eq!(found[1].program(), None);
     }
 
     #[test]
     fn words_are_split_as_a_shell_splits_them() {
-        assert_eq!(
-            words("a 'b c' --d=\"e 'f'\" '' $G | h"),
-            ["a", "b c", "--d=e 'f'", "", "$G"]
-        );
+        let found = words("a 'b c' --d=\"e 'f'\" '' $G | h");
+        assert_eq!(found, ["a", "b c", "--d=e 'f'", "", "$G"]);
     }
 
     #[test]
     fn spans_are_those_outside_of_blocks() {
-        assert_eq!(
-            code_spans("`a\nb` x ``c ` d``\n```\n`e`\n```\n`f`"),
-            ["a b", "f"]
-        );
+        let found = code_spans("`a\nb` x ``c ` d``\n```\n`e`\n```\n`f`");
+        assert_eq!(found, ["a b", "f"]);
     }
 }

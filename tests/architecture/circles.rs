@@ -40,10 +40,8 @@ fn way_back<'i>(imports: &'i Imports, start: &'i Path) -> Option<Vec<&'i Path>> 
 fn description(circle: &[&Path], root: &Path) -> String {
     let folder = root.parent().unwrap_or(root);
     let name = |file: &&Path| {
-        file.strip_prefix(folder)
-            .unwrap_or(file)
-            .display()
-            .to_string()
+        let file = file.strip_prefix(folder).unwrap_or(file);
+        file.display().to_string()
     };
     let files: Vec<String> = circle.iter().chain(circle.first()).map(name).collect();
     files.join(" imports ")

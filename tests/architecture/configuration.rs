@@ -3,7 +3,6 @@
 //! document.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write;
 
 use shared::config::{Declarations, Description, OWN_PREFIXES, SECTIONS, schema, variable_names};
 
@@ -95,16 +94,12 @@ fn the_known_names_are_those_of_the_declarations() {
     let generated = String::from_iter(lines);
     assert_generated("shared/src/config/known.txt", &generated, UPDATE, TASK);
     let keys = Vec::from_iter(names.values().flatten());
-    assert_eq!(
-        BTreeSet::from_iter(&keys).len(),
-        keys.len(),
-        "one key, one setting"
-    );
+    let different = BTreeSet::from_iter(&keys);
+    assert_eq!(different.len(), keys.len(), "one key, one setting");
     for prefix in OWN_PREFIXES {
-        assert!(
-            variable_names().any(|name| name.starts_with(prefix.trim_end_matches('_'))),
-            "no variable begins as `{prefix}`"
-        );
+        let beginning = prefix.trim_end_matches('_');
+        let is_used = variable_names().any(|name| name.starts_with(beginning));
+        assert!(is_used, "no variable begins as `{prefix}`");
     }
 }
 
@@ -157,25 +152,16 @@ fn document(aggregator: &Declarations, batch_processor: &Declarations) -> String
                 sections.entry(section_of(each)).or_default().push(each);
             }
         }
-        write!(text, "\n## {title}\n").expect("writing to a string cannot fail");
+        text += &format!("\n## {title}\n");
         for (section, variables) in sections {
             let head = "| variable | key | default | allowed | meaning |\n|---|---|---|---|---|";
-            write!(text, "\n### {}\n\n{head}\n", heading(section))
-                .expect("writing to a string cannot fail");
-            for each in variables {
-                writeln!(text, "{}", row(each)).expect("writing to a string cannot fail");
-            }
+            text += &format!("\n### {}\n\n{head}\n", heading(section));
+            text.extend(variables.into_iter().map(row));
         }
-        let rules: Vec<&str> = rules
-            .iter()
-            .filter(|(_, read_by)| *read_by == readers)
-            .map(|(rule, _)| *rule)
-            .collect();
+        let rules = rules.iter().filter(|(_, read_by)| *read_by == readers);
+        let rules: String = rules.map(|(rule, _)| format!("- {rule}\n")).collect();
         if !rules.is_empty() {
-            text += "\n### What must hold together\n\n";
-            for rule in rules {
-                writeln!(text, "- {rule}").expect("writing to a string cannot fail");
-            }
+            text += &format!("\n### What must hold together\n\n{rules}");
         }
     }
     text
@@ -193,10 +179,9 @@ fn row(variable: &Description) -> String {
         Some("") => "none".to_owned(),
         Some(value) => format!("`{value}`"),
     };
-    let key = variable
-        .key
-        .map_or_else(String::new, |key| format!("`{key}`"));
-    let row = format!("| `{name}` | {key} | {default} | {allowed} | {meaning} |");
+    let key = variable.key.map(|key| format!("`{key}`"));
+    let key = key.unwrap_or_default();
+    let row = format!("| `{name}` | {key} | {default} | {allowed} | {meaning} |\n");
     assert_eq!(row.matches('|').count(), 6, "a cell cannot hold `|`: {row}");
     row
 }

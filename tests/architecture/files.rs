@@ -1,12 +1,8 @@
 //! The files of the repository, and documents that are generated from the code.
 
-use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-/// Returns the root of the repository.
-pub fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
-}
+use tests::root;
 
 /// Returns the text of a file, by its path from the root.
 pub fn read(path: &str) -> String {

@@ -2,12 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
 
-use crate::files::{read, root};
+use tests::{BUILT, files_below, root};
 
-/// Folders that git ignores.
-const BUILT: [&str; 3] = ["dist", "node_modules", "target"];
+use crate::files::read;
 
 /// The most lines of a Rust file.
 const LINES_MAX: usize = 500;
@@ -38,29 +36,16 @@ fn the_map_has_every_folder() {
     }
 }
 
-/// Adds the long Rust files below a folder, each with its number of lines.
-fn add_long_files(folder: &Path, long: &mut Vec<(String, usize)>) {
-    for entry in fs::read_dir(folder).expect("a folder can be read") {
-        let path = entry.expect("an entry can be read").path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        if path.is_dir() && !name.starts_with('.') && !BUILT.contains(&&*name) {
-            add_long_files(&path, long);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            let lines = fs::read_to_string(&path)
-                .expect("a file can be read")
-                .lines()
-                .count();
-            if lines > LINES_MAX {
-                long.push((path.display().to_string(), lines));
-            }
-        }
-    }
-}
-
 #[test]
 fn no_file_is_long() {
     let mut long = Vec::new();
-    add_long_files(&root(), &mut long);
+    for path in files_below(&root(), ".rs") {
+        let text = fs::read_to_string(&path).expect("a file can be read");
+        let lines = text.lines().count();
+        if lines > LINES_MAX {
+            long.push((path, lines));
+        }
+    }
     assert!(
         long.is_empty(),
         "expected at most {LINES_MAX} lines: got {long:?}"

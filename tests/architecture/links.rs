@@ -2,26 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
 
-/// Folders without documents of this repository.
-const NOT_OURS: [&str; 4] = ["target", "node_modules", ".tools", ".local"];
-
-/// Returns every Markdown file below a directory.
-fn documents(directory: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(directory).expect("a directory can be read");
-    let mut found = Vec::new();
-    for entry in entries {
-        let path = entry.expect("an entry can be read").path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        if path.is_dir() && !NOT_OURS.contains(&&*name) && name != ".git" {
-            found.extend(documents(&path));
-        } else if name.ends_with(".md") {
-            found.push(path);
-        }
-    }
-    found
-}
+use tests::{files_below, root};
 
 /// Returns the text without its code blocks, whose brackets are not links.
 fn without_code(text: &str) -> String {
@@ -32,31 +14,26 @@ fn without_code(text: &str) -> String {
 /// Returns the anchors that GitHub gives the headings of a document.
 fn anchors(text: &str) -> BTreeSet<String> {
     let headings = text.lines().filter(|line| line.starts_with('#'));
-    headings
-        .map(|line| {
-            let heading = line.trim_start_matches('#').trim().to_lowercase();
-            let kept = heading
-                .chars()
-                .filter(|c| c.is_alphanumeric() || " -_".contains(*c));
-            kept.collect::<String>().replace(' ', "-")
-        })
-        .collect()
+    let anchor = |line: &str| {
+        let heading = line.trim_start_matches('#').trim().to_lowercase();
+        let is_kept = |c: &char| c.is_alphanumeric() || " -_".contains(*c);
+        let kept: String = heading.chars().filter(is_kept).collect();
+        kept.replace(' ', "-")
+    };
+    headings.map(anchor).collect()
 }
 
 /// Returns the targets of the links of a document.
 fn links(text: &str) -> Vec<String> {
     let targets = text.split("](").skip(1);
-    targets
-        .filter_map(|rest| rest.split_once(')'))
-        .map(|(target, _)| target.to_owned())
-        .filter(|target| !target.starts_with("https://"))
-        .collect()
+    let targets = targets.filter_map(|rest| Some(rest.split_once(')')?.0));
+    let ours = targets.filter(|target| !target.starts_with("https://"));
+    ours.map(str::to_owned).collect()
 }
 
 #[test]
 fn every_link_between_documents_leads_to_a_file_and_a_heading() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let documents = documents(&root);
+    let documents = files_below(&root(), ".md");
     assert!(documents.len() > 10, "{documents:?}");
     let mut broken = Vec::new();
     for document in documents {

@@ -17,77 +17,30 @@ mod runbook;
 mod security;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::{Value, json};
+use tests::root;
 
 /// Every crate of the workspace, with the crates of the workspace that it may depend on. The rule holds for the tests
 /// of a crate too.
-const MAY_IMPORT: [(&str, &[&str]); 15] = [
-    ("protocol", &[]),
-    ("emulators", &[]),
-    ("planner", &["protocol"]),
-    ("stack", &["planner", "protocol"]),
-    ("loadgen", &["planner", "protocol", "stack"]),
-    ("shared", &["protocol"]),
-    ("aggregator", &["protocol", "shared"]),
-    (
-        "batchctl",
-        &[
-            "aggregator",
-            "batch-processor",
-            "protocol",
-            "shared",
-            "sinks",
-            "stack",
-        ],
-    ),
-    ("sinks", &["protocol", "shared"]),
-    ("batch-processor", &["protocol", "shared", "sinks"]),
-    (
-        "local",
-        &[
-            "aggregator",
-            "batch-processor",
-            "emulators",
-            "loadgen",
-            "planner",
-            "protocol",
-            "shared",
-            "sinks",
-        ],
-    ),
-    (
-        "sim",
-        &[
-            "aggregator",
-            "batch-processor",
-            "batchctl",
-            "protocol",
-            "shared",
-            "sinks",
-            "stack",
-        ],
-    ),
-    ("fuzz", &["aggregator", "protocol", "shared"]),
-    (
-        "tests",
-        &[
-            "aggregator",
-            "batch-processor",
-            "batchctl",
-            "emulators",
-            "loadgen",
-            "local",
-            "planner",
-            "protocol",
-            "shared",
-            "sinks",
-        ],
-    ),
-    ("xtask", &[]),
-];
+const MAY_IMPORT: &str = "\
+protocol:
+emulators:
+planner: protocol
+stack: planner protocol
+loadgen: planner protocol stack
+shared: protocol
+aggregator: protocol shared
+batchctl: aggregator batch-processor protocol shared sinks stack
+sinks: protocol shared
+batch-processor: protocol shared sinks
+local: aggregator batch-processor emulators loadgen planner protocol shared sinks
+sim: aggregator batch-processor batchctl protocol shared sinks stack
+fuzz: aggregator protocol shared
+tests: aggregator batch-processor batchctl emulators loadgen local planner protocol shared sinks
+xtask:";
 
 /// Crates with which `protocol` could do more than decide: runtimes, SDKs, clocks, compression, logs.
 const PROTOCOL_DEPENDS_ON: [&str; 6] = [
@@ -104,10 +57,9 @@ struct Manifests(Value);
 
 impl Manifests {
     fn read() -> Manifests {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         let output = Command::new(env!("CARGO"))
             .args(["metadata", "--no-deps", "--offline", "--format-version=1"])
-            .current_dir(root)
+            .current_dir(root())
             .output()
             .expect("run cargo metadata");
         let errors = String::from_utf8_lossy(&output.stderr);
@@ -123,11 +75,16 @@ impl Manifests {
         self.packages().map(name).collect()
     }
 
+    /// Returns a list of a crate.
+    fn list(&self, package: &str, name_of_list: &str) -> impl Iterator<Item = &Value> {
+        let package = self.packages().find(|each| name(each) == package);
+        let list = package.expect("a crate")[name_of_list].as_array();
+        list.expect("a list").iter()
+    }
+
     /// Returns the root files of a crate's library and programs.
     fn roots(&self, package: &str) -> Vec<PathBuf> {
-        let package = self.packages().find(|each| name(each) == package);
-        let targets = package.expect("a crate")["targets"].as_array();
-        let targets = targets.expect("targets").iter();
+        let targets = self.list(package, "targets");
         let ships =
             |target: &&Value| target["kind"] == json!(["lib"]) || target["kind"] == json!(["bin"]);
         let root = |target: &Value| PathBuf::from(target["src_path"].as_str().expect("a path"));
@@ -136,12 +93,9 @@ impl Manifests {
 
     /// Returns the dependencies of a crate by name, each with its kind: `None` for a dependency of the crate itself.
     fn dependencies(&self, package: &str) -> BTreeMap<&str, Option<&str>> {
-        let package = self.packages().find(|each| name(each) == package);
-        let dependencies = package.expect("a crate")["dependencies"].as_array();
-        let dependencies = dependencies.expect("dependencies").iter();
-        dependencies
-            .map(|each| (name(each), each["kind"].as_str()))
-            .collect()
+        let dependencies = self.list(package, "dependencies");
+        let dependencies = dependencies.map(|each| (name(each), each["kind"].as_str()));
+        dependencies.collect()
     }
 }
 
@@ -155,17 +109,16 @@ fn name(value: &Value) -> &str {
 fn crates_import_only_allowed_crates() {
     let manifests = Manifests::read();
     let crates = manifests.crates();
-    let listed: BTreeSet<&str> = MAY_IMPORT.iter().map(|(name, _)| *name).collect();
-    assert_eq!(
-        crates, listed,
-        "every crate of the workspace has a line here"
-    );
-    for (name, may_import) in MAY_IMPORT {
+    let rows = MAY_IMPORT.lines().filter_map(|row| row.split_once(':'));
+    let rows = BTreeMap::from_iter(rows);
+    // Every crate of the workspace has a line here.
+    assert!(crates.iter().eq(rows.keys()), "{crates:?}");
+    for (name, may_import) in rows {
         let imports: BTreeSet<&str> = manifests.dependencies(name).into_keys().collect();
         let mut imports: BTreeSet<&str> = imports.intersection(&crates).copied().collect();
         // A crate may be its own dev-dependency, to switch on features for its tests.
         imports.remove(name);
-        let may_import = BTreeSet::from_iter(may_import.iter().copied());
+        let may_import = BTreeSet::from_iter(may_import.split_whitespace());
         assert_eq!(imports, may_import, "the crates that `{name}` imports");
     }
 }

@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use crate::files::{read, root};
+use tests::{files_below, root};
+
+use crate::files::read;
 
 /// Returns the names in `text` that begin as a check of a promise does: `p7_everything_drains`.
 fn checks(text: &str) -> BTreeSet<String> {
@@ -18,14 +20,11 @@ fn checks(text: &str) -> BTreeSet<String> {
 #[test]
 fn the_table_names_every_check_of_a_promise_and_no_other() {
     let mut code = read("tests/sim/src/checks.rs");
-    for file in fs::read_dir(root().join("tests/sim/src/checks")).expect("the checks are there") {
-        let path = file.expect("an entry").path();
+    for path in files_below(&root().join("tests/sim/src/checks"), ".rs") {
         code += &fs::read_to_string(path).expect("a source file");
     }
-    let functions: String = code
-        .lines()
-        .filter(|line| line.starts_with("pub fn "))
-        .collect();
+    let functions = code.lines().filter(|line| line.starts_with("pub fn "));
+    let functions: String = functions.collect();
     let (named, there) = (checks(&read("ARCHITECTURE.md")), checks(&functions));
     assert!(!there.is_empty());
     let unknown: Vec<_> = named.difference(&there).collect();
@@ -40,16 +39,8 @@ fn the_table_names_every_check_of_a_promise_and_no_other() {
 fn every_source_file_that_the_map_names_is_there() {
     let text = read("ARCHITECTURE.md");
     let quoted = text.split('`').skip(1).step_by(2);
-    let files: Vec<_> = quoted
-        .filter(|word| word.contains('/') && word.ends_with(".rs"))
-        .collect();
-    assert!(!files.is_empty());
-    let missing: Vec<_> = files
-        .iter()
-        .filter(|path| !root().join(path).is_file())
-        .collect();
-    assert!(
-        missing.is_empty(),
-        "ARCHITECTURE.md: got {missing:?}, expected files"
-    );
+    let files = quoted.filter(|word| word.contains('/') && word.ends_with(".rs"));
+    let (found, missing): (Vec<_>, Vec<_>) = files.partition(|path| root().join(path).is_file());
+    assert!(!found.is_empty());
+    assert!(missing.is_empty(), "expected files: got {missing:?}");
 }

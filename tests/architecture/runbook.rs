@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use emulators::sam::Template;
+use tests::{files_below, root};
 
-use crate::files::{read, root};
+use crate::files::read;
 
 /// The heading of the runbook that is no alarm.
 const NOT_AN_ALARM: &str = "Before an incident";
@@ -18,15 +19,6 @@ pub const NO_INCIDENTS: [&str; 4] = [
 ];
 /// The number of incidents.
 const INCIDENTS: usize = 14;
-
-/// Returns the files of a folder whose names end in `ending`, each with its text.
-fn files(folder: &str, ending: &str) -> Vec<(String, String)> {
-    let entries = fs::read_dir(root().join(folder)).expect("a folder can be read");
-    let names = entries.map(|entry| entry.expect("an entry can be read").file_name());
-    let names = names.map(|name| format!("{folder}/{}", name.to_string_lossy()));
-    let files = names.filter(|name| name.ends_with(ending));
-    files.map(|name| (name.clone(), read(&name))).collect()
-}
 
 /// Returns the headings of a level of the runbook: `## ` or `### `.
 fn headings(level: &str) -> BTreeSet<String> {
@@ -48,8 +40,9 @@ fn every_alarm_has_a_page_and_every_page_is_about_an_alarm() {
 
 #[test]
 fn every_incident_of_the_runbook_is_rehearsed() {
-    let tests = files("tests/e2e/runbook", ".rs");
-    let tests: String = tests.into_iter().map(|(_, text)| text).collect();
+    let tests = files_below(&root().join("tests/e2e/runbook"), ".rs").into_iter();
+    let tests = tests.map(|path| fs::read_to_string(path).expect("a source file"));
+    let tests: String = tests.collect();
     let calls = tests.split("Rehearsal::of(&rig, \"").skip(1);
     let rehearsed: BTreeSet<&str> = calls.filter_map(|call| call.split('"').next()).collect();
     let mut incidents = headings("### ");

@@ -5,34 +5,33 @@ use std::collections::BTreeSet;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
-use protocol::claim::{Claim, LockItem, LockState};
+use protocol::claim::{LockItem, LockState};
 use protocol::ids::BatchShard;
 use shared::aws::DynamoLockStore;
 use shared::config::WriteMode;
 use shared::memory::MemoryLockStore;
-use shared::ports::{ClaimReply, LockStore, Release};
+use shared::ports::{ClaimReply, LockStore};
 
 use crate::dynamo::{self, BATCH_INDEX};
 use crate::events::{
-    CHUNK_CLAIMS_EXPIRE_AT, SHARDS, batch, chunk_claim, claim, claim_free, claim_in, event, item,
-    ms, read_one, tombstone,
+    CHUNK_CLAIMS_EXPIRE_AT, SHARDS, assert_written, batch, chunk_claim, claim, claim_free, event,
+    item, ms, past, read_one, releases, replacements, tombstone,
 };
-use crate::lock_store::{assert_exists, assert_released, lock_store_contract};
+use crate::lock_store::{
+    assert_exists, assert_released, lock_store_contract, of_another_message,
+    only_the_expected_item_is_replaced,
+};
 
 /// A lock table into which a test puts what former versions wrote.
 trait FormerTable {
-    type Store: LockStore;
-
-    fn store(&self) -> &Self::Store;
+    fn store(&self) -> &dyn LockStore;
 
     /// Puts the chunk claim of event `e`, in place of what is there.
     async fn put(&self, claim: &LockItem);
 }
 
 impl FormerTable for MemoryLockStore {
-    type Store = MemoryLockStore;
-
-    fn store(&self) -> &MemoryLockStore {
+    fn store(&self) -> &dyn LockStore {
         self
     }
 
@@ -68,9 +67,7 @@ impl Dynamo {
 }
 
 impl FormerTable for Dynamo {
-    type Store = DynamoLockStore;
-
-    fn store(&self) -> &DynamoLockStore {
+    fn store(&self) -> &dyn LockStore {
         &self.store
     }
 
@@ -92,15 +89,13 @@ pub async fn put_chunk_claim(client: &Client, table: &str, id: &str, claim: &Loc
     };
     let s = |text: &str| AttributeValue::S(text.to_owned());
     let n = |number: u64| AttributeValue::N(number.to_string());
+    let hash = AttributeValue::B(Blob::new(claim.body_hash.as_bytes()));
     let mut put = client
         .put_item()
         .table_name(table)
         .item("messageId", s(id))
         .item("sqsMessageId", s(claim.sqs_message_id.as_str()))
-        .item(
-            "bodyHash",
-            AttributeValue::B(Blob::new(claim.body_hash.as_bytes())),
-        )
+        .item("bodyHash", hash)
         .item("batch", s(&batch.to_string()))
         .item("seq", n(seq.into()))
         .item("chunk", n(chunk.into()))
@@ -125,35 +120,20 @@ lock_store_contract! {
 /// Returns the chunk claim of event `e` with seq 4, which remembers two earlier deliveries.
 fn there() -> LockItem {
     LockItem {
-        past: [
-            ("older".parse().unwrap(), ms(1)),
-            ("old".parse().unwrap(), ms(2)),
-        ]
-        .into(),
+        past: past(),
         ..chunk_claim("body", 4)
     }
 }
 
-/// Returns claims of event `e` that replace another, with and without past deliveries.
-fn replacements() -> [Claim; 2] {
-    let mut claim = claim_in(batch(2), "e", "new", 9);
-    claim.candidate.sqs_message_id = "the-new-message".parse().unwrap();
-    let mut with_past = claim.clone();
-    with_past.past = there().past;
-    [claim, with_past]
-}
-
 /// Returns every event id that the index lists for batch 1 or batch 2.
-async fn indexed<S: LockStore>(store: &S) -> Vec<String> {
+async fn indexed(store: &dyn LockStore) -> Vec<String> {
     let mut found = Vec::new();
-    for (number, shard) in (1..=2).flat_map(|batch| (0..SHARDS).map(move |shard| (batch, shard))) {
-        let batch = batch(number);
-        let page = store
-            .index(BatchShard { batch, shard }, None)
-            .await
-            .unwrap();
-        let ids = page.entries.into_iter();
-        found.extend(ids.map(|entry| entry.event_id.as_str().to_owned()));
+    for batch in [batch(1), batch(2)] {
+        for shard in 0..SHARDS {
+            let page = store.index(BatchShard { batch, shard }, None).await;
+            let ids = page.unwrap().entries.into_iter();
+            found.extend(ids.map(|entry| entry.event_id.as_str().to_owned()));
+        }
     }
     found
 }
@@ -185,11 +165,7 @@ async fn a_release_of_a_chunk_claim_changes_nothing<T: FormerTable>(table: &T) {
     let store = table.store();
     for seq in [4, 1] {
         let seat = claim("e", "body", seq).seat.key();
-        for release in [
-            Release::Remembered(ms(5_000)),
-            Release::SetAside(ms(5_000)),
-            Release::Deleted,
-        ] {
+        for release in releases() {
             assert_released(&store.release(&[(event("e"), seat)], release).await);
             assert_eq!(read_one(store, "e").await, Some(there()), "{release:?}");
         }
@@ -211,25 +187,11 @@ async fn a_chunk_claim_is_replaced_only_in_the_expected_state<T: FormerTable>(ta
         with(in_chunk(batch(3), 4)),
         with(item(&claim("e", "body", 4)).state),
         with(LockState::Tombstone { expires_at }),
-        LockItem {
-            sqs_message_id: "another".parse().unwrap(),
-            ..there()
-        },
+        of_another_message(&there()),
     ];
     for new in replacements() {
         table.put(&there()).await;
-        for expected in &near_misses {
-            assert_exists(&store.replace(&new, expected).await, &there());
-            let found = read_one(store, "e").await;
-            assert_eq!(found, Some(there()), "expected {expected:?}");
-        }
-        let reply = store.replace(&new, &there()).await;
-        assert!(matches!(reply, ClaimReply::Written), "{reply:?}");
-        assert_eq!(read_one(store, "e").await, Some(item(&new)));
-        // A retry of the replacement finds the item that the first attempt wrote.
-        assert_exists(&store.replace(&new, &there()).await, &item(&new));
-        let (events, _) = store.read_events(&[event("e")]).await.unwrap();
-        assert_eq!(events.len(), 1);
+        only_the_expected_item_is_replaced(store, &new, &there(), &near_misses).await;
         assert_eq!(indexed(store).await, ["e"]);
     }
 }
@@ -253,21 +215,12 @@ async fn a_replacement_has_exactly_the_attributes_of_a_claim() {
         let table = Dynamo::new(mode).await;
         for new in replacements() {
             table.put(&there()).await;
-            let reply = table.store.replace(&new, &there()).await;
-            assert!(matches!(reply, ClaimReply::Written), "{reply:?}");
+            assert_written(&table.store.replace(&new, &there()).await);
             // Those that docs/protocol.md lists.
-            let of_every_claim = [
-                "messageId",
-                "sqsMessageId",
-                "bodyHash",
-                "seq",
-                "batchId",
-                "message",
-                "source",
-                "sentAt",
-            ];
+            let of_every_claim =
+                "messageId sqsMessageId bodyHash seq batchId message source sentAt";
             let past = (!new.past.is_empty()).then_some("pastDeliveries");
-            let documented = of_every_claim.into_iter().chain(past);
+            let documented = of_every_claim.split(' ').chain(past);
             let documented = documented.map(str::to_owned).collect();
             assert_eq!(table.attributes().await, documented);
         }

@@ -5,14 +5,14 @@ use std::time::Duration;
 use aws_sdk_dynamodb::Client;
 use shared::aws::{DynamoLockStore, Sdk, SqsBatchQueue};
 use shared::config::WriteMode;
-use shared::ports::{BatchQueue, LockStore, PortError};
+use shared::ports::{BatchQueue, LockStore};
 use shared::wire::{Ticket, TicketReason};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
 use tokio::process::Command;
 
-use crate::dynamo::{self, BATCH_INDEX, config_of};
-use crate::events::{batch, claim, claim_free, event, item, read_one};
+use crate::dynamo::{self, BATCH_INDEX, PATIENCE, config_of};
+use crate::events::{assert_says, batch, claimed, event, item, read_one};
 
 /// The first byte of a TLS record that opens a connection.
 const TLS_HANDSHAKE: u8 = 0x16;
@@ -22,6 +22,7 @@ const TABLE: &str = "CONTRACT_LOCK_TABLE";
 async fn one_client_serves_http_and_https_endpoints_of_the_environment() {
     let table = dynamo::lock_table(&dynamo::dynamodb()).await;
     let sqs = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("https://{}", sqs.local_addr().unwrap());
     let first_byte = async {
         let (mut connection, _) = sqs.accept().await.unwrap();
         connection.read_u8().await.unwrap()
@@ -38,20 +39,15 @@ async fn one_client_serves_http_and_https_endpoints_of_the_environment() {
         .env("AWS_ACCESS_KEY_ID", "key")
         .env("AWS_SECRET_ACCESS_KEY", "secret")
         .env("AWS_ENDPOINT_URL_DYNAMODB", dynamo::endpoint())
-        .env(
-            "AWS_ENDPOINT_URL",
-            format!("https://{}", sqs.local_addr().unwrap()),
-        )
+        .env("AWS_ENDPOINT_URL", endpoint)
         .env(TABLE, &table)
         .kill_on_drop(true)
         .output();
     let (first_byte, output) = tokio::join!(first_byte, child);
     let output = output.unwrap();
     let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-    assert!(
-        output.status.success() && text.contains("1 passed"),
-        "{text}"
-    );
+    assert!(output.status.success(), "{text}");
+    assert!(text.contains("1 passed"), "{text}");
     assert_eq!(first_byte, TLS_HANDSHAKE, "{text}");
 }
 
@@ -62,30 +58,22 @@ async fn the_child_calls_both_services() {
     let attempt = Duration::from_secs(30);
     let table = std::env::var(TABLE).unwrap();
     let locks = DynamoLockStore::new(sdk.dynamodb(attempt), table, BATCH_INDEX, WriteMode::Batch);
-    let there = claim("e", "body", 0);
-    claim_free(&locks, std::slice::from_ref(&there)).await;
+    let there = claimed(&locks, 0).await;
     assert_eq!(read_one(&locks, "e").await, Some(item(&there)));
     assert_eq!(locks.items_per_request(), 25);
 
     // The listeners read one byte and close the connection.
-    let url = format!(
-        "{}/000000000000/batch-queue",
-        std::env::var("AWS_ENDPOINT_URL").unwrap()
-    );
+    let endpoint = std::env::var("AWS_ENDPOINT_URL").unwrap();
+    let url = format!("{endpoint}/000000000000/batch-queue");
     let tickets = SqsBatchQueue::new(sdk.sqs(attempt), url);
-    let error = tickets
-        .send(&Ticket::new(batch(1), TicketReason::Window), Duration::ZERO)
-        .await
-        .unwrap_err();
-    assert!(
-        matches!(error, PortError::Unknown { service: "SQS", .. }),
-        "{error:?}"
-    );
+    let ticket = Ticket::new(batch(1), TicketReason::Window);
+    let sent = tickets.send(&ticket, Duration::ZERO).await;
+    assert_says(&sent.unwrap_err(), &["no reply from SQS"]);
 }
 
 #[tokio::test]
 async fn the_first_request_fails_with_the_name_of_a_missing_variable() {
-    let complete = config_of("http://localhost:1", Duration::from_secs(60)).build();
+    let complete = config_of("http://localhost:1", PATIENCE).build();
     let mut keyless = complete.to_builder();
     keyless.set_credentials_provider(None);
     let mut nowhere = complete.to_builder();
@@ -94,7 +82,6 @@ async fn the_first_request_fails_with_the_name_of_a_missing_variable() {
         let dynamodb = Client::new(&config.build());
         let store = DynamoLockStore::new(dynamodb, "locks", BATCH_INDEX, WriteMode::Batch);
         let error = store.read(&[event("e")]).await.unwrap_err();
-        let text = error.to_string();
-        assert!(text.contains("locks") && text.contains(word), "{text}");
+        assert_says(&error, &["locks", word]);
     }
 }

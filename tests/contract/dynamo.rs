@@ -9,6 +9,7 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region, SharedCredentialsProvider};
+use aws_sdk_dynamodb::types::AttributeValue;
 use aws_types::SdkConfig;
 use dynoxide::Database;
 use dynoxide::server::serve_with_shutdown;
@@ -44,20 +45,20 @@ pub fn endpoint() -> &'static str {
     })
 }
 
-/// Returns a configuration without retries, like that of [`shared::aws::Sdk`], for an endpoint.
+/// A timeout that is long enough for a slow machine.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Returns a configuration without retries, like that of [`shared::aws::Sdk`], for an endpoint of a service.
 pub fn config_of(endpoint: &str, attempt_timeout: Duration) -> aws_types::sdk_config::Builder {
-    let credentials = Credentials::new("key", "secret", None, None, "test");
+    let credentials = Credentials::new("local", "local", None, None, "test");
+    let timeouts = TimeoutConfig::builder().operation_attempt_timeout(attempt_timeout);
     SdkConfig::builder()
         .behavior_version(BehaviorVersion::latest())
         .region(Region::from_static("eu-west-1"))
         .credentials_provider(SharedCredentialsProvider::new(credentials))
         .http_client(aws_smithy_http_client::Builder::new().build_http())
         .retry_config(RetryConfig::disabled())
-        .timeout_config(
-            TimeoutConfig::builder()
-                .operation_attempt_timeout(attempt_timeout)
-                .build(),
-        )
+        .timeout_config(timeouts.build())
         .endpoint_url(endpoint)
 }
 
@@ -66,35 +67,50 @@ pub fn dynamodb_of(endpoint: &str, attempt_timeout: Duration) -> Client {
     Client::new(&config_of(endpoint, attempt_timeout).build())
 }
 
-/// Returns a client of the embedded database, with a timeout that is long enough for a slow machine.
+/// Returns a client of the embedded database.
 pub fn dynamodb() -> Client {
-    dynamodb_of(endpoint(), Duration::from_secs(60))
-}
-
-fn new_table(kind: &str) -> String {
-    static TABLES: AtomicU32 = AtomicU32::new(0);
-    format!("{kind}-{}", TABLES.fetch_add(1, Ordering::Relaxed))
+    dynamodb_of(endpoint(), PATIENCE)
 }
 
 /// Makes a new table with the definition in the deployed template.
 async fn table(client: &Client, kind: &str) -> String {
+    static TABLES: AtomicU32 = AtomicU32::new(0);
     static DEPLOYED: LazyLock<Resources> = LazyLock::new(|| {
         let template = template::deployed().unwrap();
         template.resolve(&BTreeMap::new(), &str::to_owned).unwrap()
     });
-    let name = new_table(kind);
-    create_table(client, &name, &DEPLOYED.tables[kind])
-        .await
-        .unwrap();
+    let name = format!("{kind}-{}", TABLES.fetch_add(1, Ordering::Relaxed));
+    let created = create_table(client, &name, &DEPLOYED.tables[kind]).await;
+    created.unwrap();
     name
 }
 
-/// Makes a new lock table.
+/// Sets one attribute of the item with this key, or removes it.
+pub async fn edit(
+    client: &Client,
+    table: &str,
+    key: (&str, &str),
+    attribute: &str,
+    value: Option<AttributeValue>,
+) {
+    let call = client
+        .update_item()
+        .table_name(table)
+        .key(key.0, AttributeValue::S(key.1.to_owned()))
+        .expression_attribute_names("#attribute", attribute);
+    let call = match value {
+        Some(value) => call
+            .update_expression("SET #attribute = :value")
+            .expression_attribute_values(":value", value),
+        None => call.update_expression("REMOVE #attribute"),
+    };
+    call.send().await.unwrap();
+}
+
 pub async fn lock_table(client: &Client) -> String {
     table(client, LOCK_TABLE).await
 }
 
-/// Makes a new batch table.
 pub async fn batch_table(client: &Client) -> String {
     table(client, BATCH_TABLE).await
 }

@@ -6,7 +6,7 @@ use protocol::ids::{BatchId, BodyHash, EventId, Seat, Seq, SourceArn};
 use protocol::quota::{Place, QuotaScope};
 use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
-use shared::ports::{ClaimReply, LockStore};
+use shared::ports::{ClaimReply, LockStore, PortError, Release};
 use uuid::Uuid;
 
 /// Number of index shards of every batch in these tests.
@@ -77,6 +77,12 @@ pub fn claim(id: &str, body: &str, seq: Seq) -> Claim {
     claim_in(batch(1), id, body, seq)
 }
 
+/// Returns claims of the events `e0`, `e1` and so on, with these seqs.
+pub fn claims(count: Seq) -> Vec<Claim> {
+    let claim = |seq: Seq| claim(&format!("e{seq}"), "body", seq);
+    (0..count).map(claim).collect()
+}
+
 pub fn claim_in(batch: BatchId, id: &str, body: &str, seq: Seq) -> Claim {
     Claim {
         candidate: candidate(id, body),
@@ -106,6 +112,32 @@ pub fn chunk_claim(body: &str, seq: Seq) -> LockItem {
     }
 }
 
+/// Returns two earlier deliveries.
+pub fn past() -> PastDeliveries {
+    [("older", 1), ("old", 2)]
+        .map(|(id, at)| (id.parse().unwrap(), ms(at)))
+        .into()
+}
+
+/// Returns claims of event `e` that replace another, without and with past deliveries.
+pub fn replacements() -> [Claim; 2] {
+    [PastDeliveries::new(), past()].map(|past| {
+        let mut claim = claim_in(batch(2), "e", "new", 9);
+        claim.candidate.sqs_message_id = "the-new-message".parse().unwrap();
+        claim.past = past;
+        claim
+    })
+}
+
+/// Returns every way to release a claim.
+pub fn releases() -> [Release; 3] {
+    [
+        Release::Remembered(ms(5_000)),
+        Release::SetAside(ms(5_000)),
+        Release::Deleted,
+    ]
+}
+
 /// Returns the lock item of a claim.
 pub fn item(claim: &Claim) -> LockItem {
     let seat = claim.seat;
@@ -131,7 +163,7 @@ pub fn tombstone(claim: &Claim, expires_at: Timestamp) -> LockItem {
 }
 
 /// Writes all claims, in requests of the size that the store takes.
-pub async fn claim_all<S: LockStore>(store: &S, claims: &[Claim]) -> Vec<ClaimReply> {
+pub async fn claim_all(store: &dyn LockStore, claims: &[Claim]) -> Vec<ClaimReply> {
     let mut replies = Vec::new();
     for request in claims.chunks(store.items_per_request()) {
         replies.extend(store.claim(request).await);
@@ -140,19 +172,40 @@ pub async fn claim_all<S: LockStore>(store: &S, claims: &[Claim]) -> Vec<ClaimRe
 }
 
 /// Writes claims of event ids that must have no item.
-pub async fn claim_free<S: LockStore>(store: &S, claims: &[Claim]) {
+pub async fn claim_free(store: &dyn LockStore, claims: &[Claim]) {
     for (claim, reply) in claims.iter().zip(claim_all(store, claims).await) {
-        assert!(
-            matches!(reply, ClaimReply::Written),
-            "{:?}: {reply:?}",
-            claim.candidate.event_id
-        );
+        let id = &claim.candidate.event_id;
+        assert!(matches!(reply, ClaimReply::Written), "{id}: {reply:?}");
     }
 }
 
-/// Reads one item.
-pub async fn read_one<S: LockStore>(store: &S, id: &str) -> Option<LockItem> {
+/// Claims event `e`, which must have no item, with seq `seq` in batch 1.
+pub async fn claimed(store: &dyn LockStore, seq: Seq) -> Claim {
+    let claim = claim("e", "body", seq);
+    claim_free(store, std::slice::from_ref(&claim)).await;
+    claim
+}
+
+pub fn assert_written(reply: &ClaimReply) {
+    assert!(matches!(reply, ClaimReply::Written), "{reply:?}");
+}
+
+/// Checks that the text of an error has these words. It begins with the kind of the error: `throttled by`, `no reply from` or
+/// `refused by`, and the service.
+pub fn assert_says(error: &PortError, words: &[&str]) {
+    let text = error.to_string();
+    for word in words {
+        assert!(text.contains(word), "`{word}` in {text}");
+    }
+}
+
+pub async fn read_one(store: &dyn LockStore, id: &str) -> Option<LockItem> {
     store.read(&[event(id)]).await.unwrap().remove(0)
+}
+
+/// Reads the item of a claim's event.
+pub async fn item_of(store: &dyn LockStore, claim: &Claim) -> Option<LockItem> {
+    read_one(store, claim.candidate.event_id.as_str()).await
 }
 
 /// Returns the record of a batch that was opened at 0 and whose window ends at 10 s.

@@ -49,9 +49,8 @@ pub async fn listed(
 /// Creates `count` batches of one shard with a long source, the first and the last due at another time than the others.
 async fn a_list_is_read_page_by_page(store: &dyn BatchStore, count: u128) {
     let source = "s".repeat(1_000);
-    let ids: Vec<BatchId> = (0..count)
-        .map(|number| batch(number * u128::from(STATUS_SHARDS)))
-        .collect();
+    let of_shard = |number: u128| batch(number * u128::from(STATUS_SHARDS));
+    let ids: Vec<BatchId> = (0..count).map(of_shard).collect();
     for (number, id) in ids.iter().enumerate() {
         let due_at = match number {
             0 => 1,

@@ -9,8 +9,8 @@ use shared::ports::{ClaimReply, LockStore, Release, ReleaseReply};
 
 use crate::dynamo;
 use crate::events::{
-    ATTRIBUTES, batch, claim, claim_all, claim_free, claim_in, event, item, ms, place, read_one,
-    tombstone,
+    ATTRIBUTES, assert_written, batch, claim, claim_all, claim_free, claim_in, claimed, claims,
+    event, item, item_of, ms, past, place, read_one, releases, replacements, tombstone,
 };
 
 /// Makes every check of the contract a test of each implementation. `on` names what makes the one on DynamoDB.
@@ -53,13 +53,13 @@ lock_store_contract! {
     a_release_of_another_seats_claim_changes_nothing
     every_release_has_a_reply_and_may_be_repeated
     a_tombstone_never_ends_too_early
-    a_tombstone_of_a_set_aside_event_is_marked_and_keeps_past_deliveries_until_it_is_replaced
+    a_set_aside_tombstone_is_marked_and_keeps_past_deliveries_until_it_is_replaced
     a_table_has_items_from_the_first_claim_on
 }
 
-async fn a_table_has_items_from_the_first_claim_on<S: LockStore>(store: &S) {
+async fn a_table_has_items_from_the_first_claim_on(store: &dyn LockStore) {
     assert!(!store.has_items().await.unwrap());
-    claim_free(store, &[claim("e", "body", 0)]).await;
+    claimed(store, 0).await;
     assert!(store.has_items().await.unwrap());
 }
 
@@ -78,88 +78,53 @@ pub fn assert_released(replies: &[ReleaseReply]) {
     }
 }
 
-async fn a_claim_is_written_once_and_the_first_one_stays<S: LockStore>(store: &S) {
-    let first: Vec<Claim> = (0..30)
-        .map(|seq| claim(&format!("e{seq}"), "body", seq))
-        .collect();
+async fn release(store: &dyn LockStore, claim: &Claim, release: Release) {
+    let seats = [(claim.candidate.event_id.clone(), claim.seat.key())];
+    assert_released(&store.release(&seats, release).await);
+}
+
+async fn a_claim_is_written_once_and_the_first_one_stays(store: &dyn LockStore) {
+    let first = claims(30);
     claim_free(store, &first).await;
     // Every second claim is new.
-    let second: Vec<Claim> = (0..60)
-        .step_by(2)
-        .map(|n| claim_in(batch(2), &format!("e{n}"), "other", n))
-        .collect();
+    let other = |seq: u32| claim_in(batch(2), &format!("e{seq}"), "other", seq);
+    let second: Vec<Claim> = (0..60).step_by(2).map(other).collect();
     for (claim, reply) in second.iter().zip(claim_all(store, &second).await) {
         match first.get(claim.seat.seq as usize) {
             Some(first) => {
                 assert_exists(&reply, &item(first));
-                assert_eq!(
-                    read_one(store, first.candidate.event_id.as_str()).await,
-                    Some(item(first))
-                );
+                assert_eq!(item_of(store, first).await, Some(item(first)));
             }
-            None => assert!(matches!(reply, ClaimReply::Written), "{reply:?}"),
+            None => assert_written(&reply),
         }
     }
 }
 
-async fn an_event_that_is_claimed_twice_in_one_request_is_written_once<S: LockStore>(store: &S) {
+async fn an_event_that_is_claimed_twice_in_one_request_is_written_once(store: &dyn LockStore) {
     let (first, second) = (claim("e", "one", 0), claim("e", "two", 1));
     let replies = claim_all(store, &[first.clone(), second, claim("f", "three", 2)]).await;
-    assert!(
-        matches!(replies[0], ClaimReply::Written),
-        "{:?}",
-        replies[0]
-    );
+    assert_written(&replies[0]);
     assert_exists(&replies[1], &item(&first));
-    assert!(
-        matches!(replies[2], ClaimReply::Written),
-        "{:?}",
-        replies[2]
-    );
-    assert_eq!(read_one(store, "e").await, Some(item(&first)));
+    assert_written(&replies[2]);
+    assert_eq!(item_of(store, &first).await, Some(item(&first)));
 }
 
-async fn a_claim_of_a_tombstone_finds_it<S: LockStore>(store: &S) {
-    let old = claim("e", "body", 0);
-    claim_free(store, std::slice::from_ref(&old)).await;
-    assert_released(
-        &store
-            .release(
-                &[(event("e"), old.seat.key())],
-                Release::Remembered(ms(5_000)),
-            )
-            .await,
-    );
+async fn a_claim_of_a_tombstone_finds_it(store: &dyn LockStore) {
+    let old = claimed(store, 0).await;
+    release(store, &old, Release::Remembered(ms(5_000))).await;
     let replies = store.claim(&[claim_in(batch(2), "e", "body", 0)]).await;
     assert_exists(&replies[0], &tombstone(&old, ms(5_000)));
-    assert_eq!(read_one(store, "e").await, Some(tombstone(&old, ms(5_000))));
+    assert_eq!(item_of(store, &old).await, Some(tombstone(&old, ms(5_000))));
 }
 
-async fn a_claim_that_is_too_large_is_unstorable_and_the_others_are_written<S: LockStore>(
-    store: &S,
-) {
-    let large = "x".repeat(DYNAMODB_ITEM_BYTES_MAX);
-    let claims = [
-        claim("e0", "body", 0),
-        claim("e1", &large, 1),
-        claim("e2", "body", 2),
-    ];
+async fn a_claim_that_is_too_large_is_unstorable_and_the_others_are_written(store: &dyn LockStore) {
+    let mut claims = claims(3);
+    claims[1] = claim("e1", &"x".repeat(DYNAMODB_ITEM_BYTES_MAX), 1);
     let replies = claim_all(store, &claims).await;
-    assert!(
-        matches!(replies[0], ClaimReply::Written),
-        "{:?}",
-        replies[0]
-    );
-    assert!(
-        matches!(replies[1], ClaimReply::Unstorable(_)),
-        "{:?}",
-        replies[1]
-    );
-    assert!(
-        matches!(replies[2], ClaimReply::Written),
-        "{:?}",
-        replies[2]
-    );
+    assert_written(&replies[0]);
+    let reply = &replies[1];
+    assert!(matches!(reply, ClaimReply::Unstorable(_)), "{reply:?}");
+    assert_written(&replies[2]);
     assert_eq!(read_one(store, "e1").await, None);
     // The largest claim that the adapter sends is accepted by the table.
     let mut fits = claim("fits", "", 3);
@@ -168,195 +133,127 @@ async fn a_claim_that_is_too_large_is_unstorable_and_the_others_are_written<S: L
     claim_free(store, &[fits]).await;
 }
 
-async fn attributes_and_past_deliveries_of_a_claim_are_kept<S: LockStore>(store: &S) {
-    let mut claims: Vec<Claim> = (0..4)
-        .map(|seq| claim(&format!("e{seq}"), "body", seq))
-        .collect();
+async fn attributes_and_past_deliveries_of_a_claim_are_kept(store: &dyn LockStore) {
+    let mut claims = claims(4);
     for claim in &mut claims[1..3] {
         claim.candidate.attributes = Some(ATTRIBUTES.into());
     }
     for claim in &mut claims[2..4] {
-        claim.past = [
-            ("older".parse().unwrap(), ms(1)),
-            ("old".parse().unwrap(), ms(2)),
-        ]
-        .into();
+        claim.past = past();
     }
     claim_free(store, &claims).await;
     for claim in &claims {
-        assert_eq!(
-            read_one(store, claim.candidate.event_id.as_str()).await,
-            Some(item(claim))
-        );
-        assert_released(
-            &store
-                .release(
-                    &[(claim.candidate.event_id.clone(), claim.seat.key())],
-                    Release::Remembered(ms(0)),
-                )
-                .await,
-        );
-        assert_eq!(
-            read_one(store, claim.candidate.event_id.as_str()).await,
-            Some(tombstone(claim, ms(0)))
-        );
+        assert_eq!(item_of(store, claim).await, Some(item(claim)));
+        release(store, claim, Release::Remembered(ms(0))).await;
+        let ended = tombstone(claim, ms(0));
+        assert_eq!(item_of(store, claim).await, Some(ended));
     }
 }
 
-/// Tries to replace `there` with several similar expected items, then with the correct one.
-async fn only_the_expected_item_is_replaced<S: LockStore>(
-    store: &S,
+/// Returns an item like this one, of another message.
+pub fn of_another_message(item: &LockItem) -> LockItem {
+    LockItem {
+        sqs_message_id: "another".parse().unwrap(),
+        ..item.clone()
+    }
+}
+
+/// Tries to replace `there`, the item of event `e`, with several similar expected items, then with the correct one.
+pub async fn only_the_expected_item_is_replaced(
+    store: &dyn LockStore,
+    new: &Claim,
     there: &LockItem,
     near_misses: &[LockItem],
 ) {
-    let mut new = claim_in(batch(2), "e", "new", 9);
-    new.candidate.sqs_message_id = "the-new-message".parse().unwrap();
-    new.past = [("old".parse().unwrap(), ms(2))].into();
     for expected in near_misses {
-        assert_exists(&store.replace(&new, expected).await, there);
-        assert_eq!(
-            read_one(store, "e").await.as_ref(),
-            Some(there),
-            "expected {expected:?}"
-        );
+        assert_exists(&store.replace(new, expected).await, there);
+        let found = read_one(store, "e").await;
+        assert_eq!(found.as_ref(), Some(there), "expected {expected:?}");
     }
-    let reply = store.replace(&new, there).await;
-    assert!(matches!(reply, ClaimReply::Written), "{reply:?}");
-    assert_eq!(read_one(store, "e").await, Some(item(&new)));
+    assert_written(&store.replace(new, there).await);
+    assert_eq!(read_one(store, "e").await, Some(item(new)));
     let (events, _) = store.read_events(&[event("e")]).await.unwrap();
-    assert_eq!(&*events[0].body, "new");
+    assert_eq!((events.len(), &*events[0].body), (1, "new"));
     // A retry of the replacement finds the item that the first attempt wrote.
-    assert_exists(&store.replace(&new, there).await, &item(&new));
+    assert_exists(&store.replace(new, there).await, &item(new));
 }
 
-async fn a_live_claim_is_replaced_only_in_the_expected_state<S: LockStore>(store: &S) {
-    let old = claim("e", "body", 4);
-    claim_free(store, std::slice::from_ref(&old)).await;
+async fn a_live_claim_is_replaced_only_in_the_expected_state(store: &dyn LockStore) {
+    let old = claimed(store, 4).await;
     let there = item(&old);
-    let shard = old.seat.shard();
-    let other_shard = claim_in(batch(3), "e", "body", 4).seat.shard();
+    let live = |shard, seq| LockItem {
+        state: LockState::Live { shard, seq },
+        ..there.clone()
+    };
     let near_misses = [
-        LockItem {
-            sqs_message_id: "another".parse().unwrap(),
-            ..there.clone()
-        },
-        LockItem {
-            state: LockState::Live { shard, seq: 5 },
-            ..there.clone()
-        },
-        LockItem {
-            state: LockState::Live {
-                shard: other_shard,
-                seq: 4,
-            },
-            ..there.clone()
-        },
+        of_another_message(&there),
+        live(old.seat.shard(), 5),
+        live(claim_in(batch(3), "e", "body", 4).seat.shard(), 4),
         tombstone(&old, ms(0)),
     ];
-    only_the_expected_item_is_replaced(store, &there, &near_misses).await;
+    let [_, new] = replacements();
+    only_the_expected_item_is_replaced(store, &new, &there, &near_misses).await;
 }
 
-async fn a_tombstone_is_replaced_only_in_the_expected_state<S: LockStore>(store: &S) {
-    let old = claim("e", "body", 4);
-    claim_free(store, std::slice::from_ref(&old)).await;
-    assert_released(
-        &store
-            .release(
-                &[(event("e"), old.seat.key())],
-                Release::Remembered(ms(5_000)),
-            )
-            .await,
-    );
+async fn a_tombstone_is_replaced_only_in_the_expected_state(store: &dyn LockStore) {
+    let old = claimed(store, 4).await;
+    release(store, &old, Release::Remembered(ms(5_000))).await;
     let there = tombstone(&old, ms(5_000));
     let near_misses = [
-        LockItem {
-            sqs_message_id: "another".parse().unwrap(),
-            ..there.clone()
-        },
+        of_another_message(&there),
         tombstone(&old, ms(4_000)),
         tombstone(&old, ms(6_000)),
         item(&old),
     ];
-    only_the_expected_item_is_replaced(store, &there, &near_misses).await;
+    let [_, new] = replacements();
+    only_the_expected_item_is_replaced(store, &new, &there, &near_misses).await;
 }
 
-async fn an_item_that_is_gone_is_not_replaced<S: LockStore>(store: &S) {
+async fn an_item_that_is_gone_is_not_replaced(store: &dyn LockStore) {
     let old = claim("e", "body", 0);
     for expected in [item(&old), tombstone(&old, ms(0))] {
-        let reply = store
-            .replace(&claim_in(batch(2), "e", "new", 0), &expected)
-            .await;
+        let new = claim_in(batch(2), "e", "new", 0);
+        let reply = store.replace(&new, &expected).await;
         assert!(matches!(reply, ClaimReply::Exists(None)), "{reply:?}");
-        assert_eq!(read_one(store, "e").await, None);
+        assert_eq!(item_of(store, &old).await, None);
     }
 }
 
-async fn a_replacement_that_is_too_large_leaves_the_existing_item<S: LockStore>(store: &S) {
-    let old = claim("e", "body", 0);
-    claim_free(store, std::slice::from_ref(&old)).await;
+async fn a_replacement_that_is_too_large_leaves_the_existing_item(store: &dyn LockStore) {
+    let old = claimed(store, 0).await;
     let large = claim_in(batch(2), "e", &"x".repeat(DYNAMODB_ITEM_BYTES_MAX), 0);
     let reply = store.replace(&large, &item(&old)).await;
     assert!(matches!(reply, ClaimReply::Unstorable(_)), "{reply:?}");
-    assert_eq!(read_one(store, "e").await, Some(item(&old)));
+    assert_eq!(item_of(store, &old).await, Some(item(&old)));
 }
 
-async fn a_release_leaves_a_tombstone_that_remembers_the_message<S: LockStore>(store: &S) {
-    let claims: Vec<Claim> = (0..5)
-        .map(|seq| claim(&format!("e{seq}"), "body", seq))
-        .collect();
+async fn a_release_leaves_a_tombstone_that_remembers_the_message(store: &dyn LockStore) {
+    let claims = claims(5);
     claim_free(store, &claims).await;
     for claim in &claims {
-        let released = [(claim.candidate.event_id.clone(), claim.seat.key())];
-        assert_released(
-            &store
-                .release(&released, Release::Remembered(ms(5_000)))
-                .await,
-        );
-        assert_eq!(
-            read_one(store, claim.candidate.event_id.as_str()).await,
-            Some(tombstone(claim, ms(5_000)))
-        );
-        let (events, unread) = store
-            .read_events(std::slice::from_ref(&claim.candidate.event_id))
-            .await
-            .unwrap();
-        assert!(
-            events.is_empty() && unread.is_empty(),
-            "{events:?} {unread:?}"
-        );
+        release(store, claim, Release::Remembered(ms(5_000))).await;
+        let ended = tombstone(claim, ms(5_000));
+        assert_eq!(item_of(store, claim).await, Some(ended));
+        let id = &claim.candidate.event_id;
+        let (events, unread) = store.read_events(std::slice::from_ref(id)).await.unwrap();
+        assert!(events.is_empty() && unread.is_empty(), "{events:?}");
         let page = store.index(claim.seat.shard(), None).await.unwrap();
-        assert!(
-            page.entries
-                .iter()
-                .all(|entry| entry.event_id != claim.candidate.event_id),
-            "{page:?}"
-        );
+        let is_listed = page.entries.iter().any(|entry| entry.event_id == *id);
+        assert!(!is_listed, "{page:?}");
     }
 }
 
-async fn a_release_without_a_window_leaves_nothing<S: LockStore>(store: &S) {
-    let old = claim("e", "body", 0);
-    claim_free(store, std::slice::from_ref(&old)).await;
-    assert_released(
-        &store
-            .release(&[(event("e"), old.seat.key())], Release::Deleted)
-            .await,
-    );
-    assert_eq!(read_one(store, "e").await, None);
-    assert!(
-        store
-            .index(old.seat.shard(), None)
-            .await
-            .unwrap()
-            .entries
-            .is_empty()
-    );
+async fn a_release_without_a_window_leaves_nothing(store: &dyn LockStore) {
+    let old = claimed(store, 0).await;
+    release(store, &old, Release::Deleted).await;
+    assert_eq!(item_of(store, &old).await, None);
+    let page = store.index(old.seat.shard(), None).await.unwrap();
+    assert!(page.entries.is_empty());
     claim_free(store, &[claim_in(batch(2), "e", "body", 0)]).await;
 }
 
-async fn a_release_of_another_seats_claim_changes_nothing<S: LockStore>(store: &S) {
-    let held = claim("e", "body", 0);
-    claim_free(store, std::slice::from_ref(&held)).await;
+async fn a_release_of_another_seats_claim_changes_nothing(store: &dyn LockStore) {
+    let held = claimed(store, 0).await;
     let another_batch = claim_in(batch(2), "e", "body", 0).seat.key();
     let another_shard = claim("e", "body", 1).seat.key();
     let another_seq = SeatKey {
@@ -364,13 +261,9 @@ async fn a_release_of_another_seats_claim_changes_nothing<S: LockStore>(store: &
         ..another_shard
     };
     for seat in [another_batch, another_shard, another_seq] {
-        for release in [
-            Release::Remembered(ms(5_000)),
-            Release::SetAside(ms(5_000)),
-            Release::Deleted,
-        ] {
+        for release in releases() {
             assert_released(&store.release(&[(event("e"), seat)], release).await);
-            assert_eq!(read_one(store, "e").await, Some(item(&held)));
+            assert_eq!(item_of(store, &held).await, Some(item(&held)));
             // It does not create an item either.
             assert_released(&store.release(&[(event("nothing"), seat)], release).await);
             assert_eq!(read_one(store, "nothing").await, None);
@@ -378,20 +271,12 @@ async fn a_release_of_another_seats_claim_changes_nothing<S: LockStore>(store: &
     }
 }
 
-async fn every_release_has_a_reply_and_may_be_repeated<S: LockStore>(store: &S) {
-    let claims: Vec<Claim> = (0..25)
-        .map(|seq| claim(&format!("e{seq}"), "body", seq))
-        .collect();
+async fn every_release_has_a_reply_and_may_be_repeated(store: &dyn LockStore) {
+    let claims = claims(25);
     claim_free(store, &claims).await;
-    let all: Vec<_> = claims
-        .iter()
-        .map(|claim| (claim.candidate.event_id.clone(), claim.seat.key()))
-        .collect();
-    for release in [
-        Release::Remembered(ms(5_000)),
-        Release::SetAside(ms(9_000)),
-        Release::Deleted,
-    ] {
+    let seat = |claim: &Claim| (claim.candidate.event_id.clone(), claim.seat.key());
+    let all: Vec<_> = claims.iter().map(seat).collect();
+    for release in releases() {
         for request in all.chunks(store.items_per_request()) {
             let replies = store.release(request, release).await;
             assert_eq!(replies.len(), request.len());
@@ -399,92 +284,55 @@ async fn every_release_has_a_reply_and_may_be_repeated<S: LockStore>(store: &S) 
         }
         // Only the first release finds a live claim with its seat.
         for claim in &claims {
-            let there = read_one(store, claim.candidate.event_id.as_str()).await;
+            let there = item_of(store, claim).await;
             assert_eq!(there, Some(tombstone(claim, ms(5_000))));
         }
     }
 }
 
-async fn a_tombstone_never_ends_too_early<S: LockStore>(store: &S) {
-    let old = claim("e", "body", 0);
-    claim_free(store, std::slice::from_ref(&old)).await;
-    assert_released(
-        &store
-            .release(
-                &[(event("e"), old.seat.key())],
-                Release::Remembered(ms(5_001)),
-            )
-            .await,
-    );
-    assert_expires_in_the_next_second(store).await;
+async fn a_tombstone_never_ends_too_early(store: &dyn LockStore) {
+    let old = claimed(store, 0).await;
+    release(store, &old, Release::Remembered(ms(5_001))).await;
+    let there = item_of(store, &old).await.unwrap();
+    // The TTL of the table is in seconds. A replacement may expect the item as it was read.
+    let ends = there.expires_at().unwrap();
+    assert!((ms(5_001)..=ms(6_000)).contains(&ends), "{ends}");
+    let new = claim_in(batch(2), "e", "new", 0);
+    assert_written(&store.replace(&new, &there).await);
 }
 
-/// Checks that the item of `e`, which was to expire at 5,001 ms, expires in whole seconds and not before, and that a
-/// replacement may expect the item as it was read.
-pub(crate) async fn assert_expires_in_the_next_second<S: LockStore>(store: &S) {
-    let there = read_one(store, "e").await.unwrap();
-    // The TTL of the table is in seconds.
-    let expires_at = there.expires_at().unwrap();
-    assert!(
-        expires_at >= ms(5_001) && expires_at <= ms(6_000),
-        "{expires_at}"
-    );
-    let reply = store
-        .replace(&claim_in(batch(2), "e", "new", 0), &there)
-        .await;
-    assert!(matches!(reply, ClaimReply::Written), "{reply:?}");
-}
-
-#[tokio::test]
-async fn a_request_carries_25_items_in_batches_and_1_otherwise() {
-    assert_eq!(MemoryLockStore::new().items_per_request(), 25);
-    assert_eq!(
-        dynamo::lock_store(WriteMode::Batch)
-            .await
-            .items_per_request(),
-        25
-    );
-    assert_eq!(
-        dynamo::lock_store(WriteMode::Put).await.items_per_request(),
-        1
-    );
-}
-
-#[tokio::test]
-async fn a_refused_put_returns_the_existing_item() {
-    let store = dynamo::lock_store(WriteMode::Put).await;
-    let there = claim("e", "body", 0);
-    claim_free(&store, std::slice::from_ref(&there)).await;
-    let reply = store
-        .claim(&[claim_in(batch(2), "e", "other", 0)])
-        .await
-        .remove(0);
-    assert!(
-        matches!(&reply, ClaimReply::Exists(Some(met)) if *met == item(&there)),
-        "{reply:?}"
-    );
-}
-
-async fn a_tombstone_of_a_set_aside_event_is_marked_and_keeps_past_deliveries_until_it_is_replaced<
-    S: LockStore,
->(
-    store: &S,
+async fn a_set_aside_tombstone_is_marked_and_keeps_past_deliveries_until_it_is_replaced(
+    store: &dyn LockStore,
 ) {
     let mut old = claim("e", "body", 0);
     old.past.insert("earlier".parse().unwrap(), ms(4_000));
     old.place = Some(place(false));
     claim_free(store, std::slice::from_ref(&old)).await;
-    let seats = [(event("e"), old.seat.key())];
-    let release = Release::SetAside(ms(5_000));
-    assert_released(&store.release(&seats, release).await);
+    release(store, &old, Release::SetAside(ms(5_000))).await;
     let there = LockItem {
         set_aside: true,
         ..tombstone(&old, ms(5_000))
     };
-    assert_eq!(read_one(store, "e").await, Some(there.clone()));
+    assert_eq!(item_of(store, &old).await, Some(there.clone()));
     let mut new = claim("e", "other", 1);
     new.place = Some(place(true));
-    let reply = store.replace(&new, &there).await;
-    assert!(matches!(reply, ClaimReply::Written), "{reply:?}");
-    assert_eq!(read_one(store, "e").await, Some(item(&new)));
+    assert_written(&store.replace(&new, &there).await);
+    assert_eq!(item_of(store, &new).await, Some(item(&new)));
+}
+
+#[tokio::test]
+async fn a_request_carries_25_items_in_batches_and_1_otherwise() {
+    assert_eq!(MemoryLockStore::new().items_per_request(), 25);
+    for (mode, items) in [(WriteMode::Batch, 25), (WriteMode::Put, 1)] {
+        let store = dynamo::lock_store(mode).await;
+        assert_eq!(store.items_per_request(), items);
+    }
+}
+
+#[tokio::test]
+async fn a_refused_put_returns_the_existing_item() {
+    let store = dynamo::lock_store(WriteMode::Put).await;
+    let there = item(&claimed(&store, 0).await);
+    let replies = store.claim(&[claim_in(batch(2), "e", "other", 0)]).await;
+    assert!(matches!(&replies[..], [ClaimReply::Exists(Some(met))] if *met == there));
 }

@@ -1,5 +1,6 @@
 //! The contract of the named items of the batch table: pauses, turns, sequences and quota accounts.
 
+use std::collections::BTreeSet;
 use std::fmt::Debug;
 
 use aws_sdk_dynamodb::Client;
@@ -14,12 +15,15 @@ use protocol::turns::Turns;
 use shared::aws::DynamoNamedItems;
 use shared::memory::MemoryNamedItems;
 use shared::named_items::{NamedItem, Versioned};
-use shared::ports::{NamedItems, PortError};
+use shared::ports::NamedItems;
 
-use crate::dynamo;
+use crate::dynamo::{self, edit};
+use crate::events::assert_says;
 
 const BATCH: &str = "0190163d-8694-739b-aea5-966c26f8ad91";
 const OTHER: &str = "0190163d-8694-739b-aea5-966c26f8ad92";
+/// The key of the item in [`table_with_quota`].
+const KEY: (&str, &str) = ("batchId", "quota/1000/customer");
 
 fn ms(ms: u64) -> Timestamp {
     Timestamp::from_ms(ms)
@@ -77,27 +81,21 @@ async fn is_replaced_only_as_it_was_read<T>(
     let replaced =
         async |from: &Versioned<T>, to: &T| store.replace(scope, from, to).await.unwrap();
     let read = async || store.get::<T>(scope).await.unwrap();
-    let never = Versioned {
-        value: first.clone(),
-        version: 1,
+    let versioned = |value: &T, version| Versioned {
+        value: value.clone(),
+        version,
     };
+    let never = versioned(&first, 1);
     assert!(!replaced(&never, &second).await, "it was never written");
     assert!(replaced(&none, &first).await);
     assert!(!replaced(&none, &first).await, "it is written once");
     assert_eq!(read().await, never);
     assert!(replaced(&never, &second).await);
     assert!(!replaced(&never, &first).await, "it was written since");
-    let written = Versioned {
-        value: second,
-        version: 2,
-    };
+    let written = versioned(&second, 2);
     assert_eq!(read().await, written, "nothing of the first value is left");
     assert!(replaced(&written, &first).await);
-    let again = Versioned {
-        value: first,
-        version: 3,
-    };
-    assert_eq!(read().await, again);
+    assert_eq!(read().await, versioned(&first, 3));
 }
 
 async fn each_scope_has_its_own<T: NamedItem + Clone + Debug + PartialEq>(
@@ -190,7 +188,7 @@ async fn dynamo_named_items_keep_the_contract() {
     keeps_the_contract(&DynamoNamedItems::new(client, table)).await;
 }
 
-/// Returns a table in which the item `quota/1000/customer` has reserved places.
+/// Returns a table with an item of which places are reserved.
 async fn table_with_quota(client: &Client) -> String {
     let table = dynamo::batch_table(client).await;
     let store: &dyn NamedItems = &DynamoNamedItems::new(client.clone(), &table);
@@ -200,31 +198,12 @@ async fn table_with_quota(client: &Client) -> String {
     table
 }
 
-fn quota_key() -> AttributeValue {
-    AttributeValue::S("quota/1000/customer".to_owned())
-}
-
-/// Sets one attribute of the item, or removes it.
-async fn edit(client: &Client, table: &str, attribute: &str, value: Option<AttributeValue>) {
-    let call = client.update_item().table_name(table);
-    let call = call
-        .key("batchId", quota_key())
-        .expression_attribute_names("#attribute", attribute);
-    let call = match value {
-        None => call.update_expression("REMOVE #attribute"),
-        Some(value) => call
-            .update_expression("SET #attribute = :value")
-            .expression_attribute_values(":value", value),
-    };
-    call.send().await.unwrap();
-}
-
 #[tokio::test]
 async fn a_quota_item_outlasts_its_period_and_keeps_an_attribute_of_a_later_version() {
     let client = dynamo::dynamodb();
     let table = table_with_quota(&client).await;
     let later = AttributeValue::S("kept".to_owned());
-    edit(&client, &table, "later", Some(later)).await;
+    edit(&client, &table, KEY, "later", Some(later)).await;
     let store: &dyn NamedItems = &DynamoNamedItems::new(client.clone(), &table);
     let scope = quota_scope("customer", 1_000, 2_001);
     let read = store.get::<QuotaAccount>(&scope).await.unwrap();
@@ -232,21 +211,11 @@ async fn a_quota_item_outlasts_its_period_and_keeps_an_attribute_of_a_later_vers
     let none = QuotaAccount::default();
     assert!(store.replace(&scope, &read, &none).await.unwrap());
     let call = client.get_item().table_name(&table);
-    let output = call.key("batchId", quota_key()).send().await.unwrap();
-    let item = output.item.unwrap();
-    let mut names: Vec<&str> = item.keys().map(String::as_str).collect();
-    names.sort_unstable();
-    assert_eq!(
-        names,
-        [
-            "batchId",
-            "expiresAt",
-            "later",
-            "reserved",
-            "taken",
-            "version"
-        ]
-    );
+    let call = call.key(KEY.0, AttributeValue::S(KEY.1.to_owned()));
+    let item = call.send().await.unwrap().item.unwrap();
+    let names = BTreeSet::from_iter(item.keys().map(String::as_str));
+    let names = Vec::from_iter(names).join(" ");
+    assert_eq!(names, "batchId expiresAt later reserved taken version");
     let expires_at = (3 + QUOTA_RETENTION.as_secs()).to_string();
     assert_eq!(item["expiresAt"], AttributeValue::N(expires_at));
     assert_eq!(QUOTA_RETENTION.as_secs(), 40 * 24 * 3_600);
@@ -257,7 +226,7 @@ async fn an_item_with_version_0_that_was_made_by_hand_is_read() {
     let client = dynamo::dynamodb();
     let table = table_with_quota(&client).await;
     let first = AttributeValue::N("0".to_owned());
-    edit(&client, &table, "version", Some(first)).await;
+    edit(&client, &table, KEY, "version", Some(first)).await;
     let store: &dyn NamedItems = &DynamoNamedItems::new(client.clone(), &table);
     let scope = quota_scope("customer", 1_000, 2_000);
     let read = store.get::<QuotaAccount>(&scope).await.unwrap();
@@ -283,17 +252,11 @@ async fn an_edited_item_is_refused_with_its_name_and_attribute() {
     ];
     for (attribute, value) in edits {
         let table = table_with_quota(&client).await;
-        edit(&client, &table, attribute, value.clone()).await;
+        edit(&client, &table, KEY, attribute, value).await;
         let store: &dyn NamedItems = &DynamoNamedItems::new(client.clone(), &table);
         let scope = quota_scope("customer", 1_000, 2_000);
         let error = store.get::<QuotaAccount>(&scope).await.unwrap_err();
-        assert!(matches!(error, PortError::Refused { .. }), "{error:?}");
-        let text = error.to_string();
-        for word in ["`quota/1000/customer`", &format!("`{attribute}")] {
-            assert!(
-                text.contains(word),
-                "{attribute} {value:?}: `{word}` in {text}"
-            );
-        }
+        let name = format!("`{}`", KEY.1);
+        assert_says(&error, &["refused by", &name, &format!("`{attribute}")]);
     }
 }

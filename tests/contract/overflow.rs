@@ -2,26 +2,21 @@
 
 use std::sync::Arc;
 
-use aws_sdk_s3::config::retry::RetryConfig;
-use aws_sdk_s3::config::{BehaviorVersion, Credentials, Region};
 use emulators::s3::S3;
 use protocol::claim::Overflow;
 use shared::aws::AwsOverflowStore;
 use shared::memory::{MemoryOverflowStore, noise};
-use shared::ports::{OverflowStore, PortError};
+use shared::ports::OverflowStore;
+
+use crate::dynamo::{PATIENCE, config_of};
+use crate::events::assert_says;
 
 const BUCKET: &str = "bodies";
 
 /// Returns a client of an emulator of S3.
 pub fn s3_client(s3: &S3) -> aws_sdk_s3::Client {
-    let config = aws_sdk_s3::Config::builder()
-        .behavior_version(BehaviorVersion::latest())
-        .region(Region::new("us-east-1"))
-        .credentials_provider(Credentials::new("local", "local", None, None, "tests"))
-        .endpoint_url(s3.endpoint())
-        .force_path_style(true)
-        .retry_config(RetryConfig::disabled())
-        .http_client(aws_smithy_http_client::Builder::new().build_http());
+    let config = config_of(&s3.endpoint(), PATIENCE).build();
+    let config = aws_sdk_s3::config::Builder::from(&config).force_path_style(true);
     aws_sdk_s3::Client::from_conf(config.build())
 }
 
@@ -33,7 +28,7 @@ fn object(bucket: &str, key: &str) -> Overflow {
     }
 }
 
-async fn a_body_can_be_read_until_it_is_removed<S: OverflowStore>(store: &S) {
+async fn a_body_can_be_read_until_it_is_removed(store: &dyn OverflowStore) {
     let (one, other) = (object(BUCKET, "batch/1"), object(BUCKET, "batch/2"));
     assert_eq!(store.get(&one).await.unwrap(), None);
     let body: Arc<str> = format!("{}\u{1f980}\r\n", noise(600_000)).into();
@@ -62,7 +57,5 @@ async fn a_body_can_be_read_until_it_is_removed_on_s3() {
     a_body_can_be_read_until_it_is_removed(&store).await;
     let body = "body".into();
     let error = store.put(&object("nowhere", "b/1"), &body).await;
-    let error = error.unwrap_err();
-    assert!(matches!(error, PortError::Refused { .. }), "{error:?}");
-    assert!(error.to_string().contains("s3://nowhere/b/1"), "{error}");
+    assert_says(&error.unwrap_err(), &["refused by", "s3://nowhere/b/1"]);
 }

@@ -7,9 +7,8 @@ use sinks::Part;
 
 /// Returns the first part of a batch with a batch key.
 pub(crate) fn part<B: AsRef<str>>(bodies: &[B]) -> Part {
-    let batch_id: BatchId = "0190163d-8694-739b-aea5-966c26f8ad91"
-        .parse()
-        .expect("the value is an id");
+    let batch_id = "0190163d-8694-739b-aea5-966c26f8ad91";
+    let batch_id: BatchId = batch_id.parse().expect("the value is an id");
     let item = |(index, body): (usize, &B)| {
         let body = body.as_ref();
         let seq = u32::try_from(index).expect("they are few");

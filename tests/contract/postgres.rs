@@ -31,15 +31,15 @@ struct Rig {
 impl Rig {
     async fn start(tables: &str) -> Rig {
         let server = Server::start().await.expect("a server is installed");
-        let (client, connection) = tokio_postgres::connect(&server.url(), NoTls)
-            .await
-            .expect("the server takes connections");
-        tokio::spawn(connection);
-        client
-            .batch_execute(tables)
-            .await
-            .expect("the server makes the tables");
-        Rig { server, client }
+        let client = connected(&server.url()).await;
+        let rig = Rig { server, client };
+        rig.run(tables).await;
+        rig
+    }
+
+    /// Starts a server with the tables of the sink, and [`ORDERS`] in the place of its events.
+    async fn with_orders() -> Rig {
+        Rig::start(&format!("{TABLES} {ORDERS}")).await
     }
 
     fn sink(&self, columns: Option<&str>) -> PostgresSink {
@@ -61,10 +61,8 @@ impl Rig {
     }
 
     async fn run(&self, statements: &str) {
-        self.client
-            .batch_execute(statements)
-            .await
-            .expect("the server takes the statements");
+        let done = self.client.batch_execute(statements).await;
+        done.expect("the server takes the statements");
     }
 
     async fn count(&self, table: &str) -> u64 {
@@ -74,9 +72,21 @@ impl Rig {
     }
 
     async fn texts(&self, query: &str) -> Vec<String> {
-        let rows = self.client.query(query, &[]).await.expect("it can be read");
-        rows.iter().map(|row| row.get(0)).collect()
+        texts(&self.client, query).await
     }
+}
+
+async fn connected(url: &str) -> Client {
+    let (client, connection) = tokio_postgres::connect(url, NoTls)
+        .await
+        .expect("the server takes connections");
+    tokio::spawn(connection);
+    client
+}
+
+async fn texts(client: &Client, query: &str) -> Vec<String> {
+    let rows = client.query(query, &[]).await.expect("it can be read");
+    rows.iter().map(|row| row.get(0)).collect()
 }
 
 fn database(columns: Option<&str>, rejects_max: u64) -> Database {
@@ -92,8 +102,13 @@ async fn delivered(sink: &PostgresSink, part: &Part) -> Receipt {
     sink.deliver(part).await.expect("the database takes it")
 }
 
-const LEDGER: &str =
-    "SELECT concat_ws(' ', batch_id, part, source, batch_key, count, rejected) FROM events_parts";
+/// Returns the reason of a refusal that is permanent.
+async fn permanent(sink: &PostgresSink, part: &Part) -> String {
+    match sink.deliver(part).await {
+        Err(SinkError::Permanent { reason }) => reason,
+        other => panic!("not permanent: {other:?}"),
+    }
+}
 
 #[tokio::test]
 async fn a_dry_run_names_a_table_that_is_missing() {
@@ -111,11 +126,8 @@ async fn a_part_is_stored_once_however_often_it_is_delivered() {
     let rig = Rig::start(TABLES).await;
     let part = part(&["a", "tab\t back\\ line\n\r \u{1f980} \\N", ""]);
     let (one, other) = (rig.sink(None), rig.sink(None));
-    let (first, second) = tokio::join!(one.deliver(&part), other.deliver(&part));
-    let (first, second) = (
-        first.expect("the first sink delivers the part"),
-        second.expect("the second sink waits and finds the part"),
-    );
+    // The second sink waits, and finds the part.
+    let (first, second) = tokio::join!(delivered(&one, &part), delivered(&other, &part));
     assert_eq!(first, second);
     assert_eq!(first, delivered(&one, &part).await);
     let bodies = rig.texts("SELECT body FROM events ORDER BY seq").await;
@@ -125,10 +137,9 @@ async fn a_part_is_stored_once_however_often_it_is_delivered() {
                 ORDER BY seq LIMIT 1";
     let id = part.batch_id;
     assert_eq!(rig.texts(rows).await, [format!("{id} 0 0 e0 m0 arn:q 7")]);
-    assert_eq!(
-        rig.texts(LEDGER).await,
-        [format!("{id} 0 arn:q Zo\u{eb} 3 0")]
-    );
+    let ledger = "SELECT concat_ws(' ', batch_id, part, source, batch_key, count, rejected) FROM events_parts";
+    let expected = format!("{id} 0 arn:q Zo\u{eb} 3 0");
+    assert_eq!(rig.texts(ledger).await, [expected]);
 }
 
 #[tokio::test]
@@ -136,11 +147,8 @@ async fn other_content_under_the_key_of_a_part_is_refused_permanently() {
     let rig = Rig::start(TABLES).await;
     let sink = rig.sink(None);
     delivered(&sink, &part(&["a"])).await;
-    let error = sink.deliver(&part(&["b"])).await.unwrap_err();
-    assert!(
-        matches!(&error, SinkError::Permanent { reason } if reason.contains("with other content")),
-        "{error}"
-    );
+    let reason = permanent(&sink, &part(&["b"])).await;
+    assert!(reason.contains("with other content"), "{reason}");
     assert_eq!(rig.texts("SELECT body FROM events").await, ["a"]);
 }
 
@@ -151,7 +159,7 @@ const COLUMNS: &str =
 
 #[tokio::test]
 async fn rows_that_the_database_refuses_are_rejected_and_the_others_are_stored() {
-    let rig = Rig::start(&format!("{TABLES} {ORDERS}")).await;
+    let rig = Rig::with_orders().await;
     let sink = rig.sink(Some(COLUMNS));
     let part = part(&[
         r#"{"id":1,"note":null}"#,
@@ -165,38 +173,28 @@ async fn rows_that_the_database_refuses_are_rejected_and_the_others_are_stored()
     ]);
     let receipt = delivered(&sink, &part).await;
     assert_eq!(receipt.rejected.len(), 6);
-    assert_eq!(
-        delivered(&sink, &part).await,
-        receipt,
-        "as the ledger has it"
-    );
+    // The ledger has it.
+    assert_eq!(delivered(&sink, &part).await, receipt);
     let rows = "SELECT coalesce(id::text, '-') || ' ' || coalesce(note, '-') || ' ' || coalesce(paid::text, '-') \
                 FROM events ORDER BY id";
     assert_eq!(rig.texts(rows).await, ["1 - -", "3 , line 1, column true"]);
-    let reasons = rig
-        .texts("SELECT seq || ': ' || reason FROM events_rejects ORDER BY seq")
-        .await;
+    let reasons = "SELECT seq || ': ' || reason FROM events_rejects ORDER BY seq";
+    let reasons = rig.texts(reasons).await;
     let expected = [
         (1, "22P02 invalid input syntax for type integer: \"one\""),
         (2, "23505 duplicate key value"),
         (3, "22021 invalid byte sequence"),
         (5, "body is not JSON"),
-        (
-            6,
-            "22P02 invalid input syntax for type boolean: \"perhaps\"",
-        ),
+        (6, "invalid input syntax for type boolean: \"perhaps\""),
         (7, "23502 null value in column \"id\""),
     ];
     assert_eq!(reasons.len(), expected.len(), "{reasons:?}");
     for (reason, (seq, words)) in reasons.iter().zip(expected) {
-        assert!(
-            reason.starts_with(&format!("{seq}: ")) && reason.contains(words),
-            "{words} in {reason}"
-        );
+        assert!(reason.starts_with(&format!("{seq}: ")), "{reason}");
+        assert!(reason.contains(words), "{words} in {reason}");
     }
-    let records = rig
-        .texts("SELECT record::json ->> 'eventId' FROM events_rejects ORDER BY seq")
-        .await;
+    let records = "SELECT record::json ->> 'eventId' FROM events_rejects ORDER BY seq";
+    let records = rig.texts(records).await;
     assert_eq!(records, ["e1", "e2", "e3", "e5", "e6", "e7"]);
 }
 
@@ -204,70 +202,48 @@ async fn rows_that_the_database_refuses_are_rejected_and_the_others_are_stored()
 async fn temporary_errors_are_retryable_and_others_are_permanent() {
     let rig = Rig::start("").await;
     let sink = rig.sink(None);
-    let error = sink.deliver(&part(&["a"])).await.unwrap_err();
-    assert!(
-        matches!(&error, SinkError::Permanent { reason } if reason.contains("42P01")),
-        "no table: {error}"
-    );
-    rig.client
-        .batch_execute(TABLES)
-        .await
-        .expect("the server makes the tables");
-    delivered(&sink, &part(&["a"])).await;
+    let part = part(&["a"]);
+    let no_table = permanent(&sink, &part).await;
+    assert!(no_table.contains("42P01"), "{no_table}");
+    rig.run(TABLES).await;
+    delivered(&sink, &part).await;
     // The kept connection is broken, so the part is delivered over a new one.
-    rig.client
-        .batch_execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'batch-processor'")
-        .await
-        .expect("the user may end connections");
-    delivered(&sink, &part(&["a"])).await;
+    let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'batch-processor'";
+    rig.run(end).await;
+    delivered(&sink, &part).await;
     drop(rig);
-    let error = sink.deliver(&part(&["a"])).await.unwrap_err();
-    assert!(
-        matches!(&error, SinkError::Retryable { .. }),
-        "no server: {error}"
-    );
+    let no_server = sink.deliver(&part).await.unwrap_err();
+    assert!(matches!(no_server, SinkError::Retryable { .. }));
 }
 
 /// Stands in for the Lambda extension: returns the present secret.
 async fn extension(secret: Arc<Mutex<&'static str>>) -> SecretReader {
-    let listener = TcpListener::bind("localhost:0")
-        .await
-        .expect("there is a port");
-    let port = listener
-        .local_addr()
-        .expect("the listener has an address")
-        .port();
+    let listener = TcpListener::bind("localhost:0").await;
+    let listener = listener.expect("there is a port");
+    let address = listener.local_addr().expect("it has an address");
     let answer = move || async move {
         let secret = *secret.lock().expect("the mutex is not poisoned");
         serde_json::json!({ "SecretString": secret }).to_string()
     };
     let router = Router::new().route("/secretsmanager/get", get(answer));
     tokio::spawn(async move { axum::serve(listener, router).await });
-    let name = "secretsmanager:legacy"
-        .parse()
-        .expect("the value is a name");
-    SecretReader::new(&name, port, Some("token".to_owned()))
+    let name = "secretsmanager:legacy".parse().expect("it is a name");
+    SecretReader::new(&name, address.port(), Some("token".to_owned()))
 }
 
 #[tokio::test]
 async fn the_password_is_read_again_for_each_connection() {
     let rig = Rig::start(TABLES).await;
     // From now on, the server demands a password from `legacy`.
-    rig.client
-        .batch_execute(
-            "CREATE USER legacy PASSWORD 'word'; GRANT ALL ON ALL TABLES IN SCHEMA public TO legacy",
-        )
-        .await
-        .expect("the server makes the user");
+    let user =
+        "CREATE USER legacy PASSWORD 'word'; GRANT ALL ON ALL TABLES IN SCHEMA public TO legacy";
+    rig.run(user).await;
     let file = rig.texts("SHOW hba_file").await.remove(0);
     let rules = format!(
         "COPY (VALUES ('host all legacy all scram-sha-256'), ('host all all all trust')) TO '{file}'"
     );
     for statement in [&*rules, "SELECT pg_reload_conf()"] {
-        rig.client
-            .batch_execute(statement)
-            .await
-            .expect("the server accepts the statement");
+        rig.run(statement).await;
     }
     let url = rig.server.url().replace("postgres@", "legacy@");
     let sink = |password: Option<&str>| {
@@ -288,13 +264,9 @@ async fn the_password_is_read_again_for_each_connection() {
                 }
             }
         };
-        let refused = tokio::time::timeout(TIMEOUT, attempts)
-            .await
-            .expect("the rules are read in time");
-        assert!(
-            matches!(refused, SinkError::Retryable { .. }),
-            "{password:?}: {refused}"
-        );
+        let refused = tokio::time::timeout(TIMEOUT, attempts).await;
+        let refused = refused.expect("the rules are read in time");
+        assert!(matches!(refused, SinkError::Retryable { .. }), "{refused}");
     }
     delivered(&sink(Some("word")), &part).await;
 

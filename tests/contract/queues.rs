@@ -1,39 +1,27 @@
 //! The contracts of the batch queue and the quarantine queue.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use aws_sdk_sqs::Client;
-use aws_sdk_sqs::config::retry::RetryConfig;
-use aws_sdk_sqs::config::timeout::TimeoutConfig;
-use aws_sdk_sqs::config::{BehaviorVersion, Credentials, Region};
 use emulators::sqs::{Message, QueueAttributes, Sqs};
 use protocol::limits::SQS_MESSAGE_BYTES_MAX;
 use shared::aws::{SqsBatchQueue, SqsQuarantineQueue};
 use shared::memory::{MemoryBatchQueue, MemoryQuarantineQueue};
 use shared::message_attributes::{AttributeMap, MessageAttribute, MessageAttributes};
-use shared::ports::{BatchQueue, PortError, QuarantineQueue, Quarantined, QueueDepth};
+use shared::ports::{BatchQueue, QuarantineQueue, Quarantined, QueueDepth};
 use shared::quarantine_attributes::of_producer;
 use shared::traces::Links;
 use shared::wire::{Ticket, TicketReason};
 use tokio::net::TcpListener;
 
-use crate::events::{ATTRIBUTES, batch, source};
+use crate::dynamo::{PATIENCE, config_of};
+use crate::events::{ATTRIBUTES, assert_says, batch, source};
 use crate::scripted;
 
 pub fn client_of(endpoint: &str) -> Client {
-    let timeouts = TimeoutConfig::builder().operation_attempt_timeout(Duration::from_secs(60));
-    let config = aws_sdk_sqs::Config::builder()
-        .behavior_version(BehaviorVersion::latest())
-        .region(Region::from_static("eu-west-1"))
-        .credentials_provider(Credentials::new("key", "secret", None, None, "test"))
-        .http_client(aws_smithy_http_client::Builder::new().build_http())
-        .retry_config(RetryConfig::disabled())
-        .timeout_config(timeouts.build())
-        .endpoint_url(endpoint)
-        .build();
-    Client::from_conf(config)
+    Client::new(&config_of(endpoint, PATIENCE).build())
 }
 
 /// A queue on its own embedded SQS, with a client over HTTP.
@@ -59,15 +47,20 @@ pub async fn queue() -> Queue {
 }
 
 impl Queue {
+    fn batch_queue(&self) -> SqsBatchQueue {
+        SqsBatchQueue::new(self.client.clone(), &self.url)
+    }
+
+    fn quarantine(&self) -> SqsQuarantineQueue {
+        SqsQuarantineQueue::new(self.client.clone(), &self.url)
+    }
+
     /// Receives and deletes the visible messages.
     pub async fn take(&self) -> Vec<Message> {
         let mut messages = Vec::new();
         loop {
-            let more = self
-                .sqs
-                .receive(QUEUE, 10, Duration::ZERO, None)
-                .await
-                .unwrap();
+            let more = self.sqs.receive(QUEUE, 10, Duration::ZERO, None).await;
+            let more = more.unwrap();
             if more.is_empty() {
                 return messages;
             }
@@ -106,10 +99,8 @@ async fn tickets_arrive_as_they_were_sent<Q: BatchQueue>(
     let delayed = |ticket| (ticket, Duration::ZERO);
     let delayed = Vec::from_iter(all.iter().cloned().map(delayed));
     let replies = queue.send_all(&delayed).await;
-    assert!(
-        replies.len() == 10 && replies.iter().all(Result::is_ok),
-        "{replies:?}"
-    );
+    assert_eq!(replies.len(), 10);
+    assert!(replies.iter().all(Result::is_ok), "{replies:?}");
     let mut there = received().await;
     there.sort_by_key(|ticket| ticket.batch_id);
     assert_eq!(there, all);
@@ -125,22 +116,15 @@ async fn tickets_arrive_as_they_were_sent_in_memory() {
 #[tokio::test]
 async fn tickets_arrive_as_they_were_sent_on_sqs() {
     let queue = queue().await;
-    let sender = SqsBatchQueue::new(queue.client.clone(), &queue.url);
-    let received = async || {
-        queue
-            .take()
-            .await
-            .iter()
-            .map(|message| Ticket::from_body(&message.body).unwrap())
-            .collect()
-    };
-    tickets_arrive_as_they_were_sent(&sender, received).await;
+    let ticket = |message: &Message| Ticket::from_body(&message.body).unwrap();
+    let received = async || queue.take().await.iter().map(ticket).collect();
+    tickets_arrive_as_they_were_sent(&queue.batch_queue(), received).await;
 }
 
 #[tokio::test]
 async fn a_delayed_ticket_is_not_visible_yet_however_short_the_delay() {
     let queue = queue().await;
-    let sender = SqsBatchQueue::new(queue.client.clone(), &queue.url);
+    let sender = queue.batch_queue();
     // A delay of less than a second is rounded up to one second; the longest delay of SQS is accepted.
     let delays = [Duration::from_millis(1), Duration::from_secs(900)];
     for delay in delays {
@@ -173,8 +157,7 @@ async fn a_batch_queue_returns_its_depth_in_memory() {
 #[tokio::test]
 async fn a_batch_queue_returns_its_depth_on_sqs() {
     let queue = queue().await;
-    let batch_queue = SqsBatchQueue::new(queue.client.clone(), &queue.url);
-    a_batch_queue_returns_its_depth(&batch_queue).await;
+    a_batch_queue_returns_its_depth(&queue.batch_queue()).await;
 }
 
 fn quarantined(number: usize, body: impl Into<Arc<str>>) -> Quarantined {
@@ -233,90 +216,62 @@ async fn everything_is_quarantined<Q: QuarantineQueue>(
     received: impl AsyncFn() -> Vec<Seen>,
 ) {
     assert!(quarantine.send(&[]).await.is_empty());
-    let small: Vec<Quarantined> = (0..10)
-        .map(|n| quarantined(n, format!("body {n}")))
-        .collect();
-    // 4 MB, which is more than one request carries.
-    let large: Vec<Quarantined> = (0..10)
-        .map(|n| quarantined(n, "x".repeat(400_000 + n)))
-        .collect();
-    for messages in [small, large] {
+    // 4 MB is more than one request carries.
+    for bytes in [10, 400_000] {
+        let message = |n| quarantined(n, "x".repeat(bytes + n));
+        let messages: Vec<Quarantined> = (0..10).map(message).collect();
         let answers = quarantine.send(&messages).await;
         assert_eq!(answers.len(), messages.len());
         assert!(answers.iter().all(Result::is_ok), "{answers:?}");
-        let (mut found, mut expected) = (
-            received().await,
-            messages.iter().map(seen).collect::<Vec<_>>(),
-        );
+        let mut found = received().await;
         found.sort();
+        let mut expected = Vec::from_iter(messages.iter().map(seen));
         expected.sort();
-        assert!(
-            found == expected,
-            "{} of {} messages as they were sent",
-            found.len(),
-            expected.len()
-        );
+        assert!(found == expected, "{} messages arrived", found.len());
     }
 }
 
 #[tokio::test]
 async fn everything_is_quarantined_in_memory() {
     let quarantine = MemoryQuarantineQueue::default();
-    everything_is_quarantined(&quarantine, async || {
-        quarantine.take().iter().map(seen).collect()
-    })
-    .await;
+    let received = async || quarantine.take().iter().map(seen).collect();
+    everything_is_quarantined(&quarantine, received).await;
 }
 
 #[tokio::test]
 async fn everything_is_quarantined_on_sqs() {
     let queue = queue().await;
-    let quarantine = SqsQuarantineQueue::new(queue.client.clone(), &queue.url);
-    everything_is_quarantined(&quarantine, async || {
-        queue.take().await.iter().map(seen_on_sqs).collect()
-    })
-    .await;
+    let received = async || queue.take().await.iter().map(seen_on_sqs).collect();
+    everything_is_quarantined(&queue.quarantine(), received).await;
 }
 
 #[tokio::test]
 async fn a_message_of_the_largest_size_is_quarantined_with_the_attributes_that_fit() {
     let queue = queue().await;
-    let quarantine = SqsQuarantineQueue::new(queue.client.clone(), &queue.url);
-    let messages: Vec<Quarantined> = [0, 40, 1_000]
-        .iter()
-        .map(|room| quarantined(2, "x".repeat(SQS_MESSAGE_BYTES_MAX - room)))
-        .collect();
-    assert!(quarantine.send(&messages).await.iter().all(Result::is_ok));
-    let found: BTreeMap<usize, usize> = queue
-        .take()
-        .await
-        .iter()
-        .map(|message| {
-            (
-                SQS_MESSAGE_BYTES_MAX - message.body.len(),
-                message.message_attributes.len(),
-            )
-        })
-        .collect();
-    assert_eq!(found, BTreeMap::from([(0, 0), (40, 2), (1_000, 3)]));
+    let body = |room: usize| "x".repeat(SQS_MESSAGE_BYTES_MAX - room);
+    let messages = [0, 40, 1_000].map(|room| quarantined(2, body(room)));
+    let answers = queue.quarantine().send(&messages).await;
+    assert!(answers.iter().all(Result::is_ok), "{answers:?}");
+    let room_and_attributes = |message: &Message| {
+        let room = SQS_MESSAGE_BYTES_MAX - message.body.len();
+        (room, message.message_attributes.len())
+    };
+    let found: BTreeSet<_> = queue.take().await.iter().map(room_and_attributes).collect();
+    assert_eq!(found, [(0, 0), (40, 2), (1_000, 3)].into());
 }
 
 #[tokio::test]
 async fn characters_that_sqs_refuses_are_replaced_in_the_reason() {
     let queue = queue().await;
-    let quarantine = SqsQuarantineQueue::new(queue.client.clone(), &queue.url);
     let mut odd = quarantined(1, "body");
     odd.reason = format!("\0 not json: {}", "\u{e4}".repeat(100_000));
     let mut none = quarantined(1, "body");
     none.reason = String::new();
-    let answers = quarantine.send(&[odd, none]).await;
+    let answers = queue.quarantine().send(&[odd, none]).await;
     assert!(answers.iter().all(Result::is_ok), "{answers:?}");
-    let mut reasons: Vec<String> = queue
-        .take()
-        .await
-        .iter()
-        .map(|message| seen_on_sqs(message).0)
-        .collect();
+    let messages = queue.take().await;
+    let reasons = messages.iter().map(|message| seen_on_sqs(message).0);
+    let mut reasons: Vec<String> = reasons.collect();
     reasons.sort_by_key(String::len);
     assert_eq!(reasons[0], "unknown");
     assert!(reasons[1].starts_with("\u{fffd} not json: \u{e4}"));
@@ -325,37 +280,27 @@ async fn characters_that_sqs_refuses_are_replaced_in_the_reason() {
 #[tokio::test]
 async fn only_the_message_that_sqs_refuses_fails() {
     let queue = queue().await;
-    let quarantine = SqsQuarantineQueue::new(queue.client.clone(), &queue.url);
     let bodies = ["fine", "not \0 allowed", "fine too"];
-    let messages: Vec<Quarantined> = bodies.iter().map(|body| quarantined(0, *body)).collect();
-    let answers = quarantine.send(&messages).await;
+    let messages = bodies.map(|body| quarantined(0, body));
+    let answers = queue.quarantine().send(&messages).await;
     assert!(answers[0].is_ok() && answers[2].is_ok(), "{answers:?}");
-    assert!(
-        matches!(&answers[1], Err(PortError::Refused { service: "SQS", .. })),
-        "{answers:?}"
-    );
+    assert_says(answers[1].as_ref().unwrap_err(), &["refused by SQS"]);
     assert_eq!(queue.take().await.len(), 2);
 }
 
 #[tokio::test]
 async fn a_missing_queue_is_refused_by_name() {
-    let queue = queue().await;
-    let url = queue.url.replace(QUEUE, "no-such-queue");
-    let batch_queue = SqsBatchQueue::new(queue.client.clone(), &url);
+    let mut queue = queue().await;
+    queue.url = queue.url.replace(QUEUE, "no-such-queue");
+    let batch_queue = queue.batch_queue();
     let ticket = batch_queue.send(&tickets()[0], Duration::ZERO).await;
     let depth = batch_queue.depth().await.map(|_| ());
-    let quarantine = SqsQuarantineQueue::new(queue.client.clone(), &url);
-    let quarantined = quarantine
-        .send(&[quarantined(0, "body"), quarantined(1, "body")])
-        .await;
+    let messages = [0, 1].map(|number| quarantined(number, "body"));
+    let quarantined = queue.quarantine().send(&messages).await;
     assert_eq!(quarantined.len(), 2);
     for answer in quarantined.into_iter().chain([ticket, depth]) {
         let error = answer.unwrap_err();
-        assert!(
-            matches!(error, PortError::Refused { service: "SQS", .. }),
-            "{error:?}"
-        );
-        assert!(error.to_string().contains("no-such-queue"), "{error}");
+        assert_says(&error, &["refused by SQS", "no-such-queue"]);
     }
 }
 
@@ -367,37 +312,22 @@ async fn entries_of_a_request_have_separate_results() {
         {"Id":"3","SenderFault":true,"Code":"RequestThrottled","Message":"slow"},
         {"Id":"4","SenderFault":false,"Code":"SomethingNew","Message":"oh"}]}"#;
     let endpoint = scripted::endpoint(200, body).await;
-    let quarantine = SqsQuarantineQueue::new(
-        client_of(&endpoint),
-        format!("{endpoint}/000000000000/{QUEUE}"),
-    );
-    let messages: Vec<Quarantined> = (0..6).map(|n| quarantined(n, "body")).collect();
     let url = format!("{endpoint}/000000000000/{QUEUE}");
+    let quarantine = SqsQuarantineQueue::new(client_of(&endpoint), &url);
     let batch_queue = SqsBatchQueue::new(client_of(&endpoint), url);
-    let ticket = |number| {
-        (
-            Ticket::new(batch(number), TicketReason::Sweep),
-            Duration::ZERO,
-        )
-    };
-    let tickets = Vec::from_iter((0..6).map(ticket));
+    let messages: Vec<Quarantined> = (0..6).map(|n| quarantined(n, "body")).collect();
+    let tickets = (0..6).map(|number| Ticket::new(batch(number), TicketReason::Sweep));
+    let tickets = Vec::from_iter(tickets.map(|ticket| (ticket, Duration::ZERO)));
     for answers in [
         quarantine.send(&messages).await,
         batch_queue.send_all(&tickets).await,
     ] {
-        assert!(
-            matches!(
-                &answers[..],
-                [
-                    Ok(()),
-                    Err(PortError::Unknown { .. }),
-                    Err(PortError::Refused { .. }),
-                    Err(PortError::Throttled { .. }),
-                    Err(PortError::Unknown { .. }),
-                    Err(PortError::Unknown { .. })
-                ]
-            ),
-            "{answers:?}"
-        );
+        assert_eq!(answers.len(), 6);
+        assert!(answers[0].is_ok(), "{answers:?}");
+        let unknown = "no reply from";
+        let expected = [unknown, "refused by", "throttled by", unknown, unknown];
+        for (answer, kind) in answers.into_iter().skip(1).zip(expected) {
+            assert_says(&answer.unwrap_err(), &[kind]);
+        }
     }
 }

@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use emulators::sqs::{Message, MessageAttribute};
+use emulators::sqs::MessageAttribute;
 use local::bodies::BodiesKind;
 use local::stack::{INPUT_QUEUE, QUARANTINE_QUEUE};
 use serde_json::{Value, json};
 use shared::memory::noise;
 
+use crate::bad_input::attribute;
 use crate::batchctl::Batchctl;
 use crate::events::body;
-use crate::output::sorted;
-use crate::rig::{Rig, Setup};
+use crate::rig::Setup;
 
 fn custom(data_type: &str, attribute: MessageAttribute) -> MessageAttribute {
     MessageAttribute {
@@ -22,22 +22,17 @@ fn custom(data_type: &str, attribute: MessageAttribute) -> MessageAttribute {
 
 /// Returns ten attributes of all types. Three have names of the service's.
 fn ten() -> BTreeMap<String, MessageAttribute> {
-    let text = MessageAttribute::string;
+    let (text, number) = (MessageAttribute::string, MessageAttribute::number);
+    let binary = |bytes: &[u8]| MessageAttribute::binary(bytes.to_vec());
     [
         ("tenant", text("t1")),
         ("label", custom("String.mine", text("\"a\", \u{e9}"))),
-        ("count", MessageAttribute::number("1.50")),
-        ("raw", MessageAttribute::binary([0, 159, 146, 150])),
-        (
-            "picture",
-            custom("Binary.jpg", MessageAttribute::binary([255])),
-        ),
+        ("count", number("1.50")),
+        ("raw", binary(&[0, 159, 146, 150])),
+        ("picture", custom("Binary.jpg", binary(&[255]))),
         ("reason", text("of the producer")),
         ("eventId", text("of the producer")),
-        (
-            "source",
-            custom("Number.source", MessageAttribute::number("7")),
-        ),
+        ("source", custom("Number.source", number("7"))),
         ("x", text("x")),
         ("y", text("y")),
     ]
@@ -61,38 +56,17 @@ fn ten_in_json() -> Value {
     })
 }
 
-impl Rig {
-    /// Sends one message with attributes to the input queue.
-    pub fn send_with(
-        &self,
-        body: impl Into<String>,
-        attributes: BTreeMap<String, MessageAttribute>,
-    ) {
-        let sent = self
-            .stack
-            .sqs
-            .send(INPUT_QUEUE, body.into(), None, attributes);
-        sent.expect("the queue takes the message");
-    }
-}
-
 async fn attributes_are_delivered(setup: Setup) {
-    let rig = setup
-        .window(60)
-        .var("MAX_BATCH_SIZE", 3)
-        .one_aggregator_environment()
-        .start()
-        .await;
+    let setup = setup.window(60).batches_of(3);
+    let rig = setup.one_aggregator_environment().start().await;
     let large = json!({ "id": "large", "noise": noise(600_000) });
-    rig.send_with(body("small"), ten());
-    rig.send_with(large.to_string(), ten());
+    rig.send_with(INPUT_QUEUE, body("small"), ten());
+    rig.send_with(INPUT_QUEUE, large.to_string(), ten());
     rig.send(body("bare"));
     rig.until_drained().await;
     let mut envelopes = rig.envelopes();
-    assert_eq!(
-        sorted(envelopes.keys().cloned()),
-        ["bare", "large", "small"]
-    );
+    let ids = Vec::from_iter(envelopes.keys());
+    assert_eq!(ids, ["bare", "large", "small"]);
     let bare = envelopes.remove("bare").expect("it is there");
     assert!(bare.get("attributes").is_none(), "{bare}");
     for (id, envelope) in envelopes {
@@ -120,38 +94,26 @@ async fn attributes_of_loads_are_in_the_envelope() {
 async fn ten_attributes_come_back_from_the_quarantine_whatever_their_names() {
     let rig = Setup::new().one_aggregator_environment().start().await;
     let batchctl = Batchctl::of(&rig);
-    let text = |message: &Message, name: &str| {
-        let attribute = message.message_attributes.get(name);
-        attribute.and_then(|one| one.string_value.clone())
-    };
-    rig.send_with("not JSON", ten());
+    rig.send_with(INPUT_QUEUE, "not JSON", ten());
     rig.until_depth(QUARANTINE_QUEUE, 1).await;
-    let redrive = ["redrive", "--from", "quarantine", "--where"];
-    let wanted = [&redrive[..], &["attributes.tenant == 't1'", "--yes"]].concat();
-    let redriven = batchctl.json(0, &wanted).await;
-    assert_eq!(redriven["counts"]["redriven"], 1, "{redriven}");
+    let wanted = ["--where", "attributes.tenant == 't1'"];
+    batchctl.redrive_quarantine(&wanted, 1).await;
     // It is as wrong as before, and comes back with what it was sent with the second time.
     rig.until_metric("Quarantined", 2).await;
     let [message] = &rig.take(QUARANTINE_QUEUE, 1).await[..] else {
         panic!("one message");
     };
-    let reason = text(message, "reason").expect("it has a reason");
+    let reason = attribute(message, "reason").expect("it has a reason");
     assert!(reason.starts_with("body: not JSON"), "{reason}");
-    assert_eq!(
-        text(message, "source"),
-        Some(rig.stack.sqs.arn(INPUT_QUEUE))
-    );
-    let more = text(message, "moreAttributes").expect("it has more than have a place");
-    let more: Value = serde_json::from_str(&more).expect("it is JSON");
+    let source = rig.stack.sqs.arn(INPUT_QUEUE);
+    assert_eq!(attribute(message, "source"), Some(&*source));
+    let more = attribute(message, "moreAttributes").expect("it has more than have a place");
+    let more: Value = serde_json::from_str(more).expect("it is JSON");
     let ten_in_json = ten_in_json();
-    for (name, attribute) in ten() {
+    for (name, sent) in ten() {
         match more.get(&name) {
             Some(found) => assert_eq!(*found, ten_in_json[&name], "{name}"),
-            None => assert_eq!(
-                message.message_attributes.get(&name),
-                Some(&attribute),
-                "{name}"
-            ),
+            None => assert_eq!(message.message_attributes[&name], sent, "{name}"),
         }
     }
     rig.end_with_set_aside(1, 0).await;
@@ -165,9 +127,8 @@ async fn the_message_group_comes_back_from_the_quarantine() {
     let send = send.message_body("not JSON").message_group_id("tenant-1");
     send.send().await.expect("the queue takes the message");
     rig.until_depth(QUARANTINE_QUEUE, 1).await;
-    let redrive = ["redrive", "--from", "quarantine", "--all", "--yes"];
-    let redriven = Batchctl::of(&rig).json(0, &redrive).await;
-    assert_eq!(redriven["counts"]["redriven"], 1, "{redriven}");
+    let batchctl = Batchctl::of(&rig);
+    batchctl.redrive_quarantine(&["--all"], 1).await;
     // It is as wrong as before, and comes back with what it was sent with the second time.
     rig.until_metric("Quarantined", 2).await;
     let [message] = &rig.take(QUARANTINE_QUEUE, 1).await[..] else {

@@ -1,14 +1,12 @@
 //! Messages that can never be processed: they are quarantined with a reason, and the other messages are delivered.
 
-use std::collections::BTreeMap;
-
 use bytes::Bytes;
 use emulators::lambda::InvokeResponse;
 use emulators::sqs::Message;
 use local::stack::{INPUT_DEAD_LETTER_QUEUE, INPUT_QUEUE, QUARANTINE_QUEUE};
 use shared::memory::noise;
 
-use crate::events::{body, event, failures};
+use crate::events::{body, take};
 use crate::output::sorted;
 use crate::rig::Setup;
 
@@ -32,6 +30,7 @@ fn bad(body: impl Into<String>, reason: &'static str, event_id: Option<&'static 
 fn every_kind() -> Vec<Bad> {
     let too_large = format!(r#"{{"id":"large","key":"k","pad":"{}"}}"#, noise(600_000));
     let long_id = format!(r#"{{"id":"{}","key":"k"}}"#, "x".repeat(2_049));
+    let no_key = "`BATCH_KEY`: `key`: found nothing";
     vec![
         bad(r#"{"no":"id"}"#, "`EVENT_ID`: `id`: found nothing", None),
         bad(r#"{"id":null,"key":"k"}"#, "`EVENT_ID`: `id`", None),
@@ -39,16 +38,8 @@ fn every_kind() -> Vec<Bad> {
         bad("not json", "body: not JSON, which `EVENT_ID` needs", None),
         bad(r#"{"id":"cut"#, "body: not JSON", None),
         bad(long_id, "event id: too long: got 2049 bytes", None),
-        bad(
-            too_large,
-            "message: too large: got an item of",
-            Some("large"),
-        ),
-        bad(
-            r#"{"id":"keyless"}"#,
-            "`BATCH_KEY`: `key`: found nothing",
-            Some("keyless"),
-        ),
+        bad(too_large, "message: too large: got an item", Some("large")),
+        bad(r#"{"id":"keyless"}"#, no_key, Some("keyless")),
     ]
 }
 
@@ -58,22 +49,15 @@ fn good(id: &str) -> String {
 
 /// Returns the value of a message attribute.
 pub fn attribute<'a>(message: &'a Message, name: &str) -> Option<&'a str> {
-    message
-        .message_attributes
-        .get(name)?
-        .string_value
-        .as_deref()
+    let attribute = message.message_attributes.get(name)?;
+    attribute.string_value.as_deref()
 }
 
 #[tokio::test]
 async fn every_kind_of_bad_message_is_quarantined_with_its_reason_and_its_neighbours_are_delivered()
 {
-    let rig = Setup::new()
-        .var("BATCH_KEY", "key")
-        .var("MAX_BATCH_SIZE", GOOD.len())
-        .one_aggregator_environment()
-        .start()
-        .await;
+    let setup = Setup::new().var("BATCH_KEY", "key").batches_of(GOOD.len());
+    let rig = setup.one_aggregator_environment().start().await;
     let kinds = every_kind();
     for (index, kind) in kinds.iter().enumerate() {
         rig.send(kind.body.as_str());
@@ -82,27 +66,15 @@ async fn every_kind_of_bad_message_is_quarantined_with_its_reason_and_its_neighb
         }
     }
     let quarantined = rig.take(QUARANTINE_QUEUE, kinds.len()).await;
-    let by_body: BTreeMap<&str, &Message> = quarantined
-        .iter()
-        .map(|message| (&*message.body, message))
-        .collect();
     let source = rig.stack.sqs.arn(INPUT_QUEUE);
     for kind in &kinds {
-        let message = by_body.get(kind.body.as_str());
-        let message =
-            message.unwrap_or_else(|| panic!("not there as it was sent: {}", kind.reason));
+        let expected = kind.reason;
+        let message = quarantined.iter().find(|one| *one.body == *kind.body);
+        let message = message.unwrap_or_else(|| panic!("not as it was sent: {expected}"));
         let reason = attribute(message, "reason").expect("there is a reason");
-        assert!(
-            reason.starts_with(kind.reason),
-            "{reason}, expected {}",
-            kind.reason
-        );
+        assert!(reason.starts_with(expected), "{reason}, not {expected}");
         assert_eq!(attribute(message, "eventId"), kind.event_id, "{reason}");
-        assert_eq!(
-            attribute(message, "source"),
-            Some(source.as_str()),
-            "{reason}"
-        );
+        assert_eq!(attribute(message, "source"), Some(&*source), "{reason}");
     }
     rig.until_drained().await;
     assert_eq!(rig.delivered_ids(), GOOD);
@@ -111,11 +83,8 @@ async fn every_kind_of_bad_message_is_quarantined_with_its_reason_and_its_neighb
 
 #[tokio::test]
 async fn a_bad_message_of_the_largest_size_is_quarantined_uncut() {
-    let rig = Setup::new()
-        .var("MAX_BATCH_SIZE", GOOD.len())
-        .one_aggregator_environment()
-        .start()
-        .await;
+    let setup = Setup::new().batches_of(GOOD.len());
+    let rig = setup.one_aggregator_environment().start().await;
     // The message leaves no space for attributes.
     let largest = "x".repeat(1_048_576);
     rig.send(largest.as_str());
@@ -133,23 +102,18 @@ async fn a_bad_message_of_the_largest_size_is_quarantined_uncut() {
 #[tokio::test]
 async fn without_a_quarantine_bad_messages_end_as_dead_letters_and_their_neighbours_are_delivered()
 {
-    let rig = Setup::new()
-        .var("QUARANTINE_SQS_URL", "")
-        .var("BATCH_KEY", "key")
-        .var("MAX_BATCH_SIZE", GOOD.len())
-        .quick()
-        .redeliver(INPUT_QUEUE, 2)
-        .one_aggregator_environment()
-        .start()
-        .await;
+    let setup = Setup::new().quick().var("QUARANTINE_SQS_URL", "");
+    let setup = setup.var("BATCH_KEY", "key").batches_of(GOOD.len());
+    let setup = setup.redeliver(INPUT_QUEUE, 2);
+    let rig = setup.one_aggregator_environment().start().await;
     let kinds = every_kind();
     kinds.iter().for_each(|kind| rig.send(kind.body.as_str()));
     GOOD.iter().for_each(|id| rig.send(good(id)));
     rig.until_metric("Claimed", GOOD.len() as u64).await;
     let conflict = r#"{"id":"g1","key":"k","other":"content"}"#;
     rig.send(conflict);
-    let letters = rig.take(INPUT_DEAD_LETTER_QUEUE, kinds.len() + 1).await;
-    let letters = sorted(letters.iter().map(|letter| letter.body.to_string()));
+    let letters = rig.take_bodies(INPUT_DEAD_LETTER_QUEUE, kinds.len() + 1);
+    let letters = letters.await;
     let bodies = kinds.into_iter().map(|kind| kind.body);
     assert_eq!(letters, sorted(bodies.chain([conflict.to_owned()])));
     rig.until_drained().await;
@@ -161,22 +125,12 @@ async fn without_a_quarantine_bad_messages_end_as_dead_letters_and_their_neighbo
 #[tokio::test]
 async fn a_quarantine_that_does_not_exist_gives_the_bad_messages_back() {
     // Only the queue's name in the URL matters, because `AWS_ENDPOINT_URL_SQS` sets the host.
-    let rig = Setup::new()
-        .var(
-            "QUARANTINE_SQS_URL",
-            "http://any.host/000000000000/no-such-queue",
-        )
-        .start()
-        .await;
-    let g1 = body("g1");
-    let messages = [("m1", g1.as_str()), ("m2", "not json")];
-    let source = rig.stack.sqs.arn(INPUT_QUEUE);
-    let failed = failures(&rig, &rig.stack.aggregator, event(&source, &messages)).await;
+    let nowhere = "http://any.host/000000000000/no-such-queue";
+    let setup = Setup::new().var("QUARANTINE_SQS_URL", nowhere);
+    let rig = setup.start().await;
+    let failed = take(&rig, &[("m1", &body("g1")), ("m2", "not json")]).await;
     assert_eq!(failed, ["m2"]);
-    rig.until("the log names the queue", async || {
-        rig.has_complained("no-such-queue")
-    })
-    .await;
+    rig.until_complained("no-such-queue").await;
     rig.until_drained().await;
     assert_eq!(rig.delivered_ids(), ["g1"]);
     rig.end().await;
@@ -194,13 +148,9 @@ async fn a_payload_that_is_not_an_event_is_refused_with_the_position_of_the_erro
         other => panic!("not an error of the function: {other:?}"),
     };
     assert!(error_type.ends_with("DeserializeError"), "{error_type}");
-    assert!(
-        message.contains("Records[0].body: invalid type"),
-        "{message}"
-    );
-    let source = rig.stack.sqs.arn(INPUT_QUEUE);
-    let good = event(&source, &[("m2", &body("g1"))]);
-    assert!(failures(&rig, &rig.stack.aggregator, good).await.is_empty());
+    let words = "Records[0].body: invalid type";
+    assert!(message.contains(words), "{message}");
+    assert!(take(&rig, &[("m2", &body("g1"))]).await.is_empty());
     rig.until_drained().await;
     assert_eq!(rig.delivered_ids(), ["g1"]);
     rig.stack.stop().await;

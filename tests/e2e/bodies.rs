@@ -12,12 +12,8 @@ use crate::rig::{Setup, cases};
 
 #[tokio::test]
 async fn a_message_that_fits_an_item_once_it_is_compressed_is_delivered_whole() {
-    let rig = Setup::new()
-        .var("EVENT_ID", "body-hash")
-        .var("MAX_BATCH_SIZE", 3)
-        .one_aggregator_environment()
-        .start()
-        .await;
+    let setup = Setup::new().var("EVENT_ID", "body-hash").batches_of(3);
+    let rig = setup.one_aggregator_environment().start().await;
     // The longest message that SQS takes, and two messages that only just fit an item of 400 KB.
     let bodies = ["x".repeat(1_048_576), noise(480_000), noise(470_000)];
     bodies.iter().for_each(|body| rig.send(body.as_str()));
@@ -41,23 +37,20 @@ async fn a_hundred_messages_larger_than_an_item_are_delivered_among_ten_thousand
 }
 
 async fn large_messages_are_delivered(bodies: BodiesKind, large_count: usize, small_count: usize) {
-    let mut setup = Setup::new()
-        .bodies(bodies)
-        .var("MAX_BATCH_SIZE", small_count / 2);
+    let mut setup = Setup::new().bodies(bodies).batches_of(small_count / 2);
     if bodies == BodiesKind::Items {
         setup = setup.var("OVERFLOW_BUCKET", "overflow");
     }
     let rig = setup.start().await;
     // Bodies of 0.5 to 1 MiB that do not fit an item even when compressed.
     let noise = noise(1_048_000);
-    let large: BTreeMap<String, String> = (0..large_count)
-        .map(|number| {
-            let id = format!("large-{number}");
-            let bytes = 524_288 + number * (1_048_000 - 524_288) / large_count;
-            let body = json!({ "id": id, "noise": noise[noise.len() - bytes..] });
-            (id, body.to_string())
-        })
-        .collect();
+    let large = (0..large_count).map(|number| {
+        let id = format!("large-{number}");
+        let bytes = 524_288 + number * (1_048_000 - 524_288) / large_count;
+        let body = json!({ "id": id, "noise": noise[noise.len() - bytes..] });
+        (id, body.to_string())
+    });
+    let large = BTreeMap::from_iter(large);
     let mut large_bodies = large.values();
     for number in 0..small_count {
         rig.send(body(&format!("small-{number}")));
@@ -99,19 +92,14 @@ async fn any_text_that_a_queue_takes_is_delivered_unchanged() {
         "null",
         "0",
     ];
-    let rig = Setup::new()
-        .var("EVENT_ID", "message-id")
-        .var("MAX_BATCH_SIZE", bodies.len())
-        .one_aggregator_environment()
-        .start()
-        .await;
+    let setup = Setup::new().var("EVENT_ID", "message-id");
+    let setup = setup.batches_of(bodies.len());
+    let rig = setup.one_aggregator_environment().start().await;
     bodies.iter().for_each(|body| rig.send(*body));
     rig.until_drained().await;
     let delivered = rig.delivered();
-    assert_eq!(
-        sorted(delivered.iter().map(|line| line.body.as_str())),
-        sorted(bodies)
-    );
+    let found = sorted(delivered.iter().map(|line| line.body.as_str()));
+    assert_eq!(found, sorted(bodies));
     for line in delivered {
         assert_eq!(line.event_id, line.sqs_message_id);
     }

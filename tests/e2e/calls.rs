@@ -12,11 +12,10 @@ use local::dynamodb::LOCK_TABLE;
 use local::ledger::Action;
 use local::sink::SinkKind;
 use local::stack::{BATCH_QUEUE, QUARANTINE_QUEUE};
-use protocol::batch::Status;
 use serde_json::json;
 use shared::memory::noise;
 
-use crate::events::{body, event, failures, ticket};
+use crate::events::{body, order, process, ticket};
 use crate::rig::{Rig, Setup};
 
 /// If this variable is set, the test writes the file instead of comparing it.
@@ -53,10 +52,9 @@ async fn the_functions_send_exactly_the_requests_that_the_templates_are_checked_
     }
     let listed = fs::read_to_string(&path).unwrap_or_default();
     let only = |of: &str, other: &str| {
-        let lines = of
-            .lines()
-            .filter(|line| !other.lines().any(|one| one == *line));
-        lines.collect::<Vec<_>>().join("\n  ")
+        let lines = of.lines();
+        let lines = lines.filter(|line| !other.lines().any(|one| one == *line));
+        Vec::from_iter(lines).join("\n  ")
     };
     assert!(
         seen == listed,
@@ -96,8 +94,8 @@ async fn to_a_bucket(write_mode: &str, seal_when_drained: &str) -> BTreeSet<Stri
     // window, they replace tombstones.
     rig.send(large("large"));
     rig.until_metric("Duplicates", 1).await;
-    rig.set(LOCK_TABLE, ("messageId", "small"), "expiresAt", 5)
-        .await;
+    let small = ("messageId", "small");
+    rig.set(LOCK_TABLE, small, "expiresAt", 5).await;
     rig.send(body("small"));
     rig.until_metric("Claimed", 3).await;
     rig.until_drained().await;
@@ -122,19 +120,14 @@ async fn for_the_log() -> BTreeSet<String> {
 
 /// Sends a ticket for an open batch, removes a body so that the batch goes into error, and sets the batch aside.
 async fn set_aside(rig: &Rig) {
-    let before: BTreeSet<String> = rig.batch_ids().await.into_iter().collect();
+    let before = rig.batch_ids().await;
     let claimed = rig.stack.function_logs.sum("Claimed");
     rig.send(large("gone"));
     rig.until_metric("Claimed", claimed + 1).await;
     let batches = rig.batch_ids().await;
     let batch = batches.iter().find(|batch| !before.contains(*batch));
     let batch = batch.expect("a new event opens a batch");
-    let source = rig.stack.sqs.arn(BATCH_QUEUE);
-    let early = event(&source, &[("t1", &ticket(batch))]);
-    assert_eq!(
-        failures(rig, &rig.stack.batch_processor, early).await,
-        ["t1"]
-    );
+    assert!(!process(rig, &ticket(batch)).await);
     let s3 = s3(rig);
     let objects = s3.list_objects_v2().bucket("overflow").send().await;
     for object in objects.expect("the bucket can be listed").contents() {
@@ -142,12 +135,8 @@ async fn set_aside(rig: &Rig) {
         let deleted = s3.delete_object().bucket("overflow").key(key).send().await;
         deleted.expect("the object can be deleted");
     }
-    rig.until("the batch is in error", async || {
-        rig.statuses().await.get(&Status::Error) == Some(&1)
-    })
-    .await;
-    let order = json!({ "batchId": batch, "reason": "quarantine" });
-    rig.send_to(BATCH_QUEUE, order.to_string());
+    rig.until_in_error().await;
+    rig.send_to(BATCH_QUEUE, order(batch, "quarantine"));
     rig.until_depth(QUARANTINE_QUEUE, 2).await;
     rig.until_drained().await;
 }
@@ -166,10 +155,8 @@ async fn to_a_called_service(kind: SinkKind) -> BTreeSet<String> {
     rig.stack.s3().create_bucket("columns");
     rig.stack.s3().create_bucket("rejects");
     let columns = json!([{ "name": "id", "json": "id" }]).to_string();
-    let put = s3(&rig)
-        .put_object()
-        .bucket("columns")
-        .key("legacy/orders.json");
+    let put = s3(&rig).put_object().bucket("columns");
+    let put = put.key("legacy/orders.json");
     let put = put.body(columns.into_bytes().into()).send().await;
     put.expect("the bucket takes objects");
     rig.send(body("taken"));
@@ -216,8 +203,7 @@ fn line(rig: &Rig, action: &Action) -> String {
         _ => None,
     };
     let condition = only_with.map_or_else(String::new, |(name, default)| {
-        let value = rig.stack.variable(name);
-        let value = value.unwrap_or(default);
+        let value = rig.stack.variable(name).unwrap_or(default);
         format!(" {name}={value}")
     });
     format!("{function} {} {resource}{condition}", action.action)

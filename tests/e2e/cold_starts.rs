@@ -1,8 +1,6 @@
 //! Functions that cannot start: every command of `local` prints the reason and ends.
 
-use crate::command_line::local;
-
-const EXIT_NOTHING_TO_SAY: i32 = 2;
+use crate::command_line::{EXIT_NOTHING_TO_SAY, local, refused};
 
 /// A bootstrap that prints a reason to standard error and exits with 3. The number in the reason differs by process.
 const NO_SUCH_LUCK: &str = concat!(
@@ -11,18 +9,6 @@ const NO_SUCH_LUCK: &str = concat!(
 );
 const LAST_WORDS: &str =
     "its cold start failed twice in the same way: exit status: 3: no such luck at port";
-
-/// Runs a command that must end before it starts anything; returns its standard error.
-async fn refused(arguments: &[&str]) -> String {
-    let (code, out, err) = local(arguments).await;
-    assert_eq!(
-        code,
-        Some(EXIT_NOTHING_TO_SAY),
-        "{arguments:?}\n{out}\n{err}"
-    );
-    assert_eq!(out, "", "{arguments:?}");
-    err
-}
 
 #[tokio::test]
 async fn wrong_variables_of_either_function_end_the_command_before_anything_starts() {
@@ -61,10 +47,8 @@ async fn wrong_variables_of_a_redeploy_end_the_command_before_anything_starts() 
     assert!(err.contains(words), "{err}");
     assert_eq!(err.lines().count(), 2, "{err}");
     let err = refused(&["burst", "--redeploy-at=5:ON_DUPLICATE=requeue"]).await;
-    assert!(
-        err.contains("`--redeploy-at`: changes `ON_DUPLICATE`"),
-        "{err}"
-    );
+    let words = "`--redeploy-at`: changes `ON_DUPLICATE`";
+    assert!(err.contains(words), "{err}");
 }
 
 #[tokio::test]

@@ -1,15 +1,10 @@
 //! The command line of `batch-local`: its output and exit codes.
 
-use std::process::{Output, Stdio};
-
 use serde_json::Value;
-use tokio::process::Command;
-use tokio::time::timeout;
 
-use crate::executables::executable;
-use crate::rig::CAP;
+use crate::executables::{command, executable, run};
 
-const EXIT_NOTHING_TO_SAY: i32 = 2;
+pub const EXIT_NOTHING_TO_SAY: i32 = 2;
 
 /// Options with which a burst ends in seconds. The last two are for a burst alone.
 pub const SHORT: [&str; 9] = [
@@ -26,37 +21,22 @@ pub const SHORT: [&str; 9] = [
 
 /// Runs `batch-local`; returns its exit code, standard output and standard error.
 pub async fn local(arguments: &[&str]) -> (Option<i32>, String, String) {
-    let child = Command::new(executable("batch-local"))
-        .args(arguments)
-        .env_clear()
-        .stdin(Stdio::null())
-        .kill_on_drop(true)
-        .output();
-    let output = timeout(CAP, child).await;
-    let output = output.unwrap_or_else(|_| panic!("`batch-local {arguments:?}` does not end"));
-    let Output {
-        status,
-        stdout,
-        stderr,
-    } = output.expect("it starts");
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("it prints text");
-    (status.code(), text(stdout), text(stderr))
+    let ran = run(command("batch-local").args(arguments)).await;
+    (ran.code, ran.out, ran.err)
+}
+
+/// Runs a burst with these arguments and [`SHORT`], which must end with this code; returns its summary.
+pub async fn summary(code: i32, arguments: &[&str]) -> Value {
+    let arguments = [arguments, &["--json"], &SHORT].concat();
+    let (ended, out, err) = local(&arguments).await;
+    assert_eq!(ended, Some(code), "{out}\n{err}");
+    serde_json::from_str(&out).expect("standard output is one JSON object")
 }
 
 #[tokio::test]
 async fn a_burst_prints_one_json_object_and_succeeds_when_nothing_is_lost() {
-    let mut arguments = vec![
-        "burst",
-        "--messages",
-        "1000",
-        "--duplicates",
-        "10",
-        "--json",
-    ];
-    arguments.extend(SHORT);
-    let (code, out, err) = local(&arguments).await;
-    assert_eq!(code, Some(0), "{out}\n{err}");
-    let summary: Value = serde_json::from_str(&out).expect("standard output is one JSON object");
+    let arguments = ["burst", "--messages", "1000", "--duplicates", "10"];
+    let summary = summary(0, &arguments).await;
     for trouble in ["lost", "repeated", "foreign", "corrupt", "mixed"] {
         assert_eq!(summary["audit"][trouble], 0, "{trouble} in {summary}");
     }
@@ -76,12 +56,8 @@ async fn a_burst_prints_one_json_object_and_succeeds_when_nothing_is_lost() {
         let figure = share.pointer(figure).and_then(Value::as_f64);
         assert!(figure > Some(least), "{share}");
     }
-    for (_, count) in summary["set_aside"]
-        .as_object()
-        .expect("the value is an object")
-    {
-        assert_eq!(*count, 0, "{summary}");
-    }
+    let set_aside = summary["set_aside"].as_object().expect("an object");
+    assert!(set_aside.values().all(|count| *count == 0), "{summary}");
 }
 
 #[tokio::test]
@@ -99,88 +75,59 @@ async fn a_burst_is_the_default_and_begins_with_a_verdict_for_people() {
     arguments.extend(SHORT);
     let (code, out, err) = local(&arguments).await;
     assert_eq!(code, Some(0), "{out}\n{err}");
-    assert!(
-        out.starts_with("OK: nothing lost, nothing repeated\nsent        200 messages"),
-        "{out}"
-    );
+    let beginning = "OK: nothing lost, nothing repeated\nsent        200 messages";
+    assert!(out.starts_with(beginning), "{out}");
     for bill in ["\nunits ", "\nrequests ", "\nGB-seconds ", "\nprice "] {
         assert!(!out.contains(bill), "{bill} is in {out}");
     }
+    // The files stay where they were asked for.
     let delivered = crate::output::delivered(out_directory.as_ref());
-    assert_eq!(
-        delivered.len(),
-        190,
-        "the files stay where they were asked for"
-    );
+    assert_eq!(delivered.len(), 190);
     is_recorded(&out, &record);
 }
 
 /// Checks the record of a burst of 200 messages, 10 of them duplicates, and that the output names it and its report.
 fn is_recorded(out: &str, file: &str) {
     let report = file.replace(".json", ".html");
-    assert!(
-        out.ends_with(&format!("\nrecord      {file}\nreport      {report}\n")),
-        "{out}"
-    );
+    let end = format!("\nrecord      {file}\nreport      {report}\n");
+    assert!(out.ends_with(&end), "{out}");
     let html = std::fs::read_to_string(report).expect("there is a report");
     assert!(html.starts_with("<!doctype html>"));
     let text = std::fs::read_to_string(file).expect("there is a record");
     let record = planner::Record::from_json(&text).expect("it is a record");
     let outcome = &record.outcome;
-    assert_eq!(
-        (outcome.ok, outcome.delivered, outcome.lost),
-        (Some(true), Some(190), Some(0))
-    );
+    assert_eq!(outcome.ok, Some(true), "{text}");
+    assert_eq!([outcome.delivered, outcome.lost], [Some(190), Some(0)]);
     let last = record.samples.last().expect("there are samples");
-    let totals = (last.sent, last.taken, last.claimed, last.delivered);
-    assert_eq!(
-        totals,
-        (Some(200), Some(200), Some(190), Some(190)),
-        "{text}"
-    );
-    assert_eq!(
-        record.batches.iter().map(|batch| batch.events).sum::<u64>(),
-        190,
-        "{text}"
-    );
+    let totals = [last.sent, last.taken, last.claimed, last.delivered];
+    assert_eq!(totals, [200, 200, 190, 190].map(Some), "{text}");
+    let events: u64 = record.batches.iter().map(|batch| batch.events).sum();
+    assert_eq!(events, 190, "{text}");
     for batch in &record.batches {
         // When it was leased is read from a log, perhaps late.
         assert!(batch.leased_secs.is_some(), "{batch:?}");
-        let times = [
-            Some(batch.opened_secs),
-            batch.sealed_secs,
-            batch.delivered_secs,
-        ];
-        let times = times.map(|time| time.expect("each time is known"));
+        let times = [batch.sealed_secs, batch.delivered_secs];
+        let [sealed, delivered] = times.map(|time| time.expect("each time is known"));
+        let times = [batch.opened_secs, sealed, delivered];
         assert!(times.is_sorted() && times[0] > 0.0, "{batch:?}");
     }
-    assert_eq!(
-        record
-            .latencies
-            .iter()
-            .map(|each| (&*each.name, each.count))
-            .collect::<Vec<_>>(),
-        [
-            ("acknowledged send to delivery", 190),
-            ("request to acknowledgement", 200)
-        ]
-    );
-    let dollars: f64 = record
-        .costs
-        .iter()
-        .map(|cost| cost.dollars_per_million_unique)
-        .sum();
+    let latencies = record.latencies.iter();
+    let latencies = latencies.map(|each| (&*each.name, each.count));
+    let expected = [
+        ("acknowledged send to delivery", 190),
+        ("request to acknowledgement", 200),
+    ];
+    assert_eq!(Vec::from_iter(latencies), expected);
+    let costs = record.costs.iter();
+    let dollars: f64 = costs.map(|cost| cost.dollars_per_million_unique).sum();
     assert!(dollars > 2.5, "{text}");
 }
 
 #[tokio::test]
 async fn a_burst_without_any_delivery_ends_with_a_summary_too() {
-    let mut arguments = vec!["burst", "--messages", "50", "--duplicates", "0", "--json"];
+    let mut arguments = vec!["burst", "--messages", "50", "--duplicates", "0"];
     arguments.extend(["--env", "EVENT_ID=json:no.such.field"]);
-    arguments.extend(SHORT);
-    let (code, out, err) = local(&arguments).await;
-    assert_eq!(code, Some(1), "{out}\n{err}");
-    let summary: Value = serde_json::from_str(&out).expect("standard output is one JSON object");
+    let summary = summary(1, &arguments).await;
     assert_eq!(summary["audit"]["lost"], 50, "{summary}");
     assert_eq!(summary["set_aside"]["quarantined"], 50, "{summary}");
     assert_eq!(summary["ok"], false, "{summary}");
@@ -199,21 +146,16 @@ async fn a_failed_burst_says_why_and_where_to_look_in_its_text_and_in_its_record
     let (code, out, err) = local(&arguments).await;
     assert_eq!(code, Some(1), "{out}\n{err}");
     let mut lines = out.lines();
-    assert_eq!(
-        lines.next(),
-        Some("FAILED: 50 lost; 50 messages in quarantine")
-    );
+    let failed = "FAILED: 50 lost; 50 messages in quarantine";
+    assert_eq!(lines.next(), Some(failed));
     let next = lines.next().unwrap_or_default();
-    assert!(
-        next.starts_with("look at     message ") && next.contains(" is in the quarantine: "),
-        "{out}"
-    );
+    assert!(next.starts_with("look at     message "), "{out}");
+    assert!(next.contains(" is in the quarantine: "), "{out}");
     assert!(out.contains("\nprice       $"), "{out}");
     assert!(out.contains("\nsink        file, parts removed"), "{out}");
     let text = std::fs::read_to_string(record).expect("there is a record");
-    let outcome = planner::Record::from_json(&text)
-        .expect("it is a record")
-        .outcome;
+    let record = planner::Record::from_json(&text).expect("it is a record");
+    let outcome = record.outcome;
     assert_eq!(outcome.ok, Some(false));
     assert_eq!(outcome.reasons, ["50 lost", "50 messages in quarantine"]);
 }
@@ -222,23 +164,26 @@ async fn a_failed_burst_says_why_and_where_to_look_in_its_text_and_in_its_record
 async fn a_custom_template_defines_the_queues_and_the_variables_of_the_functions() {
     let deployed = include_str!("../../infra/sam/template.yaml");
     let variable = "          EVENT_ID: !Ref EventId\n";
-    let changed = deployed.replace(
-        variable,
-        &format!("{variable}          MAX_BATCH_SIZE: 50\n"),
-    );
+    let more = format!("{variable}          MAX_BATCH_SIZE: 50\n");
+    let changed = deployed.replace(variable, &more);
     assert_ne!(changed, deployed, "the template does not set EVENT_ID");
     let directory = tempfile::tempdir().expect("a temporary directory can be made");
     let template = directory.path().join("template.yaml");
     std::fs::write(&template, changed).expect("it can be written");
     let template = template.to_str().expect("paths here are text");
-    let mut arguments = vec!["--messages", "200", "--duplicates", "0", "--json"];
+    let mut arguments = vec!["--messages", "200", "--duplicates", "0"];
     arguments.extend(["--template", template]);
-    arguments.extend(SHORT);
-    let (code, out, err) = local(&arguments).await;
-    assert_eq!(code, Some(0), "{out}\n{err}");
-    let summary: Value = serde_json::from_str(&out).expect("standard output is one JSON object");
+    let summary = summary(0, &arguments).await;
     let batches = summary["audit"]["batches"]["count"].as_u64();
     assert!(batches.is_some_and(|batches| batches >= 4), "{summary}");
+}
+
+/// Runs a command that must end before it starts anything; returns its standard error.
+pub async fn refused(arguments: &[&str]) -> String {
+    let (code, out, err) = local(arguments).await;
+    assert_eq!(code, Some(EXIT_NOTHING_TO_SAY), "{arguments:?}: {err}");
+    assert_eq!(out, "", "{arguments:?}");
+    err
 }
 
 #[tokio::test]
@@ -252,11 +197,8 @@ async fn a_wrong_command_line_is_refused_with_a_reason() {
     let below = directory.path().join("file").join("out");
     let below = below.to_str().expect("paths here are text");
     let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port is free");
-    let port = listener
-        .local_addr()
-        .expect("it is bound")
-        .port()
-        .to_string();
+    let port = listener.local_addr().expect("it is bound").port();
+    let port = port.to_string();
     let in_use = format!("`--port`: SQS cannot listen: got port {port}");
     let cases: [(&[&str], &str); 34] = [
         (&["--no-such-flag"], "--no-such-flag"),
@@ -320,31 +262,17 @@ async fn a_wrong_command_line_is_refused_with_a_reason() {
         (&["--expired-credentials", "101"], "101"),
     ];
     for (arguments, words) in cases {
-        let (code, out, err) = local(arguments).await;
-        assert_eq!(
-            code,
-            Some(EXIT_NOTHING_TO_SAY),
-            "{arguments:?}\n{out}\n{err}"
-        );
-        assert!(
-            err.contains(words),
-            "{arguments:?}: `{words}` is not in {err}"
-        );
-        assert_eq!(out, "", "{arguments:?}");
+        let err = refused(arguments).await;
+        assert!(err.contains(words), "{arguments:?}: {words} in {err}");
     }
     for (variable, words) in [
         ("SINK=log:", "`SINK`: not with `burst`"),
         ("QUOTA=source", "`QUOTA`: not with `burst`"),
-        (
-            "SINK_FORMAT=csv",
-            "got `csv`, expected `envelope` or `body`",
-        ),
+        ("SINK_FORMAT=csv", "`csv`, expected `envelope` or `body`"),
     ] {
-        let (code, _, err) = local(&["--env", variable]).await;
-        assert_eq!(code, Some(EXIT_NOTHING_TO_SAY), "{variable}");
+        let err = refused(&["--env", variable]).await;
         assert!(err.contains(words), "{variable}: {err}");
     }
-    let (code, _, err) = local(&["serve", "--sink", "s3", "--env", "SINK=log:"]).await;
-    assert_eq!(code, Some(EXIT_NOTHING_TO_SAY));
+    let err = refused(&["serve", "--sink", "s3", "--env", "SINK=log:"]).await;
     assert!(err.contains("`--sink s3` and `SINK=log:`"), "{err}");
 }

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Output;
 use std::time::UNIX_EPOCH;
 
 use local::config_file::LocalConfig;
@@ -11,12 +10,11 @@ use local::sink::SinkKind;
 use local::stack::{INPUT_QUEUE, QUARANTINE_QUEUE};
 use serde_json::json;
 use tempfile::TempDir;
-use tokio::process::Command;
+use tests::files_below;
 
 use crate::command_line::{SHORT, local};
-use crate::executables::executable;
-use crate::output::entries;
-use crate::rig::Setup;
+use crate::executables::{Ran, command, run};
+use crate::rig::{Setup, owned};
 
 const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/examples/service.toml");
 
@@ -41,42 +39,33 @@ fn file(text: &str) -> (TempDir, PathBuf) {
     (directory, path)
 }
 
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-async fn batchctl_config(arguments: &[&str]) -> Output {
-    let mut command = Command::new(executable("batchctl"));
-    let command = command.arg("config").args(arguments).env_clear();
-    command.output().await.expect("it starts")
+async fn batchctl_config(arguments: &[&str]) -> Ran {
+    run(command("batchctl").arg("config").args(arguments)).await
 }
 
 #[tokio::test]
 async fn batchctl_reports_every_problem_of_a_file_and_needs_no_stack() {
     let checked = batchctl_config(&["check", EXAMPLE]).await;
-    assert!(checked.status.success(), "{checked:?}");
+    assert_eq!(checked.code, Some(0), "{checked:?}");
     let (_directory, path) = file(WRONG);
     let name = path.display().to_string();
     let checked = batchctl_config(&["check", &name]).await;
-    assert_eq!(checked.status.code(), Some(1), "{checked:?}");
-    let (out, err) = (text(&checked.stdout), text(&checked.stderr));
+    assert_eq!(checked.code, Some(1), "{checked:?}");
     for words in PROBLEMS {
         let line = format!("{name}{words}");
-        assert!(
-            out.lines().any(|each| each.starts_with(&line)),
-            "{line} in {out}"
-        );
+        let is_there = checked.out.lines().any(|each| each.starts_with(&line));
+        assert!(is_there, "{line} in {checked:?}");
     }
     // One more: the file names no sink.
-    assert!(err.contains("4 problems"), "{err}");
+    assert!(checked.err.contains("4 problems"), "{checked:?}");
 }
 
 #[tokio::test]
 async fn batchctl_prints_the_schema_and_explains_a_setting() {
     let schema = batchctl_config(&["schema"]).await;
     let stored = include_str!("../../docs/service.schema.json");
-    assert_eq!(text(&schema.stdout), stored);
-    let explained = text(&batchctl_config(&["explain", "batches.window"]).await.stdout);
+    assert_eq!(schema.out, stored);
+    let explained = batchctl_config(&["explain", "batches.window"]).await.out;
     for words in [
         "variable  MAX_SECONDARY_BATCHING_WINDOW\n",
         "read by   the aggregator\n",
@@ -93,10 +82,9 @@ async fn the_functions_report_the_problems_of_the_file_that_config_names() {
     let name = path.display().to_string();
     let uri = format!("file://{name}");
     for function in ["aggregator", "batch-processor"] {
-        let start = |config: &str| {
-            let mut command = Command::new(executable(function));
+        let start = async |config: &str| {
+            let mut command = command(function);
             command
-                .env_clear()
                 .env("AWS_LAMBDA_RUNTIME_API", "127.0.0.1:9")
                 .env("AWS_LAMBDA_FUNCTION_NAME", function)
                 .env("AWS_LAMBDA_FUNCTION_VERSION", "$LATEST")
@@ -104,13 +92,10 @@ async fn the_functions_report_the_problems_of_the_file_that_config_names() {
                 .env("CONFIG", config)
                 .env("DDB_LOCK_TABLE", "lock-table")
                 .env("DDB_BATCH_TABLE", "batch-table")
-                .env("BATCH_QUEUE_URL", "https://sqs.invalid/batch-queue")
-                .kill_on_drop(true);
-            async move {
-                let ended = command.output().await.expect("it starts");
-                assert!(!ended.status.success(), "{ended:?}");
-                text(&ended.stdout) + &text(&ended.stderr)
-            }
+                .env("BATCH_QUEUE_URL", "https://sqs.invalid/batch-queue");
+            let ran = run(&mut command).await;
+            assert_ne!(ran.code, Some(0), "{ran:?}");
+            ran.out + &ran.err
         };
         let said = start(&uri).await.replace("\\\"", "\"");
         // Each function knows the keys of the other, and classifies the values that it reads.
@@ -142,11 +127,8 @@ path = \"from-the-file/{batch}_{part}.jsonl\"
     let rig = setup.start().await;
     rig.send(json!({"id": "a"}).to_string());
     rig.until_drained().await;
-    let parts = entries(&rig.stack.out.join("from-the-file"));
-    let part = parts
-        .iter()
-        .find(|part| part.extension().is_some_and(|end| end == "jsonl"));
-    let part = fs::read_to_string(part.expect("there is a part")).expect("it is text");
+    let parts = files_below(&rig.stack.out.join("from-the-file"), ".jsonl");
+    let part = fs::read_to_string(&parts[0]).expect("it is text");
     assert!(part.contains("\"orders-a\""), "{part}");
     rig.end().await;
 }
@@ -159,18 +141,13 @@ async fn a_file_of_production_runs_on_one_machine() {
         ("QUOTA_TIME", "sent"),
         ("CLOSE_TIME", "at"),
     ];
-    let set = set.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    let config = LocalConfig::read(Path::new(EXAMPLE), &set.clone().into());
+    let set = owned(&set);
+    let config = LocalConfig::read(Path::new(EXAMPLE), &set);
     let config = config.expect("the example is right");
     assert_eq!(config.sink, SinkKind::Sftp);
     let not_used = config.not_used().expect("the file is of another place");
-    for name in [
-        "`SINK`",
-        "`SINK_HOST_KEY`",
-        "`SINK_SECRET`",
-        "`DELIVERY_HOURS`",
-    ] {
-        assert!(not_used.contains(name), "{name} in {not_used}");
+    for name in ["SINK", "SINK_HOST_KEY", "SINK_SECRET", "DELIVERY_HOURS"] {
+        assert!(not_used.contains(&format!("`{name}`")), "{not_used}");
     }
     // The order that is one too many comes back while those before it are not counted yet.
     let mut setup = Setup::new().redeliver(INPUT_QUEUE, 1_000);
@@ -196,38 +173,25 @@ async fn a_file_of_production_runs_on_one_machine() {
     rig.until_drained().await;
     let mut delivered = BTreeSet::new();
     let mut days = BTreeSet::new();
-    for path in entries(&rig.stack.out) {
-        let name = path
-            .file_name()
-            .expect("it has a name")
-            .to_string_lossy()
-            .into_owned();
-        // Beside each file is its manifest.
-        if !name.starts_with("ORDERS_") || !name.ends_with(".txt") {
-            continue;
-        }
+    for path in files_below(&rig.stack.out, ".txt") {
+        let name = path.file_name().expect("it has a name");
+        let name = name.to_string_lossy();
         let file = fs::read_to_string(&path).expect("it is text");
         let mut lines = Vec::from_iter(file.lines());
         let trailer = lines.pop().expect("there is a trailer");
         assert_eq!(trailer, format!("{:06}", lines.len() - 1), "{file}");
-        let day = lines
-            .remove(0)
-            .strip_prefix("ORDERS ")
-            .expect("there is a header");
-        assert!(
-            name.starts_with(&format!("ORDERS_{}_", day.replace('-', ""))),
-            "{name}"
-        );
+        let header = lines.remove(0).strip_prefix("ORDERS ");
+        let day = header.expect("there is a header");
+        let beginning = format!("ORDERS_{}_", day.replace('-', ""));
+        assert!(name.starts_with(&beginning), "{name}");
         days.insert(day.to_owned());
         for line in lines {
             assert!(delivered.insert(line.to_owned()), "{line} is there twice");
         }
     }
     let records = orders.map(|(order, _, amount)| format!("{order:<10}{amount:0>8}"));
-    assert!(
-        delivered.iter().all(|record| records.contains(record)),
-        "{delivered:?}"
-    );
+    let are_sent = delivered.iter().all(|record| records.contains(record));
+    assert!(are_sent, "{delivered:?}");
     let beyond = rig.depth(QUARANTINE_QUEUE);
     assert_eq!(delivered.len() + beyond, orders.len());
     assert_eq!(beyond, 1, "customer `a` sent one order too many");
@@ -252,8 +216,8 @@ rejects = \"file:///nowhere/rejects\"
 ",
     );
     let config = path.display().to_string();
-    let mut arguments = vec!["burst", "--messages", "1000", "--json", "--config", &config];
-    arguments.extend(SHORT);
+    let arguments = ["burst", "--messages", "1000", "--json", "--config", &config];
+    let arguments = [&arguments[..], &SHORT].concat();
     let (code, out, err) = local(&arguments).await;
     assert_eq!(code, Some(0), "{out}\n{err}");
     let line =

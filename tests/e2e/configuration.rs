@@ -15,21 +15,9 @@ const CASES: [Case; 2] = [
         "aggregator",
         &[
             ("DDB_LOCK_TABLE", "", "`DDB_LOCK_TABLE`: not set"),
-            (
-                "DDB_BATCH_TABLE",
-                "x",
-                "`DDB_BATCH_TABLE`: wrong value: got `x`",
-            ),
-            (
-                "DEADLINE_MARGIN_MS",
-                "0",
-                "`DEADLINE_MARGIN_MS`: wrong value: got `0`",
-            ),
-            (
-                "MAX_BATCH_BYTE",
-                "1000000",
-                "`MAX_BATCH_BYTE`: unknown variable: expected `MAX_BATCH_BYTES`",
-            ),
+            ("DDB_BATCH_TABLE", "x", "`DDB_BATCH_TABLE`: wrong value"),
+            ("DEADLINE_MARGIN_MS", "0", "`DEADLINE_MARGIN_MS`: wrong"),
+            ("MAX_BATCH_BYTE", "1", "expected `MAX_BATCH_BYTES`"),
         ],
     ),
     (
@@ -37,11 +25,7 @@ const CASES: [Case; 2] = [
         &[
             ("DDB_LOCK_TABLE", "", "`DDB_LOCK_TABLE`: not set"),
             ("SNIK", "log:", "`SNIK`: unknown variable: expected `SINK`"),
-            (
-                "SINK_COLUMNS",
-                "file:///nonexistent",
-                "`SINK_COLUMNS`: wrong value: got `file:///nonexistent`: No such file",
-            ),
+            ("SINK_COLUMNS", "file:///none", "`file:///none`: No such"),
         ],
     ),
 ];

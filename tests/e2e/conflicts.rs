@@ -1,8 +1,11 @@
 //! Messages with one event id and different content: none is dropped as a duplicate.
 
+use std::collections::BTreeSet;
+
 use emulators::sqs::Message;
 use local::stack::{INPUT_QUEUE, QUARANTINE_QUEUE};
 
+use crate::bad_input::attribute;
 use crate::rig::Setup;
 
 const REASON: &str = "event id: conflict: another message has the same event id and another body";
@@ -13,25 +16,17 @@ fn version(id: &str, version: u32) -> String {
 
 /// Checks that a message in the quarantine has its reason, its source and its event id.
 fn assert_says_why(message: &Message, source: &str) {
-    let attribute = |name| {
-        let value = message.message_attributes.get(name)?;
-        value.string_value.as_deref()
-    };
-    assert_eq!(attribute("reason"), Some(REASON));
-    assert_eq!(attribute("source"), Some(source));
-    let id = attribute("eventId").expect("the event id is known");
+    assert_eq!(attribute(message, "reason"), Some(REASON));
+    assert_eq!(attribute(message, "source"), Some(source));
+    let id = attribute(message, "eventId").expect("the event id is known");
     assert!(message.body.contains(id), "{id}: {}", message.body);
 }
 
 #[tokio::test]
 async fn conflicting_content_is_quarantined_whether_the_first_is_claimed_delivered_or_a_neighbour()
 {
-    let rig = Setup::new()
-        .window(5)
-        .var("MAX_BATCH_SIZE", 2)
-        .one_aggregator_environment()
-        .start()
-        .await;
+    let setup = Setup::new().window(5).batches_of(2);
+    let rig = setup.one_aggregator_environment().start().await;
     // Delivered.
     rig.send(version("delivered", 1));
     rig.send(version("good", 1));
@@ -54,26 +49,15 @@ async fn conflicting_content_is_quarantined_whether_the_first_is_claimed_deliver
     }
     rig.until_drained().await;
     let delivered = rig.delivered();
-    let ids: Vec<&str> = delivered
-        .iter()
-        .map(|line| line.event_id.as_str())
-        .collect();
+    let ids = Vec::from_iter(delivered.iter().map(|line| &line.event_id));
     assert_eq!(ids, ["claimed", "delivered", "good", "neighbour"]);
+    // The first one is delivered.
     for line in delivered.iter().filter(|line| line.event_id != "neighbour") {
-        assert_eq!(
-            line.body,
-            version(&line.event_id, 1),
-            "the first one is delivered"
-        );
+        assert_eq!(line.body, version(&line.event_id, 1));
     }
     // No version is lost: each is delivered or in the quarantine.
-    let mut all: Vec<&str> = delivered
-        .iter()
-        .map(|line| line.body.as_str())
-        .chain(quarantined.iter().map(|message| &*message.body))
-        .collect();
-    all.sort_unstable();
-    all.dedup();
-    assert_eq!(all.len(), 7);
+    let all = delivered.iter().map(|line| line.body.as_str());
+    let all = all.chain(quarantined.iter().map(|message| &*message.body));
+    assert_eq!(BTreeSet::from_iter(all).len(), 7);
     rig.end_with_set_aside(3, 0).await;
 }

@@ -9,11 +9,10 @@ use std::time::Duration;
 use local::faults::{KillAt, Percent};
 use local::sink::{BUCKET, SinkKind};
 use protocol::batch::Status;
-use serde_json::Value;
 use tokio::process::Command;
 
 use crate::calls::s3;
-use crate::output::{Line, lines, manifests};
+use crate::output::{Line, json_of, lines, manifests};
 use crate::rig::{Rig, Setup, cases, workload};
 
 /// The consumer in docs/sinks.md.
@@ -31,17 +30,14 @@ async fn take(rig: &Rig, kind: SinkKind, s3: &aws_sdk_s3::Client) -> Vec<Line> {
     let out = &rig.stack.out;
     let mut taken = Vec::new();
     for manifest in manifests(out) {
-        let manifest = fs::read(manifest).expect("a manifest stays where it is");
-        let manifest: Value =
-            serde_json::from_slice(&manifest).expect("a manifest is complete JSON");
+        let manifest = json_of(&manifest);
         let key = manifest["key"].as_str().expect("it names the part");
         // In a bucket, the key begins with the prefix, which is the name of the directory.
-        let below = if kind == SinkKind::S3 {
-            out.parent()
-        } else {
-            Some(&**out)
+        let below = match kind {
+            SinkKind::S3 => out.parent().expect("it is below the bucket"),
+            _ => out,
         };
-        let part = below.expect("it is below the bucket").join(key);
+        let part = below.join(key);
         let Ok(text) = fs::read_to_string(&part) else {
             continue;
         };
@@ -58,7 +54,7 @@ async fn take(rig: &Rig, kind: SinkKind, s3: &aws_sdk_s3::Client) -> Vec<Line> {
 }
 
 async fn every_part_is_taken_once(kind: SinkKind) {
-    let mut setup = Setup::new().mortal().var("MAX_BATCH_SIZE", 50);
+    let mut setup = Setup::new().mortal().batches_of(50);
     setup.options.sink = kind;
     // The sink has the part, and the batch record does not say so yet.
     setup.options.faults.kill_at = vec![KillAt {
@@ -83,18 +79,9 @@ async fn every_part_is_taken_once(kind: SinkKind) {
     }
     taken.extend(take(&rig, kind, &s3).await);
     assert_eq!(rig.statuses().await[&Status::Error], 0);
-    let written = rig.logged("part written").len();
-    eprintln!(
-        "{written} attempts wrote or found {} parts",
-        manifests(&rig.stack.out).len()
-    );
-    let ids: BTreeSet<&str> = taken.iter().map(|line| line.event_id.as_str()).collect();
-    assert_eq!(
-        ids.len() as u64,
-        workload.unique(),
-        "{kind}: every event was taken"
-    );
-    assert_eq!(taken.len(), ids.len(), "{kind}: and none a second time");
+    let ids = BTreeSet::from_iter(taken.iter().map(|line| &line.event_id));
+    assert_eq!(ids.len() as u64, workload.unique(), "{kind}");
+    assert_eq!(taken.len(), ids.len(), "{kind}: none a second time");
     rig.stack.stop().await;
 }
 
@@ -115,13 +102,10 @@ async fn python(arguments: &[&str]) -> Output {
 async fn the_documented_consumer_takes_each_part_once_and_refuses_one_that_was_changed() {
     let document = include_str!("../../docs/sinks.md");
     let consumer = fs::read_to_string(CONSUME).expect("it can be read");
-    assert!(
-        document.contains(&format!("```python\n{consumer}```\n")),
-        "docs/sinks.md has another consumer than docs/examples/consume.py"
-    );
-    let setup = Setup::new()
-        .var("MAX_BATCH_SIZE", 100)
-        .var("SINK_COMPRESSION", "gzip");
+    let block = format!("```python\n{consumer}```\n");
+    assert!(document.contains(&block), "docs/sinks.md has another");
+    let setup = Setup::new().batches_of(100);
+    let setup = setup.var("SINK_COMPRESSION", "gzip");
     let rig = setup.start().await;
     let workload = workload(15, 1_000, 10.0);
     rig.burst(&workload).await;
@@ -142,18 +126,15 @@ async fn the_documented_consumer_takes_each_part_once_and_refuses_one_that_was_c
     let stored = python(&["-c", STORED, &database("first")]).await;
     let stored = String::from_utf8(stored.stdout).expect("lines are text");
     let stored = Vec::from_iter(lines(&stored));
-    let ids: BTreeSet<&str> = stored.iter().map(|line| line.event_id.as_str()).collect();
+    let ids = BTreeSet::from_iter(stored.iter().map(|line| &line.event_id));
     assert_eq!(ids.len() as u64, workload.unique());
     assert_eq!(stored.len(), ids.len());
 
     let manifest = fs::read_to_string(&parts[0]).expect("a manifest stays where it is");
     let zeros = format!("\"sha256\":\"{}", "0".repeat(64));
     let start = manifest.find("\"sha256\":\"").expect("it has the hash");
-    let changed = format!(
-        "{}{zeros}{}",
-        &manifest[..start],
-        &manifest[start + zeros.len()..]
-    );
+    let mut changed = manifest;
+    changed.replace_range(start..start + zeros.len(), &zeros);
     fs::write(&parts[0], changed).expect("the directory takes a file");
     let refused = python(&[CONSUME, &out, &database("second")]).await;
     let error = String::from_utf8_lossy(&refused.stderr);

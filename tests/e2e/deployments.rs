@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{post, put};
 use emulators::lambda::{
@@ -17,7 +17,7 @@ use local::sink::SinkKind;
 use serde_json::{Value, json};
 
 use crate::executables::bootstrap;
-use crate::rig::{Rig, Setup, lock};
+use crate::rig::{Rig, Setup, lock, owned, served};
 
 const FUNCTIONS: [&str; 2] = [
     "arn:aws:lambda:us-east-1:123456789012:function:aggregator",
@@ -27,7 +27,7 @@ const FUNCTIONS: [&str; 2] = [
 /// What Lambda and CloudFormation are to the check.
 struct World {
     functions: BTreeMap<String, Function>,
-    /// The ARNs of invoked functions.
+    /// ARNs.
     invoked: Mutex<Vec<String>>,
     response: Mutex<Option<Value>>,
 }
@@ -46,11 +46,7 @@ async fn invoke(
 ) -> Response {
     lock(&world.invoked).push(arn.clone());
     let failed = |kind: &str, message: &str| {
-        let mut headers = HeaderMap::new();
-        headers.insert(
-            "x-amz-function-error",
-            HeaderValue::from_static("Unhandled"),
-        );
+        let headers = [("x-amz-function-error", "Unhandled")];
         let body = json!({"errorType": kind, "errorMessage": message});
         (headers, body.to_string()).into_response()
     };
@@ -83,10 +79,8 @@ impl Deployment {
     /// As [`of`](Self::of), with the check of this executable.
     async fn by(rig: &Rig, bootstrap: Bootstrap) -> Deployment {
         let functions = [&rig.stack.aggregator, &rig.stack.batch_processor];
-        let functions = FUNCTIONS
-            .map(str::to_owned)
-            .into_iter()
-            .zip(functions.map(Function::clone));
+        let functions = functions.into_iter().cloned();
+        let functions = FUNCTIONS.map(str::to_owned).into_iter().zip(functions);
         let world = Arc::new(World {
             functions: functions.collect(),
             invoked: Mutex::default(),
@@ -96,17 +90,11 @@ impl Deployment {
             .route("/2015-03-31/functions/{arn}/invocations", post(invoke))
             .route("/response", put(responded))
             .with_state(world.clone());
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await;
-        let listener = listener.expect("a port is free");
-        let address = listener.local_addr().expect("it has an address");
-        let url = format!("http://{address}");
-        tokio::spawn(async move { axum::serve(listener, router).await });
+        let url = served(router).await;
+        let handler = ("_HANDLER", "deployment-check");
         let config = FunctionConfig {
             name: "deployment-check".to_owned(),
-            variables: BTreeMap::from([
-                ("_HANDLER".to_owned(), "deployment-check".to_owned()),
-                ("AWS_ENDPOINT_URL".to_owned(), url.clone()),
-            ]),
+            variables: owned(&[handler, ("AWS_ENDPOINT_URL", &url)]),
             timeout: Duration::from_secs(300),
             bootstrap,
             ..(*rig.stack.batch_processor.config()).clone()
@@ -118,11 +106,6 @@ impl Deployment {
 
     /// Calls the check as CloudFormation does; returns its response.
     async fn call(&self, kind: &str, id: Option<&str>, settings: &[&str]) -> Value {
-        let properties = json!({
-            "ServiceToken": "arn:check",
-            "Functions": FUNCTIONS,
-            "Settings": settings,
-        });
         let mut event = json!({
             "RequestType": kind,
             "ServiceToken": "arn:check",
@@ -131,7 +114,11 @@ impl Deployment {
             "RequestId": "request",
             "ResourceType": "Custom::DeploymentCheck",
             "LogicalResourceId": "CheckedDeployment",
-            "ResourceProperties": properties,
+            "ResourceProperties": {
+                "ServiceToken": "arn:check",
+                "Functions": FUNCTIONS,
+                "Settings": settings,
+            },
         });
         if kind == "Update" {
             event["OldResourceProperties"] = json!({"Functions": FUNCTIONS});
@@ -143,6 +130,14 @@ impl Deployment {
         assert!(matches!(called, Ok(InvokeResponse::Ok(_))), "{called:?}");
         let response = lock(&self.world.response).take();
         response.expect("CloudFormation gets a response")
+    }
+
+    /// As [`call`](Self::call), which must succeed; returns the id of the resource.
+    async fn succeeds(&self, kind: &str, id: Option<&str>, settings: &[&str]) -> String {
+        let response = self.call(kind, id, settings).await;
+        assert_eq!(response["Status"], "SUCCESS", "{response}");
+        let id = response["PhysicalResourceId"].as_str();
+        id.expect("it is a text").to_owned()
     }
 
     fn invoked(&self) -> Vec<String> {
@@ -182,58 +177,41 @@ async fn a_wrong_setting_rolls_a_deployment_back_with_its_reason_and_the_roll_ba
 {
     let rig = Setup::new().start().await;
     let deployment = Deployment::of(&rig).await;
-    let response = deployment.call("Create", None, &["a"]).await;
-    let id = response["PhysicalResourceId"]
-        .as_str()
-        .expect("it is a text")
-        .to_owned();
+    let id = deployment.succeeds("Create", None, &["a"]).await;
     deployment.invoked();
 
-    let wrong = BTreeMap::from([("EVENT_ID".to_owned(), "json:a[".to_owned())]);
+    let wrong = owned(&[("EVENT_ID", "json:a[")]);
     rig.stack.aggregator.redeploy(&wrong);
     let response = deployment.call("Update", Some(&id), &["b"]).await;
     assert_eq!(response["Status"], "FAILED", "{response}");
-    assert_eq!(
-        response["PhysicalResourceId"], *id,
-        "CloudFormation would delete the former"
-    );
+    // CloudFormation would delete the former.
+    assert_eq!(response["PhysicalResourceId"], *id, "{response}");
     let reason = response["Reason"].as_str().expect("a failure has a reason");
     assert!(reason.contains("aggregator: "), "{reason}");
-    assert!(
-        reason.contains("`EVENT_ID`: wrong value: got `json:a[`"),
-        "{reason}"
-    );
+    let words = "`EVENT_ID`: wrong value: got `json:a[`";
+    assert!(reason.contains(words), "{reason}");
     // A new role may not read the configuration file for some seconds, so it was tried again.
     assert!(deployment.invoked().len() > 3);
 
     // The aggregator is as wrong as before: whatever a roll back finds, it must not fail.
-    let response = deployment.call("Update", Some(&id), &["a"]).await;
-    assert_eq!(response["Status"], "SUCCESS", "{response}");
-    assert_eq!(response["PhysicalResourceId"], *id);
-    let response = deployment.call("Delete", Some(&id), &["a"]).await;
-    assert_eq!(response["Status"], "SUCCESS", "{response}");
+    let same = deployment.succeeds("Update", Some(&id), &["a"]).await;
+    assert_eq!(same, id);
+    deployment.succeeds("Delete", Some(&id), &["a"]).await;
     assert!(deployment.invoked().is_empty());
 
-    let right = BTreeMap::from([("EVENT_ID".to_owned(), "json:id".to_owned())]);
+    let right = owned(&[("EVENT_ID", "json:id")]);
     rig.stack.aggregator.redeploy(&right);
-    let response = deployment.call("Update", Some(&id), &["c"]).await;
-    assert_eq!(response["Status"], "SUCCESS", "{response}");
-    assert_ne!(response["PhysicalResourceId"], *id);
+    let other = deployment.succeeds("Update", Some(&id), &["c"]).await;
+    assert_ne!(other, id);
     assert_eq!(deployment.invoked(), FUNCTIONS);
 
     // Something else in the stack fails after the check: CloudFormation rolls back with the present id.
-    let id = response["PhysicalResourceId"]
-        .as_str()
-        .expect("it is a text")
-        .to_owned();
     rig.stack.aggregator.redeploy(&wrong);
-    let response = deployment.call("Update", Some(&id), &["a"]).await;
-    assert_eq!(response["Status"], "SUCCESS", "{response}");
+    deployment.succeeds("Update", Some(&other), &["a"]).await;
     assert!(deployment.invoked().is_empty());
     // Neither of the last two: it is checked.
     rig.stack.aggregator.redeploy(&right);
-    let response = deployment.call("Update", Some(&id), &["d"]).await;
-    assert_eq!(response["Status"], "SUCCESS", "{response}");
+    deployment.succeeds("Update", Some(&other), &["d"]).await;
     assert_eq!(deployment.invoked(), FUNCTIONS);
     rig.stack.stop().await;
 }
@@ -242,8 +220,7 @@ async fn a_wrong_setting_rolls_a_deployment_back_with_its_reason_and_the_roll_ba
 async fn the_executable_of_a_sink_of_ones_own_checks_deployments_too() {
     let rig = Setup::new().start().await;
     let deployment = Deployment::by(&rig, bootstrap("examples/program")).await;
-    let response = deployment.call("Create", None, &["a"]).await;
-    assert_eq!(response["Status"], "SUCCESS", "{response}");
+    deployment.succeeds("Create", None, &["a"]).await;
     assert_eq!(deployment.invoked(), FUNCTIONS);
     rig.end().await;
 }
@@ -252,15 +229,13 @@ async fn the_executable_of_a_sink_of_ones_own_checks_deployments_too() {
 async fn a_place_that_cannot_be_used_rolls_a_deployment_back_with_its_reason() {
     let rig = Setup::new().start().await;
     let deployment = Deployment::of(&rig).await;
-    let elsewhere = BTreeMap::from([("SINK".to_owned(), "file:///proc/none".to_owned())]);
+    let elsewhere = owned(&[("SINK", "file:///proc/none")]);
     rig.stack.batch_processor.redeploy(&elsewhere);
     let response = deployment.call("Create", None, &["a"]).await;
     assert_eq!(response["Status"], "FAILED", "{response}");
     let reason = response["Reason"].as_str().expect("a failure has a reason");
-    assert!(
-        reason.contains("batch-processor: dry run: sink: "),
-        "{reason}"
-    );
+    let words = "batch-processor: dry run: sink: ";
+    assert!(reason.contains(words), "{reason}");
     assert!(reason.contains("`/proc/none`"), "{reason}");
     // New permissions take a while, so it was tried again.
     assert!(deployment.invoked().len() > 3);

@@ -67,19 +67,15 @@ fn the_plan_of_a_page_is_what_its_command_prints() {
         let output = ran("loadgen", &tests::words(&line)[1..]);
         let said = String::from_utf8_lossy(&output.stdout);
         let full_count = if full == "all" { batches } else { 0 };
-        assert!(
-            said.contains(&format!("{batches}: {full_count} full")),
-            "{said}"
-        );
-        let drained = said
-            .split("drained after ")
-            .nth(1)
-            .and_then(|rest| rest.split('\n').next());
-        let drained = drained.unwrap_or_else(|| panic!("{line}: {said}"));
-        assert!(
-            page.contains(&format!("{batches} batches, {full} full")),
-            "{batches}, {full}"
-        );
-        assert!(page.contains(&format!("after {drained}")), "{drained}");
+        let words = format!("{batches}: {full_count} full");
+        assert!(said.contains(&words), "{said}");
+        let (_, rest) = said.split_once("drained after ").expect("it drains");
+        let drained = rest.split('\n').next().unwrap_or_default();
+        for words in [
+            format!("{batches} batches, {full} full"),
+            format!("after {drained}"),
+        ] {
+            assert!(page.contains(&words), "{words}");
+        }
     }
 }

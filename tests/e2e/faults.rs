@@ -17,20 +17,15 @@ use BodiesKind::{Items, LogS3, LogTable};
 const MESSAGES: u64 = 1_200;
 
 fn setup(bodies: BodiesKind) -> Setup {
-    let mut setup = Setup::new()
-        .mortal()
-        .bodies(bodies)
-        .var("MAX_BATCH_SIZE", 300);
+    let mut setup = Setup::new().mortal().bodies(bodies).batches_of(300);
     // Small invocations, so that faults strike some of them and not others.
     setup.options.batch_size = 100;
     setup
 }
 
 pub fn percent(percent: u32) -> Percent {
-    percent
-        .to_string()
-        .parse()
-        .expect("the value is a percentage")
+    let text = percent.to_string();
+    text.parse().expect("the value is a percentage")
 }
 
 fn report(rig: &Rig) -> FaultReport {
@@ -50,8 +45,8 @@ fn burst(bodies: BodiesKind, messages: u64) -> Workload {
 async fn burst_through(setup: Setup, workload: &Workload, struck: impl Fn(&FaultReport) -> bool) {
     let rig = setup.start().await;
     rig.burst(workload).await;
-    rig.until("the fault strikes", async || struck(&report(&rig)))
-        .await;
+    let struck = async || struck(&report(&rig));
+    rig.until("the fault strikes", struck).await;
     rig.stack.faults.end();
     rig.until_drained().await;
     rig.audit(workload, DuplicateRule::Drop);
@@ -120,7 +115,7 @@ async fn a_table_without_units_left_only_slows_claims_down() {
 #[tokio::test]
 async fn a_hot_key_of_the_batch_tables_index_only_slows_batches_down() {
     // A batch takes about six units, over a few keys. So only very small batches make a key hot.
-    let mut setup = setup(Items).var("MAX_BATCH_SIZE", 4);
+    let mut setup = setup(Items).batches_of(4);
     setup.options.faults.partition_limit = Some(1);
     burst_through(setup, &burst(Items, 200), |report| {
         let limit = report.partition_limit.as_ref();

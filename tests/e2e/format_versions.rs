@@ -7,34 +7,25 @@ use std::collections::BTreeMap;
 use aws_sdk_dynamodb::types::AttributeValue;
 use local::bodies::BodiesKind;
 use local::dynamodb::{BATCH_TABLE, LOCK_TABLE};
-use local::stack::{BATCH_QUEUE, INPUT_QUEUE};
 use protocol::batch::Status;
 use protocol::format_version::{FORMAT_VERSION, FORMAT_VERSION_FIELD};
 use serde_json::json;
 
-use crate::events::{body, event, failures, ticket};
+use crate::events::{body, order, process, take, ticket};
 use crate::rig::{Rig, Setup};
-use crate::tables::{Item, text};
 
 const IDS: [&str; 3] = ["e1", "e2", "e3"];
 
 /// Starts a stack with one sealed batch, which nothing processes but a test's own tickets. Returns the batch too.
 async fn sealed(bodies: BodiesKind) -> (Rig, String) {
-    let rig = Setup::new()
-        .without_sweep()
-        .bodies(bodies)
-        .var("MAX_BATCH_SIZE", IDS.len())
-        .one_aggregator_environment()
-        .start()
-        .await;
+    let setup = Setup::new().without_sweep().bodies(bodies);
+    let setup = setup.batches_of(IDS.len());
+    let rig = setup.one_aggregator_environment().start().await;
     rig.stack.batch_mapping.stop().await;
     IDS.iter().for_each(|id| rig.send(body(id)));
     rig.until_metric("Claimed", IDS.len() as u64).await;
-    rig.until("all is acknowledged", async || rig.all_taken())
-        .await;
-    let batches = rig.batch_ids().await;
-    assert_eq!(batches.len(), 1, "{batches:?}");
-    let batch = batches[0].clone();
+    rig.until_taken().await;
+    let batch = rig.only_batch().await;
     // A new environment knows nothing of what the first one claimed, as after an update.
     rig.stack.aggregator.redeploy(&BTreeMap::new());
     (rig, batch)
@@ -57,26 +48,9 @@ impl Rig {
         update.send().await.expect("the item can be edited");
     }
 
-    /// Returns the item of a batch.
-    async fn record(&self, batch: &str) -> Item {
-        let items = self.batch_items().await.into_iter();
-        let mut records = items.filter(|item| text(item, "batchId") == batch);
-        records.next().expect("the batch has a record")
-    }
-
-    /// Invokes the batch-processor with a ticket; returns whether the ticket is acknowledged.
-    async fn process(&self, ticket: &str) -> bool {
-        let event = event(&self.stack.sqs.arn(BATCH_QUEUE), &[("t1", ticket)]);
-        let failed = failures(self, &self.stack.batch_processor, event).await;
-        failed.is_empty()
-    }
-
     /// Invokes the aggregator with another message of an event; returns whether the message is acknowledged.
     async fn take_duplicate(&self, id: &str) -> bool {
-        let source = self.stack.sqs.arn(INPUT_QUEUE);
-        let event = event(&source, &[("another", &body(id))]);
-        let failed = failures(self, &self.stack.aggregator, event).await;
-        failed.is_empty()
+        take(self, &[("another", &body(id))]).await.is_empty()
     }
 
     /// Checks that the log names the later version.
@@ -87,7 +61,7 @@ impl Rig {
 
     /// Checks that a ticket now delivers every event once, and ends the test.
     async fn delivers_everything(&self, batch: &str) {
-        assert!(self.process(&ticket(batch)).await);
+        assert!(process(self, &ticket(batch)).await);
         assert_eq!(self.delivered_ids(), IDS);
         assert!(self.take_duplicate("e1").await);
         assert_eq!(self.delivered_ids(), IDS);
@@ -100,13 +74,12 @@ async fn a_record_of_a_later_version_is_left_untouched_until_that_version_is_bac
     let (rig, batch) = sealed(BodiesKind::Items).await;
     let key = ("batchId", &*batch);
     rig.mark(BATCH_TABLE, key, true).await;
-    let before = rig.record(&batch).await;
-    assert!(!rig.process(&ticket(&batch)).await);
-    let operator = json!({ "batchId": batch, "reason": "quarantine" }).to_string();
-    assert!(!rig.process(&operator).await);
+    let before = rig.named_item(&batch).await;
+    assert!(!process(&rig, &ticket(&batch)).await);
+    assert!(!process(&rig, &order(&batch, "quarantine")).await);
     // The resolution of the batch is in its record, so a duplicate of its event may not be dropped either.
     assert!(!rig.take_duplicate("e1").await);
-    assert_eq!(rig.record(&batch).await, before);
+    assert_eq!(rig.named_item(&batch).await, before);
     assert!(rig.delivered().is_empty());
     rig.assert_refusal_is_logged();
     rig.mark(BATCH_TABLE, key, false).await;
@@ -118,7 +91,7 @@ async fn a_lock_item_of_a_later_version_keeps_its_batch_and_its_messages_waiting
     let (rig, batch) = sealed(BodiesKind::Items).await;
     let key = ("messageId", "e2");
     rig.mark(LOCK_TABLE, key, true).await;
-    assert!(!rig.process(&ticket(&batch)).await);
+    assert!(!process(&rig, &ticket(&batch)).await);
     assert!(!rig.take_duplicate("e2").await);
     assert!(rig.delivered().is_empty());
     rig.assert_refusal_is_logged();
@@ -129,10 +102,10 @@ async fn a_lock_item_of_a_later_version_keeps_its_batch_and_its_messages_waiting
 #[tokio::test]
 async fn a_ticket_of_a_later_version_comes_back_and_changes_nothing() {
     let (rig, batch) = sealed(BodiesKind::Items).await;
-    let before = rig.record(&batch).await;
+    let before = rig.named_item(&batch).await;
     let later = json!({ "batchId": batch, FORMAT_VERSION_FIELD: FORMAT_VERSION + 1 });
-    assert!(!rig.process(&later.to_string()).await);
-    assert_eq!(rig.record(&batch).await, before);
+    assert!(!process(&rig, &later.to_string()).await);
+    assert_eq!(rig.named_item(&batch).await, before);
     rig.assert_refusal_is_logged();
     rig.delivers_everything(&batch).await;
 }
@@ -144,13 +117,12 @@ async fn a_slot_of_a_later_version_keeps_its_batch_waiting() {
     let slot = slots.iter().find(|slot| slot.starts_with(&batch));
     let key = ("batchId", &**slot.expect("the batch has a slot"));
     rig.mark(BATCH_TABLE, key, true).await;
-    rig.process(&ticket(&batch)).await;
+    process(&rig, &ticket(&batch)).await;
     assert!(rig.delivered().is_empty());
     rig.assert_refusal_is_logged();
     rig.mark(BATCH_TABLE, key, false).await;
     // Only what is known to be gone counts as lost: the batch waits, or an operator has it retried.
-    let retry = json!({ "batchId": batch, "reason": "operator" }).to_string();
-    assert!(rig.process(&retry).await);
+    assert!(process(&rig, &order(&batch, "operator")).await);
     assert_eq!(rig.delivered_ids(), IDS);
     rig.stack.stop().await;
 }
@@ -163,13 +135,12 @@ async fn a_manifest_of_a_later_version_is_not_replaced_and_its_part_is_delivered
     let manifest = directory.join("0.manifest.json");
     let later = json!({ FORMAT_VERSION_FIELD: FORMAT_VERSION + 1 }).to_string();
     std::fs::write(&manifest, &later).expect("the directory takes a file");
-    rig.process(&ticket(&batch)).await;
+    process(&rig, &ticket(&batch)).await;
     assert_eq!(rig.statuses().await[&Status::Error], 1);
     let found = std::fs::read_to_string(&manifest);
     assert_eq!(found.expect("the manifest is there"), later);
     std::fs::remove_file(&manifest).expect("the manifest can be removed");
-    let retry = json!({ "batchId": batch, "reason": "operator" }).to_string();
-    assert!(rig.process(&retry).await);
+    assert!(process(&rig, &order(&batch, "operator")).await);
     assert_eq!(rig.delivered_ids(), IDS);
     rig.stack.stop().await;
 }

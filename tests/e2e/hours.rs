@@ -1,14 +1,16 @@
 //! Hours and rate of deliveries.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::time::SystemTime;
 
 use loadgen::DuplicateRule;
 use serde_json::{Value, json};
+use tests::files_below;
 
 use crate::batchctl::Batchctl;
-use crate::rig::{MINUTE_MS, Rig, Setup, now_ms, workload};
+use crate::rig::{Rig, Setup, now_ms, owned, workload};
+
+const MINUTE_MS: u64 = 60_000;
 
 /// Returns the time twelve hours from now, epoch ms, as a full minute, and hours of delivery that begin then and last for two hours.
 fn far_hours() -> (u64, String) {
@@ -21,26 +23,21 @@ fn far_hours() -> (u64, String) {
 
 /// Returns the times at which the files of the sink were written, in epoch milliseconds.
 fn written_ms(rig: &Rig) -> Vec<u64> {
-    let mut times = Vec::new();
-    let batches = fs::read_dir(&rig.stack.out).into_iter().flatten().flatten();
-    for file in batches.flat_map(|batch| fs::read_dir(batch.path()).into_iter().flatten().flatten())
-    {
-        let metadata = file.metadata().expect("the file is there");
+    let files = files_below(&rig.stack.out, "").into_iter();
+    let times = files.map(|file| {
+        let metadata = fs::metadata(file).expect("the file is there");
         let modified = metadata.modified().expect("the system has times of files");
         let since = modified.duration_since(SystemTime::UNIX_EPOCH);
-        times.push(since.expect("it is after 1970").as_millis() as u64);
-    }
-    times
+        since.expect("it is after 1970").as_millis() as u64
+    });
+    times.collect()
 }
 
 #[tokio::test]
 async fn nothing_is_delivered_outside_the_hours_and_everything_once_they_are_open() {
     let (opening_ms, hours) = far_hours();
-    let rig = Setup::new()
-        .var("MAX_BATCH_SIZE", 50)
-        .var("DELIVERY_HOURS", hours)
-        .start()
-        .await;
+    let setup = Setup::new().batches_of(50);
+    let rig = setup.var("DELIVERY_HOURS", hours).start().await;
     let workload = workload(51, 400, 10.0);
     rig.burst(&workload).await;
     let batchctl = Batchctl::of(&rig);
@@ -64,7 +61,7 @@ async fn nothing_is_delivered_outside_the_hours_and_everything_once_they_are_ope
     })
     .await;
     // The hours become those of the whole day, and an operator has the batches looked at again.
-    let always = BTreeMap::from([("DELIVERY_HOURS".to_owned(), String::new())]);
+    let always = owned(&[("DELIVERY_HOURS", "")]);
     rig.stack.batch_processor.redeploy(&always);
     batchctl.change(&["retry", "--status", "processing"]).await;
     rig.until_drained().await;
@@ -74,12 +71,9 @@ async fn nothing_is_delivered_outside_the_hours_and_everything_once_they_are_ope
 
 #[tokio::test]
 async fn a_rate_spreads_deliveries_over_all_environments() {
-    let rig = Setup::new()
-        .var("MAX_BATCH_SIZE", 20)
-        .var("DELIVERY_MAX_PER_SECOND", 20)
-        .one_aggregator_environment()
-        .start()
-        .await;
+    let setup = Setup::new().var("DELIVERY_MAX_PER_SECOND", 20);
+    let setup = setup.batches_of(20).one_aggregator_environment();
+    let rig = setup.start().await;
     let workload = workload(52, 200, 0.0);
     rig.burst(&workload).await;
     rig.until_drained().await;

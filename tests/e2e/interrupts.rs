@@ -3,30 +3,20 @@
 use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::{Output, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
-use tokio::process::{Child, Command};
+use tokio::process::Child;
 use tokio::time::{sleep, timeout};
 
 use crate::command_line::SHORT;
-use crate::executables::executable;
-use crate::rig::CAP;
+use crate::executables::{self, CAP, command, end, run};
 
 /// Starts `batch-local`, whose temporary files go into a directory.
 fn started(arguments: &[&str], temporary: &Path) -> Child {
-    Command::new(executable("batch-local"))
-        .args(arguments)
-        .env_clear()
-        .env("TMPDIR", temporary)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .expect("it starts")
+    let mut command = command("batch-local");
+    executables::started(command.args(arguments).env("TMPDIR", temporary))
 }
 
 /// Reads lines up to one that begins with `beginning`; returns them.
@@ -54,9 +44,7 @@ async fn children(pid: u32) -> Vec<String> {
     let found = async {
         loop {
             let threads = fs::read_dir(format!("/proc/{pid}/task")).expect("it runs");
-            let lists = threads
-                .flatten()
-                .map(|thread| thread.path().join("children"));
+            let lists = threads.flatten().map(|one| one.path().join("children"));
             let lists = lists.filter_map(|list| fs::read_to_string(list).ok());
             let lists = Vec::from_iter(lists).join(" ");
             let children = Vec::from_iter(lists.split_whitespace().map(str::to_owned));
@@ -71,18 +59,9 @@ async fn children(pid: u32) -> Vec<String> {
 
 /// Sends a signal, and waits for the end; returns the exit code, and what was printed since.
 async fn ended_by(signal: &str, child: Child) -> (Option<i32>, String, String) {
-    let pid = child.id().expect("it runs").to_string();
-    let sent = Command::new("kill").args([signal, &pid]).status().await;
-    assert!(sent.expect("`kill` runs").success());
-    let output = timeout(CAP, child.wait_with_output()).await;
-    let output = output.unwrap_or_else(|_| panic!("{signal} does not end it"));
-    let Output {
-        status,
-        stdout,
-        stderr,
-    } = output.expect("it ends");
-    let text = |bytes| String::from_utf8(bytes).expect("it prints text");
-    (status.code(), text(stdout), text(stderr))
+    executables::signal(signal, &child).await;
+    let ran = end(child).await;
+    (ran.code, ran.out, ran.err)
 }
 
 fn is_empty(directory: &Path) -> bool {
@@ -125,11 +104,8 @@ async fn a_burst_that_is_interrupted_says_what_was_done_and_removes_what_it_made
         if json {
             let so_far: Value = serde_json::from_str(&out).expect("it is one JSON object");
             assert_eq!(so_far["interrupted"], name, "{so_far}");
-            let sent = so_far["sent"].as_u64();
-            assert!(
-                sent.is_some_and(|sent| sent > 0 && sent < 9_000),
-                "{so_far}"
-            );
+            let sent = so_far["sent"].as_u64().unwrap_or_default();
+            assert!((1..9_000).contains(&sent), "{so_far}");
         } else {
             let decision = format!("INTERRUPTED by {name}: deliveries are not audited\nsent ");
             assert!(out.starts_with(&decision), "{out}");
@@ -165,24 +141,16 @@ async fn other_clients_reach_a_stack_by_its_file_of_variables_until_a_signal_end
         format!("AWS_ENDPOINT_URL_SQS='{sqs}'"),
         format!("AWS_ENDPOINT_URL_DYNAMODB='{dynamodb}'"),
     ] {
-        assert!(
-            printed.contains(&format!("\nexport {line}\n")),
-            "{line} is not in {printed}"
-        );
+        let line = format!("\nexport {line}\n");
+        assert!(printed.contains(&line), "{line} is not in {printed}");
     }
     let mut burst = vec!["burst", "--messages", "100", "--duplicates", "5"];
     burst.extend(["--every", "1", "--record", "record.json"]);
     for (client, arguments) in [("loadgen", &burst[..]), ("batchctl", &["list"][..])] {
-        let ended = Command::new(executable(client))
-            .current_dir(directory.path())
-            .env_clear()
-            .args(arguments)
-            .args(["--env-file", path])
-            .output();
-        let ended = timeout(CAP, ended).await.expect("it ends in time");
-        let ended = ended.expect("it starts");
-        let errors = String::from_utf8_lossy(&ended.stderr);
-        assert_eq!(ended.status.code(), Some(0), "{client}: {errors}");
+        let mut command = command(client);
+        let command = command.current_dir(directory.path()).args(arguments);
+        let ran = run(command.args(["--env-file", path])).await;
+        assert_eq!(ran.code, Some(0), "{client}: {ran:?}");
     }
     let (code, _, errors) = ended_by("-TERM", child).await;
     assert_eq!(code, Some(143), "{errors}");

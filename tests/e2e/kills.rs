@@ -13,20 +13,16 @@ use crate::rig::{Rig, Setup, cases, workload};
 
 /// Returns the number of an environment that runs an invocation.
 fn busy_environment(function: &Function) -> Option<u32> {
-    let environments = function.environments();
-    let busy = environments
-        .iter()
-        .find(|one| matches!(one.state, EnvironmentState::Busy { .. }));
+    let mut environments = function.environments().into_iter();
+    let busy = environments.find(|one| matches!(one.state, EnvironmentState::Busy { .. }));
     busy.map(|one| one.number)
 }
 
 /// Returns whether an environment is gone.
 fn has_ended(function: &Function, number: u32) -> bool {
-    let environments = function.environments();
+    let mut environments = function.environments().into_iter();
     let ended = |state| matches!(state, EnvironmentState::Ended { .. });
-    environments
-        .iter()
-        .any(|one| one.number == number && ended(one.state))
+    environments.any(|one| one.number == number && ended(one.state))
 }
 
 /// Kills the environment that runs an invocation, and waits until it is gone.
@@ -39,10 +35,9 @@ pub async fn kill(rig: &Rig, function: &Function) {
 
 #[tokio::test]
 async fn an_aggregator_killed_between_two_claims_loses_and_repeats_nothing() {
-    let mut setup = Setup::new()
-        .var("MAX_BATCH_SIZE", 1_000)
-        .redeliver(INPUT_QUEUE, 1_000)
-        .one_aggregator_environment();
+    let setup = Setup::new().batches_of(1_000);
+    let setup = setup.redeliver(INPUT_QUEUE, 1_000);
+    let mut setup = setup.one_aggregator_environment();
     // The claims take longer than an invocation may, until the environment is killed.
     setup.options.faults.table_limit = Some(40);
     let rig = setup.start().await;
@@ -54,10 +49,8 @@ async fn an_aggregator_killed_between_two_claims_loses_and_repeats_nothing() {
     rig.stack.faults.end();
     rig.until_drained().await;
     rig.audit(&workload, DuplicateRule::Drop);
-    assert!(
-        rig.stack.function_logs.sum("Redelivered") > 0,
-        "claims of the dead are recognised"
-    );
+    // Claims of the dead are recognised.
+    assert!(rig.stack.function_logs.sum("Redelivered") > 0);
     rig.end_with_set_aside(0, 1).await;
 }
 
@@ -96,27 +89,18 @@ enum Killed {
 /// Checks that every attempt at a part had the same content. Returns how many attempts followed a first one.
 fn attempts_with_the_same_content(rig: &Rig) -> usize {
     let field = |line: &str, name: &str| {
-        let (_, rest) = line.split_once(name)?;
-        rest.split_whitespace()
-            .next()
-            .map(|value| value.trim_matches('"').to_owned())
+        let (_, rest) = line.split_once(name).expect("the line has the field");
+        let value = rest.split_whitespace().next().unwrap_or_default();
+        value.trim_matches('"').to_owned()
     };
+    let lines = rig.logged("part written");
     let mut content = BTreeMap::new();
-    let mut again = 0;
-    for line in rig.logged("part written") {
-        let key = field(&line, "part_key=").expect("the line names the part");
-        let hash = field(&line, "content_hash=").expect("the line names the content");
-        match content.get(&key) {
-            None => {
-                content.insert(key, hash);
-            }
-            Some(before) => {
-                again += 1;
-                assert_eq!(*before, hash, "content of {key} changed");
-            }
-        }
+    for line in &lines {
+        let (key, hash) = (field(line, "part_key="), field(line, "content_hash="));
+        let first = content.entry(key).or_insert_with(|| hash.clone());
+        assert_eq!(*first, hash, "content changed: {line}");
     }
-    again
+    lines.len() - content.len()
 }
 
 /// Kills environments at each log message, and checks the output: every event once, and the same content at every attempt
@@ -125,28 +109,25 @@ fn attempts_with_the_same_content(rig: &Rig) -> usize {
 async fn environments_are_killed_at_every_log_point(
     bodies: BodiesKind,
     events: u64,
-    batch_size: u64,
+    batch_size: usize,
     killed: Killed,
 ) -> (BTreeMap<String, u64>, usize) {
-    let mut setup = Setup::new()
-        .mortal()
-        .bodies(bodies)
-        .var("MAX_BATCH_SIZE", batch_size);
-    setup.options.faults.kill_at = log_points(bodies)
-        .map(|text| {
-            let (percent, kills_max) = match killed {
-                Killed::First(kills_max) => ("100", Some(kills_max)),
-                // Few batches reach this message: only those that were not proven at once.
-                Killed::Share(_) if text == "verify ticket sent" => ("70", None),
-                Killed::Share(percent) => (percent, None),
-            };
-            KillAt {
-                text: text.to_owned(),
-                percent: percent.parse().expect("the value is a percentage"),
-                kills_max,
-            }
-        })
-        .collect();
+    let mut setup = Setup::new().mortal().bodies(bodies);
+    setup = setup.batches_of(batch_size);
+    let kill_at = log_points(bodies).map(|text| {
+        let (percent, kills_max) = match killed {
+            Killed::First(kills_max) => ("100", Some(kills_max)),
+            // Few batches reach this message: only those that were not proven at once.
+            Killed::Share(_) if text == "verify ticket sent" => ("70", None),
+            Killed::Share(percent) => (percent, None),
+        };
+        KillAt {
+            text: text.to_owned(),
+            percent: percent.parse().expect("the value is a percentage"),
+            kills_max,
+        }
+    });
+    setup.options.faults.kill_at = kill_at.collect();
     let rig = setup.start().await;
     // The load of a hundred such bodies is too large for the table if there is a bucket.
     let config = WorkloadConfig {
@@ -197,10 +178,7 @@ async fn two_hundred_killed_environments_deliver_the_same_parts_again() {
 #[ignore = "takes minutes: `cargo xtask test --all`"]
 async fn environments_killed_at_random_lose_and_repeat_nothing() {
     for bodies in cases(&[BodiesKind::Items, BodiesKind::LogTable, BodiesKind::LogS3]) {
-        let mut setup = Setup::new()
-            .mortal()
-            .bodies(bodies)
-            .var("MAX_BATCH_SIZE", 500);
+        let mut setup = Setup::new().mortal().bodies(bodies).batches_of(500);
         setup.options.batch_size = 200;
         setup.options.faults.kills = percent(25);
         let rig = setup.start().await;

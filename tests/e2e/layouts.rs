@@ -5,6 +5,7 @@ use std::path::Path;
 
 use protocol::batch::Status;
 use serde_json::json;
+use tests::files_below;
 
 use crate::rig::{Rig, Setup};
 
@@ -77,16 +78,6 @@ fn records(directory: &Path, number: u64) -> Vec<Vec<u8>> {
     file.chunks(RECORD_BYTES).map(<[u8]>::to_vec).collect()
 }
 
-fn names(directory: &Path) -> Vec<String> {
-    let entries = fs::read_dir(directory).expect("the directory can be read");
-    let name = |entry: fs::DirEntry| entry.file_name().to_string_lossy().into_owned();
-    let mut names: Vec<String> = entries
-        .map(|entry| name(entry.expect("it can be read")))
-        .collect();
-    names.sort();
-    names
-}
-
 fn send(rig: &Rig, (id, name, amount): (&str, &str, &str)) {
     rig.send(json!({ "id": id, "name": name, "amount": amount }).to_string());
 }
@@ -95,7 +86,7 @@ fn send(rig: &Rig, (id, name, amount): (&str, &str, &str)) {
 async fn files_in_ebcdic_are_numbered_without_gaps() {
     let directory = tempfile::tempdir().expect("a temporary directory can be made");
     let mut setup = Setup::new()
-        .var("MAX_BATCH_SIZE", 2)
+        .batches_of(2)
         .var("SINK_FORMAT", "fixed-width")
         .var("SINK_COLUMNS", COLUMNS)
         .var("SINK_ENCODING", "ebcdic-cp037")
@@ -116,19 +107,18 @@ async fn files_in_ebcdic_are_numbered_without_gaps() {
         assert_eq!(last, bytes(trailer));
         // The order of two messages in a queue is not fixed.
         found.sort();
-        assert_eq!(
-            found,
-            expected.iter().map(|hex| bytes(hex)).collect::<Vec<_>>()
-        );
+        let expected = Vec::from_iter(expected.iter().map(|hex| bytes(hex)));
+        assert_eq!(found, expected);
     }
     // Now many batches at once.
     let ids: Vec<String> = (10..30).map(|id| format!("d{id}")).collect();
     ids.iter().for_each(|id| send(&rig, (id, "zz", "1.00")));
     rig.until_drained().await;
     assert_eq!(rig.statuses().await[&Status::Error], 0);
-    let found = names(&daily);
+    let found = files_below(&daily, "");
     let files = found.len() as u64;
-    assert_eq!(found, (1..=files).map(name).collect::<Vec<_>>());
+    let expected = (1..=files).map(|number| daily.join(name(number)));
+    assert_eq!(found, Vec::from_iter(expected));
     let mut all: Vec<Vec<u8>> = Vec::new();
     for number in 4..=files {
         let mut records = records(&daily, number);

@@ -5,14 +5,13 @@ use std::collections::BTreeMap;
 use aws_sdk_dynamodb::types::AttributeValue;
 use local::bodies::BodiesKind;
 use local::dynamodb::BATCH_TABLE;
-use local::stack::{BATCH_QUEUE, INPUT_QUEUE, QUARANTINE_QUEUE};
-use protocol::batch::Status;
+use local::stack::{BATCH_QUEUE, QUARANTINE_QUEUE};
 use serde_json::json;
 use shared::memory::noise;
 
 use crate::batchctl::Batchctl;
 use crate::calls::s3;
-use crate::events::{body, event, failures};
+use crate::events::{body, order, take};
 use crate::rig::{Rig, Setup};
 use crate::tables::text;
 
@@ -77,40 +76,22 @@ async fn a_batch_with_a_lost_load(
     bodies: BodiesKind,
     lose: impl AsyncFnOnce(&Rig, &str),
 ) -> (Rig, String, String) {
-    let rig = Setup::new()
-        .window(5)
-        .bodies(bodies)
-        .one_aggregator_environment()
-        .start()
-        .await;
-    let source = rig.stack.sqs.arn(INPUT_QUEUE);
-    let bring = async |id: &str| {
-        let brought = event(&source, &[(id, &large(id))]);
-        let failed = failures(&rig, &rig.stack.aggregator, brought).await;
-        assert_eq!(failed, [""; 0]);
-    };
-    bring("a").await;
+    let setup = Setup::new().window(5).bodies(bodies);
+    let rig = setup.one_aggregator_environment().start().await;
+    assert_eq!(take(&rig, &[("a", &large("a"))]).await, [""; 0]);
     let objects = match bodies {
         BodiesKind::LogS3 => rig.objects_in_bucket().await,
         BodiesKind::Items | BodiesKind::LogTable => rig.objects_in_table().await,
     };
     let load = objects.iter().find(|object| object.contains("load/"));
     let load = load.expect("it has a load").clone();
-    bring("b").await;
+    assert_eq!(take(&rig, &[("b", &large("b"))]).await, [""; 0]);
     lose(&rig, &load).await;
-    rig.until("the batch is in error", async || {
-        rig.statuses().await[&Status::Error] == 1
-    })
-    .await;
+    rig.until_in_error().await;
     assert!(rig.has_complained("object is lost"));
     assert!(!rig.has_parts(), "`b` does not go without `a`");
-    let batch = rig.only_batch().await.clone();
+    let batch = rig.only_batch().await;
     (rig, batch, load)
-}
-
-fn send_order(rig: &Rig, batch: &str, reason: &str) {
-    let order = json!({ "batchId": batch, "reason": reason });
-    rig.send_to(BATCH_QUEUE, order.to_string());
 }
 
 #[tokio::test]
@@ -127,15 +108,13 @@ async fn a_batch_with_a_lost_load_is_delivered_once_the_load_is_back() {
     })
     .await;
     // An operator's ticket changes nothing as long as the load is lost.
-    send_order(&rig, &batch, "operator");
-    rig.until("the batch was tried again", async || {
-        rig.logged("object is lost").len() == 2
-    })
-    .await;
+    rig.send_to(BATCH_QUEUE, order(&batch, "operator"));
+    let tried_again = async || rig.logged("object is lost").len() == 2;
+    rig.until("the batch was tried again", tried_again).await;
     let back = rig.dynamodb().put_item().table_name(BATCH_TABLE);
     let back = back.set_item(Some(lost.expect("the load was in the table")));
     back.send().await.expect("the table takes the item");
-    send_order(&rig, &batch, "operator");
+    rig.send_to(BATCH_QUEUE, order(&batch, "operator"));
     rig.until_metric("BatchesCompleted", 1).await;
     assert_eq!(rig.delivered_ids(), ["a", "b"]);
     rig.end().await;
@@ -148,12 +127,11 @@ async fn a_batch_with_a_lost_load_is_set_aside_with_a_notice_that_no_redrive_tak
         deleted.await.expect("the object can be deleted");
     })
     .await;
-    send_order(&rig, &batch, "quarantine");
+    rig.send_to(BATCH_QUEUE, order(&batch, "quarantine"));
     rig.until_metric("BatchesCompleted", 1).await;
     rig.until_depth(QUARANTINE_QUEUE, 2).await;
-    let redrive = ["redrive", "--from", "quarantine", "--all", "--yes"];
-    let redriven = Batchctl::of(&rig).json(0, &redrive).await;
-    assert_eq!(redriven["counts"]["redriven"], 1, "{redriven}");
+    let batchctl = Batchctl::of(&rig);
+    batchctl.redrive_quarantine(&["--all"], 1).await;
     rig.until_metric("BatchesCompleted", 2).await;
     assert_eq!(rig.delivered_ids(), ["b"]);
     let delivered = rig.delivered();

@@ -2,11 +2,12 @@
 
 use futures::future::join_all;
 use local::bodies::BodiesKind;
-use local::stack::{INPUT_QUEUE, QUARANTINE_QUEUE};
+use local::stack::QUARANTINE_QUEUE;
 use serde_json::json;
 use shared::memory::noise;
 
-use crate::events::{event, failures};
+use crate::bad_input::attribute;
+use crate::events::take;
 use crate::output::sorted;
 use crate::rig::Setup;
 
@@ -22,31 +23,24 @@ fn body(id: &str) -> String {
 async fn all_environments_fill_one_batch_and_duplicates_are_found_when_it_closes() {
     for bodies in [BodiesKind::LogTable, BodiesKind::LogS3] {
         // Only the last reservation fills the batch.
-        let mut setup = Setup::new()
-            .bodies(bodies)
-            .window(600)
-            .var("MAX_BATCH_SIZE", INVOCATIONS * MESSAGES);
+        let mut setup = Setup::new().bodies(bodies).window(600);
+        setup = setup.batches_of(INVOCATIONS * MESSAGES);
         setup.options.aggregators = INVOCATIONS as u32;
         let rig = setup.start().await;
-        let source = rig.stack.sqs.arn(INPUT_QUEUE);
-        let of_event = |number: usize| match number {
-            // Messages of two invocations carry the first event, and another has the id of the second with another body.
-            58 => ("e0".to_owned(), body("e0")),
-            59 => (
-                "e1".to_owned(),
-                json!({ "id": "e1", "other": true }).to_string(),
-            ),
-            _ => (format!("e{number}"), body(&format!("e{number}"))),
+        let message = |number: usize| {
+            let body = match number {
+                // Messages of two invocations carry the first event, and another has the id of the second with another body.
+                58 => body("e0"),
+                59 => json!({ "id": "e1", "other": true }).to_string(),
+                _ => body(&format!("e{number}")),
+            };
+            (format!("m{number}"), body)
         };
-        let events: Vec<_> = (0..INVOCATIONS * MESSAGES).map(of_event).collect();
-        let messages: Vec<(String, &str)> = (0..)
-            .zip(&events)
-            .map(|(number, (_, body))| (format!("m{number}"), body.as_str()))
-            .collect();
+        let messages = Vec::from_iter((0..INVOCATIONS * MESSAGES).map(message));
         let invocations = messages.chunks(MESSAGES).map(|messages| {
-            let messages: Vec<_> = messages.iter().map(|(id, body)| (&**id, *body)).collect();
-            let event = event(&source, &messages);
-            failures(&rig, &rig.stack.aggregator, event)
+            let messages = messages.iter().map(|(id, body)| (&**id, &**body));
+            let (rig, messages) = (&rig, Vec::from_iter(messages));
+            async move { take(rig, &messages).await }
         });
         for failed in join_all(invocations).await {
             assert_eq!(failed, [""; 0]);
@@ -56,10 +50,8 @@ async fn all_environments_fill_one_batch_and_duplicates_are_found_when_it_closes
         let expected: Vec<_> = (0..58).map(|number| format!("e{number}")).collect();
         assert_eq!(sorted(rig.delivered_ids()), sorted(expected));
         let quarantined = rig.take(QUARANTINE_QUEUE, 1).await;
-        let reason = quarantined[0].message_attributes["reason"]
-            .string_value
-            .clone();
-        assert!(reason.is_some_and(|reason| reason.contains("conflict")));
+        let reason = attribute(&quarantined[0], "reason").unwrap_or_default();
+        assert!(reason.contains("conflict"), "{reason}");
         assert_eq!(rig.batches_by_bodies().await.len(), 1);
         rig.assert_bodies_are_in(bodies).await;
         rig.end_with_set_aside(1, 0).await;

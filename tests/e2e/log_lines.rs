@@ -10,12 +10,10 @@ use axum::http::StatusCode;
 use axum::routing::post;
 use bytes::Bytes;
 use local::stack::{BATCH_DEAD_LETTER_QUEUE, BATCH_QUEUE, INPUT_QUEUE, QUARANTINE_QUEUE};
-use protocol::batch::Status;
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
 
-use crate::events::failures;
-use crate::rig::{Rig, Setup};
+use crate::events::{failures, order};
+use crate::rig::{Rig, Setup, served};
 
 /// A line of a function.
 pub enum LogOrMetrics {
@@ -51,51 +49,30 @@ fn message(number: usize, more: &str) -> String {
         .to_string()
 }
 
-/// A receiver that refuses a part and quotes it, until a test lets it take the part.
-struct Receiver {
-    url: String,
-    takes: Arc<AtomicBool>,
-}
-
-impl Receiver {
-    async fn start() -> Receiver {
-        let takes = Arc::new(AtomicBool::new(false));
-        let reply = |State(takes): State<Arc<AtomicBool>>, body: String| async move {
-            match takes.load(Ordering::Relaxed) {
-                true => (StatusCode::OK, String::new()),
-                false => (
-                    StatusCode::BAD_REQUEST,
-                    format!("» this is no order: {body}"),
-                ),
-            }
-        };
-        let router = Router::new()
-            .route("/", post(reply))
-            .with_state(takes.clone());
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-        let address = listener.local_addr().expect("it is bound");
-        tokio::spawn(async move { axum::serve(listener, router).await });
-        Receiver {
-            url: format!("http://{address}/"),
-            takes,
+/// A receiver that refuses a part and quotes it, until `takes` is true. Returns its URL.
+async fn receiver(takes: Arc<AtomicBool>) -> String {
+    let reply = |State(takes): State<Arc<AtomicBool>>, body: String| async move {
+        let refusal = format!("» this is no order: {body}");
+        match takes.load(Ordering::Relaxed) {
+            true => (StatusCode::OK, String::new()),
+            false => (StatusCode::BAD_REQUEST, refusal),
         }
-    }
+    };
+    let router = Router::new().route("/", post(reply)).with_state(takes);
+    served(router).await + "/"
 }
 
 /// Invokes the aggregator with traced messages.
 async fn claim_traced(rig: &Rig, numbers: [usize; 2]) {
     let source = rig.stack.sqs.arn(INPUT_QUEUE);
-    let records: Vec<Value> = numbers
-        .into_iter()
-        .map(|number| {
-            json!({
-                "messageId": format!("traced-{number}"),
-                "body": message(number, ""),
-                "attributes": { "SentTimestamp": "1700000000000", "AWSTraceHeader": format!("Root={TRACE};Sampled=1") },
-                "eventSourceARN": source,
-            })
+    let records = numbers.map(|number| {
+        json!({
+            "messageId": format!("traced-{number}"),
+            "body": message(number, ""),
+            "attributes": { "SentTimestamp": "1700000000000", "AWSTraceHeader": format!("Root={TRACE};Sampled=1") },
+            "eventSourceARN": source,
         })
-        .collect();
+    });
     let event = Bytes::from(json!({ "Records": records }).to_string());
     assert!(failures(rig, &rig.stack.aggregator, event).await.is_empty());
 }
@@ -103,15 +80,15 @@ async fn claim_traced(rig: &Rig, numbers: [usize; 2]) {
 /// Has everything logged that has to do with messages: claims, duplicates, conflicts, bad messages, a malformed ticket, and a
 /// part that the sink refuses and then takes. Returns the lines.
 async fn log_everything(event_ids: &str) -> Vec<(String, LogOrMetrics)> {
-    let receiver = Receiver::start().await;
+    let takes = Arc::new(AtomicBool::new(false));
     let rig = Setup::new()
         .var("LOG_FORMAT", "json")
         .var("LOG_LEVEL", "trace")
         .var("LOG_EVENT_IDS", event_ids)
         .var("BATCH_KEY", "key")
-        .var("MAX_BATCH_SIZE", 4)
+        .batches_of(4)
         .window(600)
-        .var("SINK", &receiver.url)
+        .var("SINK", receiver(takes.clone()).await)
         .redeliver(BATCH_QUEUE, 2)
         .one_aggregator_environment()
         .start()
@@ -126,28 +103,15 @@ async fn log_everything(event_ids: &str) -> Vec<(String, LogOrMetrics)> {
     rig.send_to(BATCH_QUEUE, format!("{{\"{BODY}\": \"no ticket\"}}"));
     rig.until_depth(QUARANTINE_QUEUE, 3).await;
     rig.until_depth(BATCH_DEAD_LETTER_QUEUE, 1).await;
-    rig.until("the batch is in error", async || {
-        rig.statuses().await[&Status::Error] == 1
-    })
-    .await;
-    receiver.takes.store(true, Ordering::Relaxed);
-    let batches = rig.batch_ids().await;
-    let ticket = json!({ "batchId": batches[0], "reason": "operator" });
-    rig.send_to(BATCH_QUEUE, ticket.to_string());
-    rig.until("the batch is complete", async || {
-        rig.has_logged("batch complete")
-    })
-    .await;
-    rig.until("a sweep", async || rig.has_logged("sweep done"))
-        .await;
+    rig.until_in_error().await;
+    takes.store(true, Ordering::Relaxed);
+    let batch = rig.only_batch().await;
+    rig.send_to(BATCH_QUEUE, order(&batch, "operator"));
+    rig.until_logged("batch complete").await;
+    rig.until_logged("sweep done").await;
     rig.stack.stop().await;
-    let lines = lines_of(&rig);
-    assert_eq!(
-        lines.len(),
-        rig.logged("").len(),
-        "every line is JSON: {:?}",
-        rig.logged("")
-    );
+    let (lines, logged) = (lines_of(&rig), rig.logged(""));
+    assert_eq!(lines.len(), logged.len(), "every line is JSON: {logged:?}");
     lines
 }
 
@@ -159,25 +123,19 @@ fn logs(lines: &[(String, LogOrMetrics)]) -> impl Iterator<Item = &Value> {
 }
 
 fn with_message<'l>(lines: &'l [(String, LogOrMetrics)], message: &str) -> Vec<&'l Value> {
-    logs(lines)
-        .filter(|line| line["message"] == message)
-        .collect()
+    let lines = logs(lines).filter(|line| line["message"] == message);
+    lines.collect()
 }
 
 /// Checks that every line with the id of a batch has it in its field.
 fn assert_lines_have_batch_ids(lines: &[(String, LogOrMetrics)]) {
     let opened = with_message(lines, "batch opened");
-    let batches: BTreeSet<&str> = opened
-        .iter()
-        .filter_map(|line| line["batch_id"].as_str())
-        .collect();
-    assert_eq!(batches.len(), 1, "one batch, with four events of one key");
+    // One batch, with four events of one key.
+    let batch = opened[0]["batch_id"].as_str().expect("it has an id");
+    assert!(opened.iter().all(|line| line["batch_id"] == batch));
     for line in logs(lines) {
-        let text = line.to_string();
-        for batch in &batches {
-            let is_about_it = text.contains(batch);
-            assert!(!is_about_it || line["batch_id"] == *batch, "{line}");
-        }
+        let is_about_it = line.to_string().contains(batch);
+        assert!(!is_about_it || line["batch_id"] == batch, "{line}");
     }
     // In both functions, and also where only a component far below knows what happens.
     for message in [
@@ -211,18 +169,15 @@ fn assert_invocations_have_a_summary(lines: &[(String, LogOrMetrics)]) {
         let Some(request) = line["requestId"].as_str() else {
             continue;
         };
-        let is_summary = ["invocation done", "sweep done"]
-            .iter()
-            .any(|done| line["message"] == *done);
+        let message = line["message"].as_str().unwrap_or_default();
+        let is_summary = ["invocation done", "sweep done"].contains(&message);
         *summaries.entry(request).or_default() += usize::from(is_summary);
     }
     assert!(summaries.len() > 4, "{summaries:?}");
     assert!(summaries.values().all(|count| *count <= 1), "{summaries:?}");
+    // The end of the test cuts off one invocation at most.
     let unfinished = summaries.values().filter(|count| **count == 0).count();
-    assert!(
-        unfinished <= 1,
-        "more than the invocation that the end of the test cut off: {summaries:?}"
-    );
+    assert!(unfinished <= 1, "{summaries:?}");
 }
 
 #[tokio::test]
@@ -234,38 +189,28 @@ async fn log_lines_name_their_batch_and_hold_no_body_and_no_event_id() {
         }
     }
     for line in logs(&lines) {
-        assert!(
-            line["level"].is_string() && line["message"].is_string(),
-            "{line}"
-        );
+        assert!(line["level"].is_string(), "{line}");
+        assert!(line["message"].is_string(), "{line}");
     }
     assert_lines_have_batch_ids(&lines);
     assert_invocations_have_a_summary(&lines);
     let refused = with_message(&lines, "sink refused a part permanently");
     assert_eq!(refused[0]["reason"], "HTTP status 400: «…»");
-    let reasons: BTreeSet<&str> = with_message(&lines, "message cannot be processed")
-        .iter()
-        .filter_map(|line| line["reason"].as_str())
-        .collect();
-    assert_eq!(reasons.len(), 3, "{reasons:?}");
-    let traced: Vec<&Value> = with_message(&lines, "events claimed")
-        .into_iter()
-        .filter(|line| line["level"] == "INFO")
-        .collect();
+    let bad = with_message(&lines, "message cannot be processed");
+    let reasons = bad.iter().filter_map(|line| line["reason"].as_str());
+    assert_eq!(BTreeSet::from_iter(reasons).len(), 3, "{bad:?}");
+    let mut traced = with_message(&lines, "events claimed");
+    traced.retain(|line| line["level"] == "INFO");
     assert_eq!(traced.len(), 1, "{traced:?}");
-    assert_eq!(
-        (&traced[0]["trace_ids"], &traced[0]["items_count"]),
-        (&json!(TRACE), &json!(2))
-    );
+    assert_eq!(traced[0]["trace_ids"], TRACE, "{traced:?}");
+    assert_eq!(traced[0]["items_count"], 2, "{traced:?}");
 }
 
 #[tokio::test]
 async fn a_variable_allows_event_ids_in_log_lines_and_still_no_body() {
     let lines = log_everything("on").await;
-    assert!(
-        lines.iter().any(|(text, _)| text.contains(ID)),
-        "the conflict names its event"
-    );
+    // The conflict names its event.
+    assert!(lines.iter().any(|(text, _)| text.contains(ID)));
     for (text, _) in &lines {
         assert!(!text.contains(BODY), "{text}");
     }

@@ -25,6 +25,16 @@ const UNITS: [&str; 4] = ["Bytes", "Count", "Milliseconds", "Percent"];
 const AGE_MAX: Duration = Duration::from_secs(14 * 24 * 3_600);
 const AHEAD_MAX: Duration = Duration::from_secs(2 * 3_600);
 
+/// Metrics that a run with duplicates, a bad message and a sweep measures.
+const MEASURED: &str = "Received Claimed ClaimedBytes Duplicates Quarantined BatchesOpened \
+                        BatchesSealed FlushedFull FlushedWindow PartsDelivered BatchItems \
+                        DeliveredBytes DeliverTime SendToDeliverTime Released BatchesCompleted \
+                        BatchAge FillRatio BatchesOverdue BatchesProcessing BatchesInError \
+                        OldestOverdueAge OldestErrorAge";
+/// The metrics that say for which reason a batch was flushed.
+const FLUSHED: &str =
+    "FlushedFull FlushedBytes FlushedWindow FlushedDrained FlushedUrgent FlushedIdle BeyondQuota";
+
 fn metric_lines(rig: &Rig) -> Vec<(String, Value)> {
     let lines = lines_of(rig).into_iter();
     let metrics = lines.filter_map(|(text, line)| match line {
@@ -37,10 +47,7 @@ fn metric_lines(rig: &Rig) -> Vec<(String, Value)> {
 /// Checks every rule of the specification that our lines could break.
 fn assert_valid(text: &str, line: &Value) {
     assert!(text.len() <= LINE_BYTES_MAX, "{text}");
-    assert!(
-        text.starts_with('{') && text.ends_with('}'),
-        "nothing before or after: {text}"
-    );
+    assert!(text.starts_with('{') && text.ends_with('}'), "{text}");
     let at = line["_aws"]["Timestamp"].as_u64();
     let at = at.expect("the timestamp is a whole number");
     let now = Duration::from_millis(now_ms());
@@ -54,31 +61,19 @@ fn assert_valid(text: &str, line: &Value) {
     // At most 30 dimensions are allowed, each with a name of at most 250 characters.
     assert_eq!(directive["Dimensions"], json!([DIMENSIONS]), "{text}");
     for name in DIMENSIONS {
-        let value = line[name].as_str();
-        let value =
-            value.unwrap_or_else(|| panic!("dimension `{name}` is a text at the root: {text}"));
-        assert!(
-            (1..=DIMENSION_VALUE_CHARS_MAX).contains(&value.chars().count()),
-            "{text}"
-        );
+        // A dimension is a text at the root.
+        let count = line[name].as_str().map_or(0, |text| text.chars().count());
+        assert!((1..=DIMENSION_VALUE_CHARS_MAX).contains(&count), "{text}");
     }
     let metrics = directive["Metrics"].as_array().expect("a list");
     assert!((1..=METRICS_MAX).contains(&metrics.len()), "{text}");
-    let names: BTreeSet<&str> = metrics
-        .iter()
-        .filter_map(|metric| metric["Name"].as_str())
-        .collect();
-    assert_eq!(
-        names.len(),
-        metrics.len(),
-        "each metric is defined once: {text}"
-    );
+    let names = metrics.iter().filter_map(|metric| metric["Name"].as_str());
+    let names: BTreeSet<&str> = names.collect();
+    // Each metric is defined once.
+    assert_eq!(names.len(), metrics.len(), "{text}");
     for name in names {
-        // The specification allows lists too. `local` adds numbers up.
-        assert!(
-            line[name].is_number(),
-            "metric `{name}` is a number at the root: {text}"
-        );
+        // A metric is at the root. The specification allows lists too; `local` adds numbers up.
+        assert!(line[name].is_number(), "{name}: {text}");
     }
 }
 
@@ -96,19 +91,17 @@ fn documented() -> BTreeMap<String, String> {
 
 /// Returns the metrics in the lines, each with its unit.
 fn units(lines: &[(String, Value)]) -> BTreeMap<String, String> {
-    let directives = lines
-        .iter()
-        .map(|(_, line)| &line["_aws"]["CloudWatchMetrics"][0]["Metrics"]);
-    let metrics = directives.flat_map(|metrics| metrics.as_array().expect("a list"));
+    let directives = lines.iter();
+    let directives = directives.map(|(_, line)| &line["_aws"]["CloudWatchMetrics"][0]);
+    let metrics = directives.flat_map(|one| one["Metrics"].as_array().expect("a list"));
     let text = |value: &Value| value.as_str().expect("a text").to_owned();
-    metrics
-        .map(|metric| (text(&metric["Name"]), text(&metric["Unit"])))
-        .collect()
+    let units = metrics.map(|metric| (text(&metric["Name"]), text(&metric["Unit"])));
+    units.collect()
 }
 
 #[tokio::test]
 async fn every_metric_line_is_valid_and_has_documented_names_and_units() {
-    let mut setup = Setup::new().window(1).var("MAX_BATCH_SIZE", 200);
+    let mut setup = Setup::new().window(1).batches_of(200);
     setup.options.batch_size = 500;
     let rig = setup.start().await;
     let workload = workload(3, 1_000, 10.0);
@@ -116,8 +109,7 @@ async fn every_metric_line_is_valid_and_has_documented_names_and_units() {
     rig.send("not json");
     rig.until_depth(QUARANTINE_QUEUE, 1).await;
     rig.until_drained().await;
-    rig.until("a sweep", async || rig.has_logged("sweep done"))
-        .await;
+    rig.until_logged("sweep done").await;
     rig.audit(&workload, DuplicateRule::Drop);
     rig.end_with_set_aside(1, 0).await;
 
@@ -125,43 +117,12 @@ async fn every_metric_line_is_valid_and_has_documented_names_and_units() {
     for (text, line) in &lines {
         assert_valid(text, line);
     }
-    let documented = documented();
-    let found = units(&lines);
-    eprintln!(
-        "{} metric lines with {} of {} metrics",
-        lines.len(),
-        found.len(),
-        documented.len()
-    );
+    let (documented, found) = (documented(), units(&lines));
     for (name, unit) in &found {
         assert_eq!(documented.get(name), Some(unit), "{name}");
         assert!(UNITS.contains(&unit.as_str()), "{name} in {unit}");
     }
-    for name in [
-        "Received",
-        "Claimed",
-        "ClaimedBytes",
-        "Duplicates",
-        "Quarantined",
-        "BatchesOpened",
-        "BatchesSealed",
-        "FlushedFull",
-        "FlushedWindow",
-        "PartsDelivered",
-        "BatchItems",
-        "DeliveredBytes",
-        "DeliverTime",
-        "SendToDeliverTime",
-        "Released",
-        "BatchesCompleted",
-        "BatchAge",
-        "FillRatio",
-        "BatchesOverdue",
-        "BatchesProcessing",
-        "BatchesInError",
-        "OldestOverdueAge",
-        "OldestErrorAge",
-    ] {
+    for name in MEASURED.split_whitespace() {
         assert!(found.contains_key(name), "{name} was not measured");
     }
     assert_sums_agree(&rig, workload.unique());
@@ -176,19 +137,7 @@ fn assert_sums_agree(rig: &Rig, unique: u64) {
         assert_eq!(sum("Claimed"), unique);
         assert_eq!(sum("ClaimedBytes"), sum("DeliveredBytes"));
     }
-    let reasons = [
-        "FlushedFull",
-        "FlushedBytes",
-        "FlushedWindow",
-        "FlushedDrained",
-        "FlushedUrgent",
-        "FlushedIdle",
-        "BeyondQuota",
-    ];
-    let flushed: u64 = reasons.into_iter().map(sum).sum();
-    assert_eq!(
-        flushed,
-        sum("BatchesOpened"),
-        "every batch was flushed for one reason"
-    );
+    // Every batch was flushed for one reason.
+    let flushed: u64 = FLUSHED.split(' ').map(sum).sum();
+    assert_eq!(flushed, sum("BatchesOpened"));
 }

@@ -4,17 +4,15 @@ use loadgen::DuplicateRule;
 use local::sink::SinkKind;
 use serde_json::Value;
 
-use crate::command_line::{SHORT, local};
+use crate::command_line::summary;
 use crate::rig::{Setup, cases, workload};
 
 /// Sends a burst whose batches start while the sink is down, and ends the outage once the sink has refused a part.
 async fn everything_is_delivered_once_after_an_outage_of(kind: SinkKind) {
-    let mut setup = Setup::new().mortal().var("MAX_BATCH_SIZE", 100);
+    let mut setup = Setup::new().mortal().batches_of(100);
     setup.options.sink = kind;
-    let outages = ["0:86400", "90000:1"];
-    setup.options.faults.sink_outages = outages
-        .map(|outage| outage.parse().expect("the value is an outage"))
-        .into();
+    let outage = |text: &str| text.parse().expect("the value is an outage");
+    setup.options.faults.sink_outages = ["0:86400", "90000:1"].map(outage).into();
     let rig = setup.start().await;
     let workload = workload(21, 600, 10.0);
     rig.burst(&workload).await;
@@ -36,14 +34,8 @@ async fn everything_is_delivered_once_after_an_outage_of(kind: SinkKind) {
     };
     eprint!("{outage}");
     assert!(outage.batches_due > 0, "{kind}: {outage:?}");
-    assert!(
-        outage.all_delivered_secs >= outage.first_delivery_secs,
-        "{kind}: {outage:?}"
-    );
-    assert!(
-        outage.first_delivery_secs >= Some(0.0),
-        "{kind}: {outage:?}"
-    );
+    let (first, all) = (outage.first_delivery_secs, outage.all_delivered_secs);
+    assert!(all >= first && first >= Some(0.0), "{kind}: {outage:?}");
 }
 
 #[tokio::test]
@@ -55,22 +47,15 @@ async fn everything_is_delivered_once_when_the_sink_is_back() {
 
 #[tokio::test]
 async fn the_summary_lists_each_outage_and_the_tickets_that_were_given_back() {
-    let mut arguments = vec!["burst", "--messages", "600", "--json", "--sink", "http"];
+    let mut arguments = vec!["burst", "--messages", "600", "--sink", "http"];
     arguments.extend(["--sink-outage", "0:2", "--sink-outage", "3600:1"]);
     arguments.extend(["--env", "MAX_BATCH_SIZE=100"]);
-    arguments.extend(SHORT);
-    let (code, out, err) = local(&arguments).await;
-    assert_eq!(code, Some(0), "{out}\n{err}");
-    let summary: Value = serde_json::from_str(&out).expect("standard output is one JSON object");
-    let outages = summary["sink_outages"]
-        .as_array()
-        .expect("the value is a list");
+    let summary = summary(0, &arguments).await;
+    let outages = summary["sink_outages"].as_array().expect("a list");
     assert_eq!(outages.len(), 1, "{summary}");
     assert!(outages[0]["batches_due"].is_number(), "{summary}");
     let tickets = &summary["tickets_given_back"];
-    let by_reason = tickets["by_reason"]
-        .as_object()
-        .expect("the value is an object");
+    let by_reason = tickets["by_reason"].as_object().expect("an object");
     let counted: Option<u64> = by_reason.values().map(Value::as_u64).sum();
     assert_eq!(tickets["count"].as_u64(), counted, "{summary}");
 }

@@ -5,9 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use loadgen::{AuditReport, DuplicateRule, Workload};
-use protocol::batch::Status;
 use serde::Deserialize;
 use serde_json::Value;
+use tests::files_below;
 
 use crate::rig::Rig;
 
@@ -29,18 +29,14 @@ impl Rig {
 
     /// Returns the delivered event ids, with repetitions.
     pub fn delivered_ids(&self) -> Vec<String> {
-        self.delivered()
-            .into_iter()
-            .map(|line| line.event_id)
-            .collect()
+        let lines = self.delivered().into_iter();
+        lines.map(|line| line.event_id).collect()
     }
 
     /// Returns the batches of which the sink has a part.
     pub fn delivered_batches(&self) -> BTreeSet<String> {
-        self.delivered()
-            .into_iter()
-            .map(|line| line.batch_id)
-            .collect()
+        let lines = self.delivered().into_iter();
+        lines.map(|line| line.batch_id).collect()
     }
 
     /// Returns whether the sink has a finished part.
@@ -58,10 +54,8 @@ impl Rig {
         let text: String = batches.into_iter().map(part).collect();
         let lines = text.lines().map(|line| {
             let line: Value = serde_json::from_str(line).expect("every line is an envelope");
-            (
-                line["eventId"].as_str().expect("it has an id").to_owned(),
-                line,
-            )
+            let id = line["eventId"].as_str().expect("it has an id");
+            (id.to_owned(), line)
         });
         lines.collect()
     }
@@ -73,10 +67,7 @@ impl Rig {
         let obstacle = directory.join("0.rejects");
         fs::create_dir_all(directory).expect("the sink is a directory");
         fs::write(&obstacle, "an obstacle").expect("the sink takes a file");
-        self.until("the batch is in error", async || {
-            self.statuses().await[&Status::Error] == 1
-        })
-        .await;
+        self.until_in_error().await;
         obstacle
     }
 
@@ -93,25 +84,13 @@ impl Rig {
     }
 }
 
-/// Returns every event below `out`, sorted by event id; nothing if the directory does not exist.
+/// Returns every event below `out`, sorted by event id; nothing if the directory does not exist. A hidden file is unfinished: the
+/// process that wrote it was killed.
 pub fn delivered(out: &Path) -> Vec<Line> {
-    let mut lines = Vec::new();
-    for below in entries(out) {
-        // With a batch key, there is one more level of directories.
-        if below.is_dir() {
-            lines.extend(delivered(&below));
-        } else {
-            let part = below;
-            // A hidden file is unfinished: the process that wrote it was killed.
-            if part
-                .extension()
-                .is_some_and(|extension| extension == "jsonl")
-            {
-                let text = fs::read_to_string(&part).expect("a part can be read");
-                lines.extend(self::lines(&text));
-            }
-        }
-    }
+    let parts = files_below(out, ".jsonl").into_iter();
+    let texts = parts.map(|part| fs::read_to_string(part).expect("a part can be read"));
+    let text = String::from_iter(texts);
+    let mut lines = Vec::from_iter(lines(&text));
     lines.sort();
     lines
 }
@@ -122,27 +101,15 @@ pub fn lines(text: &str) -> impl Iterator<Item = Line> {
     text.lines().map(line)
 }
 
-/// Returns the paths in a directory; nothing if it does not exist.
-pub fn entries(directory: &Path) -> Vec<PathBuf> {
-    match fs::read_dir(directory) {
-        Ok(entries) => entries
-            .map(|entry| entry.expect("the directory can be read").path())
-            .collect(),
-        Err(_) => Vec::new(),
-    }
+/// Returns the paths of the manifests below a directory.
+pub fn manifests(directory: &Path) -> Vec<PathBuf> {
+    files_below(directory, ".manifest.json")
 }
 
-/// Returns the paths of the manifests below a directory. A hidden file is unfinished.
-pub fn manifests(directory: &Path) -> Vec<PathBuf> {
-    let below = entries(directory).into_iter().flat_map(|path| {
-        if path.is_dir() {
-            return manifests(&path);
-        }
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let is_manifest = !name.starts_with('.') && name.ends_with(".manifest.json");
-        Vec::from_iter(is_manifest.then_some(path))
-    });
-    below.collect()
+/// Reads a manifest, or another file with a JSON value.
+pub fn json_of(file: &Path) -> Value {
+    let text = fs::read(file).expect("a manifest stays where it is");
+    serde_json::from_slice(&text).expect("a manifest is complete JSON")
 }
 
 /// Returns event ids in the order of [`Rig::delivered_ids`].

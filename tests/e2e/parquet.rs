@@ -9,7 +9,7 @@ use parquet::record::{Field, Row};
 use protocol::batch::Status;
 use serde_json::Value;
 
-use crate::output::{manifests, sorted};
+use crate::output::{json_of, manifests, sorted};
 use crate::rig::{Setup, workload};
 
 const COLUMNS: &str = r#"[{"name":"id","json":"id"},{"name":"body","field":"body"},{"name":"seq","field":"seq"},
@@ -17,15 +17,14 @@ const COLUMNS: &str = r#"[{"name":"id","json":"id"},{"name":"body","field":"body
 
 /// Returns the columns of a row by their names.
 fn columns(row: &Row) -> BTreeMap<&str, &Field> {
-    row.get_column_iter()
-        .map(|(name, field)| (name.as_str(), field))
-        .collect()
+    let columns = row.get_column_iter();
+    let columns = columns.map(|(name, field)| (name.as_str(), field));
+    columns.collect()
 }
 
 /// Checks a part below `out` against its manifest, and returns the ids and bodies of its rows.
 fn rows(out: &Path, manifest: &Path) -> Vec<(String, String)> {
-    let text = fs::read(manifest).expect("a manifest can be read");
-    let found: Value = serde_json::from_slice(&text).expect("a manifest is JSON");
+    let found = json_of(manifest);
     let key = found["key"].as_str().expect("it names the file");
     let file = fs::read(out.join(key)).expect("a part can be read");
     assert_eq!(found["bytes"], file.len(), "{found}");
@@ -55,30 +54,24 @@ fn rows(out: &Path, manifest: &Path) -> Vec<(String, String)> {
 
 #[tokio::test]
 async fn every_event_is_in_one_row_of_one_file() {
-    let rig = Setup::new()
-        .var("MAX_BATCH_SIZE", 100)
-        .var("SINK_FORMAT", "parquet")
-        .var("SINK_COMPRESSION", "zstd")
-        .var("SINK_COLUMNS", COLUMNS)
-        .start()
-        .await;
+    let setup = Setup::new().batches_of(100);
+    let setup = setup.var("SINK_FORMAT", "parquet");
+    let setup = setup.var("SINK_COMPRESSION", "zstd");
+    let rig = setup.var("SINK_COLUMNS", COLUMNS).start().await;
     let workload = workload(71, 500, 10.0);
     rig.burst(&workload).await;
     rig.until_drained().await;
     assert_eq!(rig.statuses().await[&Status::Error], 0);
 
-    let delivered: Vec<(String, String)> = manifests(&rig.stack.out)
-        .iter()
-        .flat_map(|manifest| rows(&rig.stack.out, manifest))
-        .collect();
+    let manifests = manifests(&rig.stack.out).into_iter();
+    let delivered = manifests.flat_map(|manifest| rows(&rig.stack.out, &manifest));
+    let delivered = Vec::from_iter(delivered);
     for (id, body) in &delivered {
         let body: Value = serde_json::from_str(body).expect("a body of the burst is JSON");
         assert_eq!(body["id"], **id);
     }
     let sent = (0..workload.unique()).map(|number| workload.event_id(number));
-    assert_eq!(
-        sorted(delivered.into_iter().map(|(id, _)| id)),
-        sorted(sent)
-    );
+    let found = sorted(delivered.into_iter().map(|(id, _)| id));
+    assert_eq!(found, sorted(sent));
     rig.end().await;
 }

@@ -11,10 +11,15 @@ use crate::bad_input::attribute;
 use crate::batchctl::Batchctl;
 use crate::events::claim;
 use crate::faults::percent;
-use crate::rig::{Rig, Setup, workload};
+use crate::rig::{Rig, Setup, owned, workload};
 
 const KEYS: u32 = 10;
 const QUOTA: usize = 100;
+
+fn with_quota(quota: usize) -> Setup {
+    let setup = Setup::new().var("QUOTA", "source");
+    setup.var("QUOTA_MAX", quota)
+}
 
 /// Returns the quota key and the id of an event.
 fn key_and_id(body: &str) -> (String, String) {
@@ -39,10 +44,7 @@ fn delivered_per_key(rig: &Rig, quota: usize) -> BTreeSet<String> {
 
 #[tokio::test]
 async fn of_2_000_events_of_10_keys_with_duplicates_exactly_100_a_key_are_delivered() {
-    let mut setup = Setup::new()
-        .mortal()
-        .var("QUOTA", "source")
-        .var("QUOTA_MAX", QUOTA);
+    let mut setup = with_quota(QUOTA).mortal();
     setup.options.faults.duplicate_deliveries = percent(20);
     setup.options.faults.lost_replies = percent(3);
     let rig = setup.start().await;
@@ -62,37 +64,27 @@ async fn of_2_000_events_of_10_keys_with_duplicates_exactly_100_a_key_are_delive
     let mut set_aside = BTreeSet::new();
     for message in rig.take(QUARANTINE_QUEUE, beyond).await {
         let reason = attribute(&message, "reason").expect("it has a reason");
-        assert!(
-            reason.starts_with("`QUOTA` exceeded: more than 100 events for this key"),
-            "{reason}"
-        );
+        let exceeded = "`QUOTA` exceeded: more than 100 events for this key";
+        assert!(reason.starts_with(exceeded), "{reason}");
         let (_, id) = key_and_id(&message.body);
         assert!(!delivered.contains(&id), "{id} is delivered and set aside");
         set_aside.insert(id);
     }
-    assert_eq!(
-        delivered.len() + set_aside.len(),
-        workload.unique() as usize
-    );
+    let all = delivered.len() + set_aside.len();
+    assert_eq!(all as u64, workload.unique());
     rig.stack.stop().await;
 }
 
 #[tokio::test]
 async fn events_beyond_a_quota_are_delivered_once_it_is_larger_and_they_are_redriven() {
-    let rig = Setup::new()
-        .quick()
-        .var("QUOTA", "source")
-        .var("QUOTA_MAX", 40)
-        .start()
-        .await;
+    let rig = with_quota(40).quick().start().await;
     let workload = workload(62, 60, 0.0);
     rig.burst(&workload).await;
     rig.until_depth(QUARANTINE_QUEUE, 20).await;
-    let more = BTreeMap::from([("QUOTA_MAX".to_owned(), "60".to_owned())]);
+    let more = owned(&[("QUOTA_MAX", "60")]);
     rig.stack.aggregator.redeploy(&more);
-    let redrive = ["redrive", "--from", "quarantine", "--all", "--yes"];
-    let redriven = Batchctl::of(&rig).json(0, &redrive).await;
-    assert_eq!(redriven["counts"]["redriven"], 20, "{redriven}");
+    let batchctl = Batchctl::of(&rig);
+    batchctl.redrive_quarantine(&["--all"], 20).await;
     rig.until_drained().await;
     rig.audit(&workload, DuplicateRule::Drop);
     rig.end().await;
@@ -100,13 +92,8 @@ async fn events_beyond_a_quota_are_delivered_once_it_is_larger_and_they_are_redr
 
 #[tokio::test]
 async fn repro_discarded_events_were_beyond_their_quota_when_they_were_redriven() {
-    let rig = Setup::new()
-        .quick()
-        .var("QUOTA", "source")
-        .var("QUOTA_MAX", 40)
-        .one_aggregator_environment()
-        .start()
-        .await;
+    let setup = with_quota(40).quick();
+    let rig = setup.one_aggregator_environment().start().await;
     let batchctl = Batchctl::of(&rig);
     let workload = workload(63, 60, 0.0);
     claim(&rig, &workload, 0..40).await;
@@ -120,12 +107,9 @@ async fn repro_discarded_events_were_beyond_their_quota_when_they_were_redriven(
     rig.until_depth(QUARANTINE_QUEUE, 60).await;
 
     fs::remove_file(&obstacle).expect("it is there");
-    for again in 0..2 {
-        // The second time, only those are left that never had a place.
-        let redrive = ["redrive", "--from", "quarantine", "--all", "--yes"];
-        let redriven = batchctl.json(0, &redrive).await;
-        let expected = if again == 0 { 60 } else { 20 };
-        assert_eq!(redriven["counts"]["redriven"], expected, "{redriven}");
+    // The second time, only those are left that never had a place.
+    for count in [60, 20] {
+        batchctl.redrive_quarantine(&["--all"], count).await;
         rig.until_depth(QUARANTINE_QUEUE, 20).await;
         rig.until_drained().await;
         let delivered = rig.delivered_ids();

@@ -4,49 +4,36 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use emulators::lambda::EnvironmentState;
-use loadgen::{DuplicateRule, Workload};
+use loadgen::DuplicateRule;
 use local::bodies::BodiesKind;
 use local::stack::INPUT_QUEUE;
-use serde_json::Value;
 
 use crate::batchctl::Batchctl;
-use crate::command_line::{SHORT, local};
+use crate::command_line::summary;
 use crate::events::body;
 use crate::output::sorted;
-use crate::rig::{Rig, Setup, workload};
+use crate::rig::{Setup, owned, workload};
 
 #[tokio::test]
 async fn old_environments_end_and_new_ones_have_the_changed_variables() {
-    let ids = |range: std::ops::Range<usize>| {
-        let ids = range.map(|number| format!("e{number}"));
-        Vec::from_iter(ids)
-    };
-    let (before, after) = (ids(0..100), ids(100..200));
-    let rig = Setup::new()
-        .var("MAX_BATCH_SIZE", before.len())
-        .one_aggregator_environment()
-        .start()
-        .await;
+    let ids = (0..200).map(|number| format!("e{number}"));
+    let (before, after): (Vec<_>, Vec<_>) = ids.partition(|id| id.len() < 4);
+    let setup = Setup::new().batches_of(before.len());
+    let rig = setup.one_aggregator_environment().start().await;
     before.iter().for_each(|id| rig.send(body(id)));
     rig.until_metric("Claimed", before.len() as u64).await;
-    let smaller = BTreeMap::from([("MAX_BATCH_SIZE".to_owned(), "10".to_owned())]);
+    let smaller = owned(&[("MAX_BATCH_SIZE", "10")]);
     rig.stack.aggregator.redeploy(&smaller);
     after.iter().for_each(|id| rig.send(body(id)));
     rig.until_drained().await;
-    assert_eq!(
-        rig.delivered_ids(),
-        sorted([before, after.clone()].concat())
-    );
+    let all = sorted(before.iter().chain(&after));
+    assert_eq!(rig.delivered_ids(), all);
 
     let environments = rig.stack.aggregator.environments();
-    let ended = |number: usize| {
-        let state = environments
-            .get(number)
-            .map(|environment| environment.state);
-        matches!(state, Some(EnvironmentState::Ended { .. }))
-    };
-    assert_eq!(environments.len(), 2, "{environments:?}");
-    assert!(ended(0) && !ended(1), "{environments:?}");
+    let states = environments.iter().map(|environment| environment.state);
+    let ended = states.map(|state| matches!(state, EnvironmentState::Ended { .. }));
+    let ended = Vec::from_iter(ended);
+    assert_eq!(ended, [true, false], "{environments:?}");
     let mut sizes: BTreeMap<String, usize> = BTreeMap::new();
     for line in rig.delivered() {
         if after.contains(&line.event_id) {
@@ -57,29 +44,20 @@ async fn old_environments_end_and_new_ones_have_the_changed_variables() {
     rig.end().await;
 }
 
-/// Sends the messages of a range one by one, and waits until some of them are claimed.
-async fn begin(rig: &Rig, workload: &Workload, messages: Range<u64>) {
-    let claimed = rig.stack.function_logs.sum("Claimed");
-    messages.for_each(|index| rig.send(workload.message(index).body));
-    rig.until_metric("Claimed", claimed + 1).await;
-}
-
 #[tokio::test]
 async fn a_switch_to_the_log_and_back_in_the_middle_of_a_burst_loses_and_repeats_nothing() {
-    let mut setup = Setup::new()
-        .var("MAX_BATCH_SIZE", 300)
-        .redeliver(INPUT_QUEUE, 1_000);
+    let mut setup = Setup::new().batches_of(300);
+    setup = setup.redeliver(INPUT_QUEUE, 1_000);
     setup.options.batch_size = 200;
     let rig = setup.start().await;
     let batchctl = Batchctl::of(&rig);
     let workload = workload(13, 1_800, 10.0);
     let third = workload.len() / 3;
     let send = |messages: Range<u64>| {
-        messages.for_each(|index| {
-            rig.send(workload.message(index).body);
-        });
+        messages.for_each(|index| rig.send(workload.message(index).body));
     };
-    begin(&rig, &workload, 0..third).await;
+    send(0..third);
+    rig.until_metric("Claimed", 1).await;
     rig.stop_and_complete().await;
     let prime = ["prime", "--lock-table", "--bodies", "log:table"];
     let primed = batchctl.change(&prime).await;
@@ -90,10 +68,8 @@ async fn a_switch_to_the_log_and_back_in_the_middle_of_a_burst_loses_and_repeats
     rig.stack.input_mapping.resume();
     send(third..2 * third);
     send(0..third);
-    rig.until("the log has delivered an event", async || {
-        rig.delivered_ids().len() > before
-    })
-    .await;
+    let delivered = async || rig.delivered_ids().len() > before;
+    rig.until("the log has delivered an event", delivered).await;
     rig.stop_and_complete().await;
     let remembered = batchctl.change(&["tombstones"]).await;
     assert_ne!(remembered["events"], 0, "{remembered}");
@@ -105,31 +81,19 @@ async fn a_switch_to_the_log_and_back_in_the_middle_of_a_burst_loses_and_repeats
     rig.audit(&workload, DuplicateRule::Drop);
     let batches = rig.batches_by_bodies().await;
     let of = |bodies: BodiesKind| batches.get(bodies.value()).copied().unwrap_or_default();
-    assert!(
-        of(BodiesKind::Items) >= 2 && of(BodiesKind::LogTable) >= 1,
-        "{batches:?}"
-    );
+    assert!(of(BodiesKind::Items) >= 2, "{batches:?}");
+    assert!(of(BodiesKind::LogTable) >= 1, "{batches:?}");
     rig.end().await;
 }
 
 #[tokio::test]
 async fn redeploys_in_the_middle_of_a_burst_lose_and_repeat_nothing() {
-    let mut arguments = vec![
-        "burst",
-        "--messages",
-        "3000",
-        "--duplicates",
-        "10",
-        "--json",
-    ];
+    let mut arguments = vec!["burst", "--messages", "3000", "--duplicates", "10"];
     arguments.extend(["--rate", "800", "--env", "MAX_BATCH_SIZE=300"]);
     arguments.extend(["--batch-size", "200"]);
     arguments.extend(["--redeploy-at", "1:INDEX_SHARDS=3,MAX_BATCH_SIZE=150"]);
     arguments.extend(["--redeploy-at", "2", "--redeploy-at", "3:WRITE_MODE=put"]);
-    arguments.extend(SHORT);
-    let (code, out, err) = local(&arguments).await;
-    assert_eq!(code, Some(0), "{out}\n{err}");
-    let summary: Value = serde_json::from_str(&out).expect("standard output is one JSON object");
+    let summary = summary(0, &arguments).await;
     let redeploys = summary["faults"]["redeploys"].as_array();
     assert_eq!(redeploys.map(Vec::len), Some(3), "{summary}");
     let killed = &summary["aggregator"]["killed"];

@@ -1,13 +1,13 @@
 //! A stack for one test: its set-up, the conditions to wait for, and the checks at the end.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use aws_sdk_sqs::types::QueueAttributeName;
+use axum::Router;
 use emulators::lambda::LogLine;
-use emulators::sqs::{Depth, Message};
+use emulators::sqs::{Message, MessageAttribute};
 use loadgen::{Duplicates, SendOptions, TraceLog, Workload, WorkloadConfig};
 use local::bodies::BodiesKind;
 use local::faults::FaultOptions;
@@ -20,12 +20,11 @@ use local::stack::{
 use local::template;
 use protocol::batch::Status;
 use tests::runs_all_cases;
+use tokio::net::TcpListener;
 use tokio::time::{sleep, timeout};
 
-use crate::executables::bootstrap;
+use crate::executables::{CAP, bootstrap};
 
-/// The limit of every wait. Only a test that would never end reaches it: how long a wait takes decides about no test.
-pub const CAP: Duration = Duration::from_secs(600);
 /// The longest time for which SQS waits for messages.
 const LONG_POLL: Duration = Duration::from_secs(20);
 /// Time between two checks of a condition. Many checks send requests: when every test made them more often, the stacks under
@@ -38,9 +37,17 @@ const LOG_LINES_MAX: usize = 50_000;
 /// Number of log lines that are printed when a test fails.
 const LOG_LINES_SHOWN: usize = 200;
 
+/// Every queue. The last three have what is set aside.
+pub const QUEUES: [&str; 5] = [
+    INPUT_QUEUE,
+    BATCH_QUEUE,
+    QUARANTINE_QUEUE,
+    INPUT_DEAD_LETTER_QUEUE,
+    BATCH_DEAD_LETTER_QUEUE,
+];
+
 /// The set-up of a stack.
 pub struct Setup {
-    /// The options of the stack, which tests may change.
     pub options: StackOptions,
     redeliver: Vec<(&'static str, u32)>,
 }
@@ -62,9 +69,7 @@ impl Setup {
             aggregator: bootstrap("aggregator"),
             batch_processor: bootstrap("batch-processor"),
             template: template::deployed().expect("it can be read"),
-            variables: variables
-                .map(|(name, value)| (name.to_owned(), value.to_owned()))
-                .into(),
+            variables: owned(&variables),
             completion: None,
             sink: SinkKind::File,
             not_used: None,
@@ -95,10 +100,14 @@ impl Setup {
 
     /// Sets a variable of both functions.
     pub fn var(mut self, name: &str, value: impl ToString) -> Setup {
-        self.options
-            .variables
-            .insert(name.to_owned(), value.to_string());
+        let variables = &mut self.options.variables;
+        variables.insert(name.to_owned(), value.to_string());
         self
+    }
+
+    /// Makes a batch full with this number of events.
+    pub fn batches_of(self, events: usize) -> Setup {
+        self.var("MAX_BATCH_SIZE", events)
     }
 
     /// Keeps a batch open until it is full or its window closes, this many seconds after the deadline of the invocation that
@@ -124,12 +133,6 @@ impl Setup {
             .redeliver(BATCH_QUEUE, 1_000)
     }
 
-    /// Traces the functions, and writes the spans to a file.
-    pub fn traces(mut self, file: PathBuf) -> Setup {
-        self.options.traces = Some(file);
-        self
-    }
-
     /// Sets where the bodies of batches go.
     pub fn bodies(self, bodies: BodiesKind) -> Setup {
         self.var("BODIES", bodies.value())
@@ -148,27 +151,22 @@ impl Setup {
         self
     }
 
-    /// Starts the stack.
     pub async fn start(self) -> Rig {
         let log = Arc::new(Mutex::new(VecDeque::new()));
-        let watch = {
-            let log = Arc::clone(&log);
-            Arc::new(move |line: &LogLine| {
-                let mut log = lock(&log);
-                log.push_back(line.to_string());
-                if log.len() > LOG_LINES_MAX {
-                    log.pop_front();
-                }
-            })
-        };
-        let stack = Stack::start_watched(&self.options, watch)
-            .await
-            .expect("the stack starts");
+        let kept = Arc::clone(&log);
+        let watch = Arc::new(move |line: &LogLine| {
+            let mut log = lock(&kept);
+            log.push_back(line.to_string());
+            if log.len() > LOG_LINES_MAX {
+                log.pop_front();
+            }
+        });
+        let stack = Stack::start_watched(&self.options, watch).await;
+        let stack = stack.expect("the stack starts");
         let rig = Rig { stack, log };
-        let timeout = self
-            .options
-            .aggregator_timeout
-            .max(self.options.batch_processor_timeout);
+        let options = &self.options;
+        let timeouts = [options.aggregator_timeout, options.batch_processor_timeout];
+        let timeout = timeouts.into_iter().max().unwrap_or_default();
         for (queue, receives_max) in self.redeliver {
             let visibility = timeout + Duration::from_secs(1);
             rig.set_redelivery(queue, visibility, receives_max).await;
@@ -179,7 +177,6 @@ impl Setup {
 
 /// A running stack and the log of its functions.
 pub struct Rig {
-    /// The stack.
     pub stack: Stack,
     log: Arc<Mutex<VecDeque<String>>>,
 }
@@ -232,10 +229,7 @@ impl Rig {
 
     /// Deploys both functions with other values of these variables.
     pub fn redeploy_with(&self, variables: &[(&str, &str)]) {
-        let variables = variables.iter();
-        let variables = variables
-            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-            .collect();
+        let variables = owned(variables);
         for function in [&self.stack.aggregator, &self.stack.batch_processor] {
             function.redeploy(&variables);
         }
@@ -244,10 +238,8 @@ impl Rig {
     /// Stops the event source mapping of the input queue, whatever is in it, and waits until every batch is complete.
     pub async fn stop_and_complete(&self) {
         self.stack.input_mapping.stop().await;
-        self.until("every batch is complete", async || {
-            self.under_way().await == 0
-        })
-        .await;
+        let what = "every batch is complete";
+        self.until(what, async || self.under_way().await == 0).await;
     }
 
     /// Waits until the input queue is empty and no batch is under way.
@@ -256,6 +248,29 @@ impl Rig {
             self.all_taken() && self.under_way().await == 0
         })
         .await;
+    }
+
+    /// Waits until the input queue is empty and no invocation of the aggregator runs.
+    pub async fn until_taken(&self) {
+        self.until("all is taken", async || self.all_taken()).await;
+    }
+
+    /// Waits until one batch is in error.
+    pub async fn until_in_error(&self) {
+        self.until("a batch is in error", async || {
+            self.statuses().await[&Status::Error] == 1
+        })
+        .await;
+    }
+
+    /// Waits until a function has logged a line that contains `words`.
+    pub async fn until_logged(&self, words: &str) {
+        self.until(words, async || self.has_logged(words)).await;
+    }
+
+    /// Waits until [`has_complained`](Self::has_complained).
+    pub async fn until_complained(&self, words: &str) {
+        self.until(words, async || self.has_complained(words)).await;
     }
 
     /// Waits until a queue holds `count` messages, in any state.
@@ -278,34 +293,22 @@ impl Rig {
 
     /// Returns the number of messages in a queue: visible, in flight and delayed.
     pub fn depth(&self, queue: &str) -> usize {
-        let Depth {
-            visible,
-            in_flight,
-            delayed,
-        } = self
-            .stack
-            .sqs
-            .depth(queue)
-            .expect("the stack has the queue");
-        visible + in_flight + delayed
+        let depth = self.stack.sqs.depth(queue);
+        let depth = depth.expect("the stack has the queue");
+        depth.visible + depth.in_flight + depth.delayed
     }
 
     /// Returns how many batches have each status; complete batches are not counted.
     pub async fn statuses(&self) -> BTreeMap<Status, usize> {
-        self.stack
-            .batches_by_status()
-            .await
-            .expect("the batch table can be read")
+        let statuses = self.stack.batches_by_status().await;
+        statuses.expect("the batch table can be read")
     }
 
     /// Returns the number of batches that are neither complete nor in error.
     pub async fn under_way(&self) -> usize {
-        let statuses = self.statuses().await;
-        statuses
-            .iter()
-            .filter(|(status, _)| **status != Status::Error)
-            .map(|(_, count)| count)
-            .sum()
+        let mut statuses = self.statuses().await;
+        statuses.remove(&Status::Error);
+        statuses.values().sum()
     }
 
     /// Sends one message to the input queue.
@@ -315,10 +318,19 @@ impl Rig {
 
     /// Sends one message; returns its id.
     pub fn send_to(&self, queue: &str, body: impl Into<String>) -> String {
-        self.stack
-            .sqs
-            .send(queue, body.into(), None, BTreeMap::new())
-            .expect("the queue takes the message")
+        self.send_with(queue, body, BTreeMap::new())
+    }
+
+    /// Sends one message with attributes; returns its id.
+    pub fn send_with(
+        &self,
+        queue: &str,
+        body: impl Into<String>,
+        attributes: BTreeMap<String, MessageAttribute>,
+    ) -> String {
+        let sqs = &self.stack.sqs;
+        let sent = sqs.send(queue, body.into(), None, attributes);
+        sent.expect("the queue takes the message")
     }
 
     /// Sends a burst through the SDK.
@@ -340,10 +352,8 @@ impl Rig {
             ..SendOptions::new(self.stack.queue_url(INPUT_QUEUE))
         };
         let sent = loadgen::send(self.stack.sqs_client(), workload, &options, &|_| {}).await;
-        assert_eq!(
-            sent.expect("the queue takes the burst").sent,
-            workload.len()
-        );
+        let sent = sent.expect("the queue takes the burst");
+        assert_eq!(sent.sent, workload.len());
     }
 
     /// Receives `count` messages of a queue that no other consumer reads.
@@ -357,6 +367,14 @@ impl Rig {
         messages
     }
 
+    /// Receives `count` messages as [`take`](Self::take) does; returns their bodies, sorted.
+    pub async fn take_bodies(&self, queue: &str, count: usize) -> Vec<String> {
+        let messages = self.take(queue, count).await;
+        let mut bodies = Vec::from_iter(messages.iter().map(|one| one.body.to_string()));
+        bodies.sort();
+        bodies
+    }
+
     /// Returns whether a function has logged a line that contains `words`.
     pub fn has_logged(&self, words: &str) -> bool {
         !self.logged(words).is_empty()
@@ -365,10 +383,8 @@ impl Rig {
     /// Returns the log lines that contain `words`.
     pub fn logged(&self, words: &str) -> Vec<String> {
         let log = lock(&self.log);
-        log.iter()
-            .filter(|line| line.contains(words))
-            .cloned()
-            .collect()
+        let lines = log.iter().filter(|line| line.contains(words));
+        lines.cloned().collect()
     }
 
     /// Returns whether a function has logged a warning or an error that contains `words`. Other lines do not count,
@@ -381,24 +397,15 @@ impl Rig {
     /// Returns how many sweeps failed because a request had no reply in time, by a fault or on a machine under load. The
     /// next sweep does their work.
     fn sweeps_without_reply(&self) -> u64 {
-        let failed = self.logged("error_type: \"Sweep\"");
+        let mut failed = self.logged("error_type: \"Sweep\"");
         let in_time = ["no reply from", "deadline reached"];
-        let failed = failed
-            .iter()
-            .filter(|line| in_time.iter().any(|words| line.contains(words)));
-        failed.count() as u64
+        failed.retain(|line| in_time.iter().any(|words| line.contains(words)));
+        failed.len() as u64
     }
 
     /// Describes the state of the stack, to explain a wait that failed.
     pub async fn state(&self) -> String {
-        let depths = [
-            INPUT_QUEUE,
-            BATCH_QUEUE,
-            QUARANTINE_QUEUE,
-            INPUT_DEAD_LETTER_QUEUE,
-            BATCH_DEAD_LETTER_QUEUE,
-        ]
-        .map(|queue| format!("{queue}: {:?}", self.stack.sqs.depth(queue)));
+        let depths = QUEUES.map(|queue| format!("{queue}: {:?}", self.stack.sqs.depth(queue)));
         format!(
             "{}\ninput {:?}\nbatch {:?}\nstatuses {:?}\naggregator {:?}\nbatch processor {:?}",
             depths.join("\n"),
@@ -421,18 +428,10 @@ impl Rig {
     /// this number of killed processes.
     pub async fn end_with_set_aside(&self, set_aside: usize, killed: u64) {
         self.stack.stop().await;
-        let queues = [
-            QUARANTINE_QUEUE,
-            INPUT_DEAD_LETTER_QUEUE,
-            BATCH_DEAD_LETTER_QUEUE,
-        ];
-        let set_aside_now: usize = queues.map(|queue| self.depth(queue)).iter().sum();
-        assert_eq!(
-            set_aside_now,
-            set_aside,
-            "messages set aside\n{}",
-            self.state().await
-        );
+        let depths = QUEUES[2..].iter().map(|queue| self.depth(queue));
+        let found: usize = depths.sum();
+        let state = self.state().await;
+        assert_eq!(found, set_aside, "messages set aside\n{state}");
         let mut crashes = 0;
         let functions = [&self.stack.aggregator, &self.stack.batch_processor];
         for (function, excused) in functions.into_iter().zip([0, self.sweeps_without_reply()]) {
@@ -445,8 +444,22 @@ impl Rig {
             }
         }
         // A killed process may end several invocations.
-        assert_eq!(crashes > 0, killed > 0, "{}", self.state().await);
+        assert_eq!(crashes > 0, killed > 0, "{state}");
     }
+}
+
+/// Serves a router on the loopback interface; returns its URL.
+pub async fn served(router: Router) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = listener.local_addr().expect("it is bound");
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    format!("http://{address}")
+}
+
+/// Returns variables and their values as a function takes them.
+pub fn owned(variables: &[(&str, &str)]) -> BTreeMap<String, String> {
+    let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+    variables.iter().map(owned).collect()
 }
 
 /// Returns the cases that a test runs: the first, or all of them if [`runs_all_cases`]. They differ only in a way that the
@@ -477,9 +490,6 @@ impl Drop for Rig {
         }
     }
 }
-
-/// A minute, in milliseconds.
-pub const MINUTE_MS: u64 = 60_000;
 
 /// Returns the time, epoch ms.
 pub fn now_ms() -> u64 {

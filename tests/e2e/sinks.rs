@@ -9,11 +9,11 @@ use local::sink::{SinkKind, SinkReport};
 use protocol::batch::Status;
 use serde_json::Value;
 
-use crate::command_line::{SHORT, local};
+use crate::command_line::summary;
 use crate::faults::percent;
 use crate::rig::{Setup, cases, workload};
 
-const BATCH_SIZE: u64 = 50;
+const BATCH_SIZE: usize = 50;
 const MESSAGES: u64 = 800;
 
 /// Sends a burst through a sink of this kind. Audits the output, and returns the attempts and the faults.
@@ -21,22 +21,17 @@ async fn burst_through(
     kind: SinkKind,
     change: impl FnOnce(&mut Setup),
 ) -> (SinkReport, FaultReport) {
-    let mut setup = Setup::new().mortal().var("MAX_BATCH_SIZE", BATCH_SIZE);
+    let mut setup = Setup::new().mortal().batches_of(BATCH_SIZE);
     setup.options.sink = kind;
     change(&mut setup);
     let rig = setup.start().await;
     let workload = workload(12, MESSAGES, 10.0);
     rig.burst(&workload).await;
     rig.until_drained().await;
-    assert_eq!(
-        rig.statuses().await[&Status::Error],
-        0,
-        "the sink refused a batch permanently"
-    );
-    rig.stack
-        .export_parts()
-        .await
-        .expect("the sink is in order");
+    // The sink refused no batch permanently.
+    assert_eq!(rig.statuses().await[&Status::Error], 0);
+    let exported = rig.stack.export_parts().await;
+    exported.expect("the sink is in order");
     let audited = rig.audit(&workload, DuplicateRule::Drop);
     let sink = rig.stack.sink_report();
     let faults = rig.stack.faults.report().expect("faults are on");
@@ -70,48 +65,32 @@ async fn failing_deliveries_lose_and_repeat_nothing(kind: SinkKind) {
     }
     let deliveries = sink.deliveries.expect("attempts are counted");
     assert!(deliveries.attempted_again > 0, "{deliveries}");
-    assert!(
-        deliveries.attempts >= deliveries.keys + errors.before,
-        "{deliveries}{faults}"
-    );
+    let attempts_min = deliveries.keys + errors.before;
+    assert!(deliveries.attempts >= attempts_min, "{deliveries}{faults}");
 }
 
 #[tokio::test]
-async fn a_bucket_with_failing_deliveries_gets_everything_once() {
-    failing_deliveries_lose_and_repeat_nothing(SinkKind::S3).await;
-}
-
-#[tokio::test]
-async fn a_receiver_with_failing_deliveries_gets_everything_once() {
-    failing_deliveries_lose_and_repeat_nothing(SinkKind::Http).await;
-}
-
-#[tokio::test]
-async fn a_table_with_failing_deliveries_gets_everything_once() {
-    failing_deliveries_lose_and_repeat_nothing(SinkKind::Postgres).await;
-}
-
-#[tokio::test]
-async fn a_function_with_failing_deliveries_gets_everything_once() {
-    failing_deliveries_lose_and_repeat_nothing(SinkKind::Lambda).await;
-}
-
-#[tokio::test]
-async fn a_state_machine_with_failing_deliveries_gets_everything_once() {
-    failing_deliveries_lose_and_repeat_nothing(SinkKind::States).await;
+async fn a_sink_with_failing_deliveries_gets_everything_once() {
+    for kind in [
+        SinkKind::S3,
+        SinkKind::Http,
+        SinkKind::Postgres,
+        SinkKind::Lambda,
+        SinkKind::States,
+    ] {
+        failing_deliveries_lose_and_repeat_nothing(kind).await;
+    }
 }
 
 #[tokio::test]
 async fn a_server_whose_connections_break_gets_everything_once_and_shows_no_half_file() {
     let cut = |setup: &mut Setup| setup.options.faults.cut_connections = percent(20);
     let (sink, faults) = burst_through(SinkKind::Sftp, cut).await;
-    assert!(
-        faults.sink_cuts.is_some_and(|cuts| cuts.cut > 0),
-        "{faults}"
-    );
+    let was_cut = faults.sink_cuts.as_ref().is_some_and(|cuts| cuts.cut > 0);
+    assert!(was_cut, "{faults}");
     let watched = sink.watched.expect("the sink is watched");
     // Each batch has a part and a manifest. A tenth of the messages are duplicates.
-    assert!(watched.files >= MESSAGES / BATCH_SIZE, "{watched}");
+    assert!(watched.files >= MESSAGES / BATCH_SIZE as u64, "{watched}");
 }
 
 #[tokio::test]
@@ -135,13 +114,11 @@ async fn batch_keys_make_directories_without_mixed_keys() {
         rig.audit(&workload, DuplicateRule::Drop);
         let directories = fs::read_dir(&rig.stack.out).expect("the output can be read");
         let mut keys = BTreeSet::new();
-        for directory in directories {
-            let directory = directory.expect("the output can be read").path();
-            let key = directory.file_name().expect("it has a name");
-            let key = key.to_str().expect("keys here are text").to_owned();
-            for line in crate::output::delivered(&directory) {
+        for directory in directories.flatten() {
+            let key = directory.file_name().to_string_lossy().into_owned();
+            for line in crate::output::delivered(&directory.path()) {
                 let body: Value = serde_json::from_str(&line.body).expect("bodies are JSON");
-                assert_eq!(body["source"], *key, "{}", directory.display());
+                assert_eq!(body["source"], *key);
             }
             keys.insert(key);
         }
@@ -156,13 +133,9 @@ async fn the_summary_of_a_burst_has_the_place_of_the_parts_and_the_attempts() {
     for kind in cases(&["http", "s3"]) {
         let directory = tempfile::tempdir().expect("a temporary directory can be made");
         let out = directory.path().to_str().expect("paths here are text");
-        let mut arguments = vec!["--sink", kind, "--out", out, "--messages", "500", "--json"];
+        let mut arguments = vec!["--sink", kind, "--out", out, "--messages", "500"];
         arguments.extend(["--env=MAX_BATCH_SIZE=50", "--sink-error-rate", "10"]);
-        arguments.extend(SHORT);
-        let (code, out, err) = local(&arguments).await;
-        assert_eq!(code, Some(0), "{out}\n{err}");
-        let summary: Value =
-            serde_json::from_str(&out).expect("standard output is one JSON object");
+        let summary = summary(0, &arguments).await;
         let sink = &summary["sink"];
         assert_eq!(sink["kind"], kind, "{summary}");
         let parts = &summary["audit"]["batches"]["parts"];
@@ -170,10 +143,7 @@ async fn the_summary_of_a_burst_has_the_place_of_the_parts_and_the_attempts() {
         assert_eq!(sink["deliveries"]["differing"], 0, "{summary}");
         assert!(summary["faults"]["sink_errors"].is_object(), "{summary}");
         let place = sink["out"].as_str().expect("the value is a path");
-        assert_eq!(
-            crate::output::delivered(place.as_ref()).len(),
-            475,
-            "{summary}"
-        );
+        let delivered = crate::output::delivered(place.as_ref());
+        assert_eq!(delivered.len(), 475, "{summary}");
     }
 }

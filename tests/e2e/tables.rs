@@ -5,14 +5,14 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region};
-use aws_sdk_dynamodb::types::{AttributeValue, Select};
+use aws_sdk_dynamodb::types::AttributeValue;
 use local::dynamodb::{BATCH_TABLE, LOCK_TABLE, create_table};
 use local::stack::{INPUT_DEAD_LETTER_QUEUE, INPUT_QUEUE};
 use local::template;
 use protocol::batch::Status;
 use tokio::net::TcpSocket;
 
-use crate::events::{body, event, failures};
+use crate::events::{body, take};
 use crate::output::sorted;
 use crate::rig::{Rig, Setup};
 
@@ -35,18 +35,8 @@ impl Rig {
     }
 
     /// Returns the number of items in the lock table.
-    pub async fn lock_items(&self) -> u64 {
-        let mut count = 0;
-        let scan = self.dynamodb().scan();
-        let mut pages = scan
-            .table_name(LOCK_TABLE)
-            .select(Select::Count)
-            .into_paginator()
-            .send();
-        while let Some(page) = pages.next().await {
-            count += u64::from(page.expect("the table can be read").count().unsigned_abs());
-        }
-        count
+    pub async fn lock_items(&self) -> usize {
+        self.items_of(LOCK_TABLE).await.len()
     }
 
     /// Sets a number of an item, as time would.
@@ -95,7 +85,11 @@ impl Rig {
 
     /// Returns the items of the batch table: batch records, and objects of the log, whose ids have a `/`.
     pub async fn batch_items(&self) -> Vec<Item> {
-        let scan = self.dynamodb().scan().table_name(BATCH_TABLE);
+        self.items_of(BATCH_TABLE).await
+    }
+
+    pub async fn items_of(&self, table: &str) -> Vec<Item> {
+        let scan = self.dynamodb().scan().table_name(table);
         let items = scan.into_paginator().items().send();
         let items: Result<Vec<Item>, _> = items.collect().await;
         items.expect("the table can be read")
@@ -109,37 +103,23 @@ pub fn text<'a>(item: &'a Item, name: &str) -> &'a str {
 }
 
 async fn is_missing(variable: &str) {
-    let rig = Setup::new()
-        .without_sweep()
-        .var(variable, "no-such-table")
-        .quick()
-        .redeliver(INPUT_QUEUE, 2)
-        .start()
-        .await;
+    let setup = Setup::new().without_sweep().quick();
+    let setup = setup.var(variable, "no-such-table");
+    let rig = setup.redeliver(INPUT_QUEUE, 2).start().await;
     let bodies = IDS.map(body);
-    let messages: Vec<(&str, &str)> = IDS
-        .into_iter()
-        .zip(bodies.iter().map(String::as_str))
-        .collect();
-    let source = rig.stack.sqs.arn(INPUT_QUEUE);
-    let failed = failures(&rig, &rig.stack.aggregator, event(&source, &messages)).await;
+    let messages = IDS.into_iter().zip(bodies.iter().map(String::as_str));
+    let failed = take(&rig, &Vec::from_iter(messages)).await;
     assert_eq!(failed, IDS, "{variable}");
-    rig.until("the log names the table", async || {
-        rig.has_complained("no-such-table")
-    })
-    .await;
+    rig.until_complained("no-such-table").await;
 
     IDS.iter().for_each(|id| rig.send(body(id)));
-    let letters = rig.take(INPUT_DEAD_LETTER_QUEUE, IDS.len()).await;
-    let letters = sorted(letters.iter().map(|letter| letter.body.to_string()));
+    let letters = rig.take_bodies(INPUT_DEAD_LETTER_QUEUE, IDS.len()).await;
     assert_eq!(letters, sorted(bodies), "{variable}");
     assert_eq!(rig.stack.aggregator.stats().cold_starts, 1, "{variable}");
     if variable == "DDB_LOCK_TABLE" {
         // The batches were opened. Their tickets are given back, because their claims cannot be read.
-        rig.until("the ticket is given back", async || {
-            rig.stack.batch_mapping.stats().returned >= 1
-        })
-        .await;
+        let returned = async || rig.stack.batch_mapping.stats().returned >= 1;
+        rig.until("the ticket is given back", returned).await;
         assert!(rig.under_way().await >= 1);
     }
     rig.end_with_set_aside(IDS.len(), 0).await;
@@ -152,24 +132,17 @@ async fn a_missing_table_fails_the_messages_and_is_named_in_the_log() {
 
 #[tokio::test]
 async fn messages_sent_before_the_tables_exist_are_delivered_once_they_do() {
-    let rig = Setup::new()
-        .without_sweep()
-        .var("MAX_BATCH_SIZE", IDS.len())
-        .quick()
-        .redeliver(INPUT_QUEUE, 100)
-        .one_aggregator_environment()
-        .start()
-        .await;
+    let setup = Setup::new().without_sweep().batches_of(IDS.len());
+    let setup = setup.quick().redeliver(INPUT_QUEUE, 100);
+    let rig = setup.one_aggregator_environment().start().await;
     let client = rig.dynamodb();
     for table in [LOCK_TABLE, BATCH_TABLE] {
         let deleted = client.delete_table().table_name(table).send().await;
         deleted.expect("the table was there");
     }
     IDS.iter().for_each(|id| rig.send(body(id)));
-    rig.until("the messages came back", async || {
-        rig.stack.input_mapping.stats().returned >= IDS.len() as u64
-    })
-    .await;
+    let returned = async || rig.stack.input_mapping.stats().returned >= IDS.len() as u64;
+    rig.until("the messages came back", returned).await;
     assert_eq!(rig.depth(INPUT_QUEUE), IDS.len());
     let template = template::deployed().expect("the template can be read");
     let resources = template.resolve(&BTreeMap::new(), &str::to_owned);
@@ -183,28 +156,18 @@ async fn messages_sent_before_the_tables_exist_are_delivered_once_they_do() {
 }
 
 async fn cannot_be_reached(address: SocketAddr, kind: &str) {
-    let rig = Setup::new()
-        .without_sweep()
-        .var("AWS_ENDPOINT_URL_DYNAMODB", format!("http://{address}"))
-        .start()
-        .await;
+    let endpoint = format!("http://{address}");
+    let setup = Setup::new().var("AWS_ENDPOINT_URL_DYNAMODB", endpoint);
+    let rig = setup.without_sweep().start().await;
     let ids: Vec<String> = (0..100).map(|number| format!("m{number:02}")).collect();
     let bodies: Vec<String> = ids.iter().map(|id| body(id)).collect();
-    let messages: Vec<(&str, &str)> = ids
-        .iter()
-        .map(String::as_str)
-        .zip(bodies.iter().map(String::as_str))
-        .collect();
-    let source = rig.stack.sqs.arn(INPUT_QUEUE);
+    let messages = ids.iter().map(String::as_str);
+    let messages = Vec::from_iter(messages.zip(bodies.iter().map(String::as_str)));
     for _ in 0..2 {
-        let failed = failures(&rig, &rig.stack.aggregator, event(&source, &messages)).await;
-        assert_eq!(failed, ids, "{kind}");
+        assert_eq!(take(&rig, &messages).await, ids, "{kind}");
     }
-    assert_eq!(
-        rig.stack.aggregator.stats().cold_starts,
-        1,
-        "{kind}: the environment lives on"
-    );
+    // The environment lives on.
+    assert_eq!(rig.stack.aggregator.stats().cold_starts, 1, "{kind}");
     rig.end().await;
 }
 

@@ -9,13 +9,9 @@ use crate::rig::Setup;
 #[tokio::test]
 async fn useless_tickets_end_as_dead_letters_while_a_batch_is_processed() {
     let ids = sorted((0..50).map(|number| format!("e{number}")));
-    let rig = Setup::new()
-        .var("MAX_BATCH_SIZE", ids.len())
-        .quick()
-        .redeliver(BATCH_QUEUE, 2)
-        .one_aggregator_environment()
-        .start()
-        .await;
+    let setup = Setup::new().batches_of(ids.len()).quick();
+    let setup = setup.redeliver(BATCH_QUEUE, 2);
+    let rig = setup.one_aggregator_environment().start().await;
     let useless = [
         // A batch that does not exist.
         ticket(&uuid::Uuid::now_v7().to_string()),
@@ -31,8 +27,7 @@ async fn useless_tickets_end_as_dead_letters_while_a_batch_is_processed() {
     ids.iter().for_each(|id| rig.send(body(id)));
     rig.until_drained().await;
     assert_eq!(rig.delivered_ids(), ids);
-    let letters = rig.take(BATCH_DEAD_LETTER_QUEUE, useless.len()).await;
-    let letters = sorted(letters.iter().map(|letter| letter.body.to_string()));
-    assert_eq!(letters, sorted(useless));
+    let letters = rig.take_bodies(BATCH_DEAD_LETTER_QUEUE, useless.len());
+    assert_eq!(letters.await, sorted(useless));
     rig.end_with_set_aside(6, 0).await;
 }

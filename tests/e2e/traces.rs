@@ -5,7 +5,6 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use axum::Router;
-use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::routing::post;
@@ -15,7 +14,7 @@ use tempfile::TempDir;
 use tokio::net::TcpListener;
 
 use crate::events::{body, failures};
-use crate::rig::{Setup, workload};
+use crate::rig::{Setup, lock, served, workload};
 
 /// A span of the file.
 #[derive(Debug)]
@@ -62,15 +61,14 @@ fn read(file: &Path) -> Vec<Span> {
             let of_scopes = scopes.iter().flat_map(|scope| scope["spans"].as_array());
             spans.extend(of_scopes.flatten().map(|span| {
                 let links = span["links"].as_array().into_iter().flatten();
+                let links = links.map(|link| (text(&link["traceId"]), text(&link["spanId"])));
                 Span {
                     service: text(&service),
                     name: text(&span["name"]),
                     trace: text(&span["traceId"]),
                     id: text(&span["spanId"]),
                     parent: text(&span["parentSpanId"]),
-                    links: links
-                        .map(|link| (text(&link["traceId"]), text(&link["spanId"])))
-                        .collect(),
+                    links: links.collect(),
                     attributes: attributes(span),
                 }
             }));
@@ -93,23 +91,20 @@ async fn sink() -> (String, Arc<Mutex<BTreeSet<String>>>) {
     let parents = Arc::new(Mutex::new(BTreeSet::new()));
     let take = |State(parents): State<Arc<Mutex<BTreeSet<String>>>>, headers: HeaderMap| async move {
         let parent = headers["traceparent"].to_str().expect("it is text");
-        let mut parents = parents.lock().expect("nothing panics with it");
-        parents.insert(parent.to_owned());
+        lock(&parents).insert(parent.to_owned());
     };
     let router = Router::new()
         .route("/", post(take))
         .with_state(Arc::clone(&parents));
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-    let address = listener.local_addr().expect("it is bound");
-    tokio::spawn(async move { axum::serve(listener, router).await });
-    (format!("http://{address}/"), parents)
+    (served(router).await + "/", parents)
 }
 
 /// Returns a setup whose spans go to a file, and the file's directory.
 fn traced() -> (Setup, TempDir) {
     let directory = tempfile::tempdir().expect("a temporary directory can be made");
-    let file = directory.path().join("traces.jsonl");
-    (Setup::new().traces(file), directory)
+    let mut setup = Setup::new();
+    setup.options.traces = Some(directory.path().join("traces.jsonl"));
+    (setup, directory)
 }
 
 /// Checks that every step of the batch-processor is below an invocation that is linked: of a delivery to the aggregator, and of a
@@ -131,11 +126,10 @@ fn follow_back(spans: &[Span]) {
             let root = delivering.iter().find(|root| root.id == span.parent);
             let root = root.expect("the span of the invocation");
             assert_eq!(root.trace, span.trace);
+            let links = &root.links;
             let followed = match step {
-                "deliver" => root.links.is_subset(&of_aggregator),
-                _ => {
-                    root.links.is_disjoint(&of_aggregator) != root.links.is_disjoint(&of_processor)
-                }
+                "deliver" => links.is_subset(&of_aggregator),
+                _ => links.is_disjoint(&of_aggregator) != links.is_disjoint(&of_processor),
             };
             assert!(followed && !root.links.is_empty(), "{root:?}");
             assert!(span.attributes.contains_key("batch_aggregator.batch.id"));
@@ -160,12 +154,11 @@ async fn links_lead_from_the_sink_back_to_every_producer() {
     let claiming = of(&spans, "aggregator", "process input-queue");
     let producers: BTreeSet<_> = sent.iter().map(|span| span.ids()).collect();
     assert_eq!(all_links(&claiming), producers);
-    let received: u64 = claiming
-        .iter()
-        .map(|span| &span.attributes["messaging.batch.message_count"])
-        .map(|count| text(count).parse::<u64>().expect("a number"))
-        .sum();
-    assert_eq!(received, 60);
+    let received = claiming.iter().map(|span| {
+        let count = text(&span.attributes["messaging.batch.message_count"]);
+        count.parse::<u64>().expect("a number")
+    });
+    assert_eq!(received.sum::<u64>(), 60);
 
     follow_back(&spans);
     for (step, parents) in [
@@ -180,14 +173,9 @@ async fn links_lead_from_the_sink_back_to_every_producer() {
     }
 
     let deliveries = of(&spans, "batch-processor", "deliver");
-    let expected: BTreeSet<String> = deliveries
-        .iter()
-        .map(|span| format!("00-{}-{}-01", span.trace, span.id))
-        .collect();
-    assert_eq!(
-        *sink_parents.lock().expect("nothing panics with it"),
-        expected
-    );
+    let expected = deliveries.iter();
+    let expected = expected.map(|span| format!("00-{}-{}-01", span.trace, span.id));
+    assert_eq!(*lock(&sink_parents), expected.collect());
 }
 
 #[tokio::test]
@@ -205,8 +193,8 @@ async fn links_beyond_the_limit_are_counted() {
             "eventSourceARN": source,
         })
     });
-    let event = json!({ "Records": records.collect::<Vec<_>>() }).to_string();
-    let failed = failures(&rig, &rig.stack.aggregator, Bytes::from(event)).await;
+    let event = json!({ "Records": Vec::from_iter(records) }).to_string();
+    let failed = failures(&rig, &rig.stack.aggregator, event.into()).await;
     assert!(failed.is_empty());
     rig.until_drained().await;
     rig.end().await;
@@ -216,10 +204,8 @@ async fn links_beyond_the_limit_are_counted() {
         panic!("one invocation: {claiming:?}");
     };
     assert_eq!(span.links.len(), 128);
-    assert_eq!(
-        span.attributes["batch_aggregator.links_dropped_count"],
-        "22"
-    );
+    let dropped = &span.attributes["batch_aggregator.links_dropped_count"];
+    assert_eq!(dropped, "22");
 }
 
 #[tokio::test]
@@ -227,16 +213,12 @@ async fn an_endpoint_that_never_answers_changes_nothing_but_the_log() {
     // It accepts connections, because the kernel does, and nothing reads from them.
     let silent = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = silent.local_addr().expect("it is bound");
-    let rig = Setup::new()
-        .var("OTEL_EXPORTER_OTLP_ENDPOINT", format!("http://{address}"))
-        .start()
-        .await;
+    let endpoint = format!("http://{address}");
+    let setup = Setup::new().var("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint);
+    let rig = setup.start().await;
     rig.burst(&workload(2, 60, 10.0)).await;
     rig.until_drained().await;
-    rig.until("the log says it", async || {
-        rig.has_complained("spans not exported")
-    })
-    .await;
+    rig.until_complained("spans not exported").await;
     assert_eq!(rig.delivered().len(), 54);
     rig.end().await;
     drop(silent);

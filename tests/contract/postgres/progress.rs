@@ -3,9 +3,11 @@
 use local::postgres::{Proxy, TABLES};
 use sinks::{Sink, SinkError};
 
-use super::{COLUMNS, ORDERS, REJECTS_MAX, Rig, delivered, part};
+use super::{COLUMNS, REJECTS_MAX, Rig, delivered, part, permanent};
 
 const ROWS: usize = 20_000;
+/// The columns of another deployment.
+const OTHER: &str = r#"[{"name":"id","json":"id"},{"name":"note","field":"eventId"}]"#;
 
 /// Returns some megabytes of orders, which are sent in several chunks.
 fn orders() -> Vec<String> {
@@ -23,7 +25,7 @@ async fn bytes_of(proxy: &Proxy, delivery: impl Future<Output = ()>) -> u64 {
 
 #[tokio::test]
 async fn an_attempt_continues_where_the_killed_attempt_ended() {
-    let rig = Rig::start(&format!("{TABLES} {ORDERS}")).await;
+    let rig = Rig::with_orders().await;
     let proxy = rig.proxy().await;
     let sink = rig.sink_at(&proxy.url(), Some(COLUMNS), REJECTS_MAX);
     let part = part(&orders());
@@ -46,10 +48,7 @@ async fn an_attempt_continues_where_the_killed_attempt_ended() {
     }
     let last = bytes_of(&proxy, async { drop(delivered(&sink, &part).await) }).await;
     // Each killed attempt loses one chunk.
-    assert!(
-        last < all / 2,
-        "the last of four attempts sent {last} B of {all} B"
-    );
+    assert!(last < all / 2, "the last sent {last} B of {all} B");
     assert_eq!(rig.count("events").await, ROWS as u64);
     assert_eq!(rig.count("events_staging").await, 0);
 }
@@ -67,7 +66,7 @@ async fn staged_rows_are_used_only_if_all_of_them_match_the_part() {
         // Rows that another sink staged for the same part have no effect.
         "INSERT INTO events_staging SELECT batch_id, 7, seq, chunk, fields FROM events_staging",
     ] {
-        let rig = Rig::start(&format!("{TABLES} {ORDERS}")).await;
+        let rig = Rig::with_orders().await;
         let proxy = rig.proxy().await;
         let sink = rig.sink_at(&proxy.url(), Some(COLUMNS), REJECTS_MAX);
         let mut bodies = orders();
@@ -79,54 +78,40 @@ async fn staged_rows_are_used_only_if_all_of_them_match_the_part() {
         assert_eq!(delivered(&sink, &part).await.rejected.len(), 1);
         let sums = "SELECT concat_ws(' ', count(*), count(DISTINCT id), sum(id), count(DISTINCT note)) FROM events";
         let (rows, sum) = (ROWS - 1, ROWS * (ROWS - 1) / 2 - 7);
-        assert_eq!(
-            rig.texts(sums).await,
-            [format!("{rows} {rows} {sum} {rows}")],
-            "{damage}"
-        );
-        assert_eq!(
-            rig.count("events_staging WHERE part = 0").await,
-            0,
-            "{damage}"
-        );
+        let expected = format!("{rows} {rows} {sum} {rows}");
+        assert_eq!(rig.texts(sums).await, [expected], "{damage}");
+        let staged = rig.count("events_staging WHERE part = 0").await;
+        assert_eq!(staged, 0, "{damage}");
     }
 }
 
 #[tokio::test]
 async fn rows_that_were_staged_with_other_columns_are_sent_anew() {
-    let rig = Rig::start(&format!("{TABLES} {ORDERS}")).await;
+    let rig = Rig::with_orders().await;
     let proxy = rig.proxy().await;
     let part = part(&orders());
     proxy.break_after(3_000_000);
-    rig.sink_at(&proxy.url(), Some(COLUMNS), REJECTS_MAX)
-        .deliver(&part)
-        .await
-        .expect_err("its connection broke");
-    let columns = r#"[{"name":"id","json":"id"},{"name":"note","field":"eventId"}]"#;
-    delivered(&rig.sink(Some(columns)), &part).await;
-    assert_eq!(
-        rig.count("events WHERE note = 'e' || id").await,
-        ROWS as u64
-    );
+    let sink = rig.sink_at(&proxy.url(), Some(COLUMNS), REJECTS_MAX);
+    sink.deliver(&part).await.expect_err("its connection broke");
+    delivered(&rig.sink(Some(OTHER)), &part).await;
+    let others = rig.count("events WHERE note = 'e' || id").await;
+    assert_eq!(others, ROWS as u64);
     assert_eq!(rig.count("events_staging").await, 0);
 }
 
 #[tokio::test]
 async fn two_processors_with_one_part_deliver_it_once() {
-    let rig = Rig::start(&format!("{TABLES} {ORDERS}")).await;
+    let rig = Rig::with_orders().await;
     let proxy = rig.proxy().await;
     let part = part(&orders());
-    let [one, other] = [(); 2].map(|()| rig.sink_at(&rig.server.url(), Some(COLUMNS), REJECTS_MAX));
+    let [one, other] = [(); 2].map(|()| rig.sink(Some(COLUMNS)));
     let killed = rig.sink_at(&proxy.url(), Some(COLUMNS), REJECTS_MAX);
     proxy.break_after(3_000_000);
+    // The second processor delivers or finds the part.
     let (first, second, third) = tokio::join!(
-        one.deliver(&part),
-        other.deliver(&part),
+        delivered(&one, &part),
+        delivered(&other, &part),
         killed.deliver(&part)
-    );
-    let (first, second) = (
-        first.expect("the first processor delivers the part"),
-        second.expect("the second processor delivers or finds the part"),
     );
     assert_eq!(first, second);
     if let Ok(third) = third {
@@ -141,21 +126,16 @@ async fn two_processors_with_one_part_deliver_it_once() {
 
 #[tokio::test]
 async fn processors_of_two_deployments_never_mix_their_rows() {
-    const OTHER: &str = r#"[{"name":"id","json":"id"},{"name":"note","field":"eventId"}]"#;
-    let rig = Rig::start(&format!("{TABLES} {ORDERS}")).await;
+    let rig = Rig::with_orders().await;
     for number in 0..4 {
         let mut part = part(&orders());
         part.part_index = number;
-        let url = rig.server.url();
-        let [one, other] =
-            [COLUMNS, OTHER].map(|columns| rig.sink_at(&url, Some(columns), REJECTS_MAX));
+        let [one, other] = [COLUMNS, OTHER].map(|columns| rig.sink(Some(columns)));
         let (first, second) = tokio::join!(one.deliver(&part), other.deliver(&part));
         for result in [first, second] {
             // Each processor may have taken rows of the other.
-            assert!(
-                matches!(result, Ok(_) | Err(SinkError::Retryable { .. })),
-                "{result:?}"
-            );
+            let is_fine = matches!(result, Ok(_) | Err(SinkError::Retryable { .. }));
+            assert!(is_fine, "{result:?}");
         }
         delivered(&one, &part).await;
         let others = rig.count("events WHERE note = 'e' || id").await;
@@ -169,26 +149,12 @@ async fn processors_of_two_deployments_never_mix_their_rows() {
 #[tokio::test]
 async fn the_error_of_a_missing_staging_table_names_its_definition() {
     let rig = Rig::start(&format!("{TABLES} DROP TABLE events_staging")).await;
-    let error = rig
-        .sink(None)
-        .deliver(&part(&["a"]))
-        .await
-        .expect_err("a table is missing");
-    let SinkError::Permanent { reason } = &error else {
-        panic!("{error}");
-    };
+    let reason = permanent(&rig.sink(None), &part(&["a"])).await;
     for words in ["events_staging", "infra/postgres.sql"] {
         assert!(reason.contains(words), "{words} in {reason}");
     }
-    rig.run(
-        TABLES
-            .split_at(
-                TABLES
-                    .find("CREATE TABLE events_staging")
-                    .expect("the file defines the staging table"),
-            )
-            .1,
-    )
-    .await;
+    let staging = TABLES.find("CREATE TABLE events_staging");
+    let (_, staging) = TABLES.split_at(staging.expect("the file defines the staging table"));
+    rig.run(staging).await;
     delivered(&rig.sink(None), &part(&["a"])).await;
 }

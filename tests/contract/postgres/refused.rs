@@ -1,9 +1,9 @@
 //! Rows that the database refuses.
 
 use local::postgres::{Sent, TABLES};
-use sinks::{Sink as _, SinkError};
+use sinks::Sink as _;
 
-use super::{COLUMNS, ORDERS, REJECTS_MAX, Rig, delivered, part};
+use super::{COLUMNS, ORDERS, REJECTS_MAX, Rig, connected, delivered, part, permanent, texts};
 
 /// The rows of a large part. An unoptimised build on a busy machine renders so many of them within the 10 s for which a
 /// transaction of the sink may be idle.
@@ -23,12 +23,12 @@ fn orders(rows: usize, refused: usize) -> Vec<String> {
 
 #[tokio::test]
 async fn a_large_part_is_sent_once_for_any_share_of_refused_rows() {
-    let rig = Rig::start(&format!("{TABLES} {ORDERS}")).await;
+    let rig = Rig::with_orders().await;
     let proxy = rig.proxy().await;
     let mut clean = Sent::default();
     for refused in [0, 20, 600, 7_500] {
-        rig.run("TRUNCATE events, events_parts, events_rejects")
-            .await;
+        let truncate = "TRUNCATE events, events_parts, events_rejects";
+        rig.run(truncate).await;
         // Each case has its own connection, so that all its bytes are counted.
         let sink = rig.sink_at(&proxy.url(), Some(COLUMNS), ROWS as u64);
         let before = proxy.sent();
@@ -56,17 +56,14 @@ async fn a_large_part_is_sent_once_for_any_share_of_refused_rows() {
 
 #[tokio::test]
 async fn more_rejects_than_allowed_refuse_the_whole_part() {
-    let rig = Rig::start(&format!("{TABLES} {ORDERS}")).await;
+    let rig = Rig::with_orders().await;
     let url = rig.server.url();
     let mut bodies = orders(9_000, 29);
     // Records that the columns reject count like rows that the database refuses.
     bodies[8_999] = "no json".to_owned();
     let part = part(&bodies);
     let sink = rig.sink_at(&url, Some(COLUMNS), 28);
-    let error = sink.deliver_error(&part).await;
-    let SinkError::Permanent { reason } = &error else {
-        panic!("{error}");
-    };
+    let reason = permanent(&sink, &part).await;
     for words in [
         "`29` of `9000` records",
         "expected at most `28` (`SINK_REJECTS_MAX`)",
@@ -78,23 +75,11 @@ async fn more_rejects_than_allowed_refuse_the_whole_part() {
         assert_eq!(rig.count(table).await, 0, "{table}");
     }
     let none = rig.sink_at(&url, Some(COLUMNS), 0);
-    let error = none.deliver_error(&part).await.to_string();
-    assert!(error.contains("at most `0`"), "{error}");
+    let reason = permanent(&none, &part).await;
+    assert!(reason.contains("at most `0`"), "{reason}");
     let more = rig.sink_at(&url, Some(COLUMNS), 29);
     assert_eq!(delivered(&more, &part).await.rejected.len(), 29);
     assert_eq!(rig.count("events").await, 8_971);
-}
-
-trait DeliverError {
-    async fn deliver_error(&self, part: &sinks::Part) -> SinkError;
-}
-
-impl DeliverError for sinks::PostgresSink {
-    async fn deliver_error(&self, part: &sinks::Part) -> SinkError {
-        sinks::Sink::deliver(self, part)
-            .await
-            .expect_err("it is refused")
-    }
 }
 
 #[tokio::test]
@@ -107,18 +92,12 @@ async fn a_character_that_the_database_cannot_store_rejects_its_record_only() {
     let receipt = delivered(&sink, &part).await;
     assert_eq!(receipt.rejected.len(), 2);
     assert_eq!(rig.texts("SELECT body FROM events").await, ["a", "d"]);
-    assert_eq!(
-        rig.texts("SELECT batch_key FROM events_parts").await,
-        ["k\\u0000ey"]
-    );
-    let rejects = rig
-        .texts(r#"SELECT seq || ': ' || reason || '; ' || substring(record FROM '"seq":([0-9]+)') FROM events_rejects ORDER BY seq"#)
-        .await;
-    for (reject, seq) in rejects.iter().zip([1, 2]) {
-        assert!(
-            reject.starts_with(&format!("{seq}: ")) && reject.ends_with(&format!("; {seq}")),
-            "{reject}"
-        );
+    let keys = rig.texts("SELECT batch_key FROM events_parts").await;
+    assert_eq!(keys, ["k\\u0000ey"]);
+    let rejects = r#"SELECT seq || ': ' || reason || '; ' || substring(record FROM '"seq":([0-9]+)') FROM events_rejects ORDER BY seq"#;
+    for (reject, seq) in rig.texts(rejects).await.iter().zip([1, 2]) {
+        assert!(reject.starts_with(&format!("{seq}: ")), "{reject}");
+        assert!(reject.ends_with(&format!("; {seq}")), "{reject}");
         assert!(reject.contains("22021 invalid byte sequence"), "{reject}");
     }
     // The second delivery is recognised by its key.
@@ -128,39 +107,26 @@ async fn a_character_that_the_database_cannot_store_rejects_its_record_only() {
 #[tokio::test]
 async fn a_database_with_another_encoding_rejects_characters_that_it_cannot_store() {
     let rig = Rig::start("").await;
-    rig.run(
-        "CREATE DATABASE latin ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0",
-    )
-    .await;
+    let create =
+        "CREATE DATABASE latin ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0";
+    rig.run(create).await;
     let url = format!("postgres://postgres@127.0.0.1:{}/latin", rig.server.port());
-    let (latin, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls)
-        .await
-        .expect("the server takes connections");
-    tokio::spawn(connection);
-    latin
-        .batch_execute(TABLES)
-        .await
-        .expect("the server makes the tables");
+    let latin = connected(&url).await;
+    let made = latin.batch_execute(TABLES).await;
+    made.expect("the server makes the tables");
     let sink = rig.sink_at(&url, None, REJECTS_MAX);
     let mut part = part(&["Zo\u{eb}", "\u{1f980}", "plain"]);
     part.batch_key = Some("\u{1f980}".parse().expect("the value is a key"));
     let receipt = delivered(&sink, &part).await;
     assert_eq!(receipt.rejected.len(), 1);
-    let text = async |query: &str| -> Vec<String> {
-        let rows = latin.query(query, &[]).await.expect("it can be read");
-        rows.iter().map(|row| row.get(0)).collect()
-    };
-    assert_eq!(
-        text("SELECT body FROM events ORDER BY seq").await,
-        ["Zo\u{eb}", "plain"]
-    );
-    let reject = text("SELECT reason || ' ' || record FROM events_rejects").await;
+    let bodies = texts(&latin, "SELECT body FROM events ORDER BY seq").await;
+    assert_eq!(bodies, ["Zo\u{eb}", "plain"]);
+    let reject = "SELECT reason || ' ' || record FROM events_rejects";
+    let reject = texts(&latin, reject).await;
     assert!(reject[0].contains("22P05"), "{reject:?}");
     assert!(reject[0].contains(r#""body":"\ud83e\udd80""#), "{reject:?}");
-    assert_eq!(
-        text("SELECT batch_key FROM events_parts").await,
-        [r"\ud83e\udd80"]
-    );
+    let keys = texts(&latin, "SELECT batch_key FROM events_parts").await;
+    assert_eq!(keys, [r"\ud83e\udd80"]);
 }
 
 #[tokio::test]
@@ -183,9 +149,8 @@ async fn constraints_of_every_kind_reject_rows_and_not_the_part() {
             {"name":"note","json":"note"}]"#,
     ));
     // Longer than an index entry may be, even compressed.
-    let long: String = (0_u32..4_000)
-        .map(|number| scattered(number).to_string())
-        .collect();
+    let scattered = (0..4_000).map(|number| scattered(number).to_string());
+    let long: String = scattered.collect();
     let part = part(&[
         r#"{"id":1,"amount":1,"customer":"known"}"#.to_owned(),
         r#"{"id":1,"amount":1,"customer":"known"}"#.to_owned(),
@@ -195,13 +160,11 @@ async fn constraints_of_every_kind_reject_rows_and_not_the_part() {
         r#"{"id":5,"amount":1}"#.to_owned(),
     ]);
     assert_eq!(delivered(&sink, &part).await.rejected.len(), 4);
-    assert_eq!(
-        rig.texts("SELECT id::text FROM events ORDER BY id").await,
-        ["1", "5"]
-    );
-    let reasons = rig
-        .texts("SELECT seq || ' ' || split_part(reason, ' ', 5) FROM events_rejects ORDER BY seq")
-        .await;
+    let ids = rig.texts("SELECT id::text FROM events ORDER BY id").await;
+    assert_eq!(ids, ["1", "5"]);
+    let reasons =
+        "SELECT seq || ' ' || split_part(reason, ' ', 5) FROM events_rejects ORDER BY seq";
+    let reasons = rig.texts(reasons).await;
     assert_eq!(reasons, ["1 23505", "2 23514", "3 23503", "4 54000"]);
 }
 

@@ -8,6 +8,7 @@ use local::bodies::BodiesKind;
 use local::stack::{INPUT_QUEUE, QUARANTINE_QUEUE};
 use protocol::batch::Status;
 use serde_json::{Value, json};
+use tests::files_below;
 
 use super::{Batchctl, YES};
 use crate::events::{body, failures};
@@ -35,13 +36,9 @@ fn messages(source: &str) -> Bytes {
 
 /// Returns a stack with one batch of three events in error, the batch, and the file because of which the sink refused it.
 async fn with_a_batch_in_error(bodies: BodiesKind) -> (Rig, String, PathBuf) {
-    let rig = Setup::new()
-        .window(5)
-        .bodies(bodies)
-        .var("EVENT_ID", "attribute:eid")
-        .one_aggregator_environment()
-        .start()
-        .await;
+    let setup = Setup::new().window(5).bodies(bodies);
+    let setup = setup.var("EVENT_ID", "attribute:eid");
+    let rig = setup.one_aggregator_environment().start().await;
     let event = messages(&rig.stack.sqs.arn(INPUT_QUEUE));
     assert_eq!(failures(&rig, &rig.stack.aggregator, event).await, [""; 0]);
     let batch = rig.only_batch().await;
@@ -52,23 +49,19 @@ async fn with_a_batch_in_error(bodies: BodiesKind) -> (Rig, String, PathBuf) {
 async fn a_batch_in_error_is_found_shown_and_delivered_after_a_retry(bodies: BodiesKind) {
     let (rig, batch, obstacle) = with_a_batch_in_error(bodies).await;
     let batchctl = Batchctl::of(&rig);
-    let listed = batchctl
-        .json(0, &["list", "--error", "exists with other content"])
-        .await;
-    assert_eq!(listed["batches"][0]["batchId"], batch.as_str(), "{listed}");
-    let none = batchctl
-        .json(0, &["list", "--error", "nothing like it"])
-        .await;
+    let list = ["list", "--error", "exists with other content"];
+    let listed = batchctl.json(0, &list).await;
+    assert_eq!(listed["batches"][0]["batchId"], *batch, "{listed}");
+    let list = ["list", "--error", "nothing like it"];
+    let none = batchctl.json(0, &list).await;
     assert_eq!(none["matching"], 0, "{none}");
     let shown = batchctl.json(0, &["show", &batch[..13]]).await;
     assert_eq!(shown["status"], "error", "{shown}");
     assert_eq!(shown["counts"]["confirmed"], 3, "{shown}");
     assert_eq!(shown["partList"][0]["state"], "frozen", "{shown}");
     let found = batchctl.json(0, &["find", "a"]).await;
-    assert_eq!(
-        (&found["state"], &found["batchStatus"]),
-        (&"live".into(), &"error".into())
-    );
+    assert_eq!(found["state"], "live", "{found}");
+    assert_eq!(found["batchStatus"], "error", "{found}");
 
     let retry = ["retry", "--error", "exists with other content"];
     let would = batchctl.json(4, &retry).await;
@@ -84,25 +77,17 @@ async fn a_batch_in_error_is_found_shown_and_delivered_after_a_retry(bodies: Bod
     rig.until_metric("BatchesCompleted", 1).await;
     assert_eq!(rig.delivered_ids(), IDS);
     let shown = batchctl.json(0, &["show", &batch]).await;
-    assert_eq!(
-        (&shown["status"], &shown["delivered"]),
-        (&"complete".into(), &3.into())
-    );
+    assert_eq!(shown["status"], "complete", "{shown}");
+    assert_eq!(shown["delivered"], 3, "{shown}");
     let note = &shown["notes"][0];
-    assert_eq!(
-        (&note["action"], &note["by"], &note["why"]),
-        (&"retry".into(), &"tester".into(), &"a test".into())
-    );
+    for (field, value) in [("action", "retry"), ("by", "tester"), ("why", "a test")] {
+        assert_eq!(note[field], value, "{shown}");
+    }
     let complete = batchctl.json(0, &["list", "--status", "complete"]).await;
-    assert_eq!(
-        complete["batches"][0]["batchId"],
-        batch.as_str(),
-        "{complete}"
-    );
+    assert_eq!(complete["batches"][0]["batchId"], *batch, "{complete}");
     // There is nothing to retry any more.
-    let left = batchctl
-        .json(3, &[&["retry", &batch], &YES[..]].concat())
-        .await;
+    let retry = [&["retry", &batch], &YES[..]].concat();
+    let left = batchctl.json(3, &retry).await;
     assert_eq!(left["batches"][0]["outcome"], "left", "{left}");
     rig.end().await;
 }
@@ -126,34 +111,25 @@ async fn a_discarded_batch_is_in_a_file_and_in_the_quarantine(bodies: BodiesKind
     assert!(detail.starts_with("3 events in "), "{done}");
     rig.until_depth(QUARANTINE_QUEUE, 3).await;
     rig.until_metric("BatchesCompleted", 1).await;
-    let files = fs::read_dir(made).expect("the directory was made");
-    let files = files.map(|entry| entry.expect("it can be read").path());
-    let file = files.filter(|path| path.extension().is_some_and(|ending| ending == "jsonl"));
-    let text = fs::read_to_string(file.last().expect("a file")).expect("it can be read");
-    let lines = text
-        .lines()
-        .map(|line| serde_json::from_str(line).expect("a line is JSON"));
-    let lines: Vec<Value> = lines.collect();
-    let ids = lines
-        .iter()
-        .map(|line| line["eventId"].as_str().unwrap_or_default());
-    assert_eq!(sorted(ids), IDS);
-    for line in &lines {
-        let id = line["eventId"].as_str().unwrap_or_default();
+    let files = files_below(&made, ".jsonl");
+    let text = fs::read_to_string(&files[0]).expect("it can be read");
+    let mut ids = Vec::new();
+    for line in text.lines() {
+        let line: Value = serde_json::from_str(line).expect("a line is JSON");
+        let id = line["eventId"].as_str().expect("it has an id");
         assert_eq!(line["body"], body(id), "{line}");
         let attributes = &line["attributes"];
         assert_eq!(attributes["eid"]["stringValue"], id, "{line}");
         assert_eq!(attributes["raw"]["binaryValue"], "AJ+Slg==", "{line}");
+        ids.push(id.to_owned());
     }
+    assert_eq!(sorted(ids), IDS);
     let found = batchctl.json(0, &["find", "a"]).await;
     assert_eq!(found["state"], "setAside", "{found}");
 
     // In another batch, for which there is no such file.
-    let redrive = ["redrive", "--from", "quarantine", "--where"];
     let in_group = "attributes.eid && attributes.\"AWS.MessageGroupId\"";
-    let wanted = [&redrive[..], &[in_group, "--yes"]].concat();
-    let redriven = batchctl.json(0, &wanted).await;
-    assert_eq!(redriven["counts"]["redriven"], 3, "{redriven}");
+    batchctl.redrive_quarantine(&["--where", in_group], 3).await;
     rig.until_metric("BatchesCompleted", 2).await;
     rig.until_drained().await;
     assert_eq!(rig.delivered_ids(), IDS, "each once");
@@ -177,14 +153,10 @@ async fn a_batch_is_discarded() {
 }
 
 async fn a_delivered_batch_is_replayed_to_another_directory(bodies: BodiesKind) {
-    let rig = Setup::new()
-        .bodies(bodies)
-        .var("MAX_BATCH_SIZE", 200)
-        .var("MAX_BATCH_BYTES", 409_600)
-        .var("MAX_PART_BYTES", 16_384)
-        .one_aggregator_environment()
-        .start()
-        .await;
+    let setup = Setup::new().bodies(bodies).batches_of(200);
+    let setup = setup.var("MAX_BATCH_BYTES", 409_600);
+    let setup = setup.var("MAX_PART_BYTES", 16_384);
+    let rig = setup.one_aggregator_environment().start().await;
     let ids = sorted((0..200).map(|number| format!("e{number}")));
     ids.iter().for_each(|id| rig.send(body(id)));
     rig.until_drained().await;
@@ -193,8 +165,8 @@ async fn a_delivered_batch_is_replayed_to_another_directory(bodies: BodiesKind) 
     let to = format!("file://{}", other.display());
     for batch in &rig.batch_ids().await {
         let would = batchctl.json(4, &["replay", batch, "--to", &to]).await;
-        let parts = would["parts"].as_array().map(Vec::len);
-        assert!(parts >= Some(2), "large parts share a set: {would}");
+        let parts = would["parts"].as_array().map_or(0, Vec::len);
+        assert!(parts >= 2, "large parts share a set: {would}");
         let taken = batchctl.directory.path().join("taken");
         fs::write(&taken, "a file, where the directory should be").expect("it can be written");
         let wrong = format!("file://{}", taken.display());
@@ -203,25 +175,16 @@ async fn a_delivered_batch_is_replayed_to_another_directory(bodies: BodiesKind) 
         assert_eq!(failed["done"], false, "{failed}");
         let shown = batchctl.json(0, &["show", batch]).await;
         let action = shown["notes"][0]["action"].as_str().unwrap_or_default();
-        let expected = format!(
-            "replay ended early, 0 of {} parts",
-            parts.unwrap_or_default()
-        );
+        let expected = format!("replay ended early, 0 of {parts} parts");
         assert!(action.starts_with(&expected), "{shown}");
 
         let done = batchctl.change(&["replay", batch, "--to", &to]).await;
-        assert_eq!(
-            (&done["done"], &done["left"]),
-            (&true.into(), &0.into()),
-            "{done}"
-        );
+        assert_eq!(done["done"], true, "{done}");
+        assert_eq!(done["left"], 0, "{done}");
         let shown = batchctl.json(0, &["show", batch]).await;
-        assert!(
-            shown["notes"][1]["action"].as_str().is_some_and(|did| {
-                did.starts_with("replayed ") && did.contains(" parts to file:")
-            }),
-            "{shown}"
-        );
+        let did = shown["notes"][1]["action"].as_str().unwrap_or_default();
+        assert!(did.starts_with("replayed "), "{shown}");
+        assert!(did.contains(" parts to file:"), "{shown}");
         assert_eq!(shown["notes"].as_array().map(Vec::len), Some(2), "{shown}");
     }
     assert_eq!(crate::output::delivered(&other), rig.delivered());
@@ -240,20 +203,15 @@ async fn with_a_paused_batch() -> (Rig, [String; 2]) {
     let batchctl = Batchctl::of(&rig);
     let source = rig.stack.sqs.arn(INPUT_QUEUE);
     let scope = ["--source", source.as_str()];
-    let paused = batchctl
-        .change(&[&["pause", "--for", "1h"], &scope[..]].concat())
-        .await;
+    let pause = [&["pause", "--for", "1h"], &scope[..]].concat();
+    let paused = batchctl.change(&pause).await;
     assert_eq!(paused["pauses"][0]["why"], "a test", "{paused}");
     IDS.iter().for_each(|id| rig.send(body(id)));
-    rig.until("the batch waits", async || rig.has_logged("why=Pause"))
-        .await;
+    rig.until_logged("why=Pause").await;
     rig.until_depth(local::stack::BATCH_QUEUE, 0).await;
     assert!(!rig.has_parts());
     let listed = batchctl.json(0, &["list", "--status", "overdue"]).await;
-    assert_eq!(
-        listed["matching"], 0,
-        "a paused batch is not overdue: {listed}"
-    );
+    assert_eq!(listed["matching"], 0, "it is not overdue: {listed}");
     let waiting = batchctl.json(0, &["list", "--status", "processing"]).await;
     let batch = waiting["batches"][0]["batchId"].as_str().expect("an id");
     let shown = batchctl.json(0, &["show", batch]).await;
@@ -265,9 +223,8 @@ async fn with_a_paused_batch() -> (Rig, [String; 2]) {
 async fn paused_batches_are_delivered_once_after_resume() {
     let (rig, scope) = with_a_paused_batch().await;
     let batchctl = Batchctl::of(&rig);
-    let other = batchctl
-        .text(&[&["resume", "--all"], &YES[..]].concat())
-        .await;
+    let all = [&["resume", "--all"], &YES[..]].concat();
+    let other = batchctl.text(&all).await;
     assert_eq!(other.code, Some(3), "{other:?}");
     let [option, source] = &scope;
     let resumed = batchctl.change(&["resume", option, source]).await;

@@ -1,20 +1,20 @@
 //! Commands that a signal ends, and commands that show their progress.
 
-use std::process::{Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use local::bodies::BodiesKind;
 use local::stack::{INPUT_QUEUE, QUARANTINE_QUEUE};
 use serde_json::Value;
+use tests::files_below;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::net::TcpListener;
-use tokio::process::{Child, ChildStderr, Command};
+use tokio::process::{Child, ChildStderr};
 
 use super::listing::write_batches;
 use super::rejects::in_latin_1;
 use super::{Batchctl, YES};
-use crate::executables::executable;
+use crate::executables::{end, signal, started};
 use crate::rig::{Rig, Setup};
 
 /// Batches that `batchctl` works on at once.
@@ -28,25 +28,14 @@ struct Running {
 
 impl Running {
     fn start(batchctl: &Batchctl, arguments: &[&str]) -> Running {
-        let mut child = Command::new(executable("batchctl"))
-            .env_clear()
-            .args(["--env-file", "env", "--json"])
-            .args(arguments)
-            .current_dir(batchctl.directory.path())
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .expect("it starts");
+        let arguments = [&["--json"], arguments].concat();
+        let mut child = started(&mut batchctl.command(&arguments));
         let errors = BufReader::new(child.stderr.take().expect("it is piped"));
         Running { child, errors }
     }
 
     async fn signal(&self, name: &str) {
-        let pid = self.child.id().expect("it runs").to_string();
-        let killed = Command::new("kill").args([name, &pid]).status().await;
-        assert!(killed.expect("`kill` runs").success());
+        signal(name, &self.child).await;
     }
 
     /// Reads standard error up to a line that begins so.
@@ -63,21 +52,18 @@ impl Running {
         let mut errors = String::new();
         let read = self.errors.read_to_string(&mut errors).await;
         read.expect("it is text");
-        let Output { status, stdout, .. } = self.child.wait_with_output().await.expect("it ends");
-        let value = serde_json::from_slice(&stdout);
-        let value = value.unwrap_or_else(|error| panic!("{error}: {stdout:?}, {errors}"));
-        (status.code(), value)
+        let ran = end(self.child).await;
+        let value = serde_json::from_str(&ran.out);
+        let value = value.unwrap_or_else(|error| panic!("{error}: {ran:?}, {errors}"));
+        (ran.code, value)
     }
 
     /// Terminates a redrive of `all` messages; returns how many it redrove before that, which are some and not all.
     async fn end_redrive(self, all: usize) -> u64 {
         self.signal("-TERM").await;
         let (code, report) = self.end().await;
-        assert_eq!(
-            (code, &report["stopped"]),
-            (Some(143), &true.into()),
-            "{report}"
-        );
+        assert_eq!(code, Some(143), "{report}");
+        assert_eq!(report["stopped"], true, "{report}");
         let redriven = report["counts"]["redriven"].as_u64().unwrap_or_default();
         assert!((1..all as u64).contains(&redriven), "{report}");
         redriven
@@ -90,16 +76,8 @@ async fn with_silent_sqs(batchctl: &Batchctl) -> Arc<AtomicUsize> {
     let address = listener.local_addr().expect("it is bound");
     let path = batchctl.directory.path().join("env");
     let variables = std::fs::read_to_string(&path).expect("it can be read");
-    let changed: String = variables
-        .lines()
-        .map(
-            |line| match line.starts_with("export AWS_ENDPOINT_URL_SQS=") {
-                true => format!("export AWS_ENDPOINT_URL_SQS=http://{address}\n"),
-                false => format!("{line}\n"),
-            },
-        )
-        .collect();
-    assert_ne!(changed, variables);
+    // The last value of a variable counts.
+    let changed = format!("{variables}\nexport AWS_ENDPOINT_URL_SQS=http://{address}");
     std::fs::write(path, changed).expect("it can be written");
     let taken = Arc::new(AtomicUsize::new(0));
     let count = taken.clone();
@@ -116,10 +94,8 @@ async fn with_silent_sqs(batchctl: &Batchctl) -> Arc<AtomicUsize> {
 async fn hanging(rig: &Rig, batchctl: &Batchctl, arguments: &[&str]) -> Running {
     let taken = with_silent_sqs(batchctl).await;
     let running = Running::start(batchctl, &[arguments, &YES[..]].concat());
-    rig.until("every batch that is under way waits for SQS", async || {
-        taken.load(Ordering::Relaxed) >= AT_ONCE
-    })
-    .await;
+    let waiting = async || taken.load(Ordering::Relaxed) >= AT_ONCE;
+    rig.until("every batch waits for SQS", waiting).await;
     running
 }
 
@@ -144,25 +120,16 @@ async fn a_retry_or_discard_that_is_ended_says_what_it_reached_and_leaves_no_unf
     running.signal("-TERM").await;
     let (code, report) = running.end().await;
     assert_eq!(code, Some(143), "{report}");
-    let batches = report["batches"].as_array().expect("a list");
-    assert!(
-        batches.iter().all(|batch| batch["outcome"] == "failed"),
-        "{report}"
-    );
-    assert_eq!(
-        (batches.len(), &report["notReached"]),
-        (AT_ONCE, &12.into()),
-        "{report}"
-    );
+    let mut batches = report["batches"].as_array().expect("a list").iter();
+    assert_eq!(batches.len(), AT_ONCE, "{report}");
+    let failed = batches.all(|batch| batch["outcome"] == "failed");
+    assert!(failed, "{report}");
+    assert_eq!(report["notReached"], 12, "{report}");
     let directory = batchctl.directory.path().join("made/here");
-    let files = std::fs::read_dir(directory).expect("it was made");
-    let names = files.map(|file| file.expect("a file").file_name());
-    let names: Vec<String> = names.filter_map(|name| name.into_string().ok()).collect();
-    assert_eq!(names.len(), AT_ONCE, "their tickets may be sent: {names:?}");
-    assert!(
-        names.iter().all(|name| name.ends_with(".jsonl")),
-        "{names:?}"
-    );
+    let files = std::fs::read_dir(&directory).expect("it was made").count();
+    // Their tickets may be sent.
+    assert_eq!(files_below(&directory, ".jsonl").len(), AT_ONCE);
+    assert_eq!(files, AT_ONCE);
     rig.stack.stop().await;
 }
 
@@ -181,10 +148,8 @@ async fn a_redrive_shows_its_progress_and_gives_back_what_it_received_when_it_is
     // What was redriven is no better than before, and is back.
     rig.until_depth(QUARANTINE_QUEUE, MESSAGES).await;
     let would = batchctl.json(4, &redrive).await;
-    assert_eq!(
-        would["counts"]["redrive"], MESSAGES,
-        "none is hidden: {would}"
-    );
+    // None is hidden.
+    assert_eq!(would["counts"]["redrive"], MESSAGES, "{would}");
     rig.stack.stop().await;
 }
 
@@ -198,20 +163,15 @@ async fn a_redrive_of_rejects_that_is_terminated_leaves_the_others_for_the_next(
     // What is redriven now is claimed, and not rejected again before the command ends.
     let source = rig.stack.sqs.arn(INPUT_QUEUE);
     let batchctl = Batchctl::of(&rig);
-    batchctl
-        .change(&["pause", "--for", "1h", "--source", &source])
-        .await;
+    let pause = ["pause", "--for", "1h", "--source", &source];
+    batchctl.change(&pause).await;
     let redrive = [&["rejects", "--redrive", "--rate", "1"], &YES[..]].concat();
     let mut running = Running::start(&batchctl, &redrive);
     running.until_line("rejects: ").await;
     let redriven = running.end_redrive(REJECTS).await;
-    rig.until("what was redriven is claimed", async || rig.all_taken())
-        .await;
+    rig.until_taken().await;
     let would = batchctl.json(4, &["rejects", "--redrive"]).await;
-    assert_eq!(
-        would["counts"]["redrive"],
-        REJECTS as u64 - redriven,
-        "the others, and none twice: {would}"
-    );
+    let others = REJECTS as u64 - redriven;
+    assert_eq!(would["counts"]["redrive"], others, "{would}");
     rig.stack.stop().await;
 }

@@ -1,31 +1,19 @@
 //! The index of the log: `prime`, `tombstones`, `find`, `forget` and `dedup status`; and `redrive` with it.
 
 use local::bodies::BodiesKind;
-use local::stack::{INPUT_DEAD_LETTER_QUEUE, INPUT_QUEUE, QUARANTINE_QUEUE};
+use local::stack::{INPUT_DEAD_LETTER_QUEUE, QUARANTINE_QUEUE};
 use serde_json::Value;
 
+use super::events::delivers_a_pair;
 use super::{Batchctl, YES};
-use crate::events::{body, event, failures};
-use crate::output::sorted;
+use crate::events::{body, take};
 use crate::rig::{Rig, Setup, cases};
-use crate::tables::{Item, text};
-
-/// Sends a message of each event, and waits until their batch is complete.
-async fn sends(rig: &Rig, ids: [&str; 2]) {
-    let completed = rig.stack.function_logs.sum("BatchesCompleted");
-    ids.iter().for_each(|id| rig.send(body(id)));
-    rig.until_metric("BatchesCompleted", completed + 1).await;
-}
+use crate::tables::text;
 
 /// Returns a stack in which two messages fill a batch.
 async fn of_pairs(bodies: BodiesKind) -> Rig {
-    Setup::new()
-        .bodies(bodies)
-        .var("MAX_BATCH_SIZE", 2)
-        .window(600)
-        .one_aggregator_environment()
-        .start()
-        .await
+    let setup = Setup::new().bodies(bodies).batches_of(2).window(600);
+    setup.one_aggregator_environment().start().await
 }
 
 async fn what_is_primed_is_a_duplicate_and_what_is_forgotten_is_not(bodies: BodiesKind) {
@@ -37,23 +25,18 @@ async fn what_is_primed_is_a_duplicate_and_what_is_forgotten_is_not(bodies: Bodi
     std::fs::write(ids, "\u{feff}p\r\n\nq\n").expect("the directory takes a file");
     let prime = ["prime", "--ids", "ids.txt", "--for", "1h"];
     let shown = batchctl.json(4, &prime).await;
-    assert_eq!(
-        (&shown["events"], &shown["done"]),
-        (&2.into(), &false.into())
-    );
+    assert_eq!(shown["events"], 2, "{shown}");
+    assert_eq!(shown["done"], false, "{shown}");
     batchctl.change(&prime).await;
     let found = batchctl.json(0, &["find", "p"]).await;
     assert_eq!(found["state"], "delivered", "{found}");
     assert!(found["rememberedUntil"].is_number(), "{found}");
 
-    sends(&rig, ["p", "a"]).await;
-    assert_eq!(sorted(rig.delivered_ids()), ["a"]);
+    delivers_a_pair(&rig, ["p", "a"]).await;
+    assert_eq!(rig.delivered_ids(), ["a"]);
     let status = batchctl.json(0, &["dedup", "status"]).await;
-    assert_eq!(
-        (&status["runs"], &status["entries"]),
-        (&2.into(), &3.into()),
-        "{status}"
-    );
+    assert_eq!(status["runs"], 2, "{status}");
+    assert_eq!(status["entries"], 3, "{status}");
 
     let refused = batchctl.text(&[&["forget", "p"][..], &YES].concat()).await;
     assert_eq!(refused.code, Some(5), "{refused:?}");
@@ -62,10 +45,10 @@ async fn what_is_primed_is_a_duplicate_and_what_is_forgotten_is_not(bodies: Bodi
     assert_eq!(done["state"], "delivered", "{done}");
     let found: Value = batchctl.json(3, &["find", "a"]).await;
     assert_eq!(found["state"], "unknown", "{found}");
-    sends(&rig, ["a", "b"]).await;
+    delivers_a_pair(&rig, ["a", "b"]).await;
     // Only its first delivery was forgotten.
-    sends(&rig, ["a", "c"]).await;
-    assert_eq!(sorted(rig.delivered_ids()), ["a", "a", "b", "c"]);
+    delivers_a_pair(&rig, ["a", "c"]).await;
+    assert_eq!(rig.delivered_ids(), ["a", "a", "b", "c"]);
     rig.end().await;
 }
 
@@ -84,10 +67,8 @@ async fn what_the_lock_table_remembers_is_a_duplicate_after_a_switch_to_the_log(
     let no_log = ["prime", "--lock-table", "--bodies", "items"];
     let refused = batchctl.text(&no_log).await;
     assert_eq!(refused.code, Some(2), "{refused:?}");
-    assert!(
-        refused.err.contains("`--bodies`: got `items`"),
-        "{refused:?}"
-    );
+    let words = "`--bodies`: got `items`";
+    assert!(refused.err.contains(words), "{refused:?}");
     rig.send(body("a"));
     rig.until_metric("Claimed", 1).await;
     let refused = batchctl.text(&[&prime[..], &YES].concat()).await;
@@ -96,28 +77,21 @@ async fn what_the_lock_table_remembers_is_a_duplicate_after_a_switch_to_the_log(
     rig.send(body("b"));
     rig.until_drained().await;
     let primed = batchctl.change(&prime).await;
-    assert_eq!(
-        (&primed["events"], &primed["messages"]),
-        (&2.into(), &0.into()),
-        "{primed}"
-    );
+    assert_eq!(primed["events"], 2, "{primed}");
+    assert_eq!(primed["messages"], 0, "{primed}");
     rig.redeploy_with(&[("BODIES", "log:table")]);
-    sends(&rig, ["a", "c"]).await;
-    assert_eq!(sorted(rig.delivered_ids()), ["a", "b", "c"]);
+    delivers_a_pair(&rig, ["a", "c"]).await;
+    assert_eq!(rig.delivered_ids(), ["a", "b", "c"]);
 
     // Without the run that was primed, it is delivered again. No batch is in error, so none is tried again.
-    let of_run = |item: &Item| {
-        text(item, "batchId")
-            .strip_prefix("run/")
-            .map(str::to_owned)
-    };
-    let runs = rig.batch_items().await;
-    let runs: Vec<String> = runs.iter().filter_map(of_run).collect();
-    for run in runs.iter().filter(|run| !run.contains('/')) {
+    let items = rig.batch_items().await;
+    let ids = items.iter().map(|item| text(item, "batchId"));
+    let runs = ids.filter_map(|id| id.strip_prefix("run/"));
+    for run in runs.filter(|run| !run.contains('/')) {
         batchctl.change(&["drop-run", run]).await;
     }
-    sends(&rig, ["a", "d"]).await;
-    assert_eq!(sorted(rig.delivered_ids()), ["a", "a", "b", "c", "d"]);
+    delivers_a_pair(&rig, ["a", "d"]).await;
+    assert_eq!(rig.delivered_ids(), ["a", "a", "b", "c", "d"]);
     rig.end().await;
 }
 
@@ -126,21 +100,16 @@ async fn what_the_log_remembers_is_a_duplicate_after_a_switch_back(bodies: Bodie
     let batchctl = Batchctl::of(&rig);
     let ids = batchctl.directory.path().join("ids.txt");
     std::fs::write(ids, "p\n").expect("the directory takes a file");
-    batchctl
-        .change(&["prime", "--ids", "ids.txt", "--for", "1h"])
-        .await;
-    sends(&rig, ["a", "f"]).await;
+    let prime = ["prime", "--ids", "ids.txt", "--for", "1h"];
+    batchctl.change(&prime).await;
+    delivers_a_pair(&rig, ["a", "f"]).await;
     batchctl.change(&["forget", "f"]).await;
     rig.send(body("b"));
     rig.until_metric("Reserved", 3).await;
     let refused = batchctl.text(&[&["tombstones"][..], &YES].concat()).await;
     assert_eq!(refused.code, Some(5), "{refused:?}");
-    assert!(
-        refused
-            .err
-            .contains("not complete: got 1, expected none; the oldest is `"),
-        "{refused:?}"
-    );
+    let words = "not complete: got 1, expected none; the oldest is `";
+    assert!(refused.err.contains(words), "{refused:?}");
     rig.send(body("c"));
     rig.until_drained().await;
 
@@ -162,11 +131,8 @@ async fn what_the_log_remembers_is_a_duplicate_after_a_switch_back(bodies: Bodie
     ids.iter().for_each(|id| rig.send(body(id)));
     rig.send(r#"{"id":"a","other":true}"#);
     rig.until_drained().await;
-    assert_eq!(
-        sorted(rig.delivered_ids()),
-        ["a", "b", "c", "d", "f", "f"],
-        "`f` was forgotten"
-    );
+    // `f` was forgotten.
+    assert_eq!(rig.delivered_ids(), ["a", "b", "c", "d", "f", "f"]);
     rig.until_depth(QUARANTINE_QUEUE, 1).await;
     rig.end_with_set_aside(1, 0).await;
 }
@@ -180,17 +146,13 @@ async fn tombstones_take_what_the_log_remembers_to_the_lock_table() {
 
 #[tokio::test]
 async fn a_dead_letter_is_left_whose_event_may_be_in_a_batch_of_the_log_that_is_not_decided() {
-    let rig = Setup::new()
-        .bodies(BodiesKind::LogTable)
-        .var("EVENT_ID", "message-id")
-        .window(600)
-        .start()
-        .await;
+    let setup = Setup::new().bodies(BodiesKind::LogTable);
+    let setup = setup.var("EVENT_ID", "message-id").window(600);
+    let rig = setup.start().await;
     let batchctl = Batchctl::of(&rig);
     let letter = rig.send_to(INPUT_DEAD_LETTER_QUEUE, body("a"));
-    let source = rig.stack.sqs.arn(INPUT_QUEUE);
-    let late = event(&source, &[(&letter, &body("a"))]);
-    assert_eq!(failures(&rig, &rig.stack.aggregator, late).await, [""; 0]);
+    let late = take(&rig, &[(&letter, &body("a"))]).await;
+    assert_eq!(late, [""; 0]);
     let redrive = ["redrive", "--from", "dead-letters", "--all"];
     let left = batchctl.json(3, &redrive).await;
     let outcome = "left: it may have been delivered; look for it at the sink";

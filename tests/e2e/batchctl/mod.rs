@@ -7,14 +7,12 @@ mod listing;
 mod log;
 mod rejects;
 
-use std::process::Stdio;
-
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::process::Command;
 
-use crate::executables::executable;
-use crate::rig::{CAP, Rig};
+use crate::executables::{Ran, command, run};
+use crate::rig::Rig;
 
 pub use self::rejects::bodies_at_sink;
 
@@ -26,16 +24,7 @@ pub struct Batchctl {
     pub directory: TempDir,
 }
 
-/// What a command printed, and how it ended.
-#[derive(Debug)]
-pub struct Ran {
-    pub code: Option<i32>,
-    pub out: String,
-    pub err: String,
-}
-
 impl Batchctl {
-    /// Returns the command for a stack.
     pub fn of(rig: &Rig) -> Batchctl {
         let directory = tempfile::tempdir().expect("a temporary directory can be made");
         let variables = directory.path().join("env");
@@ -43,28 +32,17 @@ impl Batchctl {
         Batchctl { directory }
     }
 
-    /// Runs the command without `--json`.
-    pub async fn text(&self, arguments: &[&str]) -> Ran {
-        let mut command = Command::new(executable("batchctl"));
-        command.env_clear();
+    /// Returns the command with these arguments.
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = command("batchctl");
         command.args(["--env-file", "env"]).args(arguments);
-        self.run(&mut command).await
+        command.current_dir(self.directory.path());
+        command
     }
 
-    /// Runs a command in the directory with the variables of the stack.
-    pub async fn run(&self, command: &mut Command) -> Ran {
-        let output = command
-            .current_dir(self.directory.path())
-            .stdin(Stdio::null())
-            .kill_on_drop(true)
-            .output();
-        let ended = tokio::time::timeout(CAP, output).await;
-        let output = ended.expect("it ends").expect("it starts");
-        Ran {
-            code: output.status.code(),
-            out: String::from_utf8_lossy(&output.stdout).into_owned(),
-            err: String::from_utf8_lossy(&output.stderr).into_owned(),
-        }
+    /// Runs the command without `--json`.
+    pub async fn text(&self, arguments: &[&str]) -> Ran {
+        run(&mut self.command(arguments)).await
     }
 
     /// Runs the command with `--json`; returns what it printed.
@@ -75,6 +53,13 @@ impl Batchctl {
         let ran = self.text(&[&["--json"], arguments].concat()).await;
         assert_eq!(ran.code, Some(code), "{ran:?}");
         serde_json::from_str(&ran.out).unwrap_or_else(|error| panic!("{error}: {ran:?}"))
+    }
+
+    /// Redrives the messages of the quarantine that are wanted, and checks how many they are.
+    pub async fn redrive_quarantine(&self, wanted: &[&str], count: usize) {
+        let redrive = ["redrive", "--from", "quarantine", "--yes"];
+        let redriven = self.json(0, &[&redrive[..], wanted].concat()).await;
+        assert_eq!(redriven["counts"]["redriven"], count, "{redriven}");
     }
 
     /// Carries a change out; returns what it printed.

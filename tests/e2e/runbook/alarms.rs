@@ -16,7 +16,7 @@ use shared::metrics::NAMESPACE;
 
 use super::expression::{Values, evaluate};
 use crate::log_lines::{LogOrMetrics, lines_of};
-use crate::rig::{Rig, now_ms};
+use crate::rig::{QUEUES, Rig, now_ms};
 
 /// How long an hour of CloudWatch lasts here.
 pub const HOUR: Duration = Duration::from_secs(6);
@@ -65,9 +65,8 @@ pub struct Watch<'r> {
 }
 
 fn text(value: &Value) -> String {
-    value
-        .as_str()
-        .map_or_else(|| value.to_string(), str::to_owned)
+    let text = value.as_str().map(str::to_owned);
+    text.unwrap_or_else(|| value.to_string())
 }
 
 fn number(value: &Value) -> f64 {
@@ -86,27 +85,22 @@ impl Alarm {
         let alarms = alarms.expect("every alarm can be resolved");
         let alarm = alarms.get(name);
         let alarm = alarm.unwrap_or_else(|| panic!("alarm `{name}`: not in the template"));
-        assert_eq!(
-            alarm["ComparisonOperator"], "GreaterThanThreshold",
-            "{name}"
-        );
+        let operator = &alarm["ComparisonOperator"];
+        assert_eq!(operator, "GreaterThanThreshold", "{name}");
         let parts = alarm["Metrics"].as_array().cloned().unwrap_or_default();
-        let (on_metrics, expressions): (Vec<&Value>, Vec<&Value>) = parts
-            .iter()
-            .partition(|part| part.get("MetricStat").is_some());
-        let stats = on_metrics.iter().map(|part| &part["MetricStat"]);
-        let mut periods: Vec<f64> = stats.map(|stat| number(&stat["Period"])).collect();
-        let mut metrics: Vec<Metric> = on_metrics
-            .iter()
-            .map(|part| {
-                let stat = &part["MetricStat"];
-                Metric::of(&text(&part["Id"]), &stat["Metric"], &stat["Stat"])
-            })
-            .collect();
+        let (mut periods, mut metrics) = (Vec::new(), Vec::new());
+        for part in &parts {
+            if let Some(stat) = part.get("MetricStat") {
+                periods.push(number(&stat["Period"]));
+                let id = text(&part["Id"]);
+                metrics.push(Metric::of(&id, &stat["Metric"], &stat["Stat"]));
+            }
+        }
         if parts.is_empty() {
             periods.push(number(&alarm["Period"]));
             metrics.push(Metric::of("", alarm, &alarm["Statistic"]));
         }
+        let mut expressions = parts.iter().filter_map(|part| part.get("Expression"));
         periods.dedup();
         let [period_secs] = periods[..] else {
             panic!("{name}: one period: {periods:?}");
@@ -114,7 +108,7 @@ impl Alarm {
         Alarm {
             name: name.to_owned(),
             metrics,
-            expression: expressions.first().map(|part| text(&part["Expression"])),
+            expression: expressions.next().map(text),
             threshold: number(&alarm["Threshold"]),
             period: Duration::from_secs_f64(period_secs) / SCALE,
             periods_count: number(&alarm["EvaluationPeriods"]) as usize,
@@ -198,14 +192,7 @@ fn sample(rig: &Rig) -> Sample {
     let mut add = |namespace: &str, name: &str, dimension: &str, value: f64| {
         sample.insert([namespace, name, dimension].map(str::to_owned), value);
     };
-    for queue in [
-        "input-queue",
-        "batch-queue",
-        "quarantine-queue",
-        "input-dead-letter-queue",
-        "batch-dead-letter-queue",
-        "sweep-dead-letter-queue",
-    ] {
+    for queue in QUEUES.into_iter().chain(["sweep-dead-letter-queue"]) {
         let depth = rig.stack.sqs.depth(queue).expect("the stack has the queue");
         let age = rig.stack.sqs.oldest_age(queue).expect("it has the queue");
         let age = age.unwrap_or_default() * SCALE;
@@ -273,9 +260,8 @@ impl<'r> Watch<'r> {
         if Duration::from_millis(now.saturating_sub(last)) >= self.alarm.period {
             ends.push((now, sample(self.rig)));
         }
-        let points = ends
-            .windows(2)
-            .map(|period| self.point(&period[0], &period[1]));
+        let points = ends.windows(2);
+        let points = points.map(|period| self.point(&period[0], &period[1]));
         self.alarm.state(&Vec::from_iter(points))
     }
 
@@ -301,16 +287,10 @@ fn alarms_of_the_template_are_read_with_periods_thresholds_and_expressions() {
     let without_data = overdue.state(&[Some(0.0), None, None]);
     assert_eq!(without_data, State::InsufficientData);
     let in_error = Alarm::of_template("BatchesInError");
-    assert_eq!(
-        in_error.state(&[Some(2.0), None]),
-        State::Alarm,
-        "as before"
-    );
+    // As before.
+    assert_eq!(in_error.state(&[Some(2.0), None]), State::Alarm);
     let retries = Alarm::of_template("BatchQueueRetries");
-    assert!(
-        retries
-            .expression
-            .is_some_and(|expression| expression.starts_with("IF("))
-    );
+    let expression = retries.expression.unwrap_or_default();
+    assert!(expression.starts_with("IF("), "{expression}");
     assert_eq!((retries.period, retries.metrics.len()), (HOUR, 3));
 }

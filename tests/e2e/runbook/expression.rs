@@ -109,28 +109,31 @@ impl<'a> Parser<'a> {
         }
         match word {
             "IF" => {
-                self.expects("(");
-                let condition = self.or();
-                self.expects(",");
-                let met = self.or();
-                self.expects(",");
-                let unmet = self.or();
-                self.expects(")");
+                let [condition, met, unmet] = self.arguments();
                 if condition? == 0.0 { unmet } else { met }
             }
             "FILL" => {
-                self.expects("(");
-                let value = self.or();
-                self.expects(",");
-                let otherwise = self.or();
-                self.expects(")");
+                let [value, otherwise] = self.arguments();
                 value.or(otherwise)
             }
-            id => *self
-                .values
-                .get(id)
-                .unwrap_or_else(|| panic!("`{id}`: neither a metric nor a function that is known")),
+            id => {
+                let value = self.values.get(id);
+                *value.unwrap_or_else(|| panic!("`{id}`: no known metric or function"))
+            }
         }
+    }
+
+    /// Takes the arguments of a function.
+    fn arguments<const COUNT: usize>(&mut self) -> [Option<f64>; COUNT] {
+        self.expects("(");
+        let arguments = std::array::from_fn(|index| {
+            if index > 0 {
+                self.expects(",");
+            }
+            self.or()
+        });
+        self.expects(")");
+        arguments
     }
 
     fn word(&mut self) -> &'a str {
@@ -153,11 +156,9 @@ fn truth(holds: bool) -> f64 {
 
 #[test]
 fn the_expressions_of_alarms_have_the_values_that_cloudwatch_gives_them() {
-    let values = |received: Option<f64>, deleted: Option<f64>| {
-        Values::from([
-            ("received".to_owned(), received),
-            ("deleted".to_owned(), deleted),
-        ])
+    let values = |received, deleted| {
+        let values = [("received", received), ("deleted", deleted)];
+        Values::from(values.map(|(id, value)| (id.to_owned(), value)))
     };
     let stuck = "IF(FILL(received, 0) > 0 AND FILL(deleted, 0) == 0, 1, 0)";
     let retries = "IF(FILL(received, 0) >= 3 AND (FILL(received, 0) >= 3 * FILL(deleted, 0) OR deleted == 9), 1, 0)";
@@ -171,11 +172,7 @@ fn the_expressions_of_alarms_have_the_values_that_cloudwatch_gives_them() {
         (retries, Some(2.0), Some(9.0), 0.0),
     ] {
         let value = evaluate(expression, &values(received, deleted));
-        assert_eq!(
-            value,
-            Some(expected),
-            "{expression} of {received:?}, {deleted:?}"
-        );
+        assert_eq!(value, Some(expected), "{received:?}, {deleted:?}");
     }
     let sum = "IF(FILL(received, 0) > FILL(deleted, 0) + 1, 1, 0)";
     assert_eq!(evaluate(sum, &values(Some(3.0), Some(2.0))), Some(0.0));

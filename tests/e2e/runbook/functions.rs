@@ -14,10 +14,8 @@ use crate::rig::{Setup, now_ms, workload};
 
 #[tokio::test]
 async fn a_batch_processor_that_is_killed_again_and_again_is_found_paused_and_repaired() {
-    let mut setup = Setup::new()
-        .quick()
-        .var("MAX_BATCH_SIZE", 50)
-        .redeliver(BATCH_QUEUE, 100);
+    let setup = Setup::new().quick().batches_of(50);
+    let mut setup = setup.redeliver(BATCH_QUEUE, 100);
     setup.options.faults.kill_at = vec![KillAt {
         text: "delivering part".to_owned(),
         percent: Percent::ALL,
@@ -28,17 +26,12 @@ async fn a_batch_processor_that_is_killed_again_and_again_is_found_paused_and_re
     let workload = workload(34, 120, 10.0);
     rig.burst(&workload).await;
     page.until_alarm(State::Alarm).await;
-    rig.until("a batch was tried again", async || {
-        rig.has_logged("attempt=2")
-    })
-    .await;
+    rig.until_logged("attempt=2").await;
 
     let listed = page.looks("list --status processing").await;
     assert!(!ids(&listed).is_empty(), "{listed}");
-    let batches = listed["batches"].as_array().expect("a list");
-    let tried_most = batches
-        .iter()
-        .max_by_key(|batch| batch["attempts"].as_u64());
+    let batches = listed["batches"].as_array().expect("a list").iter();
+    let tried_most = batches.max_by_key(|batch| batch["attempts"].as_u64());
     let tried_most = tried_most.expect("one batch");
     page.set("BATCH", tried_most["batchId"].as_str().expect("a text"));
     let shown = page.looks("show").await;
@@ -53,10 +46,8 @@ async fn a_batch_processor_that_is_killed_again_and_again_is_found_paused_and_re
     let under_way = paused["underWay"].as_array().expect("a list").iter();
     let until = under_way.filter_map(|batch| batch["lease"]["until"].as_u64());
     let until_ms = until.max().unwrap_or_default() + CLOCK_SKEW_MAX.as_millis() as u64;
-    rig.until("the leases of the killed have ended", async || {
-        now_ms() > until_ms
-    })
-    .await;
+    let what = "the leases of the killed have ended";
+    rig.until(what, async || now_ms() > until_ms).await;
 
     page.instead_of_aws("an end of the kills, and a redeploy");
     rig.stack.faults.end();
@@ -71,11 +62,9 @@ async fn a_batch_processor_that_is_killed_again_and_again_is_found_paused_and_re
 
 #[tokio::test]
 async fn expired_credentials_are_found_and_the_functions_get_new_ones() {
-    let mut setup = Setup::new()
-        .quick()
-        .var("MAX_BATCH_SIZE", 20)
-        .redeliver(INPUT_QUEUE, 1_000)
-        .redeliver(BATCH_QUEUE, 1_000);
+    let setup = Setup::new().quick().batches_of(20);
+    let setup = setup.redeliver(INPUT_QUEUE, 1_000);
+    let mut setup = setup.redeliver(BATCH_QUEUE, 1_000);
     setup.options.faults.expired_credentials = Percent::ALL;
     let rig = setup.start().await;
     let mut page = Rehearsal::of(&rig, "Credentials have expired");
@@ -89,10 +78,7 @@ async fn expired_credentials_are_found_and_the_functions_get_new_ones() {
     })
     .await;
     page.until_alarm(State::Alarm).await;
-    rig.until("the log says so", async || {
-        rig.has_complained("ExpiredToken")
-    })
-    .await;
+    rig.until_complained("ExpiredToken").await;
     rig.until("an environment ends itself", async || {
         let report = rig.stack.faults.report().expect("the fault is on");
         let expired = report.expired_credentials.expect("the fault is on");
@@ -119,17 +105,13 @@ async fn a_bad_configuration_is_found_and_rolled_back_and_its_dead_letters_are_r
     let workload = workload(40, 60, 10.0);
     let half = workload.len() / 2;
     (0..half).for_each(|index| rig.send(workload.message(index).body));
-    rig.until("the first half is taken", async || rig.all_taken())
-        .await;
+    rig.until_taken().await;
     page.deploy(&[("MAX_BATCH_SIZE", "many")]);
     (half..workload.len()).for_each(|index| rig.send(workload.message(index).body));
     page.until_alarm(State::Alarm).await;
     page.instead_of_aws("a look at the log of the functions");
     let problem = "`MAX_BATCH_SIZE`: wrong value: got `many`";
-    rig.until("the log names the variable", async || {
-        rig.has_logged(problem)
-    })
-    .await;
+    rig.until_logged(problem).await;
     let dead = (workload.len() - half) as usize;
     rig.until_depth(INPUT_DEAD_LETTER_QUEUE, dead).await;
 
@@ -137,10 +119,8 @@ async fn a_bad_configuration_is_found_and_rolled_back_and_its_dead_letters_are_r
     page.deploy(&[("MAX_BATCH_SIZE", "50000")]);
     let would = page.looks("redrive --from dead-letters").await;
     let done = page.changes("redrive --from dead-letters").await;
-    assert_eq!(
-        would["counts"]["redrive"], done["counts"]["redriven"],
-        "{would}\n{done}"
-    );
+    let (expected, redriven) = (&would["counts"]["redrive"], &done["counts"]["redriven"]);
+    assert_eq!(redriven, expected, "{would}\n{done}");
     rig.until_drained().await;
     page.sees_no_batch().await;
     page.end_when_ok().await;

@@ -45,12 +45,8 @@ async fn poison_messages_are_found_in_the_quarantine_repaired_and_sent_again() {
     assert_eq!(with_reason(&listed, "found nothing"), 1, "{listed}");
     page.instead_of_aws("the same requests by the SDK");
     for message in remove(&rig, 2).await {
-        let id = if message.body.contains("p1") {
-            "p1"
-        } else {
-            "p2"
-        };
-        rig.send(body(id));
+        let is_first = message.body.contains("p1");
+        rig.send(body(if is_first { "p1" } else { "p2" }));
     }
     page.end_when_ok().await;
     rig.until_drained().await;
@@ -85,11 +81,8 @@ fn assert_delivered_once(rig: &Rig, workload: &Workload) {
 #[tokio::test]
 async fn a_wrong_event_id_is_found_in_the_quarantine_and_its_events_are_redriven_after_a_rollback()
 {
-    let rig = Setup::new()
-        .quick()
-        .redeliver(INPUT_QUEUE, 100)
-        .start()
-        .await;
+    let setup = Setup::new().quick().redeliver(INPUT_QUEUE, 100);
+    let rig = setup.start().await;
     let mut page = Rehearsal::of(&rig, "A wrong event id was deployed");
     let workload = workload(38, 120, 10.0);
     let half = workload.len() / 2;
@@ -121,11 +114,7 @@ async fn a_wrong_event_id_is_found_in_the_quarantine_and_its_events_are_redriven
     // What is left are duplicates of events that were delivered.
     let listed = page.looks("redrive --from quarantine --all").await;
     let left = listed["messages"].as_array().map_or(0, Vec::len);
-    assert_eq!(
-        conflicts - left,
-        redriven.unwrap_or_default() as usize,
-        "{listed}"
-    );
+    assert_eq!(redriven, Some((conflicts - left) as u64), "{listed}");
     page.instead_of_aws("the same request to the emulated queue");
     remove(&rig, left).await;
     page.end_when_ok().await;

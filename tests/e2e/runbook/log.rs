@@ -10,7 +10,6 @@ use protocol::batch::Status;
 use super::alarms::State;
 use super::page::Rehearsal;
 use crate::events::body;
-use crate::output::sorted;
 use crate::rig::{Rig, Setup};
 use crate::tables::text;
 
@@ -19,13 +18,9 @@ const EVENTS: usize = 3;
 
 /// Returns a stack of the log in which the event `e0` was delivered, with two others.
 async fn with_a_delivered_batch() -> Rig {
-    let rig = Setup::new()
-        .quick()
-        .bodies(BodiesKind::LogTable)
-        .var("MAX_BATCH_SIZE", EVENTS)
-        .one_aggregator_environment()
-        .start()
-        .await;
+    let setup = Setup::new().quick().bodies(BodiesKind::LogTable);
+    let setup = setup.batches_of(EVENTS).one_aggregator_environment();
+    let rig = setup.start().await;
     (0..EVENTS).for_each(|number| rig.send(body(&format!("e{number}"))));
     rig.until_drained().await;
     rig
@@ -34,18 +29,15 @@ async fn with_a_delivered_batch() -> Rig {
 /// Somebody removes the items of the batch table whose keys begin with `prefix`. Returns the names of those that are no pieces.
 async fn remove(rig: &Rig, prefix: &str) -> Vec<String> {
     let items = rig.batch_items().await;
-    let keys = items.iter().filter_map(|item| item["batchId"].as_s().ok());
-    let keys: Vec<String> = keys
-        .filter(|key| key.starts_with(prefix))
-        .cloned()
-        .collect();
+    let keys = items.iter().map(|item| text(item, "batchId").to_owned());
+    let mut keys = Vec::from_iter(keys.filter(|key| key.starts_with(prefix)));
     for key in &keys {
         let delete = rig.dynamodb().delete_item().table_name(BATCH_TABLE);
         let delete = delete.key("batchId", AttributeValue::S(key.clone()));
         delete.send().await.expect("the item can be removed");
     }
-    let is_name = |key: &String| key.matches('/').count() < 2;
-    keys.into_iter().filter(is_name).collect()
+    keys.retain(|key| key.matches('/').count() < 2);
+    keys
 }
 
 /// Sends a duplicate of `e0` and two other events, and waits until the alarm says that their batch is in error.
@@ -75,22 +67,17 @@ async fn a_lost_manifest_is_made_anew_and_its_events_are_still_remembered() {
     fails(&rig, &page).await;
     let listed = page.looks("list --status error").await;
     let error = listed["batches"][0]["error"].as_str().unwrap_or_default();
-    assert!(
-        error.contains(&format!("index: manifest `{manifest}`: missing")),
-        "{listed}"
-    );
+    let missing = format!("index: manifest `{manifest}`: missing");
+    assert!(error.contains(&missing), "{listed}");
     let would = page.looks("rebuild-dedup").await;
-    assert_eq!(
-        (&would["batches"], &would["entries"]),
-        (&1.into(), &EVENTS.into()),
-        "{would}"
-    );
+    assert_eq!(would["batches"], 1, "{would}");
+    assert_eq!(would["entries"], EVENTS, "{would}");
     let done = page.changes("rebuild-dedup").await;
     assert_eq!(done["done"], true, "{done}");
     until_complete(&rig).await;
     page.sees_no_batch().await;
     page.end_when_ok().await;
-    assert_eq!(sorted(rig.delivered_ids()), ["e0", "e1", "e2", "f1", "f2"]);
+    assert_eq!(rig.delivered_ids(), ["e0", "e1", "e2", "f1", "f2"]);
     rig.end().await;
 }
 
@@ -106,25 +93,18 @@ async fn a_run_that_cannot_be_read_is_dropped_and_its_events_are_delivered_again
     page.set("RUN", &runs[0]);
     let shown = page.looks("show").await;
     let error = shown["error"].as_str().unwrap_or_default();
-    assert!(
-        error.contains(&format!("object `{}`: missing", runs[0])),
-        "{shown}"
-    );
+    let missing = format!("object `{}`: missing", runs[0]);
+    assert!(error.contains(&missing), "{shown}");
     let status = page.looks("dedup status").await;
-    assert_eq!(
-        (&status["runs"], &status["entries"]),
-        (&1.into(), &EVENTS.into()),
-        "{status}"
-    );
+    assert_eq!(status["runs"], 1, "{status}");
+    assert_eq!(status["entries"], EVENTS, "{status}");
     let would = page.looks("drop-run").await;
     assert_eq!(would["entries"], EVENTS, "{would}");
     page.changes("drop-run").await;
     until_complete(&rig).await;
     page.sees_no_batch().await;
     page.end_when_ok().await;
-    assert_eq!(
-        sorted(rig.delivered_ids()),
-        ["e0", "e0", "e1", "e2", "f1", "f2"]
-    );
+    let expected = ["e0", "e0", "e1", "e2", "f1", "f2"];
+    assert_eq!(rig.delivered_ids(), expected);
     rig.end().await;
 }

@@ -41,7 +41,7 @@ fn ids(listed: &Value) -> BTreeSet<String> {
 
 #[tokio::test]
 async fn no_alarm_goes_off_while_all_is_well() {
-    let mut setup = Setup::new().var("MAX_BATCH_SIZE", 100);
+    let mut setup = Setup::new().batches_of(100);
     setup.options.sweep_every = Some(Duration::from_millis(500));
     let rig = setup.start().await;
     let names = names_without_ages();

@@ -1,6 +1,5 @@
 //! Notices cannot be sent.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
@@ -14,20 +13,18 @@ use tokio::time::sleep;
 use super::alarms::State;
 use super::ids;
 use super::page::Rehearsal;
+use crate::notices::waiting;
 use crate::rig::{Rig, Setup, workload};
 
 /// Makes the batches whose notices wait due again and again.
 async fn let_notices_be_due(rig: &Rig) {
     loop {
         for batch in rig.batch_ids().await {
-            let key = HashMap::from([("batchId".to_owned(), AttributeValue::S(batch))]);
             let call = rig.dynamodb().update_item().table_name(BATCH_TABLE);
-            let call = call
-                .set_key(Some(key))
-                .update_expression("SET dueAt = completedAt")
-                .condition_expression(
-                    "attribute_exists(completedAt) AND attribute_exists(notices)",
-                );
+            let call = call.key("batchId", AttributeValue::S(batch));
+            let has_notice = "attribute_exists(completedAt) AND attribute_exists(notices)";
+            let call = call.condition_expression(has_notice);
+            let call = call.update_expression("SET dueAt = completedAt");
             let sent = call.send().await;
             // A batch without a notice stays as it is.
             let refused = sent.as_ref().is_err_and(|error| {
@@ -43,11 +40,9 @@ async fn let_notices_be_due(rig: &Rig) {
 #[tokio::test]
 async fn a_missing_queue_of_notices_is_found_and_the_notices_are_sent_once_it_is_there() {
     let url = format!("http://127.0.0.1:9/000000000000/{NOTICE_QUEUE}");
-    let mut setup = Setup::new()
-        .quick()
-        .var("MAX_BATCH_SIZE", 20)
-        .var("COMPLETION", url)
-        .one_aggregator_environment();
+    let setup = Setup::new().quick().batches_of(20);
+    let setup = setup.var("COMPLETION", url);
+    let mut setup = setup.one_aggregator_environment();
     setup.options.sweep_every = Some(Duration::from_millis(500));
     let rig = setup.start().await;
     let mut page = Rehearsal::of(&rig, "Notices cannot be sent");
@@ -79,16 +74,9 @@ async fn a_missing_queue_of_notices_is_found_and_the_notices_are_sent_once_it_is
     let created = rig.stack.sqs.create_queue(NOTICE_QUEUE, attributes);
     created.expect("there is none of this name");
     let done = page.changes("retry --status unnoticed").await;
-    assert_eq!(
-        done["batches"].as_array().map(Vec::len),
-        Some(unnoticed.len()),
-        "{done}"
-    );
-    rig.until("every notice was sent", async || {
-        let waiting = rig.stack.notices_waiting().await;
-        waiting.expect("the batch table can be read") == 0
-    })
-    .await;
+    assert_eq!(ids(&done), unnoticed, "{done}");
+    let sent = async || waiting(&rig).await == 0;
+    rig.until("every notice was sent", sent).await;
     let left = page.looks("list --status unnoticed").await;
     assert_eq!(left["matching"], 0, "{left}");
     page.end_when_ok().await;

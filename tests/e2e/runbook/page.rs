@@ -1,13 +1,14 @@
 //! The pages of docs/runbook.md, and their commands, which a rehearsal runs as they are there.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::process::Stdio;
 
 use serde_json::Value;
 use tokio::process::Command;
 
 use super::alarms::{State, Watch};
-use crate::batchctl::{Batchctl, Ran};
-use crate::executables::executable;
+use crate::batchctl::Batchctl;
+use crate::executables::{Ran, executable, run};
 use crate::rig::{Rig, SHOW_LOGS};
 
 const RUNBOOK: &str = include_str!("../../../docs/runbook.md");
@@ -63,9 +64,8 @@ fn steps_of(block: &str) -> Vec<Step> {
     }
     let commands = block.replace("\\\n", " ");
     let commands = commands.lines().filter(|line| !line.is_empty());
-    commands
-        .map(|line| Step::Command(line.to_owned()))
-        .collect()
+    let steps = commands.map(|line| Step::Command(line.to_owned()));
+    steps.collect()
 }
 
 impl<'r> Rehearsal<'r> {
@@ -93,25 +93,12 @@ impl<'r> Rehearsal<'r> {
 
     /// Deploys changed variables. `batchctl` reads them from then on, as it would from the stack.
     pub fn deploy(&self, variables: &[(&str, &str)]) {
-        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
-        let owned = BTreeMap::from_iter(variables.iter().map(owned));
-        for function in [&self.rig.stack.aggregator, &self.rig.stack.batch_processor] {
-            function.redeploy(&owned);
+        self.rig.redeploy_with(variables);
+        // The last value of a variable counts.
+        let mut text = self.rig.stack.describe();
+        for (name, value) in variables {
+            text += &format!("\nexport {name}='{value}'");
         }
-        let changed = variables
-            .iter()
-            .map(|(name, value)| format!("export {name}='{value}'\n"));
-        let kept = self.rig.stack.describe();
-        let is_changed = |line: &&str| {
-            variables
-                .iter()
-                .any(|(name, _)| line.starts_with(&format!("export {name}=")))
-        };
-        let kept = kept
-            .lines()
-            .filter(|line| !is_changed(line))
-            .map(|line| format!("{line}\n"));
-        let text = String::from_iter(kept.chain(changed));
         let path = self.batchctl.directory.path().join("env");
         std::fs::write(path, text).expect("the directory takes a file");
     }
@@ -119,10 +106,7 @@ impl<'r> Rehearsal<'r> {
     /// Runs the next command, which begins with these words, and changes nothing. Returns what it prints with `--json`.
     pub async fn looks(&mut self, words: &str) -> Value {
         let command = self.next(words);
-        assert!(
-            !command.contains("--yes"),
-            "it changes something: {command}"
-        );
+        assert!(!command.contains("--yes"), "it changes: {command}");
         if std::env::var_os(SHOW_LOGS).is_some() {
             let ran = self.run(&command, "").await;
             eprintln!("$ {command}\n{}{}", ran.out, ran.err);
@@ -178,11 +162,8 @@ impl<'r> Rehearsal<'r> {
     async fn json(&self, command: &str, codes: &[i32]) -> Value {
         let ran = self.run(command, "--json").await;
         let code = ran.code.unwrap_or(-1);
-        assert!(
-            codes.contains(&code),
-            "{command}: {ran:?}\n{}",
-            self.rig.state().await
-        );
+        let state = self.rig.state().await;
+        assert!(codes.contains(&code), "{command}: {ran:?}\n{state}");
         serde_json::from_str(&ran.out).unwrap_or_else(|error| panic!("{command}: {error}: {ran:?}"))
     }
 
@@ -196,8 +177,11 @@ impl<'r> Rehearsal<'r> {
             .env_clear()
             .env("BATCHCTL", executable("batchctl"))
             .env("USER", "on-call")
-            .envs(&self.variables);
-        self.batchctl.run(&mut shell).await
+            .envs(&self.variables)
+            .current_dir(self.batchctl.directory.path())
+            .stdin(Stdio::null())
+            .kill_on_drop(true);
+        run(&mut shell).await
     }
 }
 

@@ -15,14 +15,10 @@ const CORRECTED: &str = r#"{"id":"A1","amount":"Tokyo"}"#;
 
 #[tokio::test]
 async fn rejected_records_are_found_corrected_or_redriven_once_the_sink_takes_them() {
-    let rig = Setup::new()
-        .quick()
-        .var("MAX_BATCH_SIZE", 12)
-        .var("SINK_FORMAT", "body")
-        .var("SINK_ENCODING", "iso-8859-1")
-        .one_aggregator_environment()
-        .start()
-        .await;
+    let setup = Setup::new().quick().batches_of(12);
+    let setup = setup.var("SINK_FORMAT", "body");
+    let setup = setup.var("SINK_ENCODING", "iso-8859-1");
+    let rig = setup.one_aggregator_environment().start().await;
     let mut page = Rehearsal::of(&rig, "The sink rejects records");
     let good: Vec<String> = (0..10).map(|number| body(&format!("g{number}"))).collect();
     let all = good.iter().map(String::as_str).chain(WRONG);

@@ -14,20 +14,15 @@ use crate::rig::{Setup, workload};
 
 #[tokio::test]
 async fn a_sink_that_is_down_is_found_paused_and_resumed() {
-    let rig = Setup::new()
-        .quick()
-        .var("MAX_BATCH_SIZE", 25)
-        .redeliver(BATCH_QUEUE, 100)
-        .one_aggregator_environment()
-        .start()
-        .await;
+    let setup = Setup::new().quick().batches_of(25);
+    let setup = setup.redeliver(BATCH_QUEUE, 100);
+    let rig = setup.one_aggregator_environment().start().await;
     let out = &rig.stack.out;
     fs::write(out, "a file, where the directory should be").expect("it can be written");
     let mut page = Rehearsal::of(&rig, "The sink is down");
     let workload = workload(31, 120, 10.0);
     rig.burst(&workload).await;
-    rig.until("every event is claimed", async || rig.all_taken())
-        .await;
+    rig.until_taken().await;
     page.until_alarm(State::Alarm).await;
 
     let listed = page.looks("list").await;
@@ -35,26 +30,18 @@ async fn a_sink_that_is_down_is_found_paused_and_resumed() {
     let tried = |batch: &serde_json::Value| batch["attempts"].as_u64() > Some(0);
     let batches = listed["batches"].as_array().expect("a list");
     assert!(batches.iter().any(tried), "{listed}");
-    assert!(
-        batches.iter().all(|batch| batch["error"].is_null()),
-        "{listed}"
-    );
+    let mut errors = batches.iter().map(|batch| &batch["error"]);
+    assert!(errors.all(serde_json::Value::is_null), "{listed}");
     let place = out.display().to_string();
     let failed = |batch: &serde_json::Value| {
         let text = batch["lastFailure"]["text"].as_str();
         text.is_some_and(|text| text.contains(&place))
     };
     assert!(batches.iter().any(failed), "{listed}");
-    rig.until("the log names the place", async || {
-        rig.has_complained(&place)
-    })
-    .await;
+    rig.until_complained(&place).await;
     let paused = page.changes("pause").await;
     assert_eq!(paused["pauses"][0]["by"], "on-call", "{paused}");
-    rig.until("a batch waits for the pause", async || {
-        rig.has_logged("why=Pause")
-    })
-    .await;
+    rig.until_logged("why=Pause").await;
 
     fs::remove_file(out).expect("it is there");
     let resumed = page.changes("resume").await;

@@ -1,6 +1,5 @@
 //! Tickets and tables.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -18,14 +17,13 @@ use crate::rig::{Rig, Setup, now_ms, workload};
 
 /// Waits until the window of a batch is over, and puts its due time there, as time would a minute later.
 async fn let_it_be_due(rig: &Rig, batch: &str) {
-    let key = HashMap::from([("batchId".to_owned(), AttributeValue::S(batch.to_owned()))]);
     rig.until("the window is over", async || {
         let call = rig.dynamodb().update_item().table_name(BATCH_TABLE);
-        let call = call
-            .set_key(Some(key.clone()))
-            .update_expression("SET dueAt = closesAt")
-            .condition_expression("closesAt < :now")
-            .expression_attribute_values(":now", AttributeValue::N(now_ms().to_string()));
+        let call = call.key("batchId", AttributeValue::S(batch.to_owned()));
+        let now = AttributeValue::N(now_ms().to_string());
+        let call = call.expression_attribute_values(":now", now);
+        let call = call.condition_expression("closesAt < :now");
+        let call = call.update_expression("SET dueAt = closesAt");
         call.send().await.is_ok()
     })
     .await;
@@ -33,13 +31,8 @@ async fn let_it_be_due(rig: &Rig, batch: &str) {
 
 #[tokio::test]
 async fn lost_tickets_are_found_when_the_sweep_has_stopped_and_are_sent_again() {
-    let rig = Setup::new()
-        .quick()
-        .without_sweep()
-        .window(3)
-        .one_aggregator_environment()
-        .start()
-        .await;
+    let setup = Setup::new().quick().without_sweep().window(3);
+    let rig = setup.one_aggregator_environment().start().await;
     let sweep = || {
         let function = rig.stack.batch_processor.clone();
         Schedule::start(function, "sweep", Duration::from_millis(500))
@@ -78,11 +71,9 @@ async fn lost_tickets_are_found_when_the_sweep_has_stopped_and_are_sent_again() 
 
 #[tokio::test]
 async fn an_index_that_lags_is_distinguished_from_a_sink_that_is_down_and_waited_for() {
-    let mut setup = Setup::new()
-        .quick()
-        .var("MAX_BATCH_SIZE", 25)
-        .redeliver(BATCH_QUEUE, 1_000)
-        .one_aggregator_environment();
+    let setup = Setup::new().quick().batches_of(25);
+    let setup = setup.redeliver(BATCH_QUEUE, 1_000);
+    let mut setup = setup.one_aggregator_environment();
     setup.options.faults.index_lag = Some(Duration::from_secs(300));
     let rig = setup.start().await;
     let mut page = Rehearsal::of(&rig, "The index lags");
@@ -116,7 +107,7 @@ async fn an_index_that_lags_is_distinguished_from_a_sink_that_is_down_and_waited
 #[tokio::test]
 async fn a_throttled_table_is_found_and_its_limit_raised() {
     // A message that keeps failing fails in each period of the alarm, as on AWS.
-    let mut setup = Setup::new().quick().var("MAX_BATCH_SIZE", 500);
+    let mut setup = Setup::new().quick().batches_of(500);
     setup.options.batch_size = 500;
     setup.options.faults.table_limit = Some(10);
     let rig = setup.start().await;
