@@ -68,6 +68,13 @@ pub async fn take(rig: &Rig, messages: &[(&str, &str)]) -> Vec<String> {
     failures(rig, &rig.stack.aggregator, event).await
 }
 
+/// Invokes the aggregator with these messages until it reports none as failed, as SQS would: on a busy machine, requests time out.
+pub async fn take_all(rig: &Rig, messages: &[(&str, &str)]) {
+    let is_taken = async || take(rig, messages).await.is_empty();
+    rig.until("the aggregator takes the messages", is_taken)
+        .await;
+}
+
 /// Invokes the aggregator with these messages of a workload, in one event.
 pub async fn claim(rig: &Rig, workload: &Workload, messages: Range<u64>) {
     let bodies = messages.map(|index| (index.to_string(), workload.message(index).body));
