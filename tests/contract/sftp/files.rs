@@ -20,7 +20,7 @@ fn records_key(path: Option<&str>, name: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_part_is_rejects_then_a_file_then_a_manifest_and_is_written_once() {
+async fn a_part_is_a_file_then_rejects_then_a_manifest_and_is_written_once() {
     for path in PATHS {
         let rig = Rig::start().await;
         let sink = rig.sink_at(path, Compression::None);
