@@ -250,21 +250,22 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Returns how long after the faults stopped everything must have drained: six hours and, with hours of delivery, some openings. A
-    /// batch may miss one if a clock is wrong, and a duplicate may wait for the delivery of another one. What nobody can read is set aside
-    /// by the sweep, a day after it failed. Where duplicates go back to the queue, a corrected event is received as often as the
-    /// queue allows.
+    /// Returns how long after the faults stopped everything must have drained: six hours, the present period and the next one, in which
+    /// an event may be, and, with hours of delivery, some openings. A batch may miss one if a clock is wrong, and a duplicate may wait for
+    /// the delivery of another one. What nobody can read is set aside by the sweep, a day after it failed. Where duplicates go back to the
+    /// queue, a corrected event is received as often as the queue allows.
     pub fn drain_max_ms(&self) -> u64 {
         let openings_ms = self
             .hours
             .map_or(0, |hours| u64::from(hours.every) * 12 * 60_000);
+        let periods_ms = 2 * u64::from(self.close_every.unwrap_or(0)) * 60_000;
         let stays_denied = self.denial.is_some_and(|denial| !denial.ends);
         let unreadable_ms = if stays_denied { 25 * 3_600_000 } else { 0 };
         let requeued_ms = match self.ever(DuplicateRule::Requeue) {
             true => u64::from(self.receives_max) * self.input_visibility_ms(),
             false => 0,
         };
-        6 * 3_600_000 + openings_ms + unreadable_ms + requeued_ms
+        6 * 3_600_000 + periods_ms + openings_ms + unreadable_ms + requeued_ms
     }
 
     /// Returns the first plan without faults.
@@ -440,8 +441,11 @@ impl Plan {
                 "https://sqs.eu-west-1.amazonaws.com/1/duplicates".to_owned()
             }
             "SEAL_WHEN_DRAINED" if self.seal_when_drained => "on".to_owned(),
-            "ON_DUPLICATE" if self.rule == DuplicateRule::Drop => "drop".to_owned(),
-            "ON_DUPLICATE" => "requeue".to_owned(),
+            "ON_DUPLICATE" => match self.rule {
+                DuplicateRule::Drop => "drop",
+                DuplicateRule::Requeue => "requeue",
+            }
+            .to_owned(),
             "DEDUP_WINDOW" => self.dedup_window_secs.to_string(),
             "WRITE_CONCURRENCY" => self.write_concurrency.to_string(),
             "OVERFLOW_BUCKET" if self.large > 0 => "overflow".to_owned(),

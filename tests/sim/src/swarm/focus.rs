@@ -6,6 +6,12 @@ use protocol::limits::PARTS_FOR_STRAGGLERS;
 
 use super::pick;
 use crate::plan::Plan;
+use crate::redeploy::Change;
+
+/// A period of a day, in minutes.
+const DAY: u32 = 24 * 60;
+/// How much longer the messages of a history with periods of a day come.
+const DAYS_MS: u64 = 36 * 3_600_000;
 
 impl Plan {
     /// Returns the plan of a seed with many small batches of one sequence, which are set aside by processors that often die.
@@ -191,6 +197,17 @@ impl Plan {
         (faults.kill, faults.unknown_member, faults.refuse) = (0.05, 0.3, 0.0);
         (faults.sink_refuses, faults.sink_hangs) = (0.0, 0.0);
         self.redeploys.clear();
+    }
+
+    /// Batches that stay open for a day and longer. Those that are full or urgent are delivered early, and their events come again on the
+    /// same day and on the next one.
+    pub(super) fn focus_on_periods_of_a_day(&mut self) {
+        self.close_every = Some(DAY);
+        self.redeploys
+            .retain(|(_, change)| !matches!(change, Change::CloseEvery(_)));
+        self.burst_ms += DAYS_MS;
+        self.calm_at_ms += DAYS_MS;
+        self.sweep_every_ms = 300_000;
     }
 
     /// Makes batches end before the index shows their claims, and counts fail.
