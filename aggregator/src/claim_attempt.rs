@@ -174,17 +174,17 @@ impl<'a> ClaimAttempt<'a> {
         }
     }
 
-    /// Counts or logs the error of a write. Returns whether the write may still be applied later.
-    pub fn may_be_applied(&self, error: &PortError, counts: &InvocationCounts) -> bool {
+    /// Records the error of a write. Returns whether the write may be retried.
+    pub fn failed(&mut self, error: &PortError, counts: &InvocationCounts) -> bool {
         match error {
             PortError::Throttled { .. } => counts.claim_throttled(),
+            PortError::Unknown { .. } => self.unanswered = true,
             PortError::Refused { .. } => {
                 warn!(batch_id = %self.seated.seat.batch, %error, "claim refused");
             }
-            PortError::Unknown { .. } => return true,
             PortError::DeadlineReached => {}
         }
-        false
+        error.retryable()
     }
 
     /// Returns the state after the attempt found `item`.

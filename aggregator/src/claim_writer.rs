@@ -12,7 +12,7 @@ use protocol::retry::RetryPolicy;
 use protocol::time::Timestamp;
 use shared::ports::{ClaimReply, LockStore, PortError, Ports};
 use shared::retry::{Budget, BulkWriter, Writer, attempt_timeout, bounded, read_items};
-use tracing::debug;
+use tracing::{debug, warn};
 
 use crate::claim_attempt::{ClaimAttempt, ClaimResult, Replacement, State};
 use crate::config::Config;
@@ -71,13 +71,8 @@ impl<'a> Writer for ClaimRequest<'a> {
             ClaimReply::Exists(Some(item)) => attempt.classify(item, self.rules, now),
             ClaimReply::Exists(None) => State::Unread,
             ClaimReply::Unstorable(_) => State::Done(Outcome::Unstorable, None),
-            ClaimReply::Error(error) => {
-                attempt.unanswered |= attempt.may_be_applied(&error, self.counts);
-                if error.retryable() {
-                    return Err(attempt);
-                }
-                State::Done(Outcome::Failed, None)
-            }
+            ClaimReply::Error(error) if attempt.failed(&error, self.counts) => return Err(attempt),
+            ClaimReply::Error(_) => State::Done(Outcome::Failed, None),
         };
         Ok(attempt)
     }
@@ -284,20 +279,26 @@ impl ClaimWriter {
         } = replacement;
         attempt.has_past = !past.is_empty();
         let claim = attempt.claim(past, takes_over);
-        let unanswered = AtomicBool::new(attempt.unanswered);
+        let unanswered = AtomicBool::new(false);
         let write = || async {
             let _permit = self.bulk.permits.acquire(budget).await?;
             match self.lock_store.replace(&claim, &expected).await {
                 ClaimReply::Error(error) => {
-                    let may_be_applied = attempt.may_be_applied(&error, counts);
-                    unanswered.fetch_or(may_be_applied, Ordering::Relaxed);
+                    match &error {
+                        PortError::Throttled { .. } => counts.claim_throttled(),
+                        PortError::Unknown { .. } => unanswered.store(true, Ordering::Relaxed),
+                        PortError::Refused { .. } => {
+                            warn!(batch_id = %claim.seat.batch, %error, "claim refused");
+                        }
+                        PortError::DeadlineReached => {}
+                    }
                     Err(error)
                 }
                 reply => Ok(reply),
             }
         };
         let reply = budget.call(RetryPolicy::ITEMS, write).await;
-        attempt.unanswered = unanswered.into_inner();
+        attempt.unanswered |= unanswered.into_inner();
         match reply {
             Ok(ClaimReply::Written) => State::Done(Outcome::Claimed, None),
             Ok(ClaimReply::Exists(Some(item))) => {

@@ -39,7 +39,11 @@ pub enum ExpressionError {
     },
     /// The result is neither a text with a time nor a whole number, where a time is wanted.
     #[error("`{expression}`: found {found}, expected {TIME}")]
-    NoTime { expression: String, found: String },
+    NoTime {
+        expression: String,
+        /// What was found: a text or a number itself, or the type of another result.
+        found: String,
+    },
     /// The evaluation failed on this body.
     #[error("`{expression}`: cannot be evaluated: {message}")]
     Evaluation { expression: String, message: String },

@@ -23,6 +23,7 @@ pub struct Invocation {
 pub struct Budgets<'a> {
     /// When Lambda ends the invocation.
     pub deadline: Timestamp,
+    /// The time for claims.
     pub claims: Budget<'a>,
     /// The time for counts, seals, witnesses and the quarantine. It ends later than the time for claims, because what was
     /// claimed last must still be counted.

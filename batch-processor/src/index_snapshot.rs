@@ -147,6 +147,7 @@ impl IndexEntries {
     }
 }
 
+/// Returns the seqs of events.
 pub(crate) fn seqs(events: &[StoredEvent]) -> SeqSet {
     events.iter().map(|event| event.seq).collect()
 }

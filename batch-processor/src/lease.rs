@@ -57,7 +57,9 @@ pub(crate) struct LeasedBatch<'a> {
     record: BatchRecord,
     /// The decision of an operator for which the lease was taken.
     operator: Option<OperatorDecision>,
+    /// Whether notices of the batch are sent.
     has_notices: bool,
+    /// Notices of errors that were dropped.
     notices_dropped: u64,
 }
 
@@ -455,6 +457,7 @@ impl LeasedBatch<'_> {
         self.record.notices.clear();
     }
 
+    /// Returns how many notices of errors were dropped.
     pub(crate) fn notices_dropped(&self) -> u64 {
         self.notices_dropped
     }

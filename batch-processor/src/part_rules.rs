@@ -5,6 +5,7 @@ use protocol::limits::PARTS_FOR_STRAGGLERS;
 
 use crate::reading::ReadLimits;
 
+/// The limits of parts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PartRules {
     /// Bytes of a part, approximately. A part is larger where the batch would need more parts than it may have.

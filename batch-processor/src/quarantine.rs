@@ -25,6 +25,7 @@ pub(crate) struct Quarantine {
 /// The result of sending events.
 #[derive(Debug)]
 pub(crate) struct Sent {
+    /// The events that are in the quarantine.
     pub(crate) events: Vec<StoredEvent>,
     /// Their seats, and those of lost events that the quarantine has a message about.
     pub(crate) seqs: SeqSet,

@@ -11,6 +11,7 @@ use shared::named_items::Versioned;
 use shared::ports::{NamedItems, PortError};
 use shared::retry::Budget;
 
+/// The rate of deliveries.
 pub(crate) struct Rate {
     pub(crate) events_per_second: u64,
     pub(crate) named_items: Arc<dyn NamedItems>,
@@ -69,6 +70,7 @@ impl Rate {
         }
     }
 
+    /// Reads the turns.
     pub(crate) async fn read(&self, budget: &Budget<'_>) -> Result<ReadTurns, PortError> {
         let read = || self.named_items.get(&());
         let stored: Versioned<Turns> = budget.call(RetryPolicy::CONTROL, read).await?;

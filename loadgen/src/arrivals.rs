@@ -30,7 +30,8 @@ const NANOS_PER_SEC: u128 = 1_000_000_000;
 /// The arrivals of a file: 16 bytes for each line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arrivals {
-    /// Nanoseconds since the first line, and the number of arrivals of the lines before, of every line.
+    /// Nanoseconds since the first line, and the number of arrivals of the lines before, of every line. A line without arrivals
+    /// only ends the line before.
     lines: Vec<(u64, u64)>,
     count: u64,
 }
@@ -38,11 +39,13 @@ pub struct Arrivals {
 /// Why a file is not a record of arrivals.
 #[derive(Debug, thiserror::Error)]
 pub enum ArrivalsError {
+    /// The file cannot be read.
     #[error("the arrivals: read `{file}`")]
     Read {
         file: String,
         source: std::io::Error,
     },
+    /// A line is not an arrival.
     #[error("the arrivals: `{file}` line {line}: {what}")]
     Line {
         file: String,
@@ -50,6 +53,7 @@ pub enum ArrivalsError {
         line: u64,
         what: LineError,
     },
+    /// The file has no arrival.
     #[error(
         "the arrivals: `{file}` has none: expected at least one line such as `12.5` or `12500ms,40`"
     )]
@@ -59,16 +63,21 @@ pub enum ArrivalsError {
 /// What is wrong with a line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LineError {
+    /// The text before the comma is not a time.
     #[error(
         "not a time: got `{0}`, expected seconds such as `12.5`, or milliseconds such as `12500ms`"
     )]
     Time(String),
+    /// The text after the comma is not a count.
     #[error("not a count: got `{0}`, expected a whole number")]
     Count(String),
+    /// The time is before that of the line before.
     #[error("the time goes back: got `{0}`, expected no time before that of the line before")]
     Back(String),
+    /// The time is too far from the first one.
     #[error("wrong time: got `{0}`, expected at most 366 days after the first line")]
     Late(String),
+    /// There are more arrivals than a burst may have messages.
     #[error("too many arrivals up to here: got `{0}`, expected at most {MESSAGES_MAX}")]
     Many(u64),
 }

@@ -34,8 +34,10 @@ enum Kind {
 /// Why a shape has no schedule.
 #[derive(Debug, thiserror::Error)]
 pub enum ScheduleError {
+    /// A value of the shape is out of range.
     #[error(transparent)]
     Shape(#[from] ShapeError),
+    /// The recorded arrivals cannot be read.
     #[error(transparent)]
     Arrivals(#[from] ArrivalsError),
 }
@@ -203,6 +205,38 @@ mod tests {
     }
 
     #[test]
+    fn ramps_and_spikes_are_due_as_calculated_by_hand() {
+        for (text, expected) in [
+            // 500 messages within 10 s; the first quarter of them comes in half of the time.
+            (
+                "ramp:0..100/10s",
+                [(0, 0), (125, 5_000), (500, 10_000), (600, 11_000)],
+            ),
+            (
+                "ramp:100..1/10s",
+                [(0, 0), (505, 10_000), (506, 11_000), (507, 12_000)],
+            ),
+            (
+                "ramp:10..10/10s",
+                [(0, 0), (50, 5_000), (99, 9_900), (101, 10_100)],
+            ),
+            // 9 s with 10 a second and 1 s with 100: 190 messages every 10 s. A spike ends each period.
+            (
+                "spikes:10,100,every=10s,for=1s",
+                [(89, 8_900), (91, 9_010), (189, 9_990), (280, 19_000)],
+            ),
+            (
+                "spikes:0,2,every=10s,for=1s",
+                [(0, 9_000), (1, 9_500), (2, 19_000), (3, 19_500)],
+            ),
+        ] {
+            let schedule = schedule(text);
+            let due = expected.map(|(index, _)| (index, schedule.due(index).as_millis()));
+            assert_eq!(due, expected, "{text}");
+        }
+    }
+
+    #[test]
     fn a_replay_has_the_times_of_its_file_and_a_limit() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("arrivals");
@@ -228,16 +262,12 @@ mod tests {
             + 2 * ramp.over * ramp.to * (nanos - within)
     }
 
-    fn area_of_spikes(spikes: Spikes, nanos: i128) -> i128 {
-        let Spikes {
-            base,
-            spike,
-            quiet,
-            every,
-        } = spikes;
-        let (periods, rest) = (nanos / every, nanos % every);
-        let of_quiet = periods * quiet + rest.min(quiet);
-        base * of_quiet + spike * (nanos - of_quiet)
+    /// Returns the number of messages up to a time, as messages × nanoseconds. Both rates and both times are those of the shape.
+    fn area_of_spikes([base, spike]: [u64; 2], [every, length]: [Duration; 2], at: i128) -> i128 {
+        let [every, length] = [every, length].map(|time| time.as_nanos() as i128);
+        let (periods, rest) = (at / every, at % every);
+        let in_spikes = periods * length + (rest - (every - length)).max(0);
+        i128::from(base) * (at - in_spikes) + i128::from(spike) * in_spikes
     }
 
     proptest! {
@@ -259,12 +289,12 @@ mod tests {
         ) {
             let length_ms = ((every_ms as f64 * share) as u64).clamp(1, every_ms - 1);
             let (every, length) = (Duration::from_millis(every_ms), Duration::from_millis(length_ms));
-            let shape = Shape::Spikes { base, spike, every, length };
-            let Kind::Spikes(spikes) = Schedule::new(&shape).unwrap().0 else { panic!("another shape") };
-            let due = spikes.due(i128::from(index));
+            let schedule = Schedule::new(&Shape::Spikes { base, spike, every, length }).unwrap();
+            let due = schedule.due(index).as_nanos() as i128;
+            let area = |at| area_of_spikes([base, spike], [every, length], at);
             let wanted = NANOS_PER_SEC * i128::from(index);
-            prop_assert!(area_of_spikes(spikes, due) <= wanted);
-            prop_assert!(area_of_spikes(spikes, due + 1) > wanted);
+            prop_assert!(area(due) <= wanted);
+            prop_assert!(area(due + 1) > wanted);
         }
 
         #[test]

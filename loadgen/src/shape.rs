@@ -41,6 +41,7 @@ pub enum Shape {
         from: u64,
         /// The rate at the end of the ramp and after it, from 1.
         to: u64,
+        /// The length of the ramp.
         over: Duration,
     },
     /// A base rate, and a spike at the end of each period.
@@ -61,15 +62,19 @@ pub enum Shape {
 /// Why a text or a value is not a shape.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ShapeError {
+    /// The text has none of the forms.
     #[error(
         "the shape: not understood: got `{0}`, expected `max`, `constant:RATE`, `ramp:FROM..TO/TIME`, \
          `spikes:BASE,SPIKE,every=TIME,for=TIME` or `replay:FILE`, with times such as `500ms`, `30s` or `5m`"
     )]
     Unknown(String),
+    /// A rate is too low or too high.
     #[error("the shape: wrong rate: got `{rate}` messages a second, expected {min} to {RATE_MAX}")]
     Rate { rate: u64, min: u64 },
+    /// A ramp or a period is too short or too long.
     #[error("the shape: wrong time: got `{}`, expected 1ms to {}h", text_of(*.0), PERIOD_MAX.as_secs() / 3600)]
     Period(Duration),
+    /// A spike is as long as its period, or takes no time.
     #[error(
         "the shape: wrong length of a spike: got `{}` every `{}`, expected 1ms or more, and less than the period",
         text_of(*.length), text_of(*.every)

@@ -66,8 +66,12 @@ pub struct S3Prefix {
 pub struct NotBodies;
 
 impl Bodies {
+    /// Returns whether the bodies are in chunks.
     pub fn in_chunks(&self) -> bool {
-        matches!(self, Bodies::Table | Bodies::S3(_))
+        match self {
+            Bodies::Items | Bodies::Log(_) => false,
+            Bodies::Table | Bodies::S3(_) => true,
+        }
     }
 
     /// Returns the place in S3, if the bodies are there.
@@ -78,6 +82,7 @@ impl Bodies {
         }
     }
 
+    /// Returns whether the batch is one of the log.
     pub fn is_log(&self) -> bool {
         matches!(self, Bodies::Log(_))
     }

@@ -69,8 +69,14 @@ impl ExistingClaim {
     /// Returns whether the candidate is acknowledged because this claim exists. Then the claim's batch must know the
     /// claim before the acknowledgement.
     pub fn relies_on_it(self, rule: DuplicateRule) -> bool {
-        let is_dropped = self == ExistingClaim::Duplicate && rule == DuplicateRule::Drop;
-        self == ExistingClaim::Redelivered || is_dropped
+        match (self, rule) {
+            (ExistingClaim::Redelivered, _) | (ExistingClaim::Duplicate, DuplicateRule::Drop) => {
+                true
+            }
+            (ExistingClaim::Duplicate, DuplicateRule::Requeue) | (ExistingClaim::Conflict, _) => {
+                false
+            }
+        }
     }
 }
 

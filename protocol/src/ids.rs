@@ -88,6 +88,7 @@ macro_rules! text_id {
     };
 }
 
+/// Returns the error about a value of another form. Of a long value, it has only the beginning: errors are logged.
 fn malformed(what: &'static str, value: &str, form: &'static str) -> IdError {
     IdError::Malformed {
         what,
@@ -276,6 +277,7 @@ pub enum ObjectId {
     Load(Uuid),
     /// A run of the index.
     Run(Uuid),
+    /// A list of runs.
     RunList(Uuid),
 }
 

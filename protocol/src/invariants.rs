@@ -164,8 +164,27 @@ pub fn a_lease_is_taken_only_when_free(
 
 /// INV-10: only the holder of the lease makes the writes that need it, such as parts, failure and completion.
 pub fn only_the_holder_writes(before: &BatchRecord, write: &BatchWrite) -> Check {
-    let Some(owner) = write.owner() else {
-        return Ok(());
+    // Not `BatchWrite::owner`: `apply` asks that which writes need the lease, and this checks `apply`.
+    let owner = match write {
+        BatchWrite::Resolve { owner, .. }
+        | BatchWrite::Reported { owner }
+        | BatchWrite::Freeze { owner, .. }
+        | BatchWrite::AcceptSink { owner, .. }
+        | BatchWrite::Number { owner, .. }
+        | BatchWrite::Delivered { owner, .. }
+        | BatchWrite::SetAside { owner, .. }
+        | BatchWrite::GiveUp { owner, .. }
+        | BatchWrite::Fail { owner, .. }
+        | BatchWrite::Complete { owner, .. } => owner,
+        BatchWrite::Count(_)
+        | BatchWrite::Seal { .. }
+        | BatchWrite::Reserve(_)
+        | BatchWrite::SealLog { .. }
+        | BatchWrite::Witness { .. }
+        | BatchWrite::Lease { .. }
+        | BatchWrite::TicketResent { .. }
+        | BatchWrite::NoticesSent { .. }
+        | BatchWrite::Note { .. } => return Ok(()),
     };
     let holder = before.lease.as_ref().map(|lease| &lease.owner);
     let holds = holder == Some(owner);

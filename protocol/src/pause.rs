@@ -13,6 +13,7 @@ use crate::ids::{BatchId, BatchKey, SourceArn};
 use crate::limits::{BATCH_LIFE_MAX, FORMER_PAUSES_MAX};
 use crate::time::Timestamp;
 
+/// A pause of deliveries.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Pause {
@@ -44,6 +45,7 @@ impl Pause {
     }
 }
 
+/// All pauses of deliveries.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Pauses {

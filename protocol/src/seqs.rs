@@ -53,16 +53,19 @@ impl SeqSet {
         self.0 |= &other.0;
     }
 
+    /// Returns the seqs that are in one of the sets or in both.
     #[must_use]
     pub fn union(&self, other: &SeqSet) -> SeqSet {
         SeqSet(&self.0 | &other.0)
     }
 
+    /// Returns the seqs that are not in `other`.
     #[must_use]
     pub fn difference(&self, other: &SeqSet) -> SeqSet {
         SeqSet(&self.0 - &other.0)
     }
 
+    /// Returns the seqs that are in both sets.
     #[must_use]
     pub fn intersection(&self, other: &SeqSet) -> SeqSet {
         SeqSet(&self.0 & &other.0)
@@ -91,6 +94,7 @@ impl SeqSet {
         self.0.select(rank.checked_sub(1)?)
     }
 
+    /// Removes the seqs of `other`.
     pub fn remove_from(&mut self, other: &SeqSet) {
         self.0 -= &other.0;
     }

@@ -24,6 +24,7 @@ pub struct SequenceScope {
 }
 
 impl SequenceScope {
+    /// Returns the scope of a batch.
     pub fn of(record: &BatchRecord) -> SequenceScope {
         SequenceScope {
             source: record.source.clone(),
@@ -32,6 +33,7 @@ impl SequenceScope {
     }
 }
 
+/// A part of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct PartId {

@@ -15,6 +15,7 @@ pub struct SweepRules {
     pub pauses: Pauses,
     /// Whether there is a quarantine queue, to which old batches in error go.
     pub has_quarantine_queue: bool,
+    /// Whether notices are sent.
     pub has_notices: bool,
 }
 

@@ -18,6 +18,7 @@ use crate::limits::{TICKET_BACKOFF_MAX, TURNS_AHEAD};
 use crate::planted::planted;
 use crate::time::Timestamp;
 
+/// The turns of all batches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Turns {

@@ -55,13 +55,15 @@ pub enum ChunkError {
     Missing { chunk: ChunkId, count: u64 },
 }
 
-/// What a line has beside a [`Line`].
+/// What the line of a seat has beside the [`Line`] of its event: fields of the same JSON object. They are read first, by
+/// themselves, so that nothing is copied of an event that is not wanted. With `flatten`, every line would be copied.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct OfSeat<'a> {
     format_version: Option<u64>,
     batch: BatchId,
     seq: Seq,
+    /// The hash of the body that was claimed. Only with it is the body of the line the right one.
     #[serde(borrow)]
     body_hash: Cow<'a, str>,
 }
@@ -147,7 +149,7 @@ fn event_of(
         source,
     };
     let seat: OfSeat<'_> = serde_json::from_slice(line).map_err(|source| {
-        // A second reading only of lines that are wrong: there are many lines.
+        // The version by itself is read only of lines that are wrong: there are many lines.
         match serde_json::from_slice(line).map(Versioned::check) {
             Ok(Err(source)) => later(source),
             Ok(Ok(())) | Err(_) => wrong(source),
@@ -218,21 +220,25 @@ mod tests {
         };
         let body = stored(&["body"]);
         let lines = decompress_bytes(&body, LINES_BYTES_MAX).unwrap();
-        let edited = String::from_utf8(lines.clone())
-            .unwrap()
-            .replace("\"message\":\"body\"", "\"message\":\"else\"");
-        let edited = compress_bytes(edited.as_bytes()).unwrap();
+        let line = String::from_utf8(lines).unwrap();
         let read = |bytes: &[u8]| decode(chunk(), bytes, &wanted);
-        let later = |line: &[u8]| read(&compress_bytes(line).unwrap());
-        let later_of_same_form = lines.strip_prefix(b"{").unwrap();
-        let later_of_same_form = [b"{\"formatVersion\":3,", later_of_same_form].concat();
+        let read_line = |line: &str| read(&compress_bytes(line.as_bytes()).unwrap());
+        let edited = line.replace("\"message\":\"body\"", "\"message\":\"else\"");
+        // Its seat can be read, and its event cannot.
+        let no_message = line.replace("\"message\":", "\"other\":");
+        let later = "{\"formatVersion\":3}\n";
+        let later_of_same_form = line.replacen('{', "{\"formatVersion\":3,", 1);
         let cases = [
             (read(b"no zstd"), "not a valid compressed"),
-            (later(b"{}\n"), "line 1"),
+            (read_line("{}\n"), "line 1"),
+            (read_line(&no_message), "line 1: «missing field `message`"),
             (decode(other, &body, &wanted), "wrong seat"),
-            (later(&later_of_same_form), "line 1: written by a later"),
-            (later(b"{\"formatVersion\":3}\n"), "got `3`, expected at"),
-            (read(&edited), "not the one that was claimed"),
+            (
+                read_line(&later_of_same_form),
+                "line 1: written by a later version",
+            ),
+            (read_line(later), "got `3`, expected at most `2`"),
+            (read_line(&edited), "not the one that was claimed"),
             (decode(chunk(), &body, &(7..9).collect()), "1 of the seats"),
         ];
         for (decoded, words) in cases {

@@ -204,13 +204,13 @@ pub(crate) mod tests {
         load.extend(encode_frame(candidates.iter()));
         let frame = Frame {
             bytes: start..load.len() as u64,
-            ..frame(&load[start as usize..], bodies.len() as u32)
+            ..frame_of(&load[start as usize..], bodies.len() as u32)
         };
         (load, frame)
     }
 
-    /// Returns the frame that is all of a load.
-    fn frame(load: &[u8], lines: u32) -> Frame {
+    /// Returns the frame that is all of a load, with this number of lines.
+    fn frame_of(load: &[u8], lines: u32) -> Frame {
         Frame {
             load: uuid::Uuid::from_u128(1),
             bodies: Bodies::Log(ObjectPlace::Table),
@@ -262,7 +262,7 @@ pub(crate) mod tests {
         let lines = String::from_utf8(lines).unwrap();
         let have = lines.lines().map(|line| line.contains("attributes"));
         assert_eq!(Vec::from_iter(have), [true, false]);
-        let events = decode_frame(batch(), &frame(&load, 2), &load).unwrap();
+        let events = decode_frame(batch(), &frame_of(&load, 2), &load).unwrap();
         let texts = events.iter().map(|event| event.attributes.as_ref());
         let texts = Vec::from_iter(texts.map(|one| one.map(|one| one.as_text().clone())));
         assert_eq!(texts, [with.attributes, None]);
@@ -270,6 +270,7 @@ pub(crate) mod tests {
         assert!(events.iter().all(|event| event.sent_at == with.sent_at));
     }
 
+    /// Returns why the bytes of a frame are refused.
     fn refusal(frame: &Frame, bytes: &[u8]) -> String {
         let read = decode_frame(batch(), frame, bytes);
         read.unwrap_err().to_string()
@@ -286,7 +287,7 @@ pub(crate) mod tests {
         let mut edited = load.clone();
         *edited.last_mut().unwrap() ^= 1;
         let no_lines = compress_bytes(b"{}\n").unwrap();
-        let of = |bytes: &[u8]| refusal(&self::frame(bytes, 1), bytes);
+        let of = |bytes: &[u8]| refusal(&frame_of(bytes, 1), bytes);
         let cases = [
             (with(&|frame| frame.bytes.end += 1), "too short"),
             (with(&|frame| frame.lines.end += 1), "got 2, expected 3"),

@@ -269,14 +269,17 @@ fn the_fingerprint_of_a_server_has_the_user_the_host_and_the_path_and_no_key() {
 
 #[test]
 fn the_limit_of_rejects_of_a_part_is_a_bounded_number() {
-    let of = |number| {
-        let url = ("SINK", "postgres://user@host/legacy");
-        read(&[url, ("SINK_REJECTS_MAX", number)])
-    };
-    for (right, wrong) in [("0", "-1"), ("1000000", "1000001")] {
-        of(right).unwrap();
-        let error = of(wrong).unwrap_err();
-        assert!(error.problems[0].contains("a whole number of records from 0 to 1000000"));
+    let url = ("SINK", "postgres://user@host/legacy");
+    for right in ["0", "1000000"] {
+        read(&[url, ("SINK_REJECTS_MAX", right)]).unwrap();
+    }
+    for wrong in ["1000001", "-1", "all"] {
+        assert_eq!(
+            problem(&[url, ("SINK_REJECTS_MAX", wrong)]),
+            format!(
+                "`SINK_REJECTS_MAX`: wrong value: got `{wrong}`, expected a whole number of records from 0 to 1000000"
+            )
+        );
     }
 }
 

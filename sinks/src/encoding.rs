@@ -77,7 +77,9 @@ impl Encoding {
             return Cow::Borrowed(text.as_bytes());
         }
         let byte = |character| self.byte(character).expect("each character was checked");
-        Cow::Owned(text.chars().map(byte).collect())
+        let mut bytes = Vec::with_capacity(text.len());
+        bytes.extend(text.chars().map(byte));
+        Cow::Owned(bytes)
     }
 
     /// Returns the byte of a character; `None` if this encoding cannot write it. UTF-8 has one byte for ASCII only.

@@ -111,17 +111,21 @@ async fn rejected_records_are_in_the_list_beside_the_part() {
 }
 
 #[tokio::test]
-async fn a_reject_list_with_other_content_is_refused_before_the_part_is_written() {
+async fn a_reject_list_with_other_content_is_refused_before_the_manifest_is_written() {
     let directory = tempfile::tempdir().unwrap();
     let list = batch(&directory).join("0.rejects");
     fs::create_dir_all(batch(&directory)).unwrap();
     fs::write(&list, "other").unwrap();
     let sink = plain(&directory, Format::Body);
-    for bodies in [&["a\n"], &["a"]] {
-        let reason = refused(&sink, &part(0, bodies), true).await;
+    // A part without rejects is refused before anything is written.
+    for (bodies, files) in [
+        (["a"], &["0.rejects"][..]),
+        (["a\n"], &["0.rejects", "0.txt"][..]),
+    ] {
+        let reason = refused(&sink, &part(0, &bodies), true).await;
         assert!(reason.contains("0.rejects"), "{reason}");
+        assert_eq!(names(&batch(&directory)), files);
     }
-    assert_eq!(names(&batch(&directory)), ["0.rejects"]);
 }
 
 const FILES: [&str; 3] = ["0.manifest.json", "0.rejects", "0.txt"];
@@ -148,7 +152,13 @@ async fn an_attempt_after_a_crash_writes_the_missing_files() {
     };
     let part = part(0, &["a", "b\n", "c"]);
     // The sink writes the files in this order.
-    for written in [&[][..], &["0.rejects"], &["0.rejects", "0.txt"]] {
+    for written in [
+        &[][..],
+        &["0.txt"],
+        &["0.txt", "0.rejects"],
+        // Version 0.2.0 wrote the reject list first.
+        &["0.rejects"],
+    ] {
         let directory = tempfile::tempdir().unwrap();
         let sink = plain(&directory, Format::Body);
         let first = sink.deliver(&part).await.unwrap();

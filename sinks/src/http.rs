@@ -146,10 +146,15 @@ impl HttpSink {
         if (200..300).contains(&status) {
             return Ok(status);
         }
-        let wait = response.headers().get("retry-after").map(str::to_owned);
+        let retry_after = response.headers().get("retry-after").map(str::to_owned);
         let excerpt = read_excerpt(response).await;
         let has_secret = self.secret.is_some();
-        Err(refusal(status, wait.as_deref(), &excerpt, has_secret))
+        Err(refusal(
+            status,
+            retry_after.as_deref(),
+            &excerpt,
+            has_secret,
+        ))
     }
 }
 

@@ -25,14 +25,14 @@ const INVOKE_BYTES_MAX: usize = 6 * 1_024 * 1_024 - 1;
 pub(crate) const KIND: Kind = Kind {
     name: "arn:…:lambda:…",
     is_named: |uri| is_of_service(uri, "lambda"),
-    check: |uri| region(uri).map(|_| uri.to_owned()),
+    check: |uri| region_of(uri).map(|_| uri.to_owned()),
     reads: &[&SINK_REJECTS, &SINK_PAYLOADS],
     call_bytes_max: Some(INVOKE_BYTES_MAX),
     writes_rows: false,
     reject_lists: RejectLists::Store,
     read: |_, uri| {
         let arn = uri?.to_owned();
-        let region = region(&arn).ok()?.to_owned();
+        let region = region_of(&arn).ok()?.to_owned();
         Some(Make::new(move |config, sdk| {
             let client = sdk.lambda(&region, config.timeout);
             Ok(LambdaSink::new(client, &arn, Payloads::new(sdk, config)))
@@ -42,7 +42,7 @@ pub(crate) const KIND: Kind = Kind {
 
 /// Returns the region in the ARN of a Lambda function.
 /// Source: <https://docs.aws.amazon.com/lambda/latest/api/API_Invoke.html>, `FunctionName` (2026-11).
-fn region(text: &str) -> Result<&str, String> {
+fn region_of(text: &str) -> Result<&str, String> {
     let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     arn::region(text, "lambda", "function", fits)
 }
@@ -239,10 +239,10 @@ mod tests {
     #[test]
     fn a_function_is_named_by_its_arn() {
         for wrong in ["arn:aws:lambda:eu-west-1:123456789012:function:f g", "f"] {
-            let error = region(wrong).unwrap_err();
+            let error = region_of(wrong).unwrap_err();
             assert!(error.contains("<region>:<account>"), "{error}");
         }
-        assert_eq!(region(ARN), Ok("eu-west-1"));
+        assert_eq!(region_of(ARN), Ok("eu-west-1"));
     }
 
     #[tokio::test]

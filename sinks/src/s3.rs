@@ -53,8 +53,8 @@ pub(crate) const KIND: Kind = Kind {
     },
 };
 
-/// Writes an object for each part, `<prefix>/<batchId>/<part>.<ext>` or what `SINK_PATH` says, before it the reject list `<part>.rejects` if any
-/// record was rejected, and last `<part>.manifest.json`. Objects are never replaced. An attempt that finds the manifest writes
+/// Writes an object for each part, `<prefix>/<batchId>/<part>.<ext>` or what `SINK_PATH` says, then the reject list `<part>.rejects` if any record
+/// was rejected, and last `<part>.manifest.json`. Objects are never replaced. An attempt that finds the manifest writes
 /// nothing.
 #[derive(Debug)]
 pub struct S3Sink {

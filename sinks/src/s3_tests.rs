@@ -21,7 +21,7 @@ fn bodies(s3: &StandIn, prefix: &str) -> S3Sink {
 }
 
 #[tokio::test]
-async fn a_part_is_written_as_rejects_then_an_object_then_a_manifest() {
+async fn a_part_is_written_as_an_object_then_rejects_then_a_manifest() {
     let s3 = StandIn::start().await;
     let mut part = part(1, &["a", "b\n", "c"]);
     part.batch_key = Some("Zoë/1".parse().unwrap());
@@ -34,8 +34,8 @@ async fn a_part_is_written_as_rejects_then_an_object_then_a_manifest() {
     let requests: Vec<(Method, String)> = requests.map(|each| (each.method, each.path)).collect();
     let expected = [
         (Method::GET, ".manifest.json"),
-        (Method::PUT, ".rejects"),
         (Method::PUT, ".txt"),
+        (Method::PUT, ".rejects"),
         (Method::PUT, ".manifest.json"),
     ];
     assert_eq!(
@@ -84,6 +84,25 @@ async fn a_second_delivery_is_recognised_by_the_hash_and_replaces_nothing() {
 
 fn path(name: &str) -> String {
     format!("/bucket/{BATCH}/{name}")
+}
+
+#[tokio::test]
+async fn an_attempt_after_a_crash_writes_the_missing_objects() {
+    // The sink writes the objects in this order.
+    const OBJECTS: [&str; 3] = ["0.txt", "0.rejects", "0.manifest.json"];
+    let stored = |s3: &StandIn| OBJECTS.map(|name| s3.object(&path(name)).unwrap().body);
+    let part = part(0, &["a", "b\n", "c"]);
+    for written in 0..OBJECTS.len() {
+        let s3 = StandIn::start().await;
+        let first = bodies(&s3, "").deliver(&part).await.unwrap();
+        let before = stored(&s3);
+        for name in &OBJECTS[written..] {
+            s3.remove(&path(name)).unwrap();
+        }
+        let again = bodies(&s3, "").deliver(&part).await.unwrap();
+        assert_eq!(first, again, "{written} written");
+        assert_eq!(before, stored(&s3), "{written} written");
+    }
 }
 
 #[tokio::test]

@@ -24,14 +24,14 @@ const _: () = assert!(36 + 1 + 20 <= EXECUTION_NAME_CHARS_MAX);
 pub(crate) const KIND: Kind = Kind {
     name: "arn:…:states:…",
     is_named: |uri| is_of_service(uri, "states"),
-    check: |uri| region(uri).map(|_| uri.to_owned()),
+    check: |uri| region_of(uri).map(|_| uri.to_owned()),
     reads: &[&SINK_REJECTS, &SINK_PAYLOADS],
     call_bytes_max: Some(INPUT_BYTES_MAX),
     writes_rows: false,
     reject_lists: RejectLists::Store,
     read: |_, uri| {
         let arn = uri?.to_owned();
-        let region = region(&arn).ok()?.to_owned();
+        let region = region_of(&arn).ok()?.to_owned();
         Some(Make::new(move |config, sdk| {
             let client = sdk.step_functions(&region, config.timeout);
             Ok(StatesSink::new(client, &arn, Payloads::new(sdk, config)))
@@ -40,7 +40,7 @@ pub(crate) const KIND: Kind = Kind {
 };
 
 /// Returns the region in the ARN of a state machine.
-fn region(text: &str) -> Result<&str, String> {
+fn region_of(text: &str) -> Result<&str, String> {
     // An ARN with a slash names a map state inside a state machine, which cannot be started.
     let fits =
         |c: char| !c.is_whitespace() && !c.is_control() && !"<>{}[]?*\"#%\\^|~`$&,;/".contains(c);
@@ -164,11 +164,11 @@ mod tests {
             ARN.replace(":m", ":"),
         ];
         for wrong in wrong {
-            let error = region(&wrong).unwrap_err();
+            let error = region_of(&wrong).unwrap_err();
             assert!(error.contains("<region>:<account>"), "{error}");
         }
         for text in [ARN.to_owned(), format!("{ARN}:live"), format!("{ARN}:1")] {
-            assert_eq!(region(&text), Ok("eu-west-1"));
+            assert_eq!(region_of(&text), Ok("eu-west-1"));
         }
     }
 

@@ -84,7 +84,7 @@ pub(crate) trait Store: Sync {
     }
 }
 
-/// Writes the part's reject list if any record was rejected, then the part's file, and last its manifest. Writes nothing if the
+/// Writes the part's file, then its reject list if any record was rejected, and last its manifest. Writes nothing if the
 /// manifest is there.
 ///
 /// # Errors
@@ -119,11 +119,15 @@ async fn put_all(
     let (upload, content) = rendering
         .write_for_manifest(part, store.begin(&name, Vec::new())?)
         .map_err(|error| store.write_failed(error))?;
-    match content.rejects.is_empty() {
-        true => store.refuse_rejects(&rejects_name(part.part_index))?,
-        false => put_rejects(store, part, &content.rejects).await?,
+    if content.rejects.is_empty() {
+        store.refuse_rejects(&rejects_name(part.part_index))?;
     }
+    // The records come before the reject list. Otherwise an attempt with other settings that dies after its reject list could
+    // leave a stale list beside records that it does not describe.
     let repeated = put_records(store, &name, rendering, upload, &content).await?;
+    if !content.rejects.is_empty() {
+        put_rejects(store, part, &content.rejects).await?;
+    }
     let key = store.path(&name);
     let manifest = manifest::render(part, &key, rendering, &content).map_err(render_failed)?;
     put_manifest(store, part, manifest, &content).await?;

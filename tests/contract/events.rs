@@ -190,12 +190,23 @@ pub fn assert_written(reply: &ClaimReply) {
     assert!(matches!(reply, ClaimReply::Written), "{reply:?}");
 }
 
-/// Checks that the text of an error has these words. It begins with the kind of the error: `throttled by`, `no reply from` or
-/// `refused by`, and the service.
+/// How the text of an error begins, by its kind.
+const KINDS: [&str; 4] = [
+    "throttled by",
+    "no reply from",
+    "refused by",
+    "deadline reached",
+];
+
+/// Checks that the text of an error has these words. It must begin with those that name a kind, as `refused by SQS` does.
 pub fn assert_says(error: &PortError, words: &[&str]) {
     let text = error.to_string();
     for word in words {
-        assert!(text.contains(word), "`{word}` in {text}");
+        let says = match KINDS.iter().any(|kind| word.starts_with(kind)) {
+            true => text.starts_with(word),
+            false => text.contains(word),
+        };
+        assert!(says, "`{word}` in {text}");
     }
 }
 

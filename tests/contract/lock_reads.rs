@@ -62,8 +62,8 @@ async fn events_are_read_as_they_were_claimed(store: &dyn LockStore) {
     let odd = "zeile\nz\u{e4}hlt \u{1f980} '?' \"quoted\"";
     let mut claims = [
         claim("e0 '\"?#", "", 0),
-        claim("e1", "{\"n\":1}", 1),
-        claim("e2", odd, 2),
+        claim("e1 '\"?#", "{\"n\":1}", 1),
+        claim("e2 '\"?#", odd, 2),
     ];
     claims[1].candidate.attributes = Some(ATTRIBUTES.into());
     claim_free(store, &claims).await;

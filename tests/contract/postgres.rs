@@ -185,7 +185,10 @@ async fn rows_that_the_database_refuses_are_rejected_and_the_others_are_stored()
         (2, "23505 duplicate key value"),
         (3, "22021 invalid byte sequence"),
         (5, "body is not JSON"),
-        (6, "invalid input syntax for type boolean: \"perhaps\""),
+        (
+            6,
+            "22P02 invalid input syntax for type boolean: \"perhaps\"",
+        ),
         (7, "23502 null value in column \"id\""),
     ];
     assert_eq!(reasons.len(), expected.len(), "{reasons:?}");
@@ -212,8 +215,9 @@ async fn temporary_errors_are_retryable_and_others_are_permanent() {
     rig.run(end).await;
     delivered(&sink, &part).await;
     drop(rig);
-    let no_server = sink.deliver(&part).await.unwrap_err();
-    assert!(matches!(no_server, SinkError::Retryable { .. }));
+    // No server.
+    let error = sink.deliver(&part).await.unwrap_err();
+    assert!(matches!(error, SinkError::Retryable { .. }), "{error}");
 }
 
 /// Stands in for the Lambda extension: returns the present secret.

@@ -31,6 +31,7 @@ fn every_kind() -> Vec<Bad> {
     let too_large = format!(r#"{{"id":"large","key":"k","pad":"{}"}}"#, noise(600_000));
     let long_id = format!(r#"{{"id":"{}","key":"k"}}"#, "x".repeat(2_049));
     let no_key = "`BATCH_KEY`: `key`: found nothing";
+    let no_space = "message: too large: got an item of";
     vec![
         bad(r#"{"no":"id"}"#, "`EVENT_ID`: `id`: found nothing", None),
         bad(r#"{"id":null,"key":"k"}"#, "`EVENT_ID`: `id`", None),
@@ -38,7 +39,7 @@ fn every_kind() -> Vec<Bad> {
         bad("not json", "body: not JSON, which `EVENT_ID` needs", None),
         bad(r#"{"id":"cut"#, "body: not JSON", None),
         bad(long_id, "event id: too long: got 2049 bytes", None),
-        bad(too_large, "message: too large: got an item", Some("large")),
+        bad(too_large, no_space, Some("large")),
         bad(r#"{"id":"keyless"}"#, no_key, Some("keyless")),
     ]
 }

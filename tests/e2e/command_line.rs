@@ -6,6 +6,9 @@ use crate::executables::{command, executable, run};
 
 pub const EXIT_NOTHING_TO_SAY: i32 = 2;
 
+/// What `burst` says to `SINK_FORMAT=csv`.
+const NO_CSV: &str = "got `csv`, expected `envelope` or `body`";
+
 /// Options with which a burst ends in seconds. The last two are for a burst alone.
 pub const SHORT: [&str; 9] = [
     "--aggregator-timeout",
@@ -200,7 +203,7 @@ async fn a_wrong_command_line_is_refused_with_a_reason() {
     let port = listener.local_addr().expect("it is bound").port();
     let port = port.to_string();
     let in_use = format!("`--port`: SQS cannot listen: got port {port}");
-    let cases: [(&[&str], &str); 34] = [
+    let cases: [(&[&str], &str); 35] = [
         (&["--no-such-flag"], "--no-such-flag"),
         (&["no-such-command"], "no-such-command"),
         (&["--messages", "some"], "some"),
@@ -258,6 +261,10 @@ async fn a_wrong_command_line_is_refused_with_a_reason() {
             &["--table-limit", "0"],
             "`--table-limit`: too small: got `0`",
         ),
+        (
+            &["--partition-limit", "0"],
+            "`--partition-limit`: too small: got `0`",
+        ),
         (&["--redeploy-at", "soon"], "SECONDS[:NAME=VALUE,...]"),
         (&["--expired-credentials", "101"], "101"),
     ];
@@ -268,7 +275,7 @@ async fn a_wrong_command_line_is_refused_with_a_reason() {
     for (variable, words) in [
         ("SINK=log:", "`SINK`: not with `burst`"),
         ("QUOTA=source", "`QUOTA`: not with `burst`"),
-        ("SINK_FORMAT=csv", "`csv`, expected `envelope` or `body`"),
+        ("SINK_FORMAT=csv", NO_CSV),
     ] {
         let err = refused(&["--env", variable]).await;
         assert!(err.contains(words), "{variable}: {err}");

@@ -9,15 +9,20 @@ type Case = (&'static str, &'static [Wrong]);
 /// A variable, its wrong value, and the error about it.
 type Wrong = (&'static str, &'static str, &'static str);
 
+const WRONG_TABLE: &str = "`DDB_BATCH_TABLE`: wrong value: got `x`";
+const WRONG_MARGIN: &str = "`DEADLINE_MARGIN_MS`: wrong value: got `0`";
+const UNKNOWN: &str = "`MAX_BATCH_BYTE`: unknown variable: expected `MAX_BATCH_BYTES`";
+const NO_FILE: &str = "`SINK_COLUMNS`: wrong value: got `file:///nonexistent`: No such file";
+
 /// Every other variable is checked by the unit tests of the configurations.
 const CASES: [Case; 2] = [
     (
         "aggregator",
         &[
             ("DDB_LOCK_TABLE", "", "`DDB_LOCK_TABLE`: not set"),
-            ("DDB_BATCH_TABLE", "x", "`DDB_BATCH_TABLE`: wrong value"),
-            ("DEADLINE_MARGIN_MS", "0", "`DEADLINE_MARGIN_MS`: wrong"),
-            ("MAX_BATCH_BYTE", "1", "expected `MAX_BATCH_BYTES`"),
+            ("DDB_BATCH_TABLE", "x", WRONG_TABLE),
+            ("DEADLINE_MARGIN_MS", "0", WRONG_MARGIN),
+            ("MAX_BATCH_BYTE", "1000000", UNKNOWN),
         ],
     ),
     (
@@ -25,7 +30,7 @@ const CASES: [Case; 2] = [
         &[
             ("DDB_LOCK_TABLE", "", "`DDB_LOCK_TABLE`: not set"),
             ("SNIK", "log:", "`SNIK`: unknown variable: expected `SINK`"),
-            ("SINK_COLUMNS", "file:///none", "`file:///none`: No such"),
+            ("SINK_COLUMNS", "file:///nonexistent", NO_FILE),
         ],
     ),
 ];

@@ -67,10 +67,11 @@ pub async fn run(command: &mut Command) -> Ran {
 pub async fn end(child: Child) -> Ran {
     let output = timeout(CAP, child.wait_with_output()).await;
     let output: Output = output.expect("it ends in time").expect("it ends");
+    let text = |bytes| String::from_utf8(bytes).expect("it prints text");
     Ran {
         code: output.status.code(),
-        out: String::from_utf8_lossy(&output.stdout).into_owned(),
-        err: String::from_utf8_lossy(&output.stderr).into_owned(),
+        out: text(output.stdout),
+        err: text(output.stderr),
     }
 }
 

@@ -90,7 +90,8 @@ enum Killed {
 fn attempts_with_the_same_content(rig: &Rig) -> usize {
     let field = |line: &str, name: &str| {
         let (_, rest) = line.split_once(name).expect("the line has the field");
-        let value = rest.split_whitespace().next().unwrap_or_default();
+        let value = rest.split_whitespace().next();
+        let value = value.expect("the field has a value");
         value.trim_matches('"').to_owned()
     };
     let lines = rig.logged("part written");

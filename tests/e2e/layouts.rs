@@ -119,6 +119,9 @@ async fn files_in_ebcdic_are_numbered_without_gaps() {
     let files = found.len() as u64;
     let expected = (1..=files).map(|number| daily.join(name(number)));
     assert_eq!(found, Vec::from_iter(expected));
+    // There is nothing else, such as an unfinished file.
+    let entries = fs::read_dir(&daily).expect("the directory can be read");
+    assert_eq!(entries.count() as u64, files);
     let mut all: Vec<Vec<u8>> = Vec::new();
     for number in 4..=files {
         let mut records = records(&daily, number);

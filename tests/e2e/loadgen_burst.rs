@@ -74,7 +74,9 @@ async fn objects_of_a_bucket_and_rows_of_a_database_are_audited() {
         let directory = tempfile::tempdir().expect("a temporary directory can be made");
         for summary in two_bursts(directory.path(), &rig, "500", 450).await {
             let sink = summary["sink"].as_str().unwrap_or_default();
-            assert!(sink.starts_with(place), "{summary}");
+            // The address of a database differs from run to run.
+            let is_database = kind == SinkKind::Postgres && sink.starts_with(place);
+            assert!(sink == place || is_database, "{summary}");
         }
         rig.end().await;
     }

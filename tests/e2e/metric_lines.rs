@@ -47,6 +47,7 @@ fn metric_lines(rig: &Rig) -> Vec<(String, Value)> {
 /// Checks every rule of the specification that our lines could break.
 fn assert_valid(text: &str, line: &Value) {
     assert!(text.len() <= LINE_BYTES_MAX, "{text}");
+    // Nothing is before or after.
     assert!(text.starts_with('{') && text.ends_with('}'), "{text}");
     let at = line["_aws"]["Timestamp"].as_u64();
     let at = at.expect("the timestamp is a whole number");

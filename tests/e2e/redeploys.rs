@@ -16,8 +16,8 @@ use crate::rig::{Setup, owned, workload};
 
 #[tokio::test]
 async fn old_environments_end_and_new_ones_have_the_changed_variables() {
-    let ids = (0..200).map(|number| format!("e{number}"));
-    let (before, after): (Vec<_>, Vec<_>) = ids.partition(|id| id.len() < 4);
+    let ids = |range: Range<usize>| Vec::from_iter(range.map(|number| format!("e{number}")));
+    let (before, after) = (ids(0..100), ids(100..200));
     let setup = Setup::new().batches_of(before.len());
     let rig = setup.one_aggregator_environment().start().await;
     before.iter().for_each(|id| rig.send(body(id)));

@@ -430,8 +430,7 @@ impl Rig {
         self.stack.stop().await;
         let depths = QUEUES[2..].iter().map(|queue| self.depth(queue));
         let found: usize = depths.sum();
-        let state = self.state().await;
-        assert_eq!(found, set_aside, "messages set aside\n{state}");
+        assert_eq!(found, set_aside, "set aside\n{}", self.state().await);
         let mut crashes = 0;
         let functions = [&self.stack.aggregator, &self.stack.batch_processor];
         for (function, excused) in functions.into_iter().zip([0, self.sweeps_without_reply()]) {
@@ -444,7 +443,7 @@ impl Rig {
             }
         }
         // A killed process may end several invocations.
-        assert_eq!(crashes > 0, killed > 0, "{state}");
+        assert_eq!(crashes > 0, killed > 0, "{}", self.state().await);
     }
 }
 

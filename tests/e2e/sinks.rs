@@ -114,7 +114,8 @@ async fn batch_keys_make_directories_without_mixed_keys() {
         rig.audit(&workload, DuplicateRule::Drop);
         let directories = fs::read_dir(&rig.stack.out).expect("the output can be read");
         let mut keys = BTreeSet::new();
-        for directory in directories.flatten() {
+        for directory in directories {
+            let directory = directory.expect("the output can be read");
             let key = directory.file_name().to_string_lossy().into_owned();
             for line in crate::output::delivered(&directory.path()) {
                 let body: Value = serde_json::from_str(&line.body).expect("bodies are JSON");

@@ -243,12 +243,15 @@ impl BatchRun<'_> {
         if let Err(end) = self.batch.put_back(due_at, why).await {
             return end;
         }
-        if !is_soon {
-            return TicketEnd::Done("waiting");
-        }
         let completion = &self.components.completion;
-        let sent = completion.send_ticket(self.id(), at, TicketReason::Sweep, self.budgets);
-        sent.await.err().unwrap_or(TicketEnd::Done("waiting"))
+        if is_soon
+            && let Err(end) = completion
+                .send_ticket(self.id(), at, TicketReason::Sweep, self.budgets)
+                .await
+        {
+            return end;
+        }
+        TicketEnd::Done("waiting")
     }
 
     /// Returns whether this invocation may send the next ticket of the batch. Lambda stops a chain of tickets that each come from the

@@ -291,11 +291,13 @@ async fn invoke(
 ) -> Vec<String> {
     let event = serde_json::from_value(event).unwrap();
     let handled = processor.handler.handle(event, invocation).await;
-    let Response::Tickets(response) = handled.unwrap() else {
-        panic!("not tickets");
-    };
-    let failures = response.batch_item_failures.into_iter();
-    failures.map(|failure| failure.item_identifier).collect()
+    match handled.unwrap() {
+        Response::Tickets(response) => {
+            let failures = response.batch_item_failures.into_iter();
+            failures.map(|failure| failure.item_identifier).collect()
+        }
+        Response::Swept(swept) => panic!("{swept:?}"),
+    }
 }
 
 /// Invokes the function with one message; returns whether it will be retried.

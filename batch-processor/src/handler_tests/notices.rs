@@ -30,8 +30,6 @@ fn ids_of(notices: &[NoticeMessage]) -> Vec<&str> {
 }
 
 const COMPLETE: &str = "0190163d-8694-739b-aea5-966c26f8ad91/complete";
-/// Why the sink refuses a part.
-const REASON: &str = "no such customer: «secret body»";
 const FIRST_ERROR: &str = "0190163d-8694-739b-aea5-966c26f8ad91/error/1";
 
 #[tokio::test]
@@ -72,6 +70,9 @@ async fn a_notice_that_was_not_sent_is_sent_by_the_next_ticket_with_the_same_con
     assert_eq!(ids_of(&target.take()), [COMPLETE]);
     assert_eq!(record(&processor).listing(), None);
 }
+
+/// Why the sink refuses a part: some of it comes from a message.
+const REASON: &str = "no such customer: «secret body»";
 
 #[tokio::test]
 async fn a_batch_in_error_has_a_notice_without_what_comes_from_messages() {

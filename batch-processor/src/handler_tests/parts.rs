@@ -83,6 +83,7 @@ async fn a_part_is_the_same_at_every_attempt_although_claims_were_added() {
 async fn leftovers_of_a_release_are_released_and_never_delivered_again() {
     let processor = a_processor();
     died_before_the_release(&processor, &[]).await;
+    // As if it had died during the release.
     let seat = Seat {
         batch: batch(),
         seq: 0,

@@ -66,6 +66,14 @@ async fn a_paused_batch_is_delivered_once_after_its_pause() {
 }
 
 #[tokio::test]
+async fn a_pause_of_another_source_holds_nothing_up() {
+    let processor = with_a_sealed_batch(1).await;
+    pause(&processor, "arn:other").await;
+    assert!(!ticket(&processor).await);
+    assert_eq!(delivered(&processor).len(), 1);
+}
+
+#[tokio::test]
 async fn a_new_sink_that_was_accepted_during_a_pause_is_remembered() {
     let processor = with_a_sealed_batch(1).await;
     *processor.sink.fingerprint.lock().unwrap() = "former".to_owned();

@@ -41,6 +41,7 @@ async fn the_sweep_counts_a_batch_in_error_and_sends_it_no_ticket() {
     processor.fakes.clock.advance(DUE_GRACE * 1_000);
     let swept = sweep(&processor).await;
     assert_eq!((swept.in_error, swept.overdue), (1, 0));
+    assert_eq!(swept.tickets_sent, 0);
     assert!(processor.fakes.batch_queue.take().is_empty());
     let an_hour = Duration::from_secs(3_600);
     let now = processor.fakes.clock.now();

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 /// Why a directory could not be audited.
 #[derive(Debug, thiserror::Error)]
 pub enum AuditError {
+    /// A directory or file cannot be read.
     #[error("read `{}`", path.display())]
     Read { path: PathBuf, source: io::Error },
 }

@@ -17,10 +17,10 @@ use once::Once;
 /// The deliveries still due for each event.
 pub(super) struct Ledger {
     changed: Changed,
-    rule: Rule,
+    kind: Kind,
 }
 
-enum Rule {
+enum Kind {
     Once(Once),
     Each(Each),
 }
@@ -29,9 +29,9 @@ impl Ledger {
     pub fn new(workload: &Workload, rule: DuplicateRule) -> Self {
         Self {
             changed: Changed::new(workload),
-            rule: match rule {
-                DuplicateRule::Drop => Rule::Once(Once::new(workload)),
-                DuplicateRule::Requeue => Rule::Each(Each::new(workload)),
+            kind: match rule {
+                DuplicateRule::Drop => Kind::Once(Once::new(workload)),
+                DuplicateRule::Requeue => Kind::Each(Each::new(workload)),
             },
         }
     }
@@ -43,27 +43,26 @@ impl Ledger {
 
     /// Records a delivery. All deliveries of a batch must be recorded before those of the next one.
     pub fn record(&mut self, delivery: &Delivery) -> Entry {
-        let changed = self.changed.get_mut(delivery.number);
-        match &mut self.rule {
-            Rule::Once(ledger) => ledger.record(delivery, changed),
-            Rule::Each(ledger) => ledger.record(delivery, changed),
+        match &mut self.kind {
+            Kind::Once(ledger) => ledger.record(delivery, &mut self.changed),
+            Kind::Each(ledger) => ledger.record(delivery, &mut self.changed),
         }
     }
 
     /// Returns the number of messages whose body is not the one that was delivered for their event.
     pub fn conflicts(&self) -> u64 {
-        match &self.rule {
-            Rule::Once(ledger) => ledger.conflicts,
+        match &self.kind {
+            Kind::Once(ledger) => ledger.conflicts,
             // Every message is delivered, whatever its body.
-            Rule::Each(_) => 0,
+            Kind::Each(_) => 0,
         }
     }
 
     /// Returns the events with missing deliveries, and how many are missing.
     pub fn missing(&self) -> Box<dyn Iterator<Item = (u64, u32)> + '_> {
-        match &self.rule {
-            Rule::Once(ledger) => Box::new(ledger.missing()),
-            Rule::Each(ledger) => Box::new(ledger.missing()),
+        match &self.kind {
+            Kind::Once(ledger) => Box::new(ledger.missing()),
+            Kind::Each(ledger) => Box::new(ledger.missing()),
         }
     }
 }

@@ -39,6 +39,7 @@ pub struct AuditReport {
     /// The number of messages whose body is not the one that was delivered for their event. The service does not deliver them
     /// with the drop rule, but puts them into the quarantine. Not a problem. Always 0 with the requeue rule.
     pub conflicts: u64,
+    /// The number and the sizes of the batches.
     pub batches: Batches,
     /// The first problems of each kind.
     pub examples: Examples,
@@ -94,9 +95,11 @@ pub struct Batches {
     pub count: u64,
     /// The number of parts of all batches.
     pub parts: u64,
+    /// The size of the smallest batch.
     pub min: u64,
     /// The median size; of two middle sizes, the smaller one.
     pub median: u64,
+    /// The size of the largest batch.
     pub max: u64,
     /// Size to number of batches.
     pub sizes: BTreeMap<u64, u64>,
@@ -152,6 +155,7 @@ pub struct Example {
     /// The number of the line in the file, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<u64>,
+    /// A message that says what is wrong.
     pub why: String,
 }
 

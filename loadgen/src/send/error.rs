@@ -10,12 +10,15 @@ use super::state::SendState;
 /// Why a burst was not sent completely.
 #[derive(Debug, thiserror::Error)]
 pub enum SendError {
+    /// The concurrency is 0, so no request could be sent.
     #[error("send the burst: wrong concurrency: got `{0}`, expected 1 or more")]
     Concurrency(usize),
+    /// The recorded arrivals are fewer than the messages.
     #[error(
         "send the burst: too few recorded arrivals: got `{arrivals}` for `{messages}` messages, expected one for each"
     )]
     Arrivals { arrivals: u64, messages: u64 },
+    /// The state to continue from is of another burst.
     #[error(
         "send the burst: not a state of this burst: got `{next}` messages begun, expected at most `{messages}`, and only some of \
          those begun listed as left"
@@ -23,14 +26,18 @@ pub enum SendError {
     State {
         /// The number of messages that the state says were begun.
         next: u64,
+        /// The number of messages of the burst.
         messages: u64,
     },
     /// A message could not be sent. Sending stopped there, because a burst with missing messages cannot
     /// be audited.
     #[error("send `{unsent}` of `{messages}` messages, the first of them event `{event_id}`")]
     Unsent {
+        /// The number of messages that the queue did not acknowledge.
         unsent: u64,
+        /// The number of messages of the burst.
         messages: u64,
+        /// The event id of the message that failed.
         event_id: String,
         /// Where a later run can continue.
         state: Box<SendState>,
@@ -49,6 +56,7 @@ pub enum Unsent {
     /// The whole request failed, at the last attempt or with an error that no retry can fix.
     #[error("{}", DisplayErrorContext(.0.as_ref()))]
     Request(Box<SdkError<SendMessageBatchError>>),
+    /// The queue's reply has no result for the message.
     #[error("the queue's reply has no result for the message")]
     Unmentioned,
 }

@@ -10,6 +10,7 @@ use super::rate::RateReport;
 pub struct SendReport {
     /// Whether the queue acknowledged every message of the burst.
     pub complete: bool,
+    /// The number of messages of the burst.
     pub messages: u64,
     /// The number of messages that the queue acknowledged.
     pub sent: u64,

@@ -20,27 +20,35 @@ pub struct ResumeFile {
     /// When the burst began, in milliseconds of Unix time, if it is one whose delivery is watched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub began_at_ms: Option<u64>,
+    /// The URL of the queue.
     pub queue_url: String,
     /// Where requests went, if that was configured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endpoint_url: Option<String>,
+    /// What determines the burst.
     pub workload: WorkloadConfig,
+    /// The shape of the burst.
     pub shape: Shape,
+    /// How far the burst got.
     pub state: SendState,
 }
 
 /// Why a file cannot be continued from, or not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum ResumeFileError {
+    /// The file cannot be read.
     #[error("the resume file: read `{path}`")]
     Read { path: String, source: io::Error },
+    /// The file cannot be written.
     #[error("the resume file: write `{path}`")]
     Write { path: String, source: io::Error },
+    /// The file is none that a burst has left.
     #[error("the resume file: `{path}` is none")]
     Malformed {
         path: String,
         source: serde_json::Error,
     },
+    /// Another version has written the file.
     #[error("the resume file: wrong version of `{path}`: got `{version}`, expected {VERSION}")]
     Version { path: String, version: u64 },
 }

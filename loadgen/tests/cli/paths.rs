@@ -155,3 +155,13 @@ fn a_part_that_is_gone_is_lost_and_a_file_that_no_manifest_names_is_corrupt() {
     assert!(corrupt.contains("2026/11-25/COPY.txt"), "{corrupt}");
     assert!(corrupt.contains("nor where it says"), "{corrupt}");
 }
+
+#[test]
+fn a_file_that_two_manifests_name_is_the_part_of_one() {
+    let dir = delivered(PLAIN);
+    let manifest = dir.path().join("batch-1/0.manifest.json");
+    let text = fs::read_to_string(&manifest).unwrap();
+    fs::write(&manifest, text.replace(&path(1), &path(0))).unwrap();
+    let report = audit(dir.path());
+    assert_eq!(problems(&report), [BATCH, 0, 0, 2, 0], "{report}");
+}

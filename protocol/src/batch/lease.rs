@@ -18,6 +18,7 @@ pub enum OperatorDecision {
 /// Whether a processor may take the lease, and why not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeaseDecision {
+    /// The processor may take the lease.
     Free,
     Complete,
     /// Another invocation has the lease.

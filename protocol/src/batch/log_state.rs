@@ -9,6 +9,7 @@ use crate::time::Timestamp;
 pub struct LogState {
     /// Number of seqs that were reserved, which is the next seq.
     pub reserved: u64,
+    /// Bytes of the bodies that were reserved for.
     pub reserved_bytes: u64,
     /// Number of slots: one for each reservation.
     pub slots: u32,
@@ -47,11 +48,13 @@ pub struct Reservation {
 /// The slot and the seats of a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reserved {
+    /// The number of the slot.
     pub slot: u32,
     pub first_seq: Seq,
 }
 
 impl LogState {
+    /// Returns whether a reservation fits.
     pub fn has_room(&self, wanted: &Reservation) -> bool {
         let LogLimits {
             lines_max,

@@ -12,6 +12,7 @@ use crate::time::Timestamp;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct OperatorNote {
     pub at: Timestamp,
+    /// Who did it.
     pub by: String,
     /// The action. A text, because a later version may have other actions.
     pub action: String,

@@ -11,9 +11,12 @@ use crate::ids::BatchId;
 use crate::limits::{DUE_GRACE, NOTICE_OVERHEAD_BYTES};
 use crate::time::Timestamp;
 
+/// The subject of a notice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoticeKind {
+    /// The batch is complete.
     Complete,
+    /// The batch went into error.
     Error { error: String },
 }
 

@@ -27,6 +27,7 @@ pub struct PartRecord {
     pub count: u64,
     /// The seqs of the part; empty once they are in the record's `delivered` or `set_aside`.
     pub members: SeqSet,
+    /// The content hash.
     pub hash: [u8; 32],
     pub state: PartState,
     /// Records of the part that are only in a reject list. Records of earlier versions do not say.

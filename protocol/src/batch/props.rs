@@ -15,16 +15,11 @@ use crate::time::Timestamp;
 #[derive(Clone, Debug)]
 enum Step {
     /// The aggregator settles seats, some of them with claims, and writes its counts.
-    Count {
-        seats: u8,
-        claimed: u8,
-    },
+    Count { seats: u8, claimed: u8 },
     /// The aggregator writes its last counts, with the seal.
     Seal,
     /// A redelivery meets a claim, and the aggregator writes a witness.
-    Witness {
-        seq: u8,
-    },
+    Witness { seq: u8 },
     /// A processor tries to take the lease.
     Lease {
         secs: u8,
@@ -37,14 +32,12 @@ enum Step {
         choice: u8,
         lost: bool,
     },
+    /// The notices in the record were sent.
     NoticesSent,
     /// An earlier write arrives again.
-    Again {
-        write: u8,
-    },
-    Pass {
-        secs: u8,
-    },
+    Again { write: u8 },
+    /// Time passes.
+    Pass { secs: u8 },
 }
 
 fn operators() -> impl Strategy<Value = Option<OperatorDecision>> {

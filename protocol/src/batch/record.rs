@@ -106,6 +106,7 @@ pub struct BatchRecord {
     pub closes_at: Timestamp,
     /// Number of index shards; 1 if the record lists its claims, which are in no index.
     pub shards: u16,
+    /// Where the bodies are.
     pub bodies: Bodies,
     /// The dedup window of the aggregator that opened the batch, if its record lists its claims; it classifies them. Otherwise 0.
     pub dedup_window: Duration,
@@ -419,11 +420,13 @@ impl BatchRecord {
         part.is_some_and(|(_, part)| part.file_number.is_some())
     }
 
+    /// Returns part `index`, if it is frozen.
     pub(super) fn frozen_at(&self, index: usize) -> Option<&PartRecord> {
         let part = self.parts.get(index);
         part.filter(|part| part.state == PartState::Frozen)
     }
 
+    /// Returns part `index` to change it, if it is frozen.
     pub(super) fn frozen_mut(&mut self, index: usize) -> Option<&mut PartRecord> {
         let part = self.parts.get_mut(index);
         part.filter(|part| part.state == PartState::Frozen)

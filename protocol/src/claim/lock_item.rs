@@ -82,6 +82,7 @@ impl LockState {
         }
     }
 
+    /// Returns whether this is a claim of `seat`.
     pub fn is_claim_of(&self, seat: Seat) -> bool {
         match *self {
             LockState::Live { shard, seq } => seat.shard() == shard && seat.seq == seq,

@@ -7,6 +7,7 @@ use crate::batch::{BatchRecord, PartState};
 use crate::ids::Seq;
 use crate::time::Timestamp;
 
+/// The resolution of the seat of an existing claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SeatResolution {
     /// The batch will deliver the seat, or is about to release it.

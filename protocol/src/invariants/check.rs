@@ -1,5 +1,6 @@
 //! The result of a check of an invariant.
 
+/// A broken invariant.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{name}: {found}")]
 pub struct Broken {
@@ -9,6 +10,7 @@ pub struct Broken {
     pub found: String,
 }
 
+/// The result of a check.
 pub type Check = Result<(), Broken>;
 
 /// Returns `Ok` if `holds`.

@@ -22,6 +22,7 @@ impl IdHash {
         IdHash(hash)
     }
 
+    /// Returns the first `count` bits.
     pub const fn first_bits(self, count: u32) -> usize {
         (self.0 >> (u128::BITS - count)) as usize
     }

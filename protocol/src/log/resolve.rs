@@ -34,6 +34,7 @@ impl Line {
     }
 }
 
+/// The decision about a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LineDecision {
     /// The event is delivered with this line.

@@ -243,6 +243,9 @@ fn a_batch_with_a_line_from_before_what_was_left_out_stops() {
         resolve(&lines, &Matches::of_ids([]), until, |_| None, STORED)
     };
     assert!(at(900).is_ok());
-    let error = at(901).unwrap_err().to_string();
-    assert!(error.ends_with("a line stored at 900, expected none before 901"));
+    let left_out = Unresolved::LeftOut {
+        stored_at: Timestamp::from_ms(900),
+        left_out_until: Timestamp::from_ms(901),
+    };
+    assert_eq!(at(901), Err(left_out));
 }

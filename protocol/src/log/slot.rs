@@ -13,6 +13,7 @@ use crate::time::Timestamp;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Frame {
+    /// The name of the load.
     pub load: Uuid,
     /// Where it is: the `BODIES` of the environment that stored it, which may be others than those of the batch.
     pub bodies: Bodies,
@@ -29,6 +30,7 @@ pub struct Frame {
 }
 
 impl Frame {
+    /// Returns the seqs of its lines.
     pub fn seqs(&self) -> impl Iterator<Item = Seq> + use<> {
         (self.first_seq..).take(self.lines.len())
     }

@@ -125,6 +125,7 @@ impl<'a> StoredItem<'a> {
         of_event: bool,
     ) -> Result<Self, MalformedItem> {
         let key = item.remove(key_attribute);
+        // Without a key, the error shows an empty one, in quotes that the log does not leave out.
         let mut item = StoredItem {
             table,
             key: String::new(),

@@ -64,6 +64,7 @@ fn update_of(batch: BatchId, write: &BatchWrite) -> Update {
             winners,
             resolution,
         } => resolve(owner, winners, resolution),
+        // Notes that the decisions are reported.
         BatchWrite::Reported { owner } => Update::leased(owner)
             .and("attribute_exists(#resolution)")
             .set("#resolution", s(REPORTED)),
@@ -77,9 +78,11 @@ fn update_of(batch: BatchId, write: &BatchWrite) -> Update {
             at,
             operator,
         } => take_lease(batch, lease, *at, *operator),
+        // Appends part `index`, if there are exactly `index` parts.
         BatchWrite::Freeze { owner, index, part } => with_parts(Update::leased(owner), *index)
             .append("#parts", part_value(part))
             .remove("#verifyAt"),
+        // Writes another sink fingerprint, while the part is frozen.
         BatchWrite::AcceptSink { owner, index, sink } => {
             frozen(owner, *index).set(&of_part(*index, "sink"), s(sink))
         }
@@ -106,7 +109,7 @@ fn update_of(batch: BatchId, write: &BatchWrite) -> Update {
             set_asides,
         } => set_part_aside(owner, *part, set_aside, *set_asides),
         BatchWrite::TicketResent { was_due_at, due_at } => ticket_resent(*was_due_at, *due_at),
-        // Keeps the `verifyAt` and the failure of the record if no new ones are given.
+        // Gives the lease up. Keeps the `verifyAt` and the failure of the record if no new ones are given.
         BatchWrite::GiveUp {
             owner,
             due_at,
@@ -120,6 +123,7 @@ fn update_of(batch: BatchId, write: &BatchWrite) -> Update {
             .set("#lastFailure", failure.as_ref().map(|last| s(&last.text)))
             .set("#lastFailureAt", failure.as_ref().map(|last| ms(last.at)))
             .remove(LEASE),
+        // Puts the batch in error, and gives the lease up.
         BatchWrite::Fail {
             owner,
             error,
@@ -244,7 +248,7 @@ fn take_lease(
         Some(OperatorDecision::Retry) => {
             free(format!("{FREE} OR #status = :error")).with(":error", in_error)
         }
-        // A batch that is not in error is not set aside.
+        // A batch that is not in error is not set aside, and keeps its sink.
         Some(OperatorDecision::AcceptSink) => Update::in_status(Status::Error),
         Some(OperatorDecision::Quarantine) => Update::in_status(Status::Error)
             .assign("#quarantine = if_not_exists(#quarantine, if_not_exists(#error, :noError))")
@@ -284,6 +288,9 @@ fn set_file_number(owner: &LeaseOwner, index: usize, number: u64) -> Update {
         .set(&path, n(number))
 }
 
+/// Attributes that are removed when the next part is delivered.
+const ENDED_WITH_PART: &str = "#turnAt, #lastFailure, #lastFailureAt";
+
 /// Marks part `index` as delivered, by the holder of the lease, while it is frozen. With `delivered`, the members of
 /// the part move into that set.
 fn mark_delivered(
@@ -297,7 +304,7 @@ fn mark_delivered(
         .set(&of_part(index, "state"), s(DELIVERED))
         .set(&of_part(index, "receipt"), s(receipt))
         .set(&of_part(index, "deliveredAt"), ms(at))
-        .remove("#turnAt, #lastFailure, #lastFailureAt")
+        .remove(ENDED_WITH_PART)
         .remove(&of_part(index, "sink"));
     match delivered {
         None => update,
@@ -307,24 +314,26 @@ fn mark_delivered(
     }
 }
 
-/// Adds the rejected records of part `index`, if there are any, to the update that marks it as delivered.
+/// Adds the rejected records of part `index`, if there are any, to the update that marks it as delivered. They are set aside.
 fn with_rejects(delivered: Update, index: usize, rejects: Option<&Rejects>) -> Update {
     match rejects {
         None => delivered,
-        Some(rejects) => set_aside(delivered, &rejects.set_aside, rejects.set_asides)
+        Some(rejects) => with_set_aside(delivered, &rejects.set_aside, rejects.set_asides)
             .set(&of_part(index, "rejected"), n(rejects.count)),
     }
 }
 
-/// Sets the seats that are set aside, if nothing was set aside since the record was read.
-fn set_aside(update: Update, all: &SeqSet, set_asides: u64) -> Update {
+/// Sets all seats that are set aside, if nothing was set aside since the record was read, when its `setAsides` was
+/// `set_asides`. The attribute is absent until something is set aside.
+fn with_set_aside(update: Update, all: &SeqSet, set_asides: u64) -> Update {
     update
         .and_count("#setAsides", "#setAsides", set_asides)
         .set("#setAside", b(all.to_bytes()))
         .add("#setAsides", 1)
 }
 
-/// Sets the seats that are set aside, by the holder of the lease. If `part` is given, it must be frozen, and is marked as set aside.
+/// Sets the seats that are set aside, by the holder of the lease, if nothing was set aside since the record was read.
+/// If `part` is given, it must be frozen, and is marked as set aside.
 fn set_part_aside(
     owner: &LeaseOwner,
     part: Option<usize>,
@@ -338,7 +347,7 @@ fn set_part_aside(
             .remove(&of_part(index, "sink"))
             .remove(&of_part(index, "members")),
     };
-    set_aside(update, all, set_asides).remove("#verifyAt")
+    with_set_aside(update, all, set_asides).remove("#verifyAt")
 }
 
 /// Moves the due time of a batch that is not complete or has a notice that waits, if no other writer has moved it.

@@ -55,8 +55,9 @@ impl ObjectStore for DynamoObjectStore {
         piece: &Piece,
         expires_at: Timestamp,
     ) -> Result<ObjectReply, PortError> {
-        if let ObjectPlace::S3(prefix) = place {
-            return Err(refused(prefix, id));
+        match place {
+            ObjectPlace::Table => {}
+            ObjectPlace::S3(prefix) => return Err(refused(prefix, id)),
         }
         let call = self
             .client
@@ -77,8 +78,9 @@ impl ObjectStore for DynamoObjectStore {
     }
 
     async fn get(&self, place: &ObjectPlace, id: PieceId) -> Result<Option<Piece>, PortError> {
-        if let ObjectPlace::S3(prefix) = place {
-            return Err(refused(prefix, id));
+        match place {
+            ObjectPlace::Table => {}
+            ObjectPlace::S3(prefix) => return Err(refused(prefix, id)),
         }
         let sent = self
             .client

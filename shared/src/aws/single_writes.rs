@@ -37,7 +37,11 @@ const TO_SET_ASIDE: &str = "SET expiresAt = :expiresAt, lastSeat = :lastSeat, se
 const TO_TOMBSTONE: &str = "SET expiresAt = :expiresAt, lastSeat = :lastSeat \
      REMOVE batchId, seq, message, #source, sentAt, attributes";
 
-/// Writes a claim in place of `expected`, or if there is no item.
+/// Writes a claim in place of `expected`; without it, only if there is no item.
+///
+/// The reply is `Written`, or `Exists` if the condition did not hold, with the existing item, if there is one. It is
+/// `Unstorable` if the claim is too large for an item: it is not sent, or DynamoDB says so. It is `Error` if the request failed
+/// in another way, or if the existing item is malformed.
 pub(super) async fn claim(
     client: &Client,
     table: &str,
@@ -105,7 +109,11 @@ struct SameState {
     values: Option<Item>,
 }
 
-/// Returns the condition that the item is in the state of `expected`, or that there is none.
+/// Returns the condition that the item is of the message of `expected` and in the same state: the live claim of the same seat,
+/// the claim of the same seat with its body in a chunk, or the tombstone with the same end. Without `expected`, the condition is
+/// that there is no item.
+///
+/// A condition without placeholders has `None` for them, because DynamoDB refuses an empty map.
 fn same_state(expected: Option<&LockItem>) -> SameState {
     let Some(expected) = expected else {
         return SameState {
@@ -137,7 +145,10 @@ fn same_state(expected: Option<&LockItem>) -> SameState {
     }
 }
 
-/// Returns the request that puts an item in place of `expected`, or if there is none.
+/// Returns the request, still to be sent, that puts an item in place of `expected`; without it, only if there is no item.
+///
+/// Sent, it fails with `ConditionalCheckFailedException` if the condition does not hold. That error has the existing item, if
+/// there is one.
 fn put(
     client: &Client,
     table: &str,

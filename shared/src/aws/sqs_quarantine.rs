@@ -105,13 +105,18 @@ mod tests {
     use crate::message_attributes::AttributeMap;
     use crate::quarantine_attributes::tests::message;
 
+    /// Returns how many messages each request carries, if ten messages have bodies of this size.
+    fn messages_per_request(body_bytes: usize) -> Vec<usize> {
+        let messages: Vec<Quarantined> = (0..10)
+            .map(|_| message(body_bytes, "bad", &AttributeMap::new()))
+            .collect();
+        let requests = split(&messages);
+        requests.iter().map(Vec::len).collect()
+    }
+
     #[test]
     fn requests_stay_within_the_size_limit_of_sqs() {
-        for (body_bytes, requests) in [(300_000, &[3, 3, 3, 1][..]), (10, &[10][..])] {
-            let message = |_| message(body_bytes, "bad", &AttributeMap::new());
-            let messages = Vec::from_iter((0..10).map(message));
-            let split = split(&messages);
-            assert_eq!(Vec::from_iter(split.iter().map(Vec::len)), requests);
-        }
+        assert_eq!(messages_per_request(300_000), [3, 3, 3, 1]);
+        assert_eq!(messages_per_request(10), [10]);
     }
 }

@@ -74,4 +74,13 @@ mod tests {
         assert_eq!((early.len(), late.len()), (1_000, 1_000));
         assert!(early.last() < late.first());
     }
+
+    #[test]
+    fn jitter_is_within_its_range() {
+        assert!(
+            (0..1_000)
+                .map(|_| SystemEntropy.jitter())
+                .all(|jitter| (0.0..1.0).contains(&jitter))
+        );
+    }
 }

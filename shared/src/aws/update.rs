@@ -24,7 +24,7 @@ pub(super) struct Update {
 }
 
 impl Update {
-    /// Returns an update that changes nothing.
+    /// Returns an update under this condition, which changes nothing yet.
     pub(super) fn under(condition: impl Into<String>) -> Update {
         Update {
             condition: condition.into(),
@@ -42,13 +42,13 @@ impl Update {
         Update::under("#status = :was").with(":was", s(status.as_str()))
     }
 
-    /// Adds a demand to the condition.
+    /// Adds a demand to the condition. An `OR` on either side needs parentheses of its own.
     pub(super) fn and(mut self, condition: &str) -> Update {
         self.condition = format!("{} AND {condition}", self.condition);
         self
     }
 
-    /// Demands that `number` is `count`. At 0, the attribute that it is made of is absent.
+    /// Demands that `number`, which is an expression of the attribute `path`, is `count`. At 0, the attribute is absent.
     pub(super) fn and_count(self, path: &str, number: &str, count: u64) -> Update {
         match count {
             0 => self.and(&format!("attribute_not_exists({path})")),
@@ -83,7 +83,8 @@ impl Update {
         }
     }
 
-    /// Sets an attribute to the value of an expression.
+    /// Adds `assignment` to the clause `SET` as it is: `#path = expression`, for a value that DynamoDB makes of what the item
+    /// has, such as `#quarantine = if_not_exists(#quarantine, :reason)`. [`with`](Self::with) passes the values of placeholders.
     pub(super) fn assign(mut self, assignment: impl Into<String>) -> Update {
         self.set.push(assignment.into());
         self

@@ -21,7 +21,11 @@ impl FileValue {
     pub(super) fn text(&self) -> Option<&str> {
         match self {
             FileValue::Text(text) => Some(text),
-            _ => None,
+            FileValue::Integer(_)
+            | FileValue::Boolean(_)
+            | FileValue::List(_)
+            | FileValue::Table
+            | FileValue::Other(_) => None,
         }
     }
 

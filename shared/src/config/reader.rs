@@ -155,7 +155,8 @@ impl<'a> Reader<'a> {
         self.text(variable, parse).unwrap_or(default)
     }
 
-    /// Returns a text as parsed by `parse`; [`None`] if the text is wrong, or not set and without a default.
+    /// Returns the text of a setting, or its default, as parsed by `parse`; [`None`] if it is wrong, or not set and without a
+    /// default.
     pub fn text<K: Kind, T>(
         &mut self,
         variable: &'static Variable<K>,
@@ -279,9 +280,9 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Returns the text of a setting, or its default.
+    /// Returns the text of a setting, or its default; [`None`] if it has neither, and reports one that must be set.
     fn value_or_default<K: Kind>(&mut self, variable: &'static Variable<K>) -> Option<String> {
-        if self.is_set(variable) {
+        if self.settings.found(variable).is_some() {
             return self.found(variable);
         }
         let default = variable.value.default();

@@ -255,9 +255,14 @@ impl<'a, M: Keyed> WriteQueue<'a, M> {
         let mut of_keys: BTreeMap<BatchShard, (u32, u32)> = BTreeMap::new();
         for (key, error) in replies {
             let (passed, throttled) = of_keys.entry(key).or_default();
-            match matches!(error, Some(PortError::Throttled { .. })) {
-                true => *throttled += 1,
-                false => *passed += 1,
+            match error {
+                Some(PortError::Throttled { .. }) => *throttled += 1,
+                Some(
+                    PortError::Unknown { .. }
+                    | PortError::Refused { .. }
+                    | PortError::DeadlineReached,
+                )
+                | None => *passed += 1,
             }
         }
         let replies: Vec<KeyReply> = of_keys

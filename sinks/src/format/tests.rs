@@ -60,7 +60,10 @@ fn a_body_is_one_line_and_a_body_with_a_line_break_is_rejected() {
     let (text, rejects) = written(&Format::Body, &["a", "b\nc", "d\r", "e"]);
     assert_eq!(text, "a\ne\n", "the others are written");
     assert_eq!(rejects.len(), 2);
-    assert_has(&rejects[0], &["event ‹e1› (seq 1): «body has a line break"]);
+    assert!(
+        rejects[0].starts_with("event ‹e1› (seq 1): «body has a line break"),
+        "{rejects:?}"
+    );
 }
 
 #[test]
@@ -99,7 +102,10 @@ fn columns_take_fields_of_the_envelope_and_results_of_expressions() {
             "e1,,\"[null,null]\",,,\n",
         )
     );
-    assert_has(&rejects[0], &["event ‹e2› (seq 2): «body is not JSON: "]);
+    assert!(
+        rejects[0].starts_with("event ‹e2› (seq 2): «body is not JSON: "),
+        "{rejects:?}"
+    );
     assert!(
         rejects[1].contains("column `n, m`: the number does not fit 64 bits"),
         "{rejects:?}"

@@ -172,7 +172,11 @@ fn the_expressions_of_alarms_have_the_values_that_cloudwatch_gives_them() {
         (retries, Some(2.0), Some(9.0), 0.0),
     ] {
         let value = evaluate(expression, &values(received, deleted));
-        assert_eq!(value, Some(expected), "{received:?}, {deleted:?}");
+        assert_eq!(
+            value,
+            Some(expected),
+            "{expression} of {received:?}, {deleted:?}"
+        );
     }
     let sum = "IF(FILL(received, 0) > FILL(deleted, 0) + 1, 1, 0)";
     assert_eq!(evaluate(sum, &values(Some(3.0), Some(2.0))), Some(0.0));

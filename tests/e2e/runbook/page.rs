@@ -162,8 +162,11 @@ impl<'r> Rehearsal<'r> {
     async fn json(&self, command: &str, codes: &[i32]) -> Value {
         let ran = self.run(command, "--json").await;
         let code = ran.code.unwrap_or(-1);
-        let state = self.rig.state().await;
-        assert!(codes.contains(&code), "{command}: {ran:?}\n{state}");
+        assert!(
+            codes.contains(&code),
+            "{command}: {ran:?}\n{}",
+            self.rig.state().await
+        );
         serde_json::from_str(&ran.out).unwrap_or_else(|error| panic!("{command}: {error}: {ran:?}"))
     }
 

@@ -73,6 +73,7 @@ enum Function {
     Operator,
 }
 
+/// An execution environment.
 struct Execution {
     function: Function,
     frozen_until_ms: u64,
@@ -136,6 +137,7 @@ impl Wake for TaskWaker {
 }
 
 impl Run {
+    /// Sets up the history of a plan.
     pub fn new(plan: Plan, traced: bool) -> Run {
         let mut world = World::new(plan.clone(), traced);
         burst::plan(&mut world);

@@ -11,7 +11,10 @@ use crate::world::now;
 impl NamedItems for Environment {
     async fn read(&self, name: &str) -> Result<Document, PortError> {
         let (environment, kind) = (self.number, Kind::of(name));
-        if matches!(kind, Kind::Pauses | Kind::Turns | Kind::Sequence) {
+        if !matches!(
+            kind,
+            Kind::Quota | Kind::Scope | Kind::Epoch | Kind::Manifest
+        ) {
             self.note_reads(1);
         }
         // A history without pauses takes the same course as before there were pauses.

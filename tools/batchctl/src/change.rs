@@ -75,6 +75,9 @@ impl ChangeArgs {
     }
 
     /// Returns who changes something; `None` if the command only shows what it would do.
+    ///
+    /// # Errors
+    /// `--yes` is given without a reason or a name.
     pub fn operator(&self) -> Result<Option<Operator>, Failure> {
         if !self.yes {
             return Ok(None);
@@ -108,6 +111,9 @@ pub struct Selection {
 
 impl Selection {
     /// Returns the selected batches. A filter without a state selects batches in error.
+    ///
+    /// # Errors
+    /// Nothing selects a batch, or both ids and a filter do; or a batch does not exist.
     pub async fn batches(&self, service: &Service) -> Result<Vec<BatchSummary>, Failure> {
         match (self.batches.is_empty(), self.filter.is_empty()) {
             (true, true) => Err(Failure::Usage(
@@ -189,6 +195,9 @@ pub async fn note(
 }
 
 /// Puts a note about the outcome in the place of the note `began`, whatever has become of the batch since.
+///
+/// # Errors
+/// The record is gone, or changes all the time.
 pub async fn note_outcome(
     service: &Service,
     id: BatchId,

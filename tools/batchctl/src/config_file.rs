@@ -24,6 +24,9 @@ pub fn functions() -> [(&'static str, Declarations); 2] {
 }
 
 /// Reads the file of `--config`, or else the one that `CONFIG` of the stack names.
+///
+/// # Errors
+/// The file cannot be read or parsed, or it is in the deployment package and `--config` is missing.
 pub async fn read(
     settings: &Settings,
     connection: &Connection,

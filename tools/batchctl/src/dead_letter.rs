@@ -22,11 +22,15 @@ pub enum Decision {
     Redrive,
     /// Its event was delivered after all, with this body.
     Delivered,
+    /// Another message with its event id, and another body, was delivered.
     OtherDelivered,
+    /// The sink rejected its event, with this body.
     Rejected,
     /// Its event is claimed, and its batch is under way or in error. Look again later.
     Live,
+    /// Its event may have been delivered. Only a look at the sink can tell.
     Unclear,
+    /// It repeats a message that is redriven now.
     Repeated,
     /// It is a notice of the service about a lost load, slot or chunk, not an event.
     Notice,

@@ -39,6 +39,9 @@ pub struct EventArgs {
 
 impl EventArgs {
     /// Returns the event id with its prefix.
+    ///
+    /// # Errors
+    /// The id is too long, or the stack does not say what the prefix is.
     pub async fn id(&self, service: &Service) -> Result<EventId, Failure> {
         // The prefix alone is the id of no event.
         let id = EventId::try_from(self.event_id.as_str())?;

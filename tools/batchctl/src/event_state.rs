@@ -16,6 +16,7 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum EventState {
+    /// Claimed, and its batch will deliver it.
     Live,
     /// The sink has it, and its id is remembered.
     Delivered,
@@ -324,6 +325,7 @@ mod tests {
         let tombstone = tombstone(1_052, false);
         let classification = classify(Some(&tombstone), seat, Some(&complete), WINDOW, NOW);
         assert_eq!((classification.parts, classification.seat), (vec![0], seat));
+        // As the part says.
         assert_eq!(classification.delivered_at, Some(at(950)));
     }
 

@@ -105,11 +105,18 @@ impl Failure {
 
     fn code(&self) -> u8 {
         match self {
-            Failure::Open(error) if error.is_usage() => USAGE,
-            Failure::Settings(_) | Failure::Usage(_) => USAGE,
+            Failure::Service(_)
+            | Failure::Queue { .. }
+            | Failure::Sink(_)
+            | Failure::Some { .. }
+            | Failure::File { .. }
+            | Failure::Config { .. }
+            | Failure::Signals(_)
+            | Failure::GivenUp => FAILED,
+            Failure::Open(error) if !error.is_usage() => FAILED,
+            Failure::Open(_) | Failure::Settings(_) | Failure::Usage(_) => USAGE,
             Failure::NotFound(_) => NOT_FOUND,
             Failure::Refused(_) | Failure::Changed { .. } => REFUSED,
-            _ => FAILED,
         }
     }
 }

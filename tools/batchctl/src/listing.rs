@@ -89,6 +89,9 @@ async fn completed(service: &Service, filter: &Filter, now: Timestamp) -> Result
 
 /// Returns the batch that a text names: by its id, or by the beginning of its id, if the batch is not complete and no other
 /// begins so.
+///
+/// # Errors
+/// No batch, or several, have such an id.
 pub async fn resolve(service: &Service, text: &str) -> Result<BatchId, Failure> {
     if let Ok(id) = text.parse() {
         return Ok(id);

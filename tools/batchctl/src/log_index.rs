@@ -51,6 +51,7 @@ impl Entry {
         Some(self.secret.body(BodyHash::of(body)) == self.body?)
     }
 
+    /// Returns whether the entry is of the index with this secret.
     pub fn is_of(&self, secret: IndexSecret) -> bool {
         self.secret == secret
     }
@@ -58,8 +59,11 @@ impl Entry {
     /// Returns the entries that have the event forgotten.
     pub fn forgetting(&self, id: &EventId) -> NewEntries {
         let forget = |one: &Match| {
-            let Owner::Batch { batch, .. } = one.owner else {
-                return None;
+            let batch = match one.owner {
+                Owner::Batch { batch, .. } => batch,
+                Owner::Primed { .. } | Owner::PrimedMessage { .. } | Owner::Forget { .. } => {
+                    return None;
+                }
             };
             let entry = protocol::log::Entry {
                 id: self.secret.id(id),
@@ -310,6 +314,9 @@ pub async fn store_entries(
 }
 
 /// Returns where new objects of the index go: to `given`, or where the manifest says, or where `BODIES` says.
+///
+/// # Errors
+/// None of them says so, or `given` is no place of a log.
 pub async fn place(service: &Service, given: Option<&Bodies>) -> Result<Bodies, Failure> {
     if let Some(given) = given {
         return match given.is_log() {

@@ -63,6 +63,9 @@ pub fn unreported_conflicts(record: &BatchRecord) -> SeqSet {
 }
 
 /// Reads the events of an object in the wanted seats, in seq order. Returns them, and why some are missing.
+///
+/// # Errors
+/// A service could not be asked.
 pub async fn read(
     service: &Service,
     record: &BatchRecord,
@@ -83,6 +86,9 @@ pub async fn read(
 }
 
 /// Reads the events in these seats, object by object. Returns why some are missing.
+///
+/// # Errors
+/// A service could not be asked.
 pub async fn read_each(
     service: &Service,
     record: &BatchRecord,

@@ -44,6 +44,9 @@ impl RejectLists {
     }
 
     /// Reads a file with the lines of one list or several.
+    ///
+    /// # Errors
+    /// The file cannot be read, or a line of it is not one of a reject list.
     pub fn of_file(path: &Path) -> Result<RejectLists, Failure> {
         let name = path.display().to_string();
         let text = fs::read_to_string(path).map_err(Failure::file(path))?;

@@ -9,16 +9,23 @@ use crate::event_state::{Classification, EventState};
 pub enum Decision {
     /// Send its body to the input queue.
     Redrive,
+    /// It was delivered since, by another message.
     Delivered,
+    /// Another message has claimed it, and its batch is not complete.
     Live,
+    /// Another message has claimed it, and was rejected too.
     Again,
+    /// Another message has claimed it, and is in the quarantine.
     SetAside,
     /// A processor of an earlier version delivered the part, and its event id is remembered as delivered.
     TakenForDelivered,
     /// Nobody knows whether it was claimed since. Only a look at the sink can tell.
     Unclear,
+    /// It repeats an event that is redriven now.
     Repeated,
+    /// Its body cannot be had.
     NoBody,
+    /// Sent again, it would be another event.
     OtherEvent,
 }
 

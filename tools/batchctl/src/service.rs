@@ -62,6 +62,9 @@ pub struct Service {
 
 impl Service {
     /// Opens the stack of a command. `config` is its configuration file, if it is not where `CONFIG` says.
+    ///
+    /// # Errors
+    /// The stack cannot be found, does not say where its tables are, or has a configuration file that cannot be read.
     pub async fn open(arguments: &StackArgs, config: Option<&Path>) -> Result<Service, Failure> {
         let (mut settings, connection) = arguments.open().await?;
         if let Some(file) = config_file::read(&settings, &connection, config).await? {
@@ -176,6 +179,9 @@ impl Service {
     }
 
     /// Returns the text that goes before the event ids of `source`, or of the input queue.
+    ///
+    /// # Errors
+    /// The prefix names the source, and the ARN of the input queue cannot be found.
     pub async fn prefix(&self, source: Option<&SourceArn>) -> Result<String, Failure> {
         let prefix = self.settings.value("EVENT_ID_PREFIX").unwrap_or_default();
         if !prefix.contains(SOURCE_IN_PREFIX) {

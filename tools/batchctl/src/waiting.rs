@@ -31,12 +31,19 @@ pub struct Waiting {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Reason {
+    /// More events.
     Window,
+    /// An operator's pause ends.
     Pause,
+    /// The next of `DELIVERY_HOURS`.
     Hours,
+    /// Its turn by `DELIVERY_MAX_PER_SECOND`.
     Turn,
+    /// The number of its next part.
     Number,
+    /// Its next try, after a failure.
     Retry,
+    /// Another look for claims that come late.
     Look,
 }
 

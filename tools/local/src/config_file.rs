@@ -55,6 +55,9 @@ pub struct LocalConfig {
 
 impl LocalConfig {
     /// Reads the file, and checks it as the functions do. `set` has the variables that override it.
+    ///
+    /// # Errors
+    /// The file cannot be read, it has problems, or its sink has no stand-in.
     pub fn read(path: &Path, set: &BTreeMap<String, String>) -> anyhow::Result<LocalConfig> {
         let name = path.display().to_string();
         let flag = || format!("`--config {name}`");

@@ -18,6 +18,9 @@ pub struct WrittenEnvFile(PathBuf);
 
 impl EnvFile {
     /// Checks that the file can be written, and is not there yet.
+    ///
+    /// # Errors
+    /// It is there, or its directory takes no files.
     pub fn prepare(path: &Path) -> anyhow::Result<EnvFile> {
         if path.symlink_metadata().is_ok() {
             bail!(
@@ -37,6 +40,9 @@ impl EnvFile {
     }
 
     /// Writes the file, which only its owner may read: a sink's password may be in it.
+    ///
+    /// # Errors
+    /// It cannot be written, or another process has made it in the meantime.
     pub fn write(mut self, text: &str) -> anyhow::Result<WrittenEnvFile> {
         let path = self.path;
         let written = writeln!(self.temporary, "{text}");
@@ -67,5 +73,14 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "export A='1'\n");
         drop(written);
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_file_that_is_there_is_refused_and_left_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("stack.env");
+        std::fs::write(&path, "mine").unwrap();
+        assert!(EnvFile::prepare(&path).is_err());
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine");
     }
 }

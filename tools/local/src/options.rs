@@ -142,7 +142,9 @@ pub struct StackOptions {
     pub sink: SinkKind,
     /// One line about what the file of `--config` has, and this run does not use.
     pub not_used: Option<String>,
+    /// The port of SQS, before those of DynamoDB and S3; free ports if `None`.
     pub port: Option<u16>,
+    /// The directory for delivered batches; a temporary one if `None`.
     pub out: Option<PathBuf>,
     pub batch_size: usize,
     pub aggregators: u32,

@@ -207,10 +207,14 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::faults::FaultOptions;
+    use crate::faults::{FaultOptions, Percent};
 
-    fn store(directory: &Path) -> Arc<ContentStore> {
-        let errors = Arc::new(SinkErrors::new(&FaultOptions::default()));
+    fn store(directory: &Path, sink_error_rate: Percent) -> Arc<ContentStore> {
+        let options = FaultOptions {
+            sink_error_rate,
+            ..FaultOptions::default()
+        };
+        let errors = Arc::new(SinkErrors::new(&options));
         let store = ContentStore::new(directory.to_owned(), Arc::default(), errors);
         Arc::new(store)
     }
@@ -230,7 +234,7 @@ mod tests {
     #[tokio::test]
     async fn the_first_body_under_a_key_is_stored_and_no_other() {
         let directory = tempfile::tempdir().unwrap();
-        let store = store(directory.path());
+        let store = store(directory.path(), Percent::default());
         assert_eq!(post(&store, "b/0", "first").await, 201);
         assert_eq!(post(&store, "b/0", "first").await, 200);
         assert_eq!(post(&store, "b/0", "other").await, 409);
@@ -244,10 +248,23 @@ mod tests {
     #[tokio::test]
     async fn a_body_without_a_key_is_not_taken() {
         let directory = tempfile::tempdir().unwrap();
-        let store = store(directory.path());
+        let store = store(directory.path(), Percent::default());
         let reply = receive(State(Arc::clone(&store)), HeaderMap::new(), "x".into()).await;
         assert_eq!(reply.0, StatusCode::BAD_REQUEST);
         assert_eq!(store.deliveries.report().attempts, 0);
+    }
+
+    #[tokio::test]
+    async fn deliveries_fail_before_and_after_they_are_stored() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = store(directory.path(), Percent::ALL);
+        for part in 0..20 {
+            assert_eq!(post(&store, &format!("b/{part}"), "body").await, 503);
+        }
+        let there = std::fs::read_dir(directory.path().join("b")).unwrap();
+        let there = there.count();
+        assert!((1..20).contains(&there), "{there}");
+        assert_eq!(store.deliveries.report().attempts, 20);
     }
 
     #[test]

@@ -34,6 +34,7 @@ pub struct OutageReport {
 }
 
 impl OutageReport {
+    /// Returns the report of an outage that ended at `ended_at`.
     pub fn new(
         outage: Outage,
         requests_refused: u64,

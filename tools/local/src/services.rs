@@ -157,7 +157,10 @@ impl ServicesState {
         let stored =
             tokio::task::spawn_blocking(move || store.store(&payload.key, extension, &content));
         let stored = stored.await??;
-        Ok(Some(stored).filter(|_| outcome == StoreOutcome::Normal))
+        Ok(match outcome {
+            StoreOutcome::FailsAfterStoring => None,
+            StoreOutcome::Normal | StoreOutcome::FailsBeforeStoring => Some(stored),
+        })
     }
 
     /// Returns the content of a part: the items of the payload as lines, its text, or the object that it names.

@@ -145,13 +145,17 @@ impl Summary {
 
     /// Returns why the burst is not [`ok`](Self::ok), a phrase each.
     pub fn reasons(&self) -> Vec<String> {
-        let set_aside = &self.set_aside;
+        let SetAside {
+            quarantined,
+            dead_letters,
+            dead_tickets,
+        } = self.set_aside;
         let mut reasons = self.audit.reasons().to_vec();
         reasons.extend(self.sink.problems());
         let counts = [
-            (set_aside.quarantined, "message", " in quarantine"),
-            (set_aside.dead_letters, "dead letter", ""),
-            (set_aside.dead_tickets, "dead ticket", ""),
+            (quarantined, "message", " in quarantine"),
+            (dead_letters, "dead letter", ""),
+            (dead_tickets, "dead ticket", ""),
             (self.batches_in_error, "batch", " in error"),
         ];
         let counts = counts.into_iter().filter(|(count, ..)| *count > 0);

@@ -67,6 +67,9 @@ impl Home {
 }
 
 /// Waits until a server that was started is ready.
+///
+/// # Errors
+/// It ended, or it takes too long.
 pub(crate) async fn until_ready<F: Future<Output = bool>>(
     name: &str,
     process: &mut Child,

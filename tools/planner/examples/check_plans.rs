@@ -292,10 +292,12 @@ fn main() -> anyhow::Result<()> {
             wrong.push(name);
         }
     }
-    match wrong[..] {
-        [] => Ok(()),
-        _ => bail!("plans that are off by more than 10 %: {}", wrong.join("; ")),
-    }
+    ensure!(
+        wrong.is_empty(),
+        "plans that are off by more than 10 %: {}",
+        wrong.join("; ")
+    );
+    Ok(())
 }
 
 /// Plans a setting, and runs it until the plan fits, at most [`RUNS_MAX`] times. Returns whether it did.

@@ -3,6 +3,7 @@
 use super::calibration::S3_BYTES_PER_SEC;
 use super::settings::{Bodies, Scaling, Settings};
 
+/// An assumption.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assumption {
     /// What is assumed, with its value in this plan.

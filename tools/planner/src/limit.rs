@@ -2,27 +2,42 @@
 
 use std::fmt;
 
-/// What holds a burst up at a time. Its text says more.
+/// What holds a burst up at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Limit {
     /// The producers: everything that was sent is taken.
     Producers,
+    /// 120,000 messages in flight.
     InFlight,
+    /// How many messages a second the gatherers receive.
     ReceiveRate,
+    /// The mapping has not grown to its maximum yet.
     MappingRamp,
+    /// The most concurrent invocations of the mapping.
     MappingConcurrency,
+    /// 1,000 environments in ten seconds.
     EnvironmentStarts,
+    /// The concurrency of the account.
     AccountConcurrency,
+    /// Write units of the lock table.
     LockTable,
+    /// Write units of its whole index.
     LockIndex,
+    /// Write units of the index keys of a batch.
     IndexKeys,
+    /// Write units of the record of a batch of the log.
     BatchRecord,
+    /// Write units of the batch table.
     BatchTable,
+    /// Messages that failed wait for the visibility timeout.
     Visibility,
+    /// Batches that are not full wait for their window.
     BatchWindow,
+    /// Batches wait for a batch-processor.
     ProcessorConcurrency,
     /// The CPU and requests of the batch-processor.
     ProcessorTime,
+    /// The system behind the sink.
     Sink,
     /// The second look at a batch whose counts prove nothing.
     VerifyDelay,

@@ -39,6 +39,7 @@ pub struct Prices {
     pub poller_hour: Price,
 }
 
+/// One price.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Price {

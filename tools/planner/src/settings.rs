@@ -78,6 +78,7 @@ pub enum Scaling {
     Local(u32),
 }
 
+/// A function.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Function {
     pub memory_mb: u64,

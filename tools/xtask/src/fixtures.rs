@@ -14,6 +14,9 @@ pub struct RecordFixtures {
 
 /// Runs the functions of the revision through the scenes in `tests/e2e/fixtures`, and writes what they stored into
 /// `tests/fixtures/<version>`, one file a scene.
+///
+/// # Errors
+/// The revision does not build, or a scene does not come to its end.
 pub fn run(record: &RecordFixtures) -> anyhow::Result<()> {
     let former = former::build(&record.from)?;
     // The scenes need `local`, which the tests do not build.

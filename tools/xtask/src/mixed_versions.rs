@@ -60,6 +60,9 @@ struct Burst {
 }
 
 /// Runs the bursts, and prints a line for each.
+///
+/// # Errors
+/// A version does not build, or a burst lost or repeated an event, or did not end.
 pub fn run(mixed: &MixedVersions) -> anyhow::Result<()> {
     let former = former::build(&mixed.from)?;
     // Selects the whole workspace, so that dependencies have the same features as in other tasks and are not built again.

@@ -163,6 +163,9 @@ pub fn packaged() -> anyhow::Result<PathBuf> {
 }
 
 /// Builds the zips. Prints the output of cargo lambda only if it fails.
+///
+/// # Errors
+/// Rust's standard library for the architecture is not installed, or the build failed.
 pub fn build(package: &Package) -> anyhow::Result<()> {
     let arch = package.arch()?;
     ensure_std(&arch.target())?;
@@ -196,6 +199,9 @@ pub fn build(package: &Package) -> anyhow::Result<()> {
 
 /// Builds programs with all their features, linked statically, in the folder of the target `arch.static_target()` and of the
 /// profile `release`.
+///
+/// # Errors
+/// Rust's standard library for the target is not installed, or the build failed.
 pub fn build_static(packages: &[&str], arch: Architecture) -> anyhow::Result<()> {
     let target = arch.static_target();
     ensure_std(&target)?;

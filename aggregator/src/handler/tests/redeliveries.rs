@@ -86,6 +86,7 @@ async fn a_delivered_claim_whose_release_was_lost_is_not_delivered_again() {
         let batch = live_claim(&aggregator, "m1", "e1", 4).await;
         complete_batch(&aggregator, batch, &[4]).await;
         assert!(invoke(&aggregator, &[(message, "e1", "")]).await.is_empty());
+        // It is a redelivery or a duplicate of a delivered event.
         assert_eq!(confirmed(&aggregator), 0, "{message}");
     }
 }

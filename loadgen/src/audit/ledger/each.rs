@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use super::bits::Bits;
-use super::changed::ChangedEvent;
+use super::changed::Changed;
 use super::entry::{Delivery, Entry, Surplus};
 use crate::workload::{Content, Workload};
 
@@ -100,7 +100,7 @@ impl Each {
         }
     }
 
-    pub fn record(&mut self, delivery: &Delivery, changed: Option<&mut ChangedEvent>) -> Entry {
+    pub fn record(&mut self, delivery: &Delivery, changed: &mut Changed) -> Entry {
         let number = delivery.number;
         if self.repeats.get(number) == 0 {
             return match self.delivered.set(number) {
@@ -120,11 +120,7 @@ impl Each {
     }
 
     /// Records the delivery of an event with repeats; returns why it is one too many, if it is.
-    fn deliver(
-        &mut self,
-        delivery: &Delivery,
-        changed: Option<&mut ChangedEvent>,
-    ) -> Option<Surplus> {
+    fn deliver(&mut self, delivery: &Delivery, changed: &mut Changed) -> Option<Surplus> {
         let message = delivery.message_hash.map_or(NO_ID, |hash| {
             (hash >> (u64::BITS - SLOT_BITS)).max(NO_ID + 1)
         });
@@ -137,7 +133,7 @@ impl Each {
         let Some(empty) = slots.clone().find(|slot| self.slot(*slot) == EMPTY) else {
             return Some(Surplus::Event);
         };
-        if let Some(event) = changed {
+        if let Some(event) = changed.get_mut(delivery.number) {
             let changed = event.delivered_changed;
             let delivered = match delivery.content {
                 Content::Original => (empty - first) as u32 - changed,

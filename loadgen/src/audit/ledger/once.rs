@@ -1,7 +1,7 @@
 //! The ledger of the drop rule: every event is due once.
 
 use super::bits::Bits;
-use super::changed::ChangedEvent;
+use super::changed::Changed;
 use super::entry::{Delivery, Entry, Surplus};
 use crate::workload::{Content, Workload};
 
@@ -24,11 +24,11 @@ impl Once {
 
     /// Either body of an event may be delivered: whichever of its messages the service claims first. The messages with the
     /// other body are conflicts then.
-    pub fn record(&mut self, delivery: &Delivery, changed: Option<&mut ChangedEvent>) -> Entry {
+    pub fn record(&mut self, delivery: &Delivery, changed: &mut Changed) -> Entry {
         if self.delivered.set(delivery.number) {
             return Entry::surplus(Surplus::Event);
         }
-        if let Some(event) = changed {
+        if let Some(event) = changed.get_mut(delivery.number) {
             let other = match delivery.content {
                 Content::Original => Content::Changed,
                 Content::Changed => Content::Original,

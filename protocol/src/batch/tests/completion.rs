@@ -7,10 +7,20 @@ fn uncounted_claims_never_stand_in_for_counted_ones() {
     // Seqs 0..10 are settled and all of them claims; 10..20 belong to an invocation that died.
     let record = must(&opened(), &BatchWrite::Count(counts(1, 10, 0, 10)));
     let shown: SeqSet = (5..20).collect();
-    let missing = lag(&record, &shown).unwrap();
-    assert_eq!((missing.confirmed, missing.found), (10, 5));
-    assert_eq!(missing.witnessed_missing, 0);
+    let missing = Lag {
+        confirmed: 10,
+        found: 5,
+        witnessed_missing: 0,
+    };
+    assert_eq!(lag(&record, &shown), Some(missing));
     assert_eq!(lag(&record, &(0..10).collect()), None);
+}
+
+#[test]
+fn a_witnessed_claim_must_be_found_before_anything_is_delivered() {
+    let record = must(&opened(), &witness(&[12], 0));
+    assert!(lag(&record, &(0..5).collect()).is_some());
+    assert_eq!(lag(&record, &[12].into_iter().collect()), None);
 }
 
 #[test]

@@ -99,9 +99,10 @@ fn a_write_is_recognised_where_it_applied_and_nowhere_else() {
 fn a_seal_is_recognised_by_its_counts_and_its_seal() {
     let seal = |version| seal(counts(version, 5, 0, 5));
     let counted = must(&opened(), &BatchWrite::Count(counts(2, 5, 0, 5)));
-    assert!(!already_applied(&counted, &seal(1)));
+    assert!(!already_applied(&counted, &seal(1)), "it was not sealed");
     let sealed = must(&opened(), &seal(1));
     assert!(already_applied(&sealed, &seal(1)));
+    // It was sealed with other counts.
     assert!(!already_applied(&sealed, &seal(2)));
     let counts = |version| BatchWrite::Count(counts(version, 5, 0, 5));
     assert!(already_applied(&sealed, &counts(1)));
@@ -207,6 +208,7 @@ fn a_write_that_misses_any_of_its_conditions_does_not_apply() {
     ] {
         assert_eq!(apply(record, &write), None, "{write:?} to {record:?}");
     }
+    assert_eq!(of_another.attempts, 2);
     assert!(apply(&frozen, &set_aside(Some(0), 0)).is_some());
     assert!(apply(&ended, &set_aside(None, 0)).is_some());
     assert!(apply(&ended, &complete("p", 1)).is_some());

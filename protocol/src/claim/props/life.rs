@@ -8,19 +8,13 @@ use super::*;
 #[derive(Clone, Copy, Debug)]
 enum Step {
     /// The aggregator receives a message with the event id.
-    Arrive {
-        message: u8,
-        body: u8,
-    },
+    Arrive { message: u8, body: u8 },
     /// The batch of the live claim completes, and has delivered the claim or not.
-    End {
-        delivered: bool,
-    },
+    End { delivered: bool },
     /// The live claim is released, after its delivery.
     Release,
-    Pass {
-        ms: u64,
-    },
+    /// Time passes.
+    Pass { ms: u64 },
     /// The TTL of the table removes an expired tombstone.
     Forget,
 }

@@ -30,10 +30,11 @@ impl World {
     pub fn write(&mut self, batch: BatchId, write: &BatchWrite) -> Result<BatchReply, PortError> {
         let before = self.batches.get(batch);
         let reply = now(self.batches.write(batch, write))?;
-        if let (BatchReply::Applied(after), Some(before)) = (&reply, before) {
-            self.written(&before, write, after);
-        } else {
-            self.note("refused", || format!("{batch} {write:?}"));
+        match (&reply, before) {
+            (BatchReply::Applied(after), Some(before)) => self.written(&before, write, after),
+            (BatchReply::Refused(_), _) | (_, None) => {
+                self.note("refused", || format!("{batch} {write:?}"));
+            }
         }
         let hides = !self.plan.shows_what_refused;
         Ok(match reply {

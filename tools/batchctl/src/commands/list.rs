@@ -49,6 +49,7 @@ pub struct Batches {
     pub now: Timestamp,
 }
 
+/// A batch of the list. Only its whole record says what it waits for, and what its last failure was.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListedBatch {
@@ -72,13 +73,14 @@ impl Batches {
     /// Reads what the batches of a listing wait for.
     pub async fn read(service: &Service, listing: &Listed) -> Result<Batches, Failure> {
         let waits = Waits::of(service).await?;
+        let now = service.now();
         let batches = listing.batches.iter();
-        let listed = stream::iter(batches.map(|batch| listed(service, &waits, batch)));
+        let listed = stream::iter(batches.map(|batch| listed(service, &waits, batch, now)));
         Ok(Batches {
             matching: listing.matching,
             batches: listed.buffered(REQUESTS_MAX).try_collect().await?,
             malformed: listing.malformed.clone(),
-            now: service.now(),
+            now,
         })
     }
 }
@@ -87,8 +89,9 @@ async fn listed(
     service: &Service,
     waits: &Waits,
     batch: &BatchSummary,
+    now: Timestamp,
 ) -> Result<ListedBatch, Failure> {
-    let mut listed = ListedBatch::of(batch.clone(), service.now());
+    let mut listed = ListedBatch::of(batch.clone(), now);
     // The others wait for nothing by themselves.
     if matches!(batch.status, None | Some(Status::Error)) {
         return Ok(listed);

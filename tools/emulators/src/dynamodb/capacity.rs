@@ -161,11 +161,14 @@ pub fn parse_reply<'a>(operation: &str, body: &'a [u8]) -> ParsedReply<'a> {
     let Ok(reply) = serde_json::from_slice::<Reply<'a>>(body) else {
         return ParsedReply::default();
     };
-    // Other operations have responses of other types.
-    let is_batch = operation == "BatchExecuteStatement";
-    let responses = reply.responses.filter(|_| is_batch);
-    let responses = responses.map(|list| serde_json::from_str::<Vec<Response>>(list.get()));
-    let responses = responses.and_then(Result::ok).unwrap_or_default();
+    let responses: Result<Vec<Response>, _> = match reply.responses {
+        Some(list) if operation == "BatchExecuteStatement" => serde_json::from_str(list.get()),
+        // Other operations have responses of other types.
+        Some(_) | None => Ok(Vec::new()),
+    };
+    let Ok(responses) = responses else {
+        return ParsedReply::default();
+    };
     let consumed = match reply.consumed_capacity.map(RawValue::get) {
         // Operations that may name several tables report a list.
         Some(list) if list.starts_with('[') => serde_json::from_str(list).unwrap_or_default(),
@@ -281,9 +284,12 @@ mod tests {
     fn items_of_a_table_pay_for_failed_conditions_too() {
         let reply = br#"{"ConsumedCapacity":[{"TableName":"t","CapacityUnits":9.0,"Table":{"CapacityUnits":3.0},
             "GlobalSecondaryIndexes":{"a":{"CapacityUnits":2.0},"b":{"CapacityUnits":1.0}}}]}"#;
+        let units = TableUnits {
+            items: 6.0,
+            index: 3.0,
+        };
         let consumed = |table| consumed_by("BatchExecuteStatement", reply, table);
-        let units = consumed("t").unwrap();
-        assert_eq!((units.items, units.index), (6.0, 3.0));
+        assert_eq!(consumed("t"), Some(units));
         assert_eq!(consumed("u"), None);
     }
 
@@ -321,6 +327,11 @@ mod tests {
                 assert_eq!(parsed.statements, [], "{reply}");
             }
         }
+        let report = r#"[{"TableName":"t","CapacityUnits":1.0}]"#;
+        let reply = format!(r#"{{"ConsumedCapacity":{report},"Responses":{{}}}}"#);
+        let consumed = |operation| parse_reply(operation, reply.as_bytes()).consumed.len();
+        assert_eq!(consumed("BatchExecuteStatement"), 0);
+        assert_eq!(consumed("BatchGetItem"), 1);
     }
 
     #[test]

@@ -141,4 +141,19 @@ mod tests {
         assert_eq!((report.used_percent, report.refused_percent), (None, None));
         assert_eq!(report.writes, 50);
     }
+
+    #[test]
+    fn a_put_before_the_first_throttled_write_has_no_share() {
+        let secs = Duration::from_secs;
+        for throttled_at in [1, 2] {
+            let mut usage = TableUsage::new(100);
+            usage.add(written(50.0, 50), true, secs(1));
+            usage.add(written(10.0, 10), false, secs(1));
+            usage.add(throttled(5), false, secs(throttled_at));
+            let report = usage.report();
+            assert_eq!(report.adding_secs, None);
+            assert_eq!((report.used_percent, report.refused_percent), (None, None));
+            assert_eq!((report.writes, report.throttled_by_items), (65, 5));
+        }
+    }
 }

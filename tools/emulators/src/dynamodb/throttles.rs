@@ -82,15 +82,15 @@ impl Throttles {
     /// The bucket that had too few units. The write is throttled, and nothing was taken.
     pub(super) fn admit(&self, write: &Write, now: Duration) -> Result<Vec<Charge>, BucketKey> {
         let mut charges = write.charges();
-        let units = |index: bool| -> u32 {
-            let is_wanted = |charge: &&Charge| matches!(charge.key, BucketKey::Index(_)) == index;
-            let wanted = charges.iter().filter(is_wanted);
-            wanted.map(|charge| charge.units).sum()
-        };
-        let (items, index) = (units(false), units(true));
-        let totals = [(BucketKey::Table, items), (BucketKey::TableIndex, index)];
-        let taken = totals.into_iter().filter(|(_, units)| *units > 0);
-        charges.extend(taken.map(|(key, units)| Charge::new(key, units)));
+        let of_index = |charge: &&Charge| matches!(charge.key, BucketKey::Index(_));
+        let of_index = charges.iter().filter(of_index);
+        let index: u32 = of_index.map(|charge| charge.units).sum();
+        let items = charges.iter().map(|charge| charge.units).sum::<u32>() - index;
+        for (key, units) in [(BucketKey::Table, items), (BucketKey::TableIndex, index)] {
+            if units > 0 {
+                charges.push(Charge::new(key, units));
+            }
+        }
         self.take(&charges, now)?;
         Ok(charges)
     }
@@ -187,8 +187,15 @@ impl Throttles {
 impl RequestOutcome {
     /// Counts a write that this bucket throttled.
     pub(super) fn throttled(&mut self, by: &BucketKey) {
-        self.totals.throttled_by_items += u64::from(*by == BucketKey::Table);
-        self.totals.throttled_by_index += u64::from(*by == BucketKey::TableIndex);
+        match by {
+            BucketKey::Table => self.totals.throttled_by_items += 1,
+            BucketKey::TableIndex => self.totals.throttled_by_index += 1,
+            BucketKey::Item(_)
+            | BucketKey::Index(_)
+            | BucketKey::OtherIndex(_)
+            | BucketKey::OtherTable
+            | BucketKey::OtherTableIndex => {}
+        }
     }
 
     /// Counts a write that was not throttled; returns the charges to return to their buckets. A write whose condition did not
@@ -201,18 +208,24 @@ impl RequestOutcome {
     ) -> Vec<Charge> {
         self.totals.written += 1;
         self.adds_items |= applied && write.puts();
-        let units = |key: BucketKey| -> u32 {
-            let charges = charges.iter().filter(|charge| charge.key == key);
-            charges.map(|charge| charge.units).sum()
-        };
-        self.totals.items += f64::from(units(BucketKey::Table));
-        if applied {
-            self.totals.index += f64::from(units(BucketKey::TableIndex));
-            return Vec::new();
+        let mut unused = Vec::new();
+        for charge in charges {
+            let units = f64::from(charge.units);
+            match charge.key {
+                BucketKey::Table => self.totals.items += units,
+                BucketKey::TableIndex if applied => self.totals.index += units,
+                BucketKey::Index(_) | BucketKey::TableIndex if !applied => {
+                    unused.push(charge.clone())
+                }
+                BucketKey::Item(_)
+                | BucketKey::Index(_)
+                | BucketKey::OtherIndex(_)
+                | BucketKey::OtherTable
+                | BucketKey::OtherTableIndex
+                | BucketKey::TableIndex => {}
+            }
         }
-        let of_index = |key: &BucketKey| matches!(key, BucketKey::Index(_) | BucketKey::TableIndex);
-        let unused = charges.iter().filter(|charge| of_index(&charge.key));
-        unused.cloned().collect()
+        unused
     }
 }
 

@@ -64,6 +64,7 @@ impl Charge {
     }
 }
 
+/// All buckets.
 #[derive(Debug)]
 pub(super) struct TokenBuckets {
     rates: Rates,
@@ -78,6 +79,7 @@ struct Bucket {
 }
 
 impl TokenBuckets {
+    /// Makes full buckets.
     pub(super) fn new(rates: Rates) -> TokenBuckets {
         TokenBuckets {
             rates,
@@ -85,6 +87,7 @@ impl TokenBuckets {
         }
     }
 
+    /// Removes every limit.
     pub(super) fn unlimit(&mut self) {
         *self = TokenBuckets::new(Rates::default());
     }
@@ -143,8 +146,8 @@ impl TokenBuckets {
             return;
         }
         let second = Duration::from_secs(1);
-        let is_short = |bucket: &Bucket| bucket.units < 0.0 || bucket.at + second > now;
-        self.buckets.retain(|_, bucket| is_short(bucket));
+        let is_not_full = |bucket: &Bucket| bucket.units < 0.0 || bucket.at + second > now;
+        self.buckets.retain(|_, bucket| is_not_full(bucket));
     }
 }
 

@@ -242,8 +242,8 @@ impl Shared {
     }
 
     fn log_returned(&self, outcome: &BatchOutcome, response: &Result<InvokeResponse, InvokeError>) {
-        let function = self.function.config();
-        let (function, reason) = (&*function.name, outcome.reason.name());
+        let config = self.function.config();
+        let (function, reason) = (&*config.name, outcome.reason.name());
         let returned_count = outcome.to_return.len();
         match response {
             Ok(InvokeResponse::Ok(_)) => {

@@ -58,7 +58,11 @@ pub enum MappingProblem {
         reason: String,
     },
     /// The batch size is not from 1 to 10,000.
-    #[error("batch size: got `{0}`, expected 1 to 10000")]
+    #[error(
+        "batch size: got `{0}`, expected {min} to {max}",
+        min = BATCH_SIZE.start(),
+        max = BATCH_SIZE.end()
+    )]
     BatchSizeOutOfRange(usize),
     /// The window is longer than 300 s.
     #[error("window: got `{0:?}`, expected at most {WINDOW_MAX:?}")]
@@ -75,7 +79,11 @@ pub enum MappingProblem {
         window: Duration,
     },
     /// The maximal concurrency is not from 2 to 1,000.
-    #[error("concurrency: got `{0}`, expected 2 to 1000")]
+    #[error(
+        "concurrency: got `{0}`, expected {min} to {max}",
+        min = MAPPING_CONCURRENCY.start(),
+        max = MAPPING_CONCURRENCY.end()
+    )]
     ConcurrencyOutOfRange(u32),
     /// The timeout of the function is longer than the visibility timeout of the queue, so a message could become visible while
     /// an invocation still works on it.

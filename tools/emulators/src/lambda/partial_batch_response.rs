@@ -125,12 +125,16 @@ fn reported_ids(
     let failures = match parsed {
         Value::Object(mut fields) => fields.remove("batchItemFailures").unwrap_or_default(),
         Value::Null => Value::Null,
-        _ => return Err(OutcomeReason::ResponseMalformed),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            return Err(OutcomeReason::ResponseMalformed);
+        }
     };
     let failures = match failures {
         Value::Array(failures) => failures,
         Value::Null => Vec::new(),
-        _ => return Err(OutcomeReason::ResponseMalformed),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => {
+            return Err(OutcomeReason::ResponseMalformed);
+        }
     };
     let ids = failures.iter().map(|failure| {
         let id = failure["itemIdentifier"].as_str();

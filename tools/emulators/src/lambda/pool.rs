@@ -50,6 +50,7 @@ impl Pool {
         }
     }
 
+    /// Returns the configuration that new environments start with.
     pub(super) fn config(&self) -> &Arc<FunctionConfig> {
         &self.config
     }

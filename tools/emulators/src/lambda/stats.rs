@@ -98,7 +98,8 @@ pub struct MappingStats {
     pub invocations: u64,
     /// Records in those batches.
     pub records: u64,
-    /// Records deleted from the queue.
+    /// Records deleted from the queue. Those neither deleted nor returned could not be deleted, for instance because the queue
+    /// no longer exists.
     pub deleted: u64,
     /// Records left in the queue, which become visible again after the visibility timeout.
     pub returned: u64,
@@ -172,7 +173,8 @@ mod tests {
         let stat = "42 (a) b (c) S 1 42 42 0 -1 4194560 1 2 3 4 150 25 7 8 20 0 1 0 99 1 1";
         let cpu = cpu_of_stat(stat).unwrap();
         let ms = Duration::from_millis;
-        assert_eq!((cpu.user, cpu.system), (ms(1500), ms(250)));
+        let (user, system) = (ms(1500), ms(250));
+        assert_eq!(cpu, CpuTime { user, system });
         assert_eq!(cpu.total(), ms(1750));
         assert_eq!(cpu_of_stat("42 (short) S 1"), None);
     }

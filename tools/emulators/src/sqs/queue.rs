@@ -320,6 +320,7 @@ impl Queue {
         firsts.filter_map(first).min()
     }
 
+    /// Returns whether the limit of messages in flight is reached.
     pub(super) fn is_full(&self) -> bool {
         self.in_flight.len() >= limits::IN_FLIGHT_MAX
     }

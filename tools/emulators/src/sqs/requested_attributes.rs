@@ -18,12 +18,17 @@ pub(super) fn received(
         let attributes = message.message_attributes.iter();
         attributes.filter(|(name, _)| is_shown(name))
     };
+    let are_all = chosen().count() == message.message_attributes.len();
     let attribute =
         |(name, attribute): (&String, _)| (name.clone(), wire::Attribute::from_domain(attribute));
     wire::ReceivedMessage {
         attributes: shown.select(&message),
         // The digest covers the returned attributes, because SDKs compute theirs from these.
-        md5_of_message_attributes: md5::of_attributes(chosen()),
+        md5_of_message_attributes: if are_all {
+            message.md5_of_message_attributes.clone()
+        } else {
+            md5::of_attributes(chosen())
+        },
         message_attributes: chosen().map(attribute).collect(),
         message_id: message.message_id,
         receipt_handle: message.receipt_handle,

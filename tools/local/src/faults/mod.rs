@@ -1,5 +1,17 @@
 //! Faults: everything that AWS services and their machines may do wrong, on demand.
 //!
+//! | file | contents |
+//! |---|---|
+//! | `options` | the flags and the checked options |
+//! | `environments` | the faults of a function's environments, for the Lambda host |
+//! | `kills` | SIGKILL at a random moment or at a line of the log |
+//! | `outages` | the times at which the sink is down |
+//! | `sink` | a directory that cannot be written to while the sink is down |
+//! | `sink_errors` | deliveries that the sink makes fail |
+//! | `sink_cuts` | connections to the sink that are cut |
+//! | `redeploys` | updates of the functions' configuration and code |
+//! | `report` | how often each fault struck |
+//!
 //! The proxies (`emulators::proxy`) in front of DynamoDB, the queues and the stand-ins for sinks lose replies, return
 //! errors, and refuse expired credentials. The faults of the tables are in `emulators::dynamodb`, and repeated deliveries
 //! in the queue server (`sqs::DuplicateDeliveries`).

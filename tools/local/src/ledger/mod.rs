@@ -1,5 +1,17 @@
 //! The cost of a run: the billed units of all requests of the functions and their mappings, at list prices.
 //!
+//! | file | contents |
+//! |---|---|
+//! | `meter` | counts every request of the functions, in the proxies |
+//! | `actions` | the IAM actions of each request |
+//! | `purposes` | what tables use capacity units for |
+//! | `s3` | the requests to S3, and their bytes |
+//! | `claims` | the claims in a request |
+//! | `attribute` | an attribute in the JSON of a request |
+//! | `prices` | the list prices, with their sources |
+//! | `display` | the lines for people |
+//! | `costs` | the cost by purpose, for the record of a run |
+//!
 //! The cost does not include the requests of producers, logs and metrics, the schedule, requests to the sink (they are
 //! counted, but have no price here), storage (but that of the log is included),
 //! backups, alarms, data transfer, and polls of queues that stay empty. GB-seconds are measured on this machine, where the

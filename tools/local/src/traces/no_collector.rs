@@ -8,6 +8,10 @@ use loadgen::TraceLog;
 pub enum Collector {}
 
 impl Collector {
+    /// Returns no collector.
+    ///
+    /// # Errors
+    /// Always: the executable was built without the cargo feature `full`.
     pub async fn start(_: &Path, _: &'static str) -> anyhow::Result<Collector> {
         anyhow::bail!(shared::config::WITHOUT_FULL)
     }

@@ -28,6 +28,9 @@ struct Row<'a> {
 }
 
 /// Returns a picture, as SVG, of the first delivery in a file.
+///
+/// # Errors
+/// The file cannot be read, or has no delivery.
 pub fn picture(file: &Path) -> anyhow::Result<String> {
     let spans = read(file)?;
     let (rows, others) = rows(&spans)

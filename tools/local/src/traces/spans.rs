@@ -22,6 +22,9 @@ pub(super) struct Span {
 }
 
 /// Returns the spans of a file, in any order.
+///
+/// # Errors
+/// The file cannot be read, or a line of it is no export of spans.
 pub(super) fn read(path: &Path) -> anyhow::Result<Vec<Span>> {
     let named = || path.display().to_string();
     let file = std::fs::File::open(path).with_context(named)?;

@@ -210,6 +210,7 @@ pub(super) struct BatchColumns {
     pub delivered: Vec<Option<f64>>,
     pub events: Vec<u64>,
     pub parts: Vec<u64>,
+    /// `full`, `drained` or `window`; `None` if that is not known.
     pub flushed: Vec<Option<Flushed>>,
     /// `None` if no batch is of the log.
     pub invocations: Option<Vec<Option<u64>>>,

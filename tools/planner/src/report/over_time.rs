@@ -6,7 +6,7 @@ use crate::record::{Record, Sample};
 /// The least time over which a rate is computed. Samples are closer together, and rates between neighbours jump.
 const RATE_OVER_SECS: f64 = 1.0;
 
-/// A line of a chart: its name, its colour, which it has in every chart, and its value in a sample.
+/// A line of a chart: its name, its colour, and its value in a sample. The same thing has the same colour in every chart.
 type Definition = (&'static str, usize, fn(&Sample) -> Option<f64>);
 
 /// Totals of messages and events.

@@ -17,6 +17,9 @@ const MEMORY_MAX_MB: f64 = 200.0;
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Writes the deliveries of a burst, and audits them, with both rules.
+///
+/// # Errors
+/// An audit finds problems, or takes more than 200 MB.
 pub fn run() -> anyhow::Result<()> {
     let loadgen = package::build_tools()?.join("loadgen");
     let dir = tools::target_dir().join("bench-audit");

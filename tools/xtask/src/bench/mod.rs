@@ -91,6 +91,9 @@ pub fn run(bench: &Bench) -> anyhow::Result<()> {
 }
 
 /// Runs the bursts of each place for bodies.
+///
+/// # Errors
+/// A function needs more than [`PEAK_MB_MAX`], or [`LOG_PEAK_MB_MAX`].
 fn all_bursts(bench: &Bench) -> anyhow::Result<()> {
     let places: &[&str] = match &*bench.bodies {
         "all" => &BODIES,

@@ -44,6 +44,9 @@ impl Drop for Serve {
 }
 
 /// Sends a burst of each rate, and prints a table.
+///
+/// # Errors
+/// A rate deviates by more than 2 %.
 pub fn run(rates: &Rates) -> anyhow::Result<()> {
     let tools = package::build_tools()?;
     let (_serve, queue) = match &rates.queue_url {

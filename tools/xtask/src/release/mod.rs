@@ -41,6 +41,9 @@ const PROGRAMS: [(&str, &str, &str); 3] = [
 const SUMS: &str = "SHA256SUMS";
 
 /// Makes `dist`.
+///
+/// # Errors
+/// The tree has changes, a tool or a target is missing, something cannot be built, or a check fails.
 pub fn run(release: &Release) -> anyhow::Result<()> {
     ensure_committed()?;
     ensure_tag(&git(&["tag", "--points-at", "HEAD", "--list", "v*"])?)?;

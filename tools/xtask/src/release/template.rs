@@ -38,6 +38,9 @@ const CODE_COUNTS: [usize; 2] = [1, 2];
 const SETTINGS: &str = "      Settings:\n";
 
 /// Returns the template of a release.
+///
+/// # Errors
+/// The template does not name the zips as often as it should, or it has no parameters or no check of a deployment.
 pub fn derive(template: &str) -> anyhow::Result<String> {
     let mut derived = replaced(template, "\nParameters:\n", PARAMETERS, 1)?;
     for (heading, added) in SHOWN {

@@ -42,7 +42,7 @@ impl BatchCatalogue for Nothing {
 fn service(fakes: &Fakes) -> Service {
     let queue = ("BATCH_QUEUE_URL".to_owned(), "batch-queue".to_owned());
     // A rebuild sends no request with these clients.
-    let sdk = Sdk::from_env(1);
+    let sdk = Sdk::from_variables(|_| None, 1);
     let dynamodb = sdk.dynamodb(Duration::from_secs(1));
     let locks = DynamoLockStore::new(dynamodb, "", "", WriteMode::Put);
     Service {

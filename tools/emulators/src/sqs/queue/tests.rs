@@ -62,13 +62,6 @@ fn invisible_for(visibility_ms: u64) -> ReceiveOptions {
     }
 }
 
-fn assert_out_of_range<T: std::fmt::Debug>(result: Result<T, SqsError>, expected: &str) {
-    match result {
-        Err(SqsError::OutOfRange { parameter, .. }) => assert_eq!(parameter, expected),
-        other => panic!("{other:?}"),
-    }
-}
-
 fn receive(queue: &mut Queue, now_ms: u64) -> Vec<Message> {
     let taken = queue.receive(now_ms, up_to(10)).unwrap();
     assert!(taken.dead.is_empty());

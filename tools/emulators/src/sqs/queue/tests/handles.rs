@@ -10,7 +10,11 @@ fn handles_that_were_never_returned_are_invalid() {
     let bad = [
         "garbage".to_owned(),
         Receipt { queue: 2, ..good }.to_handle(),
-        Receipt { key: 1, ..good }.to_handle(),
+        Receipt {
+            key: good.key + 1,
+            ..good
+        }
+        .to_handle(),
         Receipt { receive: 2, ..good }.to_handle(),
         Receipt { receive: 0, ..good }.to_handle(),
     ];
