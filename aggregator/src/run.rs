@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
+use aws::{
+    Sdk, TracedInvocation, TracedMessages, Traces, aws_duplicates_queue, aws_ports,
+    aws_source_queues, open_settings, started,
+};
 use lambda_runtime::layers::TracingLayer;
 use lambda_runtime::{LambdaEvent, Runtime, service_fn};
 use once_cell::sync::OnceCell;
 use protocol::time::Timestamp;
-use shared::aws::{
-    Sdk, TracedInvocation, TracedMessages, Traces, aws_duplicates_queue, aws_ports,
-    aws_source_queues, open_settings, started,
-};
 use shared::config::{
     ConfigError, Settings, UnknownVariable, names_in_environment, unknown_variables,
 };
@@ -42,10 +42,7 @@ pub async fn run() -> Result<(), lambda_runtime::Error> {
     #[cfg(feature = "full")]
     if let Some(bucket) = &config.overflow_bucket {
         // In a task of its own, so that the first invocation does not wait for it.
-        tokio::spawn(shared::aws::tell_overflow_retention(
-            sdk.clone(),
-            bucket.clone(),
-        ));
+        tokio::spawn(aws::tell_overflow_retention(sdk.clone(), bucket.clone()));
     }
     let traces = Arc::new(Traces::from_env(&sdk));
     let common = &config.common;

@@ -8,12 +8,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use aws::{Sdk, chain, http_request, open_settings};
 use aws_smithy_runtime_api::client::http::HttpConnector as _;
 use futures::future::join_all;
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use shared::aws::{Sdk, chain, http_request, open_settings};
 use tokio::time::Instant;
 use tracing::{error, warn};
 

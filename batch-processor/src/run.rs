@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use aws_lambda_events::event::sqs::SqsMessage;
-use lambda_runtime::{Diagnostic, LambdaEvent, service_fn};
-use protocol::time::Timestamp;
-use shared::aws::{
+use aws::{
     Sdk, TracedInvocation, TracedMessages, Traces, aws_duplicates_queue, aws_notice_target,
     aws_ports, open_settings, started,
 };
+use aws_lambda_events::event::sqs::SqsMessage;
+use lambda_runtime::{Diagnostic, LambdaEvent, service_fn};
+use protocol::time::Timestamp;
 use shared::config::{
     ConfigError, Settings, UnknownVariable, names_in_environment, unknown_variables,
 };

@@ -37,7 +37,7 @@ pub use schema::{SECTIONS, schema};
 pub use unknown::{OWN_PREFIXES, UnknownVariable, names_in_environment, unknown_variables};
 pub use variable::{Declared, Description, List, Number, Text, Unset, Variable, Word};
 
-/// Where the configuration file is. [`open_settings`](crate::aws::open_settings) reads it before any other setting is read.
+/// Where the configuration file is. `aws::open_settings` reads it before any other setting is read.
 pub const CONFIG: Variable<Text> = Variable {
     name: "CONFIG",
     key: None,

@@ -2,8 +2,8 @@
 //!
 //! 1. [`wire`], [`compression`], [`message_attributes`], [`traces`], and `expression` (feature `expressions`): the data.
 //! 2. [`ports`]: what the protocol needs of the world, as traits; [`retry`] drives them with a budget of time.
-//! 3. `aws` and `memory`: the adapters (feature `aws`) and the fakes (feature `test-support`); `metrics` (feature `metrics`)
-//!    has the types of metrics and their log line.
+//! 3. `memory`: the fakes (feature `test-support`); the adapters to AWS are a crate of their own. `metrics` (feature `metrics`) has
+//!    the types of metrics and their log line.
 //!
 //! The invariants the protocol keeps are listed in `ARCHITECTURE.md`, each with the code that checks it.
 
@@ -20,7 +20,7 @@ pub mod expression;
 pub mod index;
 pub mod index_run;
 pub mod load;
-mod locked;
+pub mod locked;
 pub mod message_attributes;
 #[cfg(feature = "metrics")]
 pub mod metrics;
@@ -37,7 +37,5 @@ mod zone;
 
 pub use zone::rfc3339;
 
-#[cfg(feature = "aws")]
-pub mod aws;
 #[cfg(any(test, feature = "test-support"))]
 pub mod memory;

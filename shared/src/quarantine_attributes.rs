@@ -145,15 +145,11 @@ pub fn of_producer(attributes: &AttributeMap) -> AttributeMap {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
 
     /// Returns a message for the quarantine.
-    pub(crate) fn message(
-        body_bytes: usize,
-        reason: &str,
-        attributes: &AttributeMap,
-    ) -> Quarantined {
+    fn message(body_bytes: usize, reason: &str, attributes: &AttributeMap) -> Quarantined {
         Quarantined {
             sqs_message_id: "m".parse().unwrap(),
             event_id: Some("e".repeat(100).parse().unwrap()),

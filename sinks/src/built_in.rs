@@ -1,7 +1,7 @@
 //! The list of the built-in sinks. To add one, write its module and add its kind here.
 
 use async_trait::async_trait;
-use shared::aws::Sdk;
+use aws::Sdk;
 use shared::config::{FULL, Text, Unset, Variable, WITHOUT_FULL};
 
 use crate::kind::{Kind, RejectLists, SinkConfig};

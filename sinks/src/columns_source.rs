@@ -4,7 +4,7 @@
 //! once, at the cold start, before the configuration is read; what goes wrong is in its list of problems with all the rest.
 //! Source: <https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html> (2026-11).
 
-use shared::aws::read_document;
+use aws::read_document;
 use shared::config::{ConfigError, Settings};
 
 use crate::columns::Columns;
@@ -196,7 +196,7 @@ mod tests {
     mod elsewhere {
         use std::time::Duration;
 
-        use shared::aws::read_with;
+        use aws::read_with;
 
         use super::*;
         use crate::stand_in::StandIn;

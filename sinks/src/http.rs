@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use aws::{CONNECT_TIMEOUT, POOL_IDLE_TIMEOUT, chain, http_request};
 use aws_smithy_http_client::Connector;
 use aws_smithy_http_client::tls::Provider;
 use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
@@ -12,7 +13,6 @@ use aws_smithy_runtime_api::client::result::ConnectorError;
 use aws_smithy_types::body::SdkBody;
 use aws_smithy_types::byte_stream::ByteStream;
 use protocol::limits::TICKET_AWAY_MAX;
-use shared::aws::{CONNECT_TIMEOUT, POOL_IDLE_TIMEOUT, chain, http_request};
 use shared::traces::traceparent;
 use tracing::info;
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use shared::aws::Sdk;
+use aws::Sdk;
 use shared::config::{Declared, Reader};
 
 use crate::columns::Columns;

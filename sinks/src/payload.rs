@@ -1,6 +1,6 @@
+use aws::Sdk;
 use protocol::ids::{BatchId, BatchKey, SourceArn};
 use serde::Serialize;
-use shared::aws::Sdk;
 use shared::config::{MAX_PART_BYTES, Text, Unset, Variable};
 
 use crate::format::Format;

@@ -1,7 +1,7 @@
 use std::path::Path;
 
+use aws::Sdk;
 use protocol::ids::{BatchId, BatchKey};
-use shared::aws::Sdk;
 use shared::config::{Text, Unset, Variable};
 
 use crate::directory::{directory_of, rejects_name};

@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use aws::{Sdk, chain};
 use aws_sdk_s3::Client;
 use aws_sdk_s3::config::http::HttpResponse;
 use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_s3::operation::get_object::GetObjectError;
 use aws_sdk_s3::primitives::ByteStream;
-use shared::aws::{Sdk, chain};
 
 use crate::config::layout::SINK_PATH;
 use crate::directory::{percent_encoded, shown};

@@ -4,13 +4,13 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use aws::{POOL_IDLE_TIMEOUT, Sdk, chain, http_request};
 use aws_smithy_http_client::Connector;
 use aws_smithy_runtime_api::client::http::{HttpConnector, SharedHttpConnector};
 use aws_smithy_types::body::SdkBody;
 use aws_smithy_types::byte_stream::ByteStream;
 use http::HeaderName;
 use serde_json::Value;
-use shared::aws::{POOL_IDLE_TIMEOUT, Sdk, chain, http_request};
 use shared::config::{Reader, Text, Unset, Variable};
 
 use crate::directory::percent_encoded;

@@ -1,6 +1,6 @@
+use aws::chain;
 use aws_sdk_s3::config::http::HttpResponse;
 use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
-use shared::aws::chain;
 
 use crate::sink::SinkError;
 

@@ -88,7 +88,7 @@ impl StandIn {
     }
 
     /// Returns an SDK whose requests all go here.
-    pub(crate) fn sdk(&self) -> shared::aws::Sdk {
+    pub(crate) fn sdk(&self) -> aws::Sdk {
         let url = self.url.clone();
         let variables = move |name: &str| match name {
             "AWS_ENDPOINT_URL" => Some(url.clone()),
@@ -97,7 +97,7 @@ impl StandIn {
             "AWS_SECRET_ACCESS_KEY" => Some("secret".to_owned()),
             _ => None,
         };
-        shared::aws::Sdk::from_variables(variables, 1)
+        aws::Sdk::from_variables(variables, 1)
     }
 
     pub(crate) async fn stop(&self) {

@@ -32,14 +32,15 @@ planner: protocol
 stack: planner protocol
 loadgen: planner protocol stack
 shared: protocol
-aggregator: protocol shared
-batchctl: aggregator batch-processor protocol shared sinks stack
-sinks: protocol shared
-batch-processor: protocol shared sinks
-local: aggregator batch-processor emulators loadgen planner protocol shared sinks
-sim: aggregator batch-processor batchctl protocol shared sinks stack
+aws: protocol shared
+aggregator: aws protocol shared
+batchctl: aggregator aws batch-processor protocol shared sinks stack
+sinks: aws protocol shared
+batch-processor: aws protocol shared sinks
+local: aggregator aws batch-processor emulators loadgen planner protocol shared sinks
+sim: aggregator aws batch-processor batchctl protocol shared sinks stack
 fuzz: aggregator protocol shared
-tests: aggregator batch-processor batchctl emulators loadgen local planner protocol shared sinks
+tests: aggregator aws batch-processor batchctl emulators loadgen local planner protocol shared sinks
 xtask:";
 
 /// Crates with which `protocol` could do more than decide: runtimes, SDKs, clocks, compression, logs.

@@ -1,8 +1,8 @@
 //! What lists of batches leave out.
 
+use aws::{BatchCatalogue, DynamoBatchCatalogue, DynamoBatchStore};
 use aws_sdk_dynamodb::types::AttributeValue;
 use protocol::bodies::{Bodies, ObjectPlace};
-use shared::aws::{BatchCatalogue, DynamoBatchCatalogue, DynamoBatchStore};
 use shared::ports::BatchStore;
 
 use crate::dynamo::{batch_table, dynamodb};

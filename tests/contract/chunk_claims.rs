@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use aws::DynamoLockStore;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
 use protocol::claim::{LockItem, LockState};
 use protocol::ids::BatchShard;
-use shared::aws::DynamoLockStore;
 use shared::config::WriteMode;
 use shared::memory::MemoryLockStore;
 use shared::ports::{ClaimReply, LockStore};

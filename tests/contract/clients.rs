@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use aws::{DynamoLockStore, Sdk, SqsBatchQueue};
 use aws_sdk_dynamodb::Client;
-use shared::aws::{DynamoLockStore, Sdk, SqsBatchQueue};
 use shared::config::WriteMode;
 use shared::ports::{BatchQueue, LockStore};
 use shared::wire::{Ticket, TicketReason};

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{LazyLock, OnceLock};
 use std::time::Duration;
 
+use aws::{DynamoBatchStore, DynamoLockStore};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
@@ -17,7 +18,6 @@ use emulators::sam::Resources;
 pub use local::dynamodb::BATCH_INDEX;
 use local::dynamodb::{BATCH_TABLE, LOCK_TABLE, create_table};
 use local::template;
-use shared::aws::{DynamoBatchStore, DynamoLockStore};
 use shared::config::WriteMode;
 use tokio::net::TcpListener;
 
@@ -48,7 +48,7 @@ pub fn endpoint() -> &'static str {
 /// A timeout that is long enough for a slow machine.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Returns a configuration without retries, like that of [`shared::aws::Sdk`], for an endpoint of a service.
+/// Returns a configuration without retries, like that of [`aws::Sdk`], for an endpoint of a service.
 pub fn config_of(endpoint: &str, attempt_timeout: Duration) -> aws_types::sdk_config::Builder {
     let credentials = Credentials::new("local", "local", None, None, "test");
     let timeouts = TimeoutConfig::builder().operation_attempt_timeout(attempt_timeout);

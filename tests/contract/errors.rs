@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use aws::{DynamoBatchStore, DynamoLockStore};
 use aws_sdk_dynamodb::Client;
 use protocol::batch::{Listing, Status};
 use protocol::ids::{BatchId, BatchShard, SeatKey};
-use shared::aws::{DynamoBatchStore, DynamoLockStore};
 use shared::config::WriteMode;
 use shared::ports::{
     BatchStore, ClaimReply, ListShard, LockStore, PortError, Release, ReleaseReply,

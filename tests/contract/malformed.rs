@@ -1,9 +1,9 @@
 //! Items that were edited by hand: the error names the item, and the process does not end.
 
+use aws::{DynamoBatchStore, DynamoLockStore};
 use aws_sdk_dynamodb::types::AttributeValue;
 use protocol::batch::{BatchWrite, Listing, Status};
 use protocol::ids::BatchId;
-use shared::aws::{DynamoBatchStore, DynamoLockStore};
 use shared::config::WriteMode;
 use shared::ports::{BatchStore, ClaimReply, LockStore, PortError};
 

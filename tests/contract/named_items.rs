@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 
+use aws::DynamoNamedItems;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -12,7 +13,6 @@ use protocol::quota::{QuotaAccount, QuotaScope};
 use protocol::sequence::{PartId, Sequence, SequenceScope};
 use protocol::time::Timestamp;
 use protocol::turns::Turns;
-use shared::aws::DynamoNamedItems;
 use shared::memory::MemoryNamedItems;
 use shared::named_items::{NamedItem, Versioned};
 use shared::ports::NamedItems;

@@ -1,7 +1,7 @@
 //! The contract of the target of notices: a queue, an event bus, and the fake.
 
+use aws::{EventBus, SqsNoticeQueue};
 use emulators::eventbridge::EventBridge;
-use shared::aws::{EventBus, SqsNoticeQueue};
 use shared::memory::MemoryNoticeTarget;
 use shared::ports::{NoticeMessage, NoticeTarget};
 

@@ -1,11 +1,11 @@
 //! The contract of the store of chunks.
 
+use aws::{DynamoObjectStore, S3ObjectStore};
 use emulators::s3::S3;
 use protocol::bodies::{Bodies, ObjectPlace, ObjectSizes, S3Prefix};
 use protocol::ids::{ChunkId, PieceId};
 use protocol::limits::OBJECT_ITEM_BYTES_MAX;
 use protocol::time::Timestamp;
-use shared::aws::{DynamoObjectStore, S3ObjectStore};
 use shared::memory::{MemoryObjectStore, noise};
 use shared::ports::{ObjectReply, ObjectStore, Piece};
 

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use aws::AwsOverflowStore;
 use emulators::s3::S3;
 use protocol::claim::Overflow;
-use shared::aws::AwsOverflowStore;
 use shared::memory::{MemoryOverflowStore, noise};
 use shared::ports::OverflowStore;
 

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use aws::{SqsBatchQueue, SqsQuarantineQueue};
 use aws_sdk_sqs::Client;
 use emulators::sqs::{Message, QueueAttributes, Sqs};
 use protocol::limits::SQS_MESSAGE_BYTES_MAX;
-use shared::aws::{SqsBatchQueue, SqsQuarantineQueue};
 use shared::memory::{MemoryBatchQueue, MemoryQuarantineQueue};
 use shared::message_attributes::{AttributeMap, MessageAttribute, MessageAttributes};
 use shared::ports::{BatchQueue, QuarantineQueue, Quarantined, QueueDepth};

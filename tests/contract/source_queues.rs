@@ -1,7 +1,7 @@
 //! The contract of the source queues.
 
+use aws::SqsSourceQueues;
 use protocol::ids::SourceArn;
-use shared::aws::SqsSourceQueues;
 use shared::memory::MemorySourceQueues;
 use shared::ports::{QueueDepth, SourceQueues};
 

@@ -1,7 +1,7 @@
 //! Tombstones that an operator puts.
 
+use aws::DynamoLockStore;
 use protocol::claim::LockItem;
-use shared::aws::DynamoLockStore;
 use shared::config::WriteMode;
 use shared::ports::{ClaimReply, LockItems};
 

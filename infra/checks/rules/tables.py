@@ -48,7 +48,7 @@ def tables_as_designed(world):
 @rule
 def keys_are_written(world):
     """Every attribute of a key, and what an index carries, is one that the adapters name."""
-    written = rust.words(SOURCE, "shared/src/aws")
+    written = rust.words(SOURCE, "shared/aws/src")
     for name, table in world.kind("AWS::DynamoDB::Table").items():
         carried = [each for index in table["GlobalSecondaryIndexes"] for each in index["Projection"].get("NonKeyAttributes", [])]
         for attribute in [each["AttributeName"] for each in table["AttributeDefinitions"]] + carried:
@@ -59,7 +59,7 @@ def keys_are_written(world):
 @rule
 def tables_forget_by_expires_at(world):
     """The TTL attribute is `expiresAt`: a live claim has none if it has its body; tombstones, chunk claims and chunks have one."""
-    attribute = re.search(r'EXPIRES_AT: &str = "(\w+)"', SOURCE.read("shared/src/aws/lock_items.rs")).group(1)
+    attribute = re.search(r'EXPIRES_AT: &str = "(\w+)"', SOURCE.read("shared/aws/src/lock_items.rs")).group(1)
     for name, table in world.kind("AWS::DynamoDB::Table").items():
         ttl = table.get("TimeToLiveSpecification", {})
         if ttl.get("AttributeName") != attribute or str(ttl.get("Enabled")).lower() != "true":

@@ -16,7 +16,7 @@ PROBES = 8
 class Reservations(Experiment):
     number = 23
     assumption = f"One open batch takes {RESERVATIONS_PER_SECOND} reservations a second, each within an attempt and of one unit"
-    relied_on_in = "shared/src/aws/batch_writes; tools/planner"
+    relied_on_in = "shared/aws/src/batch_writes; tools/planner"
     does = f"Reserves {RESERVATIONS_PER_SECOND} times a second in one record for {SECONDS} s, from {PROBES} functions"
     needs = ("records", "probe")
     minutes = 2

@@ -5,7 +5,7 @@ from verify.costs import Cost
 from verify.experiment import Experiment
 from verify.verdict import of_checks
 
-# shared/src/aws/sdk.rs, POOL_IDLE_TIMEOUT: a connection is not used again after this.
+# shared/aws/src/sdk.rs, POOL_IDLE_TIMEOUT: a connection is not used again after this.
 POOL_IDLE_SECONDS = 10
 IDLE_SECONDS = (9, 15, 20, 25)
 
@@ -15,7 +15,7 @@ class Objects(Experiment):
     assumption = (
         "S3 keeps an idle connection for 10 s; a second PUT of a key is a 412, and a missing object a 404, under the role of an S3 sink"
     )
-    relied_on_in = "shared/src/aws/sdk.rs, POOL_IDLE_TIMEOUT; sinks/src/s3.rs; infra/sam/template.yaml, MissInS3"
+    relied_on_in = "shared/aws/src/sdk.rs, POOL_IDLE_TIMEOUT; sinks/src/s3.rs; infra/sam/template.yaml, MissInS3"
     does = f"From Lambda: two PUTs over one connection {', '.join(map(str, IDLE_SECONDS))} s apart, and one key twice"
     needs = ("bucket", "probe")
     minutes = 2
@@ -54,14 +54,14 @@ class Objects(Experiment):
 PUTS = 10_000
 BYTES = 1_000_000
 PROBES = 5
-# An attempt for a load has the time of any other: shared/src/aws/ports.rs.
+# An attempt for a load has the time of any other: shared/aws/src/ports.rs.
 ATTEMPT_MS = 750
 
 
 class Loads(Experiment):
     number = 19
     assumption = "An object of 1 MB is stored and read within one attempt of 750 ms, without conflicts, and the bucket keeps it for 40 days"
-    relied_on_in = "shared/src/aws/ports.rs; shared/src/aws/s3_object_store.rs; infra/sam/template.yaml, ChunkBucket"
+    relied_on_in = "shared/aws/src/ports.rs; shared/aws/src/s3_object_store.rs; infra/sam/template.yaml, ChunkBucket"
     does = f"Stores and reads {PUTS:,} objects of 1 MB from Lambda; sets the lifecycle of the template's bucket and reads it back"
     needs = ("bucket", "probe")
     minutes = 6

@@ -55,7 +55,7 @@ def units(consumed):
 class Semantics(Experiment):
     number = 3
     assumption = "A PartiQL batch runs its statements independently, returns results in their order, and refuses one key twice"
-    relied_on_in = "shared/src/aws/partiql.rs"
+    relied_on_in = "shared/aws/src/partiql.rs"
     does = "Sends nine small batches to a table of its own"
     needs = ("claims",)
     minutes = 1
@@ -127,7 +127,7 @@ class Semantics(Experiment):
 class LargeBatch(Experiment):
     number = 4
     assumption = "25 INSERTs of 200 KB each fit one request"
-    relied_on_in = "shared/src/aws/batch_items.rs"
+    relied_on_in = "shared/aws/src/batch_items.rs"
     does = "Sends one batch of 25 items of 200 KB"
     needs = ("claims",)
     minutes = 0.5

@@ -28,7 +28,7 @@ class Thaw(Experiment):
     assumption = (
         "After a freeze the first requests of an environment succeed, because the monotonic clock ran on and old connections are not used"
     )
-    relied_on_in = "shared/src/aws/sdk.rs, POOL_IDLE_TIMEOUT"
+    relied_on_in = "shared/aws/src/sdk.rs, POOL_IDLE_TIMEOUT"
     does = f"Invokes the aggregator with one record, and the probe, after {', '.join(map(str, IDLE_SECONDS))} s"
     needs = ("main", "probe")
     minutes = 12
@@ -91,7 +91,7 @@ EVERY_SECONDS = 60
 class Credentials(Experiment):
     number = 11
     assumption = "An environment ends before the credentials that it was started with"
-    relied_on_in = "shared/src/aws/sdk.rs, Sdk; docs/deploying.md, Lambda Managed Instances"
+    relied_on_in = "shared/aws/src/sdk.rs, Sdk; docs/deploying.md, Lambda Managed Instances"
     does = f"Invokes the probe every minute for {HOURS} h, and makes a request with the credentials of its start"
     needs = ("bucket", "probe")
     minutes = HOURS * 60

@@ -15,11 +15,12 @@ use crate::ports::{
 /// Entries of one index page: few, so that tests read several pages.
 const PAGE_ENTRIES: usize = 16;
 
+/// An item of the lock table.
 #[derive(Debug, Clone)]
-pub(crate) struct Stored {
-    pub(crate) item: LockItem,
+pub struct Stored {
+    pub item: LockItem,
     /// The event of a live claim; absent for a tombstone, and if the body is in a chunk.
-    pub(crate) event: Option<StoredEvent>,
+    pub event: Option<StoredEvent>,
 }
 
 /// The lock table in memory, with an index that is always up to date.
@@ -71,7 +72,8 @@ impl MemoryLockStore {
 }
 
 impl Stored {
-    pub(crate) fn of(claim: &Claim) -> Stored {
+    /// Returns what a claim puts.
+    pub fn of(claim: &Claim) -> Stored {
         let candidate = &claim.candidate;
         let shard = claim.seat.shard();
         Stored {

@@ -5,7 +5,7 @@
 mod batch_store;
 mod clock;
 mod fakes;
-pub(crate) mod lock_store;
+mod lock_store;
 mod named_items;
 mod object_store;
 mod overflow_store;
@@ -14,7 +14,7 @@ mod queues;
 pub use batch_store::MemoryBatchStore;
 pub use clock::{ManualClock, SeededEntropy};
 pub use fakes::{Fakes, MemoryMetricLog};
-pub use lock_store::MemoryLockStore;
+pub use lock_store::{MemoryLockStore, Stored};
 pub use named_items::MemoryNamedItems;
 pub use object_store::MemoryObjectStore;
 pub use overflow_store::MemoryOverflowStore;

@@ -106,7 +106,7 @@ pub(super) fn present() -> Option<SpanContext> {
 
 /// Returns the span that a header of X-Ray names; `None` if it names no span, or one that is not sampled and is therefore
 /// nowhere.
-pub(crate) fn of_xray_header(header: &str) -> Option<SpanContext> {
+pub fn of_xray_header(header: &str) -> Option<SpanContext> {
     if xray::field(header, "Sampled") == Some("0") {
         return None;
     }

@@ -21,13 +21,11 @@ mod off;
 mod spans;
 mod xray;
 
-#[cfg(feature = "full")]
-pub(crate) use links::of_xray_header;
 #[cfg(not(feature = "full"))]
 pub use off::{BatchLinks, Links, Span, count, failed, span, text, traceparent};
 pub use xray::TraceId;
 #[cfg(feature = "full")]
 pub use {
-    links::{BatchLinks, Links},
+    links::{BatchLinks, Links, of_xray_header},
     spans::{Span, count, failed, span, text, traceparent},
 };

@@ -29,7 +29,7 @@ pub fn span(name: &'static str) -> Span {
 
 impl Span {
     /// Returns the span of an invocation. `context` has the span and its [`SdkTracer`].
-    pub(crate) fn of_invocation(context: Option<Context>) -> Span {
+    pub fn of_invocation(context: Option<Context>) -> Span {
         Span(context.map(Start::Root))
     }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use shared::aws::chain;
+use aws::chain;
 use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::{Client, Error, NoTls, SimpleQueryMessage, SimpleQueryRow};
 use tokio_postgres_rustls::MakeRustlsConnect;

@@ -1,6 +1,6 @@
 //! Turns errors of the database into errors of the sink.
 
-use shared::aws::chain;
+use aws::chain;
 use tokio_postgres::Error;
 use tokio_postgres::error::{DbError, SqlState};
 

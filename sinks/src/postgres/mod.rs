@@ -20,7 +20,7 @@ mod tuples;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use shared::aws::chain;
+use aws::chain;
 use shared::config::{Number, Reader, Variable};
 use tokio::time::{Instant, timeout_at};
 use tokio_postgres::config::Host;

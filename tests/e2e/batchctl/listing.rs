@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
+use aws::{DynamoBatchStore, SystemClock, SystemEntropy};
 use futures::stream::{self, StreamExt};
 use local::dynamodb::BATCH_TABLE;
 use local::stack::INPUT_QUEUE;
 use protocol::batch::{BatchRecord, Status};
 use protocol::ids::SourceArn;
 use protocol::time::Timestamp;
-use shared::aws::{DynamoBatchStore, SystemClock, SystemEntropy};
 use shared::ports::{BatchStore, Clock, Entropy};
 
 use super::{Batchctl, YES};

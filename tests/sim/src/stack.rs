@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use aws::{BatchCatalogue, Summaries};
 use batchctl::failure::Failure;
 use batchctl::ports::{MessageQueue, MessageQueues, Received, Sent};
 use batchctl::service::{REQUESTS_MAX, Service};
@@ -13,7 +14,6 @@ use protocol::claim::LockItem;
 use protocol::ids::{BatchId, EventId, Seq};
 use protocol::limits::STATUS_SHARDS;
 use protocol::time::Timestamp;
-use shared::aws::{BatchCatalogue, Summaries};
 use shared::message_attributes::AttributeMap;
 use shared::ports::{ListShard, LockItems, Overdue, PortError};
 use shared::retry::RequestPermits;

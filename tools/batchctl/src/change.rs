@@ -2,12 +2,12 @@
 
 use std::fmt::Display;
 
+use aws::BatchSummary;
 use clap::Args;
 use protocol::batch::{BatchWrite, OperatorNote, with_note};
 use protocol::ids::BatchId;
 use protocol::text::counted;
 use serde::Serialize;
-use shared::aws::BatchSummary;
 use shared::retry::Written;
 
 use crate::commands::views::status_word;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use shared::aws::{Sdk, read_with};
+use aws::{Sdk, read_with};
 use shared::config::{CONFIG, ConfigFile, Declarations, FILE_BYTES_MAX};
 use stack::{Connection, Settings};
 

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use aws::BatchSummary;
 use clap::{Args, ValueEnum};
 use protocol::batch::{Listing, Status};
 use protocol::ids::BatchId;
 use protocol::time::Timestamp;
-use shared::aws::BatchSummary;
 
 use crate::times::duration;
 

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use aws::BatchSummary;
 use futures::future::try_join_all;
 use protocol::batch::{Listing, Status};
 use protocol::ids::BatchId;
 use protocol::time::Timestamp;
-use shared::aws::BatchSummary;
 
 use crate::failure::Failure;
 use crate::filter::Filter;

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use aws::BatchSummary;
 use protocol::batch::BatchRecord;
 use protocol::claim::{LockItem, LockState, SeatResolution, seat_resolution};
 use protocol::ids::{BatchId, EventId};
 use protocol::time::Timestamp;
-use shared::aws::BatchSummary;
 
 use crate::failure::Failure;
 use crate::filter::Filter;

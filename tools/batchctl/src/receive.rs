@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use aws::{from_sqs, to_sqs};
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::config::retry::RetryConfig;
 use aws_sdk_sqs::error::{DisplayErrorContext, SdkError};
 use aws_sdk_sqs::types::{Message, MessageSystemAttributeName, QueueAttributeName};
 use protocol::limits::SQS_BATCH_ENTRIES_MAX;
-use shared::aws::{from_sqs, to_sqs};
 use shared::message_attributes::AttributeMap;
 
 use crate::failure::Failure;

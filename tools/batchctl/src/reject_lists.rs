@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::Path;
 
+use aws::Sdk;
 use protocol::batch::BatchRecord;
 use protocol::ids::{BatchId, Seq};
 use serde::Deserialize;
-use shared::aws::Sdk;
 use shared::message_attributes::AttributeMap;
 use sinks::{RejectStore, reject_store};
 

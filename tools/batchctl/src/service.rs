@@ -4,16 +4,16 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use aws::{
+    AwsOverflowStore, BatchCatalogue, DynamoBatchCatalogue, DynamoBatchStore, DynamoLockStore,
+    DynamoNamedItems, DynamoObjectStore, S3ObjectStore, Sdk, SqsBatchQueue, SystemClock,
+    SystemEntropy,
+};
 use protocol::batch::BatchRecord;
 use protocol::ids::{BatchId, SourceArn};
 use protocol::pause::Pauses;
 use protocol::retry::RetryPolicy;
 use protocol::time::Timestamp;
-use shared::aws::{
-    AwsOverflowStore, BatchCatalogue, DynamoBatchCatalogue, DynamoBatchStore, DynamoLockStore,
-    DynamoNamedItems, DynamoObjectStore, S3ObjectStore, Sdk, SqsBatchQueue, SystemClock,
-    SystemEntropy,
-};
 use shared::config::WriteMode;
 use shared::named_items::Versioned;
 use shared::ports::{

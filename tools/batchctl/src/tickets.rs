@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use aws::BatchSummary;
 use futures::{StreamExt, future, stream};
 use protocol::batch::Status;
 use protocol::limits::BATCH_LIFE_MAX;
@@ -10,7 +11,6 @@ use protocol::retry::RetryPolicy;
 use protocol::text::counted;
 use protocol::time::Timestamp;
 use serde::Serialize;
-use shared::aws::BatchSummary;
 use shared::ports::BatchQueue;
 use shared::wire::Ticket;
 

@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use aws::{DynamoBatchCatalogue, DynamoBatchStore};
 use emulators::dynamodb::DynamoDb;
 use emulators::lambda::{
     EventSourceMapping, Function, FunctionConfig, LogLine, LogSink, MappingConfig, REGION, Schedule,
@@ -18,7 +19,6 @@ use emulators::lambda::{
 use emulators::proxy::Proxy;
 use emulators::sam::{Mapping, Resources};
 use emulators::sqs::Sqs;
-use shared::aws::{DynamoBatchCatalogue, DynamoBatchStore};
 use tokio::sync::oneshot;
 
 use crate::bodies;

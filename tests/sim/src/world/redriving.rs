@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use aws::{BatchSummary, Summaries};
 use protocol::ids::BatchId;
-use shared::aws::{BatchSummary, Summaries};
 use shared::message_attributes::{AttributeMap, MessageAttributes};
 use shared::quarantine_attributes::packed;
 

@@ -6,9 +6,9 @@ use std::io::{BufWriter, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use aws::BatchSummary;
 use clap::Args;
 use protocol::text::counted;
-use shared::aws::BatchSummary;
 use shared::wire::{Ticket, TicketReason};
 use tempfile::NamedTempFile;
 

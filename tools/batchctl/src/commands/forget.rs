@@ -2,11 +2,11 @@
 
 use std::fmt;
 
+use aws::BatchSummary;
 use clap::Args;
 use protocol::ids::EventId;
 use protocol::log::RunList;
 use serde::Serialize;
-use shared::aws::BatchSummary;
 
 use crate::change::{ChangeArgs, note};
 use crate::event_ids::EventArgs;

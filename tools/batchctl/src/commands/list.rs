@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use aws::BatchSummary;
 use clap::Args;
 use futures::{StreamExt, TryStreamExt, stream};
 use protocol::batch::Status;
@@ -9,7 +10,6 @@ use protocol::ids::BatchKey;
 use protocol::text::counted;
 use protocol::time::Timestamp;
 use serde::Serialize;
-use shared::aws::BatchSummary;
 use shared::ports::PortError;
 
 use super::views::{BatchView, last_failure};

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use aws::BatchSummary;
 use clap::{ArgGroup, Args};
 use protocol::batch::{Lease, Listing, OperatorNote, Status};
 use protocol::ids::{BatchId, BatchKey, SourceArn};
@@ -11,7 +12,6 @@ use protocol::pause::{Pause, Pauses};
 use protocol::text::counted;
 use protocol::time::Timestamp;
 use serde::Serialize;
-use shared::aws::BatchSummary;
 use shared::named_items::Versioned;
 use shared::ports::{Overdue, PortError};
 use shared::retry::send_tickets;

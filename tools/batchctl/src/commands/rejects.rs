@@ -5,12 +5,12 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use aws::BatchSummary;
 use clap::Args;
 use protocol::batch::{BatchRecord, PartState};
 use protocol::ids::{EventId, Seq};
 use protocol::seqs::SeqSet;
 use serde::Serialize;
-use shared::aws::BatchSummary;
 use shared::message_attributes::AttributeMap;
 
 use crate::change::{ChangeArgs, Operator, note, note_outcome};

@@ -3,12 +3,12 @@
 use std::fmt;
 use std::time::Duration;
 
+use aws::BatchSummary;
 use clap::Args;
 use protocol::batch::BatchRecord;
 use protocol::seqs::SeqSet;
 use protocol::text::counted;
 use serde::Serialize;
-use shared::aws::BatchSummary;
 use shared::config::{ConfigError, Reader, Settings};
 use sinks::columns_source::with_columns;
 use sinks::{BuiltInSink, Part, Sink, SinkConfig, SinkError, content_hash};

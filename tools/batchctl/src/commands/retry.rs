@@ -1,8 +1,8 @@
 //! `batchctl retry`.
 
+use aws::BatchSummary;
 use clap::Args;
 use protocol::batch::Status;
-use shared::aws::BatchSummary;
 use shared::wire::{Accepted, Ticket, TicketReason};
 
 use crate::change::{ChangeArgs, Selection};

@@ -2,13 +2,13 @@
 
 use std::fmt;
 
+use aws::BatchSummary;
 use clap::Args;
 use protocol::batch::{BatchRecord, PartState, lag};
 use protocol::seqs::SeqSet;
 use protocol::text::counted;
 use protocol::time::Timestamp;
 use serde::Serialize;
-use shared::aws::BatchSummary;
 
 use super::views::{BatchView, last_failure};
 use crate::failure::{Done, Failure};

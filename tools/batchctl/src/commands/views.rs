@@ -1,9 +1,9 @@
 //! Batches as JSON. Times are epoch milliseconds.
 
+use aws::BatchSummary;
 use protocol::batch::{BatchRecord, Failure, Status};
 use protocol::time::Timestamp;
 use serde::Serialize;
-use shared::aws::BatchSummary;
 
 use crate::filter::is_overdue;
 

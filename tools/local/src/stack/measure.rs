@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
+use aws::BatchCatalogue;
 use emulators::lambda::EventSourceMapping;
 use protocol::batch::{BatchRecord, Listing, Status};
 use protocol::ids::BatchId;
 use protocol::limits::{CLOCK_SKEW_MAX, DUE_GRACE};
 use protocol::time::Timestamp;
-use shared::aws::BatchCatalogue;
 use shared::ports::{BatchStore, Overdue};
 use sinks::directory_of;
 

@@ -3,10 +3,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use aws::{BatchCatalogue, DynamoLockStore, Sdk, Summaries};
 use protocol::batch::Listing;
 use protocol::bodies::ObjectSizes;
 use protocol::ids::{BatchId, ObjectId};
-use shared::aws::{BatchCatalogue, DynamoLockStore, Sdk, Summaries};
 use shared::compression::compress_bytes;
 use shared::config::WriteMode;
 use shared::memory::Fakes;
