@@ -36,3 +36,14 @@ use crate::ids::BodyHash;
 pub fn object_hash(bytes: &[u8]) -> [u8; 16] {
     *BodyHash::of(bytes).as_bytes()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_object_hash_has_sixteen_bytes_of_the_hash() {
+        let expected = blake3::hash(b"run");
+        assert_eq!(object_hash(b"run"), expected.as_bytes()[..16]);
+    }
+}

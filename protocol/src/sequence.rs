@@ -267,7 +267,7 @@ mod tests {
             part: 12,
             ..part(1)
         };
-        assert_eq!(PartId::try_from(id.to_string()), Ok(id));
+        assert_eq!(PartId::try_from(String::from(id)), Ok(id));
         for wrong in ["", "a/0", &format!("{}/x", id.batch), &id.batch.to_string()] {
             PartId::try_from(wrong.to_owned()).unwrap_err();
         }

@@ -1,5 +1,7 @@
 mod completion;
 mod leases;
+mod log;
+mod notices;
 mod records;
 mod rejects;
 mod writes;

@@ -44,26 +44,22 @@ impl IndexSecret {
     }
 
     pub fn id(&self, id: &EventId) -> IdHash {
-        let [high, low] = self.hash(id.as_str().as_bytes());
-        IdHash(u128::from(high) << 64 | u128::from(low))
+        IdHash(u128::from_be_bytes(self.hash(id.as_str().as_bytes())))
     }
 
     pub fn message(&self, message: &SqsMessageId) -> u64 {
-        self.hash(message.as_str().as_bytes())[0]
+        u64::from_be_bytes(self.hash(message.as_str().as_bytes()))
     }
 
     pub fn body(&self, body: BodyHash) -> u64 {
-        self.hash(body.as_bytes())[0]
+        u64::from_be_bytes(self.hash(body.as_bytes()))
     }
 
-    fn hash(&self, bytes: &[u8]) -> [u64; 2] {
-        let hash = blake3::keyed_hash(&self.0, bytes);
-        let word = |from: usize| {
-            let mut word = [0; 8];
-            word.copy_from_slice(&hash.as_bytes()[from..from + 8]);
-            u64::from_be_bytes(word)
-        };
-        [word(0), word(8)]
+    /// Returns the first bytes of the hash.
+    fn hash<const N: usize>(&self, bytes: &[u8]) -> [u8; N] {
+        let mut first = [0; N];
+        first.copy_from_slice(&blake3::keyed_hash(&self.0, bytes).as_bytes()[..N]);
+        first
     }
 }
 
@@ -227,8 +223,9 @@ mod tests {
     fn an_id_hash_has_sixteen_bytes_of_the_keyed_hash() {
         let secret = IndexSecret::new([7; 32]);
         let expected = blake3::keyed_hash(&[7; 32], b"event");
-        let IdHash(hash) = secret.id(&"event".parse().unwrap());
-        assert_eq!(hash.to_be_bytes(), expected.as_bytes()[..16]);
+        let id = secret.id(&"event".parse().unwrap());
+        assert_eq!(id.0.to_be_bytes(), expected.as_bytes()[..16]);
+        assert_eq!(format!("{id:?}"), format!("IdHash({:032x})", id.0));
         let message = secret.message(&"event".parse().unwrap());
         assert_eq!(message.to_be_bytes(), expected.as_bytes()[..8]);
     }

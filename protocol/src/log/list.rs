@@ -338,13 +338,14 @@ mod tests {
         let of = |list: &RunList| before.with_list(name, &log, list);
         let manifest = of(&list(vec![run(1, 9), run(2, 0)]));
         assert_eq!((manifest.ends_at, &manifest.bodies), (at(100), &log));
-        assert_eq!(manifest.secret, before.secret);
+        assert_eq!(manifest.secret(), Some(IndexSecret::new([1; 32])));
         let long_after = at(100) + DECIDED_WITHIN;
         let before = long_after.saturating_sub(Duration::from_millis(1));
         assert_eq!(manifest.list_for(before), Some(name));
         assert_eq!(manifest.list_for(long_after), None);
         assert_eq!(of(&RunList::ended(at(300))).ends_at, at(300));
         assert_eq!(Manifest::default().list_for(at(0)), None);
+        assert_eq!(Manifest::default().secret(), None);
         assert_eq!(RunList::ended(at(300)).left_out_until, at(300));
     }
 
@@ -410,8 +411,9 @@ mod tests {
         let eight = list(runs(1..9, 9).collect());
         assert!(crowded(&eight).is_empty());
         // 9 and 63 entries are of one size, 64 are of another; 0 have their own.
-        let mixed = runs(1..9, 9).chain(runs(9..10, 64)).chain(runs(10..18, 0));
-        assert!(crowded(&list(mixed.collect())).is_empty());
+        let mixed = runs(1..9, 9).chain(runs(9..10, 64));
+        let small = runs(10..18, 0).chain(runs(18..19, 1));
+        assert!(crowded(&list(mixed.chain(small).collect())).is_empty());
         let two = runs(1..9, 9).chain(runs(9..10, 63)).chain(runs(20..30, 1));
         assert_eq!(sizes(&list(two.collect())), [10, 9]);
         assert_eq!(
@@ -445,6 +447,7 @@ mod tests {
         assert_eq!(merged(9, &complete(7), 9), None);
         assert_eq!(merged(9, &resolved(9), 9), None);
         assert_eq!(merged(64, &resolved(63), 9), Some(63));
+        assert_eq!(merged(64, &resolved(1), 9), None);
         assert_eq!(merged(64, &undecided(64), 9), None);
         assert_eq!(merged(64, &[], 9), None);
         // As many as fit into memory.

@@ -127,7 +127,7 @@ impl Ids {
 
     fn contains(&self, id: IdHash) -> bool {
         let (word, bit) = Ids::place(id);
-        self.first_bits[word] & bit != 0 && self.ids.contains(&id)
+        self.first_bits[word] & bit == bit && self.ids.contains(&id)
     }
 
     /// Returns the word and the bit of the first bits of an id.
@@ -191,11 +191,20 @@ pub(super) mod tests {
         matches.of(IdHash::new(id)).map(|one| one.seq).collect()
     }
 
+    /// Returns an id. Those of every two consecutive numbers have the same first bits.
+    fn spread(number: u128) -> u128 {
+        number << (u128::BITS - Ids::FIRST_BITS - 1)
+    }
+
+    fn an_id() -> impl Strategy<Value = u128> {
+        (0..60_u128).prop_map(spread)
+    }
+
     proptest! {
         #[test]
         fn every_entry_of_a_wanted_id_is_found_however_a_run_is_cut(
-            entries in prop::collection::vec((0..60_u128, any::<u16>()), 0..80),
-            ids in prop::collection::btree_set(0..60_u128, 0..30),
+            entries in prop::collection::vec((an_id(), any::<u16>()), 0..80),
+            ids in prop::collection::btree_set(an_id(), 0..30),
             cut in any::<prop::sample::Index>(),
         ) {
             let seq = |seq: u16| Seq::from(seq);
@@ -205,13 +214,21 @@ pub(super) mod tests {
             for block in [left, right] {
                 matches.add(&[of_batch(1)], block).unwrap();
             }
-            for id in 0..60 {
+            for id in (0..60).map(spread) {
                 let of_id = entries.iter().filter(|(other, _)| *other == id && ids.contains(&id));
                 let mut expected: Vec<Seq> = of_id.map(|(_, number)| seq(*number)).collect();
                 expected.sort_unstable();
                 prop_assert_eq!(seqs_of(&matches, id), expected);
             }
         }
+    }
+
+    #[test]
+    fn the_first_bits_of_an_id_are_one_bit_of_a_word() {
+        let place = |first: u128| Ids::place(IdHash::new(first << (u128::BITS - Ids::FIRST_BITS)));
+        assert_eq!(place(0), (0, 1));
+        assert_eq!(place(67), (1, 1 << 3));
+        assert_eq!(place((1 << Ids::FIRST_BITS) - 1), (65_535, 1 << 63));
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::limits::{
-    LISTED_SEATS_MAX, LISTING_RECORD_BYTES_MAX, NOTE_OVERHEAD_BYTES, PART_MEMBERS_BYTES_MAX,
-    PART_OVERHEAD_BYTES, RECORD_OVERHEAD_BYTES,
+    LISTED_SEATS_MAX, LISTING_RECORD_BYTES_MAX, NOTE_OVERHEAD_BYTES, NOTICE_OVERHEAD_BYTES,
+    PART_MEMBERS_BYTES_MAX, PART_OVERHEAD_BYTES, RECORD_OVERHEAD_BYTES,
 };
 
 #[test]
@@ -132,6 +132,12 @@ fn a_record_counts_every_byte_that_grows() {
     }
     record.notes = vec![OperatorNote::new(at(5), "me", "retry", "solved")];
     expected += NOTE_OVERHEAD_BYTES + 2 + 5 + 6;
+    assert_eq!(record.bytes(), expected);
+    record.notices = vec![
+        Notice::of_error(&record, "thirteen 1313", at(5)),
+        Notice::of_completion(&record, at(6)),
+    ];
+    expected += 2 * NOTICE_OVERHEAD_BYTES + 13;
     assert_eq!(record.bytes(), expected);
     let sink = Some("sink".to_owned());
     record.parts = vec![PartRecord::frozen(set.clone(), [7; 32], sink)];

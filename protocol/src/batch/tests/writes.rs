@@ -38,6 +38,8 @@ fn applied() -> Vec<(BatchRecord, BatchWrite)> {
         index: 0,
         number: 7,
     };
+    let of_log = log::leased();
+    let resolved = must(&of_log, &log::resolve());
     [
         (&leased, freeze),
         (&frozen, accept()),
@@ -45,6 +47,8 @@ fn applied() -> Vec<(BatchRecord, BatchWrite)> {
         (&frozen, deliver("p", 0, None)),
         (&frozen, set_aside(Some(0), 0)),
         (&leased, fail("p")),
+        (&of_log, log::resolve()),
+        (&resolved, log::reported()),
     ]
     .map(|(record, write)| (must(record, &write), write))
     .into()
@@ -69,6 +73,10 @@ fn a_write_is_recognised_where_it_applied_and_nowhere_else() {
     let less_set_aside: Change = |record| record.set_aside = (0..2).collect();
     let not_in_error: Change = |record| record.status = Some(Status::Processing);
     let other_error: Change = |record| record.error = Some("never".to_owned());
+    let other_winners: Change = |record| record.claimed = (0..2).collect();
+    let other_duplicates: Change = |record| log::resolution_of(record).duplicates = SeqSet::new();
+    let other_conflicts: Change = |record| log::resolution_of(record).conflicts = SeqSet::new();
+    let not_reported: Change = |record| log::resolution_of(record).is_reported = false;
     for (record, write) in applied() {
         assert!(already_applied(&record, &write), "{write:?}");
         let changes: &[Change] = match &write {
@@ -84,6 +92,13 @@ fn a_write_is_recognised_where_it_applied_and_nowhere_else() {
             BatchWrite::Delivered { .. } => &[another_owner, frozen, no_parts],
             BatchWrite::SetAside { .. } => &[another_owner, less_set_aside],
             BatchWrite::Fail { .. } => &[not_in_error, other_error],
+            BatchWrite::Resolve { .. } => &[
+                another_owner,
+                other_winners,
+                other_duplicates,
+                other_conflicts,
+            ],
+            BatchWrite::Reported { .. } => &[another_owner, not_reported],
             other => panic!("{other:?} is not among them"),
         };
         for (number, change) in changes.iter().enumerate() {
