@@ -174,16 +174,22 @@ impl<'a> ClaimAttempt<'a> {
         }
     }
 
-    /// Records the error of a write. Returns whether the write may be retried.
-    pub fn failed(&mut self, error: &PortError, counts: &InvocationCounts) -> bool {
+    /// Counts or logs the error of a write. Returns whether the write may be applied all the same.
+    pub fn report(&self, error: &PortError, counts: &InvocationCounts) -> bool {
         match error {
             PortError::Throttled { .. } => counts.claim_throttled(),
-            PortError::Unknown { .. } => self.unanswered = true,
+            PortError::Unknown { .. } => return true,
             PortError::Refused { .. } => {
                 warn!(batch_id = %self.seated.seat.batch, %error, "claim refused");
             }
             PortError::DeadlineReached => {}
         }
+        false
+    }
+
+    /// Records the error of a write. Returns whether the write may be retried.
+    pub fn failed(&mut self, error: &PortError, counts: &InvocationCounts) -> bool {
+        self.unanswered |= self.report(error, counts);
         error.retryable()
     }
 

@@ -12,7 +12,7 @@ use protocol::retry::RetryPolicy;
 use protocol::time::Timestamp;
 use shared::ports::{ClaimReply, LockStore, PortError, Ports};
 use shared::retry::{Budget, BulkWriter, Writer, attempt_timeout, bounded, read_items};
-use tracing::{debug, warn};
+use tracing::debug;
 
 use crate::claim_attempt::{ClaimAttempt, ClaimResult, Replacement, State};
 use crate::config::Config;
@@ -284,14 +284,7 @@ impl ClaimWriter {
             let _permit = self.bulk.permits.acquire(budget).await?;
             match self.lock_store.replace(&claim, &expected).await {
                 ClaimReply::Error(error) => {
-                    match &error {
-                        PortError::Throttled { .. } => counts.claim_throttled(),
-                        PortError::Unknown { .. } => unanswered.store(true, Ordering::Relaxed),
-                        PortError::Refused { .. } => {
-                            warn!(batch_id = %claim.seat.batch, %error, "claim refused");
-                        }
-                        PortError::DeadlineReached => {}
-                    }
+                    unanswered.fetch_or(attempt.report(&error, counts), Ordering::Relaxed);
                     Err(error)
                 }
                 reply => Ok(reply),

@@ -36,8 +36,8 @@ pub(crate) const KIND: Kind = Kind {
 /// How much of a file's name its temporary file has, in characters.
 const TEMPORARY_CHARACTERS_MAX: usize = 200;
 
-/// Writes a file for each part, `<directory>/<batchId>/<part>.<ext>` or what `SINK_PATH` says, which appears under its name only when it is complete.
-/// After it, the sink writes the reject list `<part>.rejects` if any record was rejected; last, when both are on disk,
+/// Writes a file for each part, `<directory>/<batchId>/<part>.<ext>` or what `SINK_PATH` says, which appears under its name only when it
+/// is complete. After it, the sink writes the reject list `<part>.rejects` if any record was rejected; last, when both are on disk,
 /// `<part>.manifest.json`. Files are never replaced. An attempt that finds the manifest writes nothing.
 #[derive(Debug)]
 pub struct FileSink {

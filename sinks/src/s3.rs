@@ -34,7 +34,7 @@ const REJECTS_BYTES_MAX: u64 = 1 << 30;
 const DRY_RUN: &str = "dry-run";
 /// The user metadata with the hash of the content before compression.
 const CONTENT_HASH: &str = "content-hash";
-/// The user metadata with the percent-percent_encoded batch key.
+/// The user metadata with the percent-encoded batch key.
 const BATCH_KEY: &str = "batch-key";
 
 pub(crate) const KIND: Kind = Kind {
@@ -53,8 +53,8 @@ pub(crate) const KIND: Kind = Kind {
     },
 };
 
-/// Writes an object for each part, `<prefix>/<batchId>/<part>.<ext>` or what `SINK_PATH` says, then the reject list `<part>.rejects` if any record
-/// was rejected, and last `<part>.manifest.json`. Objects are never replaced. An attempt that finds the manifest writes
+/// Writes an object for each part, `<prefix>/<batchId>/<part>.<ext>` or what `SINK_PATH` says, then the reject list `<part>.rejects` if
+/// any record was rejected, and last `<part>.manifest.json`. Objects are never replaced. An attempt that finds the manifest writes
 /// nothing.
 #[derive(Debug)]
 pub struct S3Sink {

@@ -16,10 +16,10 @@ use shared::ports::{Attributes, PortError};
 use crate::errors::DYNAMODB;
 
 /// One item, or one map within an item.
-pub(super) type Item = HashMap<String, AttributeValue>;
+pub(crate) type Item = HashMap<String, AttributeValue>;
 
 /// Returns an item with these attributes; those without a value are left out.
-pub(super) fn item_of<'n, V: Into<Option<AttributeValue>>>(
+pub(crate) fn item_of<'n, V: Into<Option<AttributeValue>>>(
     attributes: impl IntoIterator<Item = (&'n str, V)>,
 ) -> Item {
     let attribute = |(name, value): (&str, V)| {
@@ -29,43 +29,43 @@ pub(super) fn item_of<'n, V: Into<Option<AttributeValue>>>(
     attributes.into_iter().filter_map(attribute).collect()
 }
 
-pub(super) enum StoredBody {
+pub(crate) enum StoredBody {
     Inline(Arc<str>),
     InS3(Item),
 }
 
 /// Returns a text.
-pub(super) fn s(text: impl Into<String>) -> AttributeValue {
+pub(crate) fn s(text: impl Into<String>) -> AttributeValue {
     AttributeValue::S(text.into())
 }
 
 /// Returns a number.
-pub(super) fn n(number: impl Display) -> AttributeValue {
+pub(crate) fn n(number: impl Display) -> AttributeValue {
     AttributeValue::N(number.to_string())
 }
 
 /// Returns bytes.
-pub(super) fn b(bytes: impl Into<Vec<u8>>) -> AttributeValue {
+pub(crate) fn b(bytes: impl Into<Vec<u8>>) -> AttributeValue {
     AttributeValue::B(Blob::new(bytes))
 }
 
 /// Returns a time as epoch milliseconds.
-pub(super) fn ms(time: Timestamp) -> AttributeValue {
+pub(crate) fn ms(time: Timestamp) -> AttributeValue {
     n(time.as_ms())
 }
 
 /// Returns a time as epoch seconds, the unit of the TTL, rounded up: never earlier than `time`.
-pub(super) fn ttl(time: Timestamp) -> AttributeValue {
+pub(crate) fn ttl(time: Timestamp) -> AttributeValue {
     n(time.as_secs_ceil())
 }
 
 /// Returns a set of seqs as bytes; `None` when it is empty.
-pub(super) fn seqs_value(seqs: &SeqSet) -> Option<AttributeValue> {
+pub(crate) fn seqs_value(seqs: &SeqSet) -> Option<AttributeValue> {
     (!seqs.is_empty()).then(|| b(seqs.to_bytes()))
 }
 
 /// Returns values as a list; `None` when there are none.
-pub(super) fn list<T>(
+pub(crate) fn list<T>(
     values: &[T],
     value: impl Fn(&T) -> AttributeValue,
 ) -> Option<AttributeValue> {
@@ -75,7 +75,7 @@ pub(super) fn list<T>(
 /// An item in a form that this program does not write.
 #[derive(Debug, thiserror::Error)]
 #[error("table `{table}`, item {key}, attribute `{attribute}`: {problem}")]
-pub(super) struct MalformedItem {
+pub(crate) struct MalformedItem {
     table: String,
     /// The key in quotes. An event id has quotes of its own, by which the log leaves it out.
     key: String,
@@ -90,7 +90,7 @@ impl From<MalformedItem> for PortError {
 }
 
 /// An item that is being read. Each read removes its attribute.
-pub(super) struct StoredItem<'a> {
+pub(crate) struct StoredItem<'a> {
     table: &'a str,
     key: String,
     /// Whether the key is an event id.
@@ -101,7 +101,7 @@ pub(super) struct StoredItem<'a> {
 impl<'a> StoredItem<'a> {
     /// Returns a reader of an item of `table`. Its partition key is named in every error. An item of a later format is
     /// refused.
-    pub(super) fn new(
+    pub(crate) fn new(
         table: &'a str,
         key_attribute: &'static str,
         item: Item,
@@ -110,7 +110,7 @@ impl<'a> StoredItem<'a> {
     }
 
     /// Returns a reader of an item whose key is an event id.
-    pub(super) fn of_event(
+    pub(crate) fn of_event(
         table: &'a str,
         key_attribute: &'static str,
         item: Item,
@@ -144,7 +144,7 @@ impl<'a> StoredItem<'a> {
     }
 
     /// Returns the value of the partition key, whose name is `attribute`.
-    pub(super) fn parsed_key<T>(&self, attribute: &str) -> Result<T, MalformedItem>
+    pub(crate) fn parsed_key<T>(&self, attribute: &str) -> Result<T, MalformedItem>
     where
         T: FromStr<Err: Display>,
     {
@@ -163,7 +163,7 @@ impl<'a> StoredItem<'a> {
     }
 
     /// Returns an error about an attribute.
-    pub(super) fn malformed(&self, attribute: &str, problem: impl Display) -> MalformedItem {
+    pub(crate) fn malformed(&self, attribute: &str, problem: impl Display) -> MalformedItem {
         MalformedItem {
             table: self.table.to_owned(),
             key: match self.of_event {
@@ -176,18 +176,18 @@ impl<'a> StoredItem<'a> {
     }
 
     /// Returns the attributes that were not read yet.
-    pub(super) fn into_attributes(self) -> Attributes {
+    pub(crate) fn into_attributes(self) -> Attributes {
         let attribute = |(name, value): (String, AttributeValue)| (name, value.into());
         self.item.into_iter().map(attribute).collect()
     }
 
     /// Returns whether the item has an attribute that was not read yet.
-    pub(super) fn has(&self, attribute: &str) -> bool {
+    pub(crate) fn has(&self, attribute: &str) -> bool {
         self.item.contains_key(attribute)
     }
 
     /// Reads a string.
-    pub(super) fn string(&mut self, attribute: &str) -> Result<Option<String>, MalformedItem> {
+    pub(crate) fn string(&mut self, attribute: &str) -> Result<Option<String>, MalformedItem> {
         match self.item.remove(attribute) {
             None => Ok(None),
             Some(AttributeValue::S(text)) => Ok(Some(text)),
@@ -196,7 +196,7 @@ impl<'a> StoredItem<'a> {
     }
 
     /// Reads a body: a string, compressed bytes, or a map that names an S3 object.
-    pub(super) fn body(&mut self, attribute: &str) -> Result<Option<StoredBody>, MalformedItem> {
+    pub(crate) fn body(&mut self, attribute: &str) -> Result<Option<StoredBody>, MalformedItem> {
         match self.item.remove(attribute) {
             None => Ok(None),
             Some(AttributeValue::S(text)) => Ok(Some(StoredBody::Inline(text.into()))),
@@ -212,7 +212,7 @@ impl<'a> StoredItem<'a> {
     }
 
     /// Reads a string by [`FromStr`].
-    pub(super) fn parsed<T>(&mut self, attribute: &str) -> Result<Option<T>, MalformedItem>
+    pub(crate) fn parsed<T>(&mut self, attribute: &str) -> Result<Option<T>, MalformedItem>
     where
         T: FromStr<Err: Display>,
     {
@@ -222,7 +222,7 @@ impl<'a> StoredItem<'a> {
     }
 
     /// Reads a number within the range of `T`.
-    pub(super) fn number<T: FromStr>(
+    pub(crate) fn number<T: FromStr>(
         &mut self,
         attribute: &str,
     ) -> Result<Option<T>, MalformedItem> {
@@ -237,12 +237,12 @@ impl<'a> StoredItem<'a> {
     }
 
     /// Reads a time in epoch milliseconds.
-    pub(super) fn time_ms(&mut self, attribute: &str) -> Result<Option<Timestamp>, MalformedItem> {
+    pub(crate) fn time_ms(&mut self, attribute: &str) -> Result<Option<Timestamp>, MalformedItem> {
         Ok(self.number(attribute)?.map(Timestamp::from_ms))
     }
 
     /// Reads a time in epoch seconds.
-    pub(super) fn time_secs(
+    pub(crate) fn time_secs(
         &mut self,
         attribute: &str,
     ) -> Result<Option<Timestamp>, MalformedItem> {
@@ -251,7 +251,7 @@ impl<'a> StoredItem<'a> {
     }
 
     /// Reads bytes.
-    pub(super) fn bytes(&mut self, attribute: &str) -> Result<Option<Vec<u8>>, MalformedItem> {
+    pub(crate) fn bytes(&mut self, attribute: &str) -> Result<Option<Vec<u8>>, MalformedItem> {
         match self.item.remove(attribute) {
             None => Ok(None),
             Some(AttributeValue::B(bytes)) => Ok(Some(bytes.into_inner())),
@@ -260,7 +260,7 @@ impl<'a> StoredItem<'a> {
     }
 
     /// Reads bytes as a `T`.
-    pub(super) fn decoded<T>(&mut self, attribute: &str) -> Result<Option<T>, MalformedItem>
+    pub(crate) fn decoded<T>(&mut self, attribute: &str) -> Result<Option<T>, MalformedItem>
     where
         T: for<'b> TryFrom<&'b [u8], Error: Display>,
     {
@@ -273,7 +273,7 @@ impl<'a> StoredItem<'a> {
     }
 
     /// Reads a map; empty when the attribute is absent.
-    pub(super) fn map(&mut self, attribute: &str) -> Result<Item, MalformedItem> {
+    pub(crate) fn map(&mut self, attribute: &str) -> Result<Item, MalformedItem> {
         match self.item.remove(attribute) {
             None => Ok(Item::default()),
             Some(AttributeValue::M(map)) => Ok(map),
@@ -282,7 +282,7 @@ impl<'a> StoredItem<'a> {
     }
 
     /// Reads a list of maps, each with `read`; empty when the attribute is absent.
-    pub(super) fn list<T>(
+    pub(crate) fn list<T>(
         &mut self,
         attribute: &str,
         read: impl Fn(StoredItem<'a>) -> Result<T, MalformedItem>,
@@ -301,7 +301,7 @@ impl<'a> StoredItem<'a> {
 }
 
 /// Reads an attribute that every item has.
-pub(super) fn required<'a, T>(
+pub(crate) fn required<'a, T>(
     item: &mut StoredItem<'a>,
     attribute: &str,
     read: impl FnOnce(&mut StoredItem<'a>, &str) -> Result<Option<T>, MalformedItem>,

@@ -18,29 +18,29 @@ use crate::notice_items::{notice_value, read_notice};
 use crate::part_items::{part_value, read_part};
 
 /// Partition key: the batch id.
-pub(super) const BATCH_ID: &str = "batchId";
+pub(crate) const BATCH_ID: &str = "batchId";
 /// Partition key of `status-index`: the status and a shard.
-pub(super) const STATUS_SHARD: &str = "statusShard";
+pub(crate) const STATUS_SHARD: &str = "statusShard";
 /// Where the bodies are; absent if they are in the lock items.
 const BODIES: &str = "bodies";
 /// Returns the key of `status-index` for a batch with this status.
-pub(super) fn status_shard(status: Status, batch: BatchId) -> AttributeValue {
+pub(crate) fn status_shard(status: Status, batch: BatchId) -> AttributeValue {
     listing_shard(Listing::Status(status), batch)
 }
 
 /// Returns the key of `status-index` for a batch in this list.
-pub(super) fn listing_shard(listing: Listing, batch: BatchId) -> AttributeValue {
+pub(crate) fn listing_shard(listing: Listing, batch: BatchId) -> AttributeValue {
     let shard = batch.random_byte() % STATUS_SHARDS;
     listing_shard_key(listing, shard)
 }
 
 /// Returns a key of `status-index`.
-pub(super) fn listing_shard_key(listing: Listing, shard: u8) -> AttributeValue {
+pub(crate) fn listing_shard_key(listing: Listing, shard: u8) -> AttributeValue {
     s(format!("{}#{shard}", listing.as_str()))
 }
 
 /// Returns a record as an item. Fields that are `None` or empty have no attribute.
-pub(super) fn record_item(record: &BatchRecord) -> Item {
+pub(crate) fn record_item(record: &BatchRecord) -> Item {
     let (key, period) = (record.batch_key.as_ref(), record.period);
     let (lease, failure) = (record.lease.as_ref(), record.last_failure.as_ref());
     let lists_claims = record.bodies.lists_claims();
@@ -97,7 +97,7 @@ pub(super) fn record_item(record: &BatchRecord) -> Item {
 }
 
 /// Returns a note as an element of `notes`.
-pub(super) fn note_value(note: &OperatorNote) -> AttributeValue {
+pub(crate) fn note_value(note: &OperatorNote) -> AttributeValue {
     AttributeValue::M(item_of([
         ("at", ms(note.at)),
         ("by", s(&note.by)),
@@ -107,7 +107,7 @@ pub(super) fn note_value(note: &OperatorNote) -> AttributeValue {
 }
 
 /// Reads a record. `expires_at` is in whole seconds, rounded up when it was written.
-pub(super) fn read_record(table: &str, item: Item) -> Result<BatchRecord, MalformedItem> {
+pub(crate) fn read_record(table: &str, item: Item) -> Result<BatchRecord, MalformedItem> {
     let mut item = StoredItem::new(table, BATCH_ID, item)?;
     let bodies = bodies(&mut item)?;
     let lists_claims = bodies.lists_claims();
@@ -161,7 +161,7 @@ pub(super) fn read_record(table: &str, item: Item) -> Result<BatchRecord, Malfor
 }
 
 /// Reads an entry of `status-index`.
-pub(super) fn read_overdue(table: &str, item: Item) -> Result<Overdue, MalformedItem> {
+pub(crate) fn read_overdue(table: &str, item: Item) -> Result<Overdue, MalformedItem> {
     let mut item = StoredItem::new(table, BATCH_ID, item)?;
     Ok(Overdue {
         batch_id: item.parsed_key(BATCH_ID)?,

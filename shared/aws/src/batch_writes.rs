@@ -35,7 +35,7 @@ const LEASE: &str = "#lockedBy, #lockedUntil";
 const READABLE: &str = "attribute_not_exists(#formatVersion) OR #formatVersion <= :formatVersion";
 
 /// Returns the update for `write` to the record of `batch`. It is refused if a later version of the service wrote the record.
-pub(super) fn update(batch: BatchId, write: &BatchWrite) -> Update {
+pub(crate) fn update(batch: BatchId, write: &BatchWrite) -> Update {
     let mut update = update_of(batch, write);
     update.condition = format!("({READABLE}) AND ({})", update.condition);
     let update = update.with(":formatVersion", n(FORMAT_VERSION));

@@ -55,10 +55,7 @@ impl ObjectStore for DynamoObjectStore {
         piece: &Piece,
         expires_at: Timestamp,
     ) -> Result<ObjectReply, PortError> {
-        match place {
-            ObjectPlace::Table => {}
-            ObjectPlace::S3(prefix) => return Err(refused(prefix, id)),
-        }
+        must_be_table(place, id)?;
         let call = self
             .client
             .put_item()
@@ -78,10 +75,7 @@ impl ObjectStore for DynamoObjectStore {
     }
 
     async fn get(&self, place: &ObjectPlace, id: PieceId) -> Result<Option<Piece>, PortError> {
-        match place {
-            ObjectPlace::Table => {}
-            ObjectPlace::S3(prefix) => return Err(refused(prefix, id)),
-        }
+        must_be_table(place, id)?;
         let sent = self
             .client
             .get_item()
@@ -95,7 +89,12 @@ impl ObjectStore for DynamoObjectStore {
     }
 }
 
-fn refused(S3Prefix { bucket, prefix }: &S3Prefix, id: PieceId) -> PortError {
-    let message = format!("object `{id}`: in `s3://{bucket}/{prefix}`: {WITHOUT_FULL}");
-    PortError::refused(S3, message)
+fn must_be_table(place: &ObjectPlace, id: PieceId) -> Result<(), PortError> {
+    match place {
+        ObjectPlace::Table => Ok(()),
+        ObjectPlace::S3(S3Prefix { bucket, prefix }) => {
+            let message = format!("object `{id}`: in `s3://{bucket}/{prefix}`: {WITHOUT_FULL}");
+            Err(PortError::refused(S3, message))
+        }
+    }
 }

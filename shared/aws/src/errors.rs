@@ -7,15 +7,15 @@ use aws_sdk_dynamodb::config::http::HttpResponse;
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use shared::ports::PortError;
 
-pub(super) const DYNAMODB: &str = "DynamoDB";
-pub(super) const SQS: &str = "SQS";
-pub(super) const S3: &str = "S3";
+pub(crate) const DYNAMODB: &str = "DynamoDB";
+pub(crate) const SQS: &str = "SQS";
+pub(crate) const S3: &str = "S3";
 #[cfg(feature = "full")]
-pub(super) const EVENTBRIDGE: &str = "EventBridge";
+pub(crate) const EVENTBRIDGE: &str = "EventBridge";
 
 /// The meaning of a service's error code for the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Meaning {
+pub(crate) enum Meaning {
     /// Nothing was written, and a retry may succeed.
     Throttled,
     /// The write may have been applied.
@@ -28,7 +28,7 @@ pub(super) enum Meaning {
 /// batch.
 ///
 /// Sources: botocore `dynamodb`, `sqs` and `s3` service models (2026-08).
-pub(super) fn meaning(code: &str, status: Option<u16>) -> Meaning {
+pub(crate) fn meaning(code: &str, status: Option<u16>) -> Meaning {
     match code.rsplit('.').next().unwrap_or(code) {
         "ThrottlingException"
         | "ThrottlingError"
@@ -64,13 +64,13 @@ pub(super) fn meaning(code: &str, status: Option<u16>) -> Meaning {
 }
 
 /// Returns whether a validation error says that the item is too large for the table.
-pub(super) fn is_item_too_large(code: &str, message: &str) -> bool {
+pub(crate) fn is_item_too_large(code: &str, message: &str) -> bool {
     matches!(code, "ValidationException" | "ValidationError") && message.starts_with("Item size")
 }
 
 impl Meaning {
     /// Returns the [`PortError`] with this meaning.
-    pub(super) fn error(self, service: &'static str, message: String) -> PortError {
+    pub(crate) fn error(self, service: &'static str, message: String) -> PortError {
         match self {
             Meaning::Throttled => PortError::Throttled { service, message },
             Meaning::Unknown => PortError::Unknown { service, message },
@@ -80,7 +80,7 @@ impl Meaning {
 }
 
 /// Returns whether a conditional write was applied; `false` if its condition did not hold.
-pub(super) fn applied<T, E: ProvideErrorMetadata + Error + 'static>(
+pub(crate) fn applied<T, E: ProvideErrorMetadata + Error + 'static>(
     table: &str,
     sent: Result<T, SdkError<E, HttpResponse>>,
 ) -> Result<bool, PortError> {
@@ -93,7 +93,7 @@ pub(super) fn applied<T, E: ProvideErrorMetadata + Error + 'static>(
 
 /// Returns the [`PortError`] of a failed request. `what` is the table, queue or object in the message. If the credentials have
 /// expired, the process ends.
-pub(super) fn port_error<E: ProvideErrorMetadata + Error + 'static>(
+pub(crate) fn port_error<E: ProvideErrorMetadata + Error + 'static>(
     service: &'static str,
     what: &str,
     error: &SdkError<E, HttpResponse>,
@@ -112,7 +112,7 @@ pub(super) fn port_error<E: ProvideErrorMetadata + Error + 'static>(
 
 /// As [`port_error`], and never ends the process: a target of notices may be in another region or partition, which answers valid
 /// credentials as if they had expired. If they have, the next request to a table shows it.
-pub(super) fn target_error<E: ProvideErrorMetadata + Error + 'static>(
+pub(crate) fn target_error<E: ProvideErrorMetadata + Error + 'static>(
     service: &'static str,
     what: &str,
     error: &SdkError<E, HttpResponse>,

@@ -13,20 +13,20 @@ use crate::attributes::{
 };
 
 /// Partition key: the event id.
-pub(super) const MESSAGE_ID: &str = "messageId";
+pub(crate) const MESSAGE_ID: &str = "messageId";
 /// The message that made the claim.
-pub(super) const SQS_MESSAGE_ID: &str = "sqsMessageId";
-pub(super) const BODY_HASH: &str = "bodyHash";
+pub(crate) const SQS_MESSAGE_ID: &str = "sqsMessageId";
+pub(crate) const BODY_HASH: &str = "bodyHash";
 /// `<batch uuid>#<shard>`; only live claims have it.
-pub(super) const BATCH_ID: &str = "batchId";
+pub(crate) const BATCH_ID: &str = "batchId";
 /// The batch of a claim whose body is in a chunk; only such claims have it, so the index never lists them.
-pub(super) const BATCH: &str = "batch";
+pub(crate) const BATCH: &str = "batch";
 /// The first seq of the chunk; only claims whose bodies are in chunks have it.
-pub(super) const CHUNK: &str = "chunk";
+pub(crate) const CHUNK: &str = "chunk";
 /// The seq; only live claims, and those whose bodies are in chunks, have it.
-pub(super) const SEQ: &str = "seq";
+pub(crate) const SEQ: &str = "seq";
 /// The body: a string, compressed bytes, or a map that names an S3 object; only live claims have it.
-pub(super) const MESSAGE: &str = "message";
+pub(crate) const MESSAGE: &str = "message";
 /// The bucket, in the map of an S3 object.
 const BUCKET: &str = "bucket";
 /// The object's key, in the map of an S3 object.
@@ -34,36 +34,36 @@ const KEY: &str = "key";
 /// The length of the body, in the map of an S3 object.
 const BYTES: &str = "bytes";
 /// The source; only live claims have it.
-pub(super) const SOURCE: &str = "source";
+pub(crate) const SOURCE: &str = "source";
 /// When the message was sent; only live claims have it.
-pub(super) const SENT_AT: &str = "sentAt";
+pub(crate) const SENT_AT: &str = "sentAt";
 /// The SQS message attributes as JSON text, if there are any; only live claims have it.
-pub(super) const ATTRIBUTES: &str = "attributes";
+pub(crate) const ATTRIBUTES: &str = "attributes";
 /// The table's TTL attribute; only tombstones, and claims whose bodies are in chunks, have it.
-pub(super) const EXPIRES_AT: &str = "expiresAt";
+pub(crate) const EXPIRES_AT: &str = "expiresAt";
 /// `true` for the tombstone of an event that was set aside; absent otherwise.
-pub(super) const SET_ASIDE: &str = "setAside";
+pub(crate) const SET_ASIDE: &str = "setAside";
 /// The seat of the claim that was released, `<batch uuid>/<seq>`; only tombstones have it. It tells people which batch had the
 /// event; no decision depends on it.
-pub(super) const LAST_SEAT: &str = "lastSeat";
+pub(crate) const LAST_SEAT: &str = "lastSeat";
 /// The place of the claim in the account of its quota; only claims with a quota have it, and their tombstones.
-pub(super) const QUOTA_PLACE: &str = "quotaPlace";
+pub(crate) const QUOTA_PLACE: &str = "quotaPlace";
 /// Message id to epoch ms; absent when empty.
-pub(super) const PAST_DELIVERIES: &str = "pastDeliveries";
+pub(crate) const PAST_DELIVERIES: &str = "pastDeliveries";
 
 /// The attributes that a release removes.
-pub(super) const OF_LIVE_CLAIMS: [&str; 6] = [BATCH_ID, SEQ, MESSAGE, SOURCE, SENT_AT, ATTRIBUTES];
+pub(crate) const OF_LIVE_CLAIMS: [&str; 6] = [BATCH_ID, SEQ, MESSAGE, SOURCE, SENT_AT, ATTRIBUTES];
 /// The attributes that [`read_lock_item`] needs. The body is not among them, because it may be large.
-pub(super) const LOCK_ITEM_PROJECTION: &str = "messageId, sqsMessageId, bodyHash, batchId, #batch, seq, chunk, expiresAt, setAside, quotaPlace, pastDeliveries, formatVersion";
+pub(crate) const LOCK_ITEM_PROJECTION: &str = "messageId, sqsMessageId, bodyHash, batchId, #batch, seq, chunk, expiresAt, setAside, quotaPlace, pastDeliveries, formatVersion";
 /// The placeholder in [`LOCK_ITEM_PROJECTION`], with its attribute. `batch` is a reserved word.
-pub(super) const LOCK_ITEM_NAME: (&str, &str) = ("#batch", BATCH);
+pub(crate) const LOCK_ITEM_NAME: (&str, &str) = ("#batch", BATCH);
 /// The attributes that [`read_event`] needs. `source` is a reserved word.
-pub(super) const EVENT_PROJECTION: &str = "messageId, sqsMessageId, bodyHash, batchId, seq, message, #source, sentAt, attributes, formatVersion";
+pub(crate) const EVENT_PROJECTION: &str = "messageId, sqsMessageId, bodyHash, batchId, seq, message, #source, sentAt, attributes, formatVersion";
 /// The placeholder in [`EVENT_PROJECTION`], with its attribute.
-pub(super) const EVENT_NAME: (&str, &str) = ("#source", SOURCE);
+pub(crate) const EVENT_NAME: (&str, &str) = ("#source", SOURCE);
 
 /// The attributes that every claim has, in the order of [`claim_values`].
-pub(super) const OF_EVERY_CLAIM: [&str; 8] = [
+pub(crate) const OF_EVERY_CLAIM: [&str; 8] = [
     MESSAGE_ID,
     SQS_MESSAGE_ID,
     BODY_HASH,
@@ -76,7 +76,7 @@ pub(super) const OF_EVERY_CLAIM: [&str; 8] = [
 
 /// Returns the values of a claim: those of [`OF_EVERY_CLAIM`] in that order, then [`ATTRIBUTES`], [`QUOTA_PLACE`] and
 /// [`PAST_DELIVERIES`] if the claim has them.
-pub(super) fn claim_values(claim: &Claim) -> Vec<AttributeValue> {
+pub(crate) fn claim_values(claim: &Claim) -> Vec<AttributeValue> {
     let candidate = &claim.candidate;
     let body = match (&claim.overflow, &candidate.compressed) {
         (Some(overflow), _) => overflow_value(overflow),
@@ -100,7 +100,7 @@ pub(super) fn claim_values(claim: &Claim) -> Vec<AttributeValue> {
 }
 
 /// Returns the names that go with [`claim_values`].
-pub(super) fn claim_names(form: ClaimForm) -> impl Iterator<Item = &'static str> {
+pub(crate) fn claim_names(form: ClaimForm) -> impl Iterator<Item = &'static str> {
     OF_EVERY_CLAIM
         .into_iter()
         .chain(form.has_attributes.then_some(ATTRIBUTES))
@@ -110,15 +110,15 @@ pub(super) fn claim_names(form: ClaimForm) -> impl Iterator<Item = &'static str>
 
 /// Which attributes a claim has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct ClaimForm {
-    pub(super) has_attributes: bool,
-    pub(super) has_place: bool,
-    pub(super) has_past: bool,
+pub(crate) struct ClaimForm {
+    pub(crate) has_attributes: bool,
+    pub(crate) has_place: bool,
+    pub(crate) has_past: bool,
 }
 
 impl ClaimForm {
     /// Returns every form.
-    pub(super) fn all() -> impl Iterator<Item = ClaimForm> {
+    pub(crate) fn all() -> impl Iterator<Item = ClaimForm> {
         (0..8_u8).map(|bits| ClaimForm {
             has_attributes: bits & 1 != 0,
             has_place: bits & 2 != 0,
@@ -126,7 +126,7 @@ impl ClaimForm {
         })
     }
 
-    pub(super) fn of(claim: &Claim) -> ClaimForm {
+    pub(crate) fn of(claim: &Claim) -> ClaimForm {
         ClaimForm {
             has_attributes: claim.candidate.attributes.is_some(),
             has_place: claim.place.is_some(),
@@ -136,7 +136,7 @@ impl ClaimForm {
 }
 
 /// Returns a claim as an item.
-pub(super) fn claim_item(claim: &Claim) -> Item {
+pub(crate) fn claim_item(claim: &Claim) -> Item {
     claim_names(ClaimForm::of(claim))
         .map(str::to_owned)
         .zip(claim_values(claim))
@@ -144,7 +144,7 @@ pub(super) fn claim_item(claim: &Claim) -> Item {
 }
 
 /// Returns a tombstone as an item, with the seat of the claim that ended, if it is known.
-pub(super) fn tombstone_item(
+pub(crate) fn tombstone_item(
     id: &EventId,
     tombstone: &LockItem,
     seat: Option<(BatchId, Seq)>,
@@ -179,7 +179,7 @@ fn past_value(past: &PastDeliveries) -> AttributeValue {
 
 /// Returns the reply for a claim that is too large for an item. Such a claim is not sent, because it may get its whole
 /// request refused.
-pub(super) fn unstorable(claim: &Claim) -> Option<ClaimReply> {
+pub(crate) fn unstorable(claim: &Claim) -> Option<ClaimReply> {
     let bytes = claim.item_bytes() + past_bytes(&claim.past);
     (bytes > DYNAMODB_ITEM_BYTES_MAX).then(|| {
         ClaimReply::Unstorable(format!(
@@ -191,7 +191,7 @@ pub(super) fn unstorable(claim: &Claim) -> Option<ClaimReply> {
 /// Returns the size of the past deliveries in bytes. The map takes its name and 3 bytes; each entry takes its name, at
 /// most 21 bytes for the number, and 1 byte.
 /// Source: <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html> (2026-08).
-pub(super) fn past_bytes(past: &PastDeliveries) -> usize {
+pub(crate) fn past_bytes(past: &PastDeliveries) -> usize {
     match past.len() {
         0 => 0,
         _ => {
@@ -201,7 +201,7 @@ pub(super) fn past_bytes(past: &PastDeliveries) -> usize {
 }
 
 /// Reads an item. It may have more attributes than [`LOCK_ITEM_PROJECTION`] names.
-pub(super) fn read_lock_item(
+pub(crate) fn read_lock_item(
     table: &str,
     item: Item,
 ) -> Result<(EventId, LockItem), MalformedItem> {
@@ -240,7 +240,7 @@ pub(super) fn read_lock_item(
 
 /// Reads a live claim with its body; `None` for a tombstone. `known` is the last source that was read, which is shared
 /// by most events.
-pub(super) fn read_event(
+pub(crate) fn read_event(
     table: &str,
     item: Item,
     known: &mut Option<SourceArn>,
@@ -299,7 +299,7 @@ fn overflow(item: &StoredItem<'_>, mut fields: Item) -> Result<Overflow, Malform
 }
 
 /// Reads an entry of the index, or the key at which a page ended.
-pub(super) fn read_index_entry(table: &str, item: Item) -> Result<IndexEntry, MalformedItem> {
+pub(crate) fn read_index_entry(table: &str, item: Item) -> Result<IndexEntry, MalformedItem> {
     let mut item = StoredItem::of_event(table, MESSAGE_ID, item)?;
     Ok(IndexEntry {
         event_id: item.parsed_key(MESSAGE_ID)?,
@@ -308,7 +308,7 @@ pub(super) fn read_index_entry(table: &str, item: Item) -> Result<IndexEntry, Ma
 }
 
 /// Returns the key at which a page of the index ended.
-pub(super) fn index_key(shard: BatchShard, entry: &IndexEntry) -> Item {
+pub(crate) fn index_key(shard: BatchShard, entry: &IndexEntry) -> Item {
     item_of([
         (MESSAGE_ID, s(entry.event_id.as_str())),
         (BATCH_ID, s(shard.to_string())),
@@ -317,7 +317,7 @@ pub(super) fn index_key(shard: BatchShard, entry: &IndexEntry) -> Item {
 }
 
 /// Returns a seat as the value of [`LAST_SEAT`].
-pub(super) fn last_seat_value(seat: SeatKey) -> AttributeValue {
+pub(crate) fn last_seat_value(seat: SeatKey) -> AttributeValue {
     last_seat((seat.shard.batch, seat.seq))
 }
 
@@ -326,7 +326,7 @@ fn last_seat((batch, seq): (BatchId, Seq)) -> AttributeValue {
 }
 
 /// Reads the seat that a tombstone had as a claim; `None` if the item does not say. Tombstones of earlier versions do not.
-pub(super) fn read_last_seat(
+pub(crate) fn read_last_seat(
     table: &str,
     item: Item,
 ) -> Result<Option<(BatchId, Seq)>, MalformedItem> {
@@ -342,7 +342,7 @@ pub(super) fn read_last_seat(
 }
 
 /// Returns the key of an event.
-pub(super) fn key(id: &EventId) -> Item {
+pub(crate) fn key(id: &EventId) -> Item {
     item_of([(MESSAGE_ID, s(id.as_str()))])
 }
 

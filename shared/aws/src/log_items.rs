@@ -12,10 +12,10 @@ const RESOLUTION: &str = "resolution";
 /// `resolution` of a batch whose lines are decided.
 const DECIDED: &str = "decided";
 /// `resolution` of a batch whose decisions are reported too.
-pub(super) const REPORTED: &str = "reported";
+pub(crate) const REPORTED: &str = "reported";
 
 /// Returns the value of `resolution`.
-pub(super) fn state(resolution: &LogResolution) -> AttributeValue {
+pub(crate) fn state(resolution: &LogResolution) -> AttributeValue {
     s(match resolution.is_reported {
         true => REPORTED,
         false => DECIDED,
@@ -23,7 +23,7 @@ pub(super) fn state(resolution: &LogResolution) -> AttributeValue {
 }
 
 /// Returns the attributes of a batch of the log.
-pub(super) fn log_item(log: &LogState) -> Item {
+pub(crate) fn log_item(log: &LogState) -> Item {
     let decided = log.resolution.as_ref();
     let duplicates = decided.and_then(|decided| seqs_value(&decided.duplicates));
     let conflicts = decided.and_then(|decided| seqs_value(&decided.conflicts));
@@ -40,7 +40,7 @@ pub(super) fn log_item(log: &LogState) -> Item {
 }
 
 /// Reads the attributes of a batch of the log; `None` if it is another batch.
-pub(super) fn read_log(
+pub(crate) fn read_log(
     item: &mut StoredItem<'_>,
     bodies: &Bodies,
 ) -> Result<Option<LogState>, MalformedItem> {

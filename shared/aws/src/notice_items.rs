@@ -6,7 +6,7 @@ use protocol::batch::{Notice, NoticeKind};
 use crate::attributes::{MalformedItem, StoredItem, item_of, ms, n, required, s};
 
 /// Returns a notice as an element of `notices`.
-pub(super) fn notice_value(notice: &Notice) -> AttributeValue {
+pub(crate) fn notice_value(notice: &Notice) -> AttributeValue {
     // A notice with an error is about the error; one without is about the completion.
     let error = match &notice.kind {
         NoticeKind::Error { error } => Some(s(error)),
@@ -23,7 +23,7 @@ pub(super) fn notice_value(notice: &Notice) -> AttributeValue {
 }
 
 /// Reads an element of `notices`.
-pub(super) fn read_notice(mut notice: StoredItem<'_>) -> Result<Notice, MalformedItem> {
+pub(crate) fn read_notice(mut notice: StoredItem<'_>) -> Result<Notice, MalformedItem> {
     let error = notice.string("error")?;
     Ok(Notice {
         kind: error.map_or(NoticeKind::Complete, |error| NoticeKind::Error { error }),

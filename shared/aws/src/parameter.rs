@@ -24,15 +24,15 @@ const HEADERS: [(&str, &str); 2] = [
 ];
 
 /// Why one attempt failed.
-pub(super) struct Failed {
-    pub(super) words: String,
+pub(crate) struct Failed {
+    pub(crate) words: String,
     /// Whether a retry may succeed.
-    pub(super) may_pass: bool,
+    pub(crate) may_pass: bool,
 }
 
 impl Failed {
     /// Returns the failure of an attempt whose retry may succeed.
-    pub(super) fn passing(words: String) -> Failed {
+    pub(crate) fn passing(words: String) -> Failed {
         Failed {
             words,
             may_pass: true,
@@ -40,7 +40,7 @@ impl Failed {
     }
 
     /// Returns the failure of an attempt whose retry would fail too.
-    pub(super) fn lasting(words: String) -> Failed {
+    pub(crate) fn lasting(words: String) -> Failed {
         Failed {
             words,
             may_pass: false,
@@ -49,7 +49,7 @@ impl Failed {
 }
 
 /// Returns the value of a parameter, decrypted if it is a `SecureString`.
-pub(super) async fn parameter(
+pub(crate) async fn parameter(
     sdk: &Sdk,
     name: &str,
     attempt_time: Duration,

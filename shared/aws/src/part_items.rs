@@ -7,9 +7,9 @@ use protocol::seqs::SeqSet;
 use crate::attributes::{MalformedItem, StoredItem, b, item_of, ms, n, required, s, seqs_value};
 
 /// `state` of a part that the sink may or may not have.
-pub(super) const FROZEN: &str = "frozen";
+pub(crate) const FROZEN: &str = "frozen";
 /// `state` of a part that the sink has.
-pub(super) const DELIVERED: &str = "delivered";
+pub(crate) const DELIVERED: &str = "delivered";
 /// When the sink had a part.
 const DELIVERED_AT: &str = "deliveredAt";
 /// How many records of a part are only in a reject list; absent if there are none.
@@ -17,10 +17,10 @@ const REJECTED: &str = "rejected";
 /// The number of a part; absent if its sink needs none.
 const SEQUENCE: &str = "sequence";
 /// `state` of a part whose events were sent to the quarantine.
-pub(super) const SET_ASIDE: &str = "setAside";
+pub(crate) const SET_ASIDE: &str = "setAside";
 
 /// Returns a part as an element of `parts`.
-pub(super) fn part_value(part: &PartRecord) -> AttributeValue {
+pub(crate) fn part_value(part: &PartRecord) -> AttributeValue {
     let (state, receipt, delivered_at) = match &part.state {
         PartState::Frozen => (FROZEN, None, None),
         PartState::SetAside => (SET_ASIDE, None, None),
@@ -41,7 +41,7 @@ pub(super) fn part_value(part: &PartRecord) -> AttributeValue {
 }
 
 /// Reads an element of `parts`.
-pub(super) fn read_part(mut part: StoredItem<'_>) -> Result<PartRecord, MalformedItem> {
+pub(crate) fn read_part(mut part: StoredItem<'_>) -> Result<PartRecord, MalformedItem> {
     let members: Option<SeqSet> = part.decoded("members")?;
     let count: u64 = required(&mut part, "count", StoredItem::number)?;
     if let Some(members) = members.as_ref()

@@ -31,11 +31,11 @@ const REFUSALS: [&str; 3] = [
 
 /// The store has no PartiQL, or does not permit it. Nothing was written.
 #[derive(Debug)]
-pub(super) struct PartiqlRefused(pub(super) PortError);
+pub(crate) struct PartiqlRefused(pub(crate) PortError);
 
 /// The statement texts for one table, built once; every value is a parameter.
 #[derive(Clone, Debug)]
-pub(super) struct Statements {
+pub(crate) struct Statements {
     table: String,
     /// Writes an item of each form, if there is none with its key.
     insert: BTreeMap<ClaimForm, String>,
@@ -48,7 +48,7 @@ pub(super) struct Statements {
 }
 
 impl Statements {
-    pub(super) fn new(table: &str) -> Statements {
+    pub(crate) fn new(table: &str) -> Statements {
         let insert = |form| {
             let fields: Vec<String> = claim_names(form)
                 .map(|name| format!("'{name}': ?"))
@@ -77,7 +77,7 @@ impl Statements {
         }
     }
 
-    pub(super) fn insert(&self, claim: &Claim) -> BatchStatementRequest {
+    pub(crate) fn insert(&self, claim: &Claim) -> BatchStatementRequest {
         statement(&self.insert[&ClaimForm::of(claim)], claim_values(claim))
     }
 
@@ -106,7 +106,7 @@ fn statement(text: &str, parameters: Vec<AttributeValue>) -> BatchStatementReque
 ///
 /// # Errors
 /// [`PartiqlRefused`]: no claim was written.
-pub(super) async fn claim(
+pub(crate) async fn claim(
     client: &Client,
     statements: &Statements,
     claims: &[Claim],
@@ -136,7 +136,7 @@ pub(super) async fn claim(
 ///
 /// # Errors
 /// [`PartiqlRefused`]: no claim was released.
-pub(super) async fn release(
+pub(crate) async fn release(
     client: &Client,
     statements: &Statements,
     items: &[(EventId, SeatKey)],

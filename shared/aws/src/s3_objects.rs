@@ -11,7 +11,7 @@ use crate::errors::{S3, port_error};
 
 /// Reads an object, or those of its bytes that are in a range; returns `None` when there is no object, or no bucket. `name` is what errors
 /// call it.
-pub(super) async fn get(
+pub(crate) async fn get(
     client: &Client,
     bucket: &str,
     key: &str,

@@ -153,14 +153,14 @@ impl Sdk {
     }
 
     /// Returns the URL that takes the place of a service's own.
-    pub(super) fn endpoint(&self, service: &str) -> Option<String> {
+    pub(crate) fn endpoint(&self, service: &str) -> Option<String> {
         [&*format!("AWS_ENDPOINT_URL_{service}"), "AWS_ENDPOINT_URL"]
             .into_iter()
             .find_map(|name| (self.variable)(name).filter(|url| !url.trim().is_empty()))
     }
 
     /// Returns what all clients share.
-    pub(super) fn config(&self) -> &SdkConfig {
+    pub(crate) fn config(&self) -> &SdkConfig {
         &self.config
     }
 }
@@ -223,7 +223,7 @@ pub fn http_request(
 
 /// Returns a connector for both schemes: TLS for `https://`, plain HTTP for `http://`.
 /// Source: `aws-smithy-http-client` 1.5.2, `tls/rustls_provider.rs`, `wrap_connector_with_alpn` (`enforce_http(false)`).
-pub(super) fn connector(connections: usize) -> SharedHttpConnector {
+pub(crate) fn connector(connections: usize) -> SharedHttpConnector {
     let settings = HttpConnectorSettings::builder()
         .connect_timeout(CONNECT_TIMEOUT)
         .build();

@@ -42,7 +42,7 @@ const TO_TOMBSTONE: &str = "SET expiresAt = :expiresAt, lastSeat = :lastSeat \
 /// The reply is `Written`, or `Exists` if the condition did not hold, with the existing item, if there is one. It is
 /// `Unstorable` if the claim is too large for an item: it is not sent, or DynamoDB says so. It is `Error` if the request failed
 /// in another way, or if the existing item is malformed.
-pub(super) async fn claim(
+pub(crate) async fn claim(
     client: &Client,
     table: &str,
     claim: &Claim,
@@ -59,7 +59,7 @@ pub(super) async fn claim(
 }
 
 /// Deletes an item, if it is still in the state of `expected`. Returns whether it was deleted.
-pub(super) async fn remove(
+pub(crate) async fn remove(
     client: &Client,
     table: &str,
     id: &EventId,
@@ -84,7 +84,7 @@ pub(super) async fn remove(
 
 /// Puts a tombstone in the place of `expected`, or if there is no item. Returns whether it is there: an earlier request of the caller may
 /// have put it.
-pub(super) async fn remember(
+pub(crate) async fn remember(
     client: &Client,
     table: &str,
     tombstone: Item,
@@ -195,7 +195,7 @@ fn refused_put(table: &str, error: SdkError<PutItemError, HttpResponse>) -> Clai
 }
 
 /// Releases a claim.
-pub(super) async fn release(
+pub(crate) async fn release(
     client: &Client,
     table: &str,
     (id, seat): (&EventId, SeatKey),

@@ -7,7 +7,7 @@ use shared::ports::{PortError, QueueDepth};
 use crate::errors::{Meaning, SQS, meaning, port_error};
 
 /// Sends up to 10 messages in one request. Returns a result for each entry, in order.
-pub(super) async fn send_entries(
+pub(crate) async fn send_entries(
     client: &Client,
     queue_url: &str,
     entries: Vec<SendMessageBatchRequestEntry>,
@@ -50,7 +50,7 @@ fn entry_error(queue_url: &str, failed: &BatchResultErrorEntry) -> PortError {
 }
 
 /// Returns how many messages a queue holds.
-pub(super) async fn depth(client: &Client, queue_url: &str) -> Result<QueueDepth, PortError> {
+pub(crate) async fn depth(client: &Client, queue_url: &str) -> Result<QueueDepth, PortError> {
     let reply = client
         .get_queue_attributes()
         .queue_url(queue_url)

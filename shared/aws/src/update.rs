@@ -15,8 +15,8 @@ use crate::batch_items::{BATCH_ID, status_shard};
 
 /// A conditional update. The value that an attribute is set to has its name: `#dueAt = :dueAt`.
 #[derive(Debug, Default)]
-pub(super) struct Update {
-    pub(super) condition: String,
+pub(crate) struct Update {
+    pub(crate) condition: String,
     set: Vec<String>,
     removed: Vec<String>,
     added: Vec<String>,
@@ -25,7 +25,7 @@ pub(super) struct Update {
 
 impl Update {
     /// Returns an update under this condition, which changes nothing yet.
-    pub(super) fn under(condition: impl Into<String>) -> Update {
+    pub(crate) fn under(condition: impl Into<String>) -> Update {
         Update {
             condition: condition.into(),
             ..Update::default()
@@ -33,23 +33,23 @@ impl Update {
     }
 
     /// Returns an update by the owner of the lease.
-    pub(super) fn leased(owner: &LeaseOwner) -> Update {
+    pub(crate) fn leased(owner: &LeaseOwner) -> Update {
         Update::under("#lockedBy = :owner").with(":owner", s(owner.as_str()))
     }
 
     /// Returns an update of a batch with this status.
-    pub(super) fn in_status(status: Status) -> Update {
+    pub(crate) fn in_status(status: Status) -> Update {
         Update::under("#status = :was").with(":was", s(status.as_str()))
     }
 
     /// Adds a demand to the condition. An `OR` on either side needs parentheses of its own.
-    pub(super) fn and(mut self, condition: &str) -> Update {
+    pub(crate) fn and(mut self, condition: &str) -> Update {
         self.condition = format!("{} AND {condition}", self.condition);
         self
     }
 
     /// Demands that `number`, which is an expression of the attribute `path`, is `count`. At 0, the attribute is absent.
-    pub(super) fn and_count(self, path: &str, number: &str, count: u64) -> Update {
+    pub(crate) fn and_count(self, path: &str, number: &str, count: u64) -> Update {
         match count {
             0 => self.and(&format!("attribute_not_exists({path})")),
             _ => self
@@ -59,13 +59,13 @@ impl Update {
     }
 
     /// Passes the value of a placeholder.
-    pub(super) fn with(mut self, placeholder: &str, value: AttributeValue) -> Update {
+    pub(crate) fn with(mut self, placeholder: &str, value: AttributeValue) -> Update {
         self.values.insert(placeholder.to_owned(), value);
         self
     }
 
     /// Sets an attribute; without a value, it stays as it is.
-    pub(super) fn set(self, path: &str, value: impl Into<Option<AttributeValue>>) -> Update {
+    pub(crate) fn set(self, path: &str, value: impl Into<Option<AttributeValue>>) -> Update {
         let placeholder = placeholder(path);
         match value.into() {
             Some(value) => self
@@ -76,7 +76,7 @@ impl Update {
     }
 
     /// Sets an attribute; without a value, it is removed.
-    pub(super) fn set_or_remove(self, path: &str, value: Option<AttributeValue>) -> Update {
+    pub(crate) fn set_or_remove(self, path: &str, value: Option<AttributeValue>) -> Update {
         match value {
             Some(value) => self.set(path, value),
             None => self.remove(path),
@@ -85,13 +85,13 @@ impl Update {
 
     /// Adds `assignment` to the clause `SET` as it is: `#path = expression`, for a value that DynamoDB makes of what the item
     /// has, such as `#quarantine = if_not_exists(#quarantine, :reason)`. [`with`](Self::with) passes the values of placeholders.
-    pub(super) fn assign(mut self, assignment: impl Into<String>) -> Update {
+    pub(crate) fn assign(mut self, assignment: impl Into<String>) -> Update {
         self.set.push(assignment.into());
         self
     }
 
     /// Appends an element to a list. The attribute is absent until there is one.
-    pub(super) fn append(self, path: &str, element: AttributeValue) -> Update {
+    pub(crate) fn append(self, path: &str, element: AttributeValue) -> Update {
         let list = format!("list_append(if_not_exists({path}, :none), :elements)");
         self.assign(format!("{path} = {list}"))
             .with(":none", AttributeValue::L(Vec::new()))
@@ -99,26 +99,26 @@ impl Update {
     }
 
     /// Removes one attribute, or several with commas between them.
-    pub(super) fn remove(mut self, paths: &str) -> Update {
+    pub(crate) fn remove(mut self, paths: &str) -> Update {
         self.removed.push(paths.to_owned());
         self
     }
 
     /// Adds to a number. The attribute may be absent at 0.
-    pub(super) fn add(mut self, path: &str, number: u64) -> Update {
+    pub(crate) fn add(mut self, path: &str, number: u64) -> Update {
         let placeholder = placeholder(path) + "Added";
         self.added.push(format!("{path} {placeholder}"));
         self.with(&placeholder, n(number))
     }
 
     /// Gives the batch a status.
-    pub(super) fn with_status(self, status: Status, batch: BatchId) -> Update {
+    pub(crate) fn with_status(self, status: Status, batch: BatchId) -> Update {
         self.set("#status", s(status.as_str()))
             .set("#statusShard", status_shard(status, batch))
     }
 
     /// Returns the request for the item of `table` with this key.
-    pub(super) fn request(
+    pub(crate) fn request(
         self,
         client: &Client,
         table: &str,
@@ -152,7 +152,7 @@ impl Update {
     }
 
     /// Returns whether the expressions have exactly the values that are passed with them. DynamoDB refuses any other update.
-    pub(super) fn has_its_values(&self) -> bool {
+    pub(crate) fn has_its_values(&self) -> bool {
         let passed = self.values.keys().map(|name| name[1..].to_owned());
         self.placeholders(':') == BTreeSet::from_iter(passed)
     }

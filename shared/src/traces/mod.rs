@@ -1,4 +1,4 @@
-//! Spans of traces in the form of OpenTelemetry, and the links between them (feature `otel`).
+//! Spans of traces in the form of OpenTelemetry, and the links between them (feature `full`).
 //!
 //! Without the feature, everything here but [`TraceId`] does nothing and compiles to nothing, so callers need no conditions. With
 //! it, there are spans only if a variable names an endpoint. Nothing that a function does depends on a span.

@@ -95,8 +95,8 @@ fn read(reader: &mut Reader<'_>, uri: Option<&str>) -> Option<Make> {
     }))
 }
 
-/// Writes a file for each part, `<path>/<batchId>/<part>.<ext>` or what `SINK_PATH` says, then the reject list `<part>.rejects` if any record was
-/// rejected, and last `<part>.manifest.json`. Files are never replaced. An attempt that finds the manifest writes nothing.
+/// Writes a file for each part, `<path>/<batchId>/<part>.<ext>` or what `SINK_PATH` says, then the reject list `<part>.rejects` if any
+/// record was rejected, and last `<part>.manifest.json`. Files are never replaced. An attempt that finds the manifest writes nothing.
 #[derive(Debug)]
 pub struct SftpSink {
     connections: Connections,

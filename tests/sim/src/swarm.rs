@@ -141,13 +141,13 @@ impl Plan {
             if Rng::with_seed(seed ^ 0x0f0c_0105).u8(..10) < 2 {
                 plan.focus_on_unfinished_batches();
             }
-            // A switch would wait for the end of the day.
             let has_days = Rng::with_seed(seed ^ 0x0da7_0da7).u8(..) < 16;
             if has_days {
                 plan.focus_on_periods_of_a_day();
             }
             plan.draw_faults_of_the_log(rng);
             let [there, back] = [0x5317_c4ed, 0xbac4_17e5].map(|salt| seed ^ salt);
+            // A switch would wait for the end of the day.
             if !has_days {
                 plan.draw_switch(&mut Rng::with_seed(there), &mut Rng::with_seed(back));
             }

@@ -9,14 +9,15 @@
 mod layer;
 mod line;
 
-use layer::LogLayer;
 use shared::config::{LogSettings, Settings};
 use tracing_subscriber::Registry;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::SubscriberExt as _;
 
+use layer::LogLayer;
+
 /// Sets up logging to standard output, as the settings of the log say.
-pub(super) fn init_logs(settings: Settings<'_>) {
+pub(crate) fn init_logs(settings: Settings<'_>) {
     let settings = LogSettings::of(settings);
     let lines = LogLayer::new(settings, |line: &str| println!("{line}"));
     let level = LevelFilter::from_level(settings.level);
@@ -27,7 +28,7 @@ pub(super) fn init_logs(settings: Settings<'_>) {
 
 /// Runs `logs`, and returns the lines that it logs, for tests.
 #[cfg(test)]
-pub(super) fn lines_of(settings: LogSettings, logs: impl FnOnce()) -> Vec<String> {
+pub(crate) fn lines_of(settings: LogSettings, logs: impl FnOnce()) -> Vec<String> {
     use std::sync::{Arc, Mutex};
 
     let written = Arc::new(Mutex::new(Vec::new()));

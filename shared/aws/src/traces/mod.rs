@@ -1,4 +1,4 @@
-//! The traces of a process: the span of each invocation, and the export of spans (feature `otel`).
+//! The traces of a process: the span of each invocation, and the export of spans (feature `full`).
 //!
 //! The SDK's own processors export from a thread or a task of their own, at times of their own. Lambda may freeze the process
 //! once a response is returned, so spans are exported before that; and the processors' way to wait for an export blocks the
