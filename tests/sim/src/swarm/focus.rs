@@ -208,6 +208,8 @@ impl Plan {
         self.burst_ms += DAYS_MS;
         self.calm_at_ms += DAYS_MS;
         self.sweep_every_ms = 300_000;
+        // An operator comes every two minutes. What cannot be delivered would be redriven a thousand times.
+        self.redrives_early = false;
     }
 
     /// Makes batches end before the index shows their claims, and counts fail.
