@@ -5,6 +5,7 @@ use std::time::Duration;
 use protocol::allocator::BatchLimits;
 use protocol::bodies::ObjectSizes;
 use protocol::claim::DuplicateRule;
+use protocol::limits::BATCH_LIFE_MAX;
 use protocol::period::Period;
 use protocol::time::Timestamp;
 
@@ -361,6 +362,12 @@ impl Plan {
     /// Returns whether the operator who switches to the log primes its index only once batches are in error.
     pub fn forgets_to_prime(&self) -> bool {
         matches!(self.switch, Some((at_ms, to)) if to.is_log() && at_ms % 4 == 0)
+    }
+
+    /// Returns whether a batch may still be open when its batch life ends.
+    pub fn may_outlast_batch_life(&self) -> bool {
+        let standstill = self.standstill_days.unwrap_or_default() * 86_400_000;
+        Duration::from_millis(standstill + self.calm_at_ms) >= BATCH_LIFE_MAX
     }
 
     /// Returns whether any configuration of the history has this rule.

@@ -7,6 +7,7 @@ use aws::BatchSummary;
 use protocol::batch::BatchRecord;
 use protocol::claim::{LockItem, LockState, SeatResolution, seat_resolution};
 use protocol::ids::{BatchId, EventId};
+use protocol::limits::DECIDED_WITHIN;
 use protocol::time::Timestamp;
 
 use crate::failure::Failure;
@@ -25,6 +26,7 @@ pub struct Ended {
 /// What is remembered of a claim that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memory {
+    /// Lines that were stored before this time are decided by it, also after it.
     pub until: Timestamp,
     /// Whether the event was set aside or rejected: only its message is remembered, and another one may claim it.
     pub set_aside: bool,
@@ -96,6 +98,11 @@ pub async fn read(service: &Service) -> Result<Vec<Ended>, Failure> {
     }
 }
 
+/// Returns whether lines that are not decided yet may have been stored before `until`.
+pub fn still_decides(until: Timestamp, now: Timestamp) -> bool {
+    now < until + DECIDED_WITHIN
+}
+
 /// What became of the claim of a lock item.
 #[derive(Debug, PartialEq, Eq)]
 enum Became {
@@ -123,7 +130,7 @@ fn became(
         }
     };
     let memory = Memory { until, set_aside };
-    Became::Ended((until > now).then_some(memory))
+    Became::Ended(still_decides(until, now).then_some(memory))
 }
 
 /// An item for the tests of this crate.
@@ -148,15 +155,18 @@ mod tests {
     const NOW: Timestamp = Timestamp::from_ms(1_000_000);
 
     #[test]
-    fn a_tombstone_is_remembered_to_its_end_and_one_of_a_set_aside_event_by_its_message_only() {
-        let of = |expires_at, set_aside| {
+    fn a_tombstone_is_remembered_while_it_may_decide_and_one_of_a_set_aside_event_by_its_message_only() {
+        let of = |expires_at, set_aside, now| {
             let item = item(LockState::Tombstone { expires_at }, set_aside);
-            became(&item, None, Duration::from_secs(1), NOW)
+            became(&item, None, Duration::from_secs(1), now)
         };
-        let until = NOW + Duration::from_secs(1);
-        for set_aside in [false, true] {
-            let memory = Memory { until, set_aside };
-            assert_eq!(of(until, set_aside), Became::Ended(Some(memory)));
+        let now = NOW + DECIDED_WITHIN;
+        let of = |until, set_aside| of(until, set_aside, now);
+        for until in [NOW + Duration::from_millis(1), now] {
+            for set_aside in [false, true] {
+                let memory = Memory { until, set_aside };
+                assert_eq!(of(until, set_aside), Became::Ended(Some(memory)));
+            }
         }
         assert_eq!(of(NOW, false), Became::Ended(None));
     }

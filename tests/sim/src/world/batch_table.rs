@@ -229,7 +229,7 @@ impl World {
         if self.plan.denial.is_some() {
             reasons.push(DENIED);
         }
-        if self.plan.standstill_days > Some(10) {
+        if self.plan.may_outlast_batch_life() {
             reasons.push("not complete 10 days after it was opened");
         }
         reasons

@@ -195,7 +195,8 @@ async fn of_lock_table(service: &Service) -> Result<Vec<Remembered>, Failure> {
             body: Some(item.body_hash),
             owner,
         }));
-        for (message, until) in item.past.into_iter().filter(|(_, until)| *until > now) {
+        let past = item.past.into_iter();
+        for (message, until) in past.filter(|(_, until)| lock_table::still_decides(*until, now)) {
             remembered.push(Remembered {
                 id: id.clone(),
                 message: Some(message),
