@@ -184,6 +184,8 @@ impl Plan {
             let log = std::mem::replace(&mut self.bodies, BodiesKind::Items);
             Some((there.u64(at_ms), log))
         } else if back.u8(..) <= 40 {
+            // What the index remembers outlasts the dedup window, and duplicates would wait for its end.
+            self.past_deliveries_max = PAST_DELIVERIES_MAX;
             Some((back.u64(at_ms), BodiesKind::Items))
         } else {
             return;
