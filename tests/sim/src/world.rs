@@ -105,6 +105,8 @@ pub struct World {
     pub counts: BTreeMap<&'static str, u64>,
     /// The longest time from the close of a batch of the log to its end, if nothing held it back.
     pub late_max: Duration,
+    /// When the last batch of the log was decided.
+    pub decided_at: Timestamp,
 }
 
 impl World {
@@ -138,6 +140,7 @@ impl World {
             trace: traced.then(Vec::new),
             counts: BTreeMap::new(),
             late_max: Duration::ZERO,
+            decided_at: Timestamp::EPOCH,
             plan,
         }
     }

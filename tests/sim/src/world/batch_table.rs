@@ -195,6 +195,7 @@ impl World {
                     self.note_remembered(after, *at);
                 }
             }
+            BatchWrite::Resolve { .. } => self.decided_at = self.now(),
             BatchWrite::Complete { at, .. } if before.bodies.lists_claims() => {
                 self.note_complete(after, *at);
             }

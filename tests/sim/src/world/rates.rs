@@ -61,8 +61,8 @@ impl World {
             && !plan.holds_back()
         {
             let rate = plan.events_per_second;
-            let from = closed_at + CLOCK_SKEW_MAX + HAND_OVER_MAX;
-            // A batch of the log is decided by the one processor that could deliver another meanwhile.
+            // While batches of the log are decided, the processors deliver less.
+            let from = closed_at.max(self.decided_at) + CLOCK_SKEW_MAX + HAND_OVER_MAX;
             let late_max = match records.iter().any(|record| record.log.is_some()) {
                 true => PART_LATE_MAX + DECIDED_LATE_MAX,
                 false => PART_LATE_MAX,
