@@ -155,7 +155,7 @@ mod tests {
     const NOW: Timestamp = Timestamp::from_ms(1_000_000);
 
     #[test]
-    fn a_tombstone_is_remembered_while_it_may_decide_and_one_of_a_set_aside_event_by_its_message_only() {
+    fn a_tombstone_is_remembered_while_it_may_decide_and_one_of_a_set_aside_event_by_its_message() {
         let of = |expires_at, set_aside, now| {
             let item = item(LockState::Tombstone { expires_at }, set_aside);
             became(&item, None, Duration::from_secs(1), now)
