@@ -194,12 +194,12 @@ impl Plan {
             .retain(|(_, change)| !matches!(change, Change::Bodies(_)));
         // What was primed is not made anew with a lost manifest, and the way back needs an index that nobody else changes.
         self.manifest_lost_at_ms = None;
+        self.forgets_at_ms.clear();
+        self.standstill_days = None;
         if self.forgets_to_prime() {
             // DynamoDB removes an item days after its end. What it removed cannot be primed.
             self.faults.ttl = 0.0;
         }
-        self.forgets_at_ms.clear();
-        self.standstill_days = None;
     }
 
     fn draw(seed: u64, calm: bool, faults: Faults, [rng, apart, later]: [&mut Rng; 3]) -> Plan {

@@ -49,8 +49,8 @@ impl World {
         self.check(check);
     }
 
-    /// Checks that the rate was reached from the time on at which the last batch had closed and could have begun, in a history in which
-    /// nothing else keeps parts from the sink.
+    /// Checks that the rate was reached from the time on at which the last batch had closed, was decided if it is of the log, and could have
+    /// begun, in a history in which nothing else keeps parts from the sink.
     pub fn check_rate_reached(&mut self) {
         let plan = &self.plan;
         let records = self.batches.records();
@@ -61,7 +61,7 @@ impl World {
             && !plan.holds_back()
         {
             let rate = plan.events_per_second;
-            // While batches of the log are decided, the processors deliver less.
+            // A processor that decides about batches of the log delivers none meanwhile.
             let from = closed_at.max(self.decided_at) + CLOCK_SKEW_MAX + HAND_OVER_MAX;
             let late_max = match records.iter().any(|record| record.log.is_some()) {
                 true => PART_LATE_MAX + DECIDED_LATE_MAX,
