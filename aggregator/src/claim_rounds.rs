@@ -259,7 +259,7 @@ impl ClaimRounds {
                 match std::mem::replace(&mut attempt.state, State::Done(Outcome::Failed, None)) {
                     State::Live(item, existing) => {
                         let seat = item.state.claimed_seat();
-                        match seat.and_then(|seat| records.get(&seat.batch)) {
+                        match seat.and_then(|(batch, _)| records.get(&batch)) {
                             Some(record) => attempt.classify_live(
                                 item,
                                 existing,
@@ -370,7 +370,7 @@ impl<'a> Candidates<'a> {
             let claimed_in = match (one.seat, &one.winner) {
                 (Some(seat), _) => Some(seat.batch),
                 (None, Some(item)) if is_redelivered => {
-                    item.state.claimed_seat().map(|seat| seat.batch)
+                    item.state.claimed_seat().map(|(batch, _)| batch)
                 }
                 // The environment remembers the claim, so it is in the current batch.
                 (None, None) if is_redelivered => allocator.current(&first.scope),
@@ -438,11 +438,11 @@ fn relied_on(attempted: &[ClaimAttempt<'_>], rule: DuplicateRule) -> ReliedOn {
     let mut relied_on = ReliedOn::new();
     for attempt in attempted {
         if let State::Live(item, existing) = &attempt.state
-            && let Some(seat) = item.state.claimed_seat()
+            && let Some((batch, seq)) = item.state.claimed_seat()
         {
-            let seats = relied_on.entry(seat.batch).or_default();
+            let seqs = relied_on.entry(batch).or_default();
             if existing.relies_on_it(rule) {
-                seats.insert(seat);
+                seqs.insert(seq);
             }
         }
     }

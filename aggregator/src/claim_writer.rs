@@ -9,6 +9,7 @@ use protocol::claim::{ClaimRules, ExistingClaim, LockItem, Outcome, PastDeliveri
 use protocol::ids::EventId;
 use protocol::limits::{BATCH_GET_KEYS_MAX, REPLACE_ROUNDS_MAX};
 use protocol::retry::RetryPolicy;
+use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
 use shared::ports::{ClaimReply, LockStore, PortError, Ports};
 use shared::retry::{Budget, BulkWriter, Writer, attempt_timeout, bounded, read_items};
@@ -17,7 +18,7 @@ use tracing::debug;
 use crate::claim_attempt::{ClaimAttempt, ClaimResult, Replacement, State};
 use crate::config::Config;
 use crate::invocation::InvocationCounts;
-use crate::open_batches::{OpenBatches, Seats};
+use crate::open_batches::OpenBatches;
 
 /// Writes claims to the lock table.
 pub struct ClaimWriter {
@@ -247,15 +248,15 @@ impl ClaimWriter {
         existing: ExistingClaim,
         budget: &Budget<'_>,
     ) -> State {
-        let Some(seat) = item.state.claimed_seat() else {
+        let Some((batch, seq)) = item.state.claimed_seat() else {
             return attempt.classify(*item, &self.rules, budget.clock.now());
         };
-        let mut relied_on = Seats::default();
+        let mut relied_on = SeqSet::new();
         if existing.relies_on_it(self.rules.on_duplicate) {
-            relied_on.insert(seat);
+            relied_on.insert(seq);
         }
         let open_batches = &self.open_batches;
-        match open_batches.witness(seat.batch, &relied_on, budget).await {
+        match open_batches.witness(batch, &relied_on, budget).await {
             Ok(record) => {
                 let now = budget.clock.now();
                 attempt.classify_live(item, existing, record.as_deref(), &self.rules, now)

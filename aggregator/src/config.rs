@@ -165,8 +165,7 @@ pub const BODIES: Variable<Text> = Variable {
         allowed: "`items`, `log:table` or `log:s3://BUCKET/PREFIX`",
     },
     meaning: "Where the bodies of new batches go: `items` keeps each in its lock item; with `log:`, all environments fill the same \
-              batches, and nothing is written for an event (a preview). docs/choosing.md compares them. The former values `table` and \
-              `s3://BUCKET/PREFIX` mean `items`, with a warning.",
+              batches, and nothing is written for an event (a preview). docs/choosing.md compares them.",
 };
 /// The bucket for bodies that do not fit their lock items.
 pub const OVERFLOW_BUCKET: Variable<Text> = Variable {
@@ -215,8 +214,6 @@ pub struct Config {
     pub object_sizes: ObjectSizes,
     /// Where the bodies of new batches go.
     pub bodies: Bodies,
-    /// The value of `BODIES` if it is a former one, for which `bodies` is `items`.
-    pub former_bodies: Option<Bodies>,
     /// The queue for reports of dropped duplicates; without it there are none.
     pub duplicates_url: Option<String>,
     /// The queue for messages that cannot be processed; without it they are reported as failed.
@@ -300,11 +297,6 @@ impl Config {
         );
         let overflow_bucket = reader.text_with(&OVERFLOW_BUCKET, overflow_bucket_name);
         let bodies = reader.text_with(&BODIES, bodies_in_buckets);
-        let former_bodies = bodies.clone().filter(Bodies::in_chunks);
-        let bodies = match former_bodies {
-            Some(_) => Some(Bodies::Items),
-            None => bodies,
-        };
         let is_log = bodies.as_ref().is_some_and(Bodies::is_log);
         reader.rule(
             "`BODIES` in the log needs `QUARANTINE_SQS_URL`: conflicts go there, and an unrepaired batch after 10 days.",
@@ -350,7 +342,6 @@ impl Config {
                 known_claims_max: KNOWN_CLAIMS_MAX,
             },
             bodies: bodies?,
-            former_bodies,
             past_deliveries_max: PAST_DELIVERIES_MAX,
             object_sizes: ObjectSizes::default(),
             event_id: event_id?,

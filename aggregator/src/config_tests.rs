@@ -28,7 +28,7 @@ fn a_place_of_bodies_names_a_bucket_that_can_exist() {
         let config = read(&[("BODIES", bodies), quarantine]);
         config.map_or_else(|error| error.to_string(), |_| String::new())
     };
-    for wrong in ["log:s3://Bodies/a", "log:s3://b", "s3://my_bucket/a"] {
+    for wrong in ["log:s3://Bodies/a", "log:s3://b", "log:s3://my_bucket/a"] {
         let text = problems(wrong);
         let words = format!(
             "`BODIES`: wrong value: got `{wrong}`: expected, as the bucket, the name of a bucket, 3 to 63"
@@ -45,13 +45,13 @@ fn a_place_of_bodies_names_a_bucket_that_can_exist() {
 }
 
 #[test]
-fn a_former_value_of_bodies_means_lock_items() {
-    for (value, is_former) in [("items", false), ("table", true), ("s3://bodies/a", true)] {
-        let config = read(&[("BODIES", value)]).unwrap();
-        assert_eq!(config.bodies, Bodies::Items, "{value}");
-        let former = config.former_bodies.map(|bodies| bodies.to_string());
-        let expected = is_former.then(|| Bodies::to_string(&value.parse().unwrap()));
-        assert_eq!(former, expected);
+fn a_place_of_the_chunks_of_former_versions_is_refused() {
+    for former in ["table", "s3://bodies/a"] {
+        let error = read(&[("BODIES", former)]).unwrap_err().to_string();
+        let words = format!(
+            "`BODIES`: wrong value: got `{former}`: expected `items`, `log:table` or `log:s3://<bucket>/<prefix>`"
+        );
+        assert!(error.contains(&words), "{error}");
     }
 }
 

@@ -31,7 +31,7 @@ impl Holder {
         if let Some(item) = result.winner.as_deref() {
             return Some(Holder {
                 sqs_message_id: item.sqs_message_id.clone(),
-                batch: item.state.claimed_seat().map(|seat| seat.batch),
+                batch: item.state.claimed_seat().map(|(batch, _)| batch),
             });
         }
         let seat = result.seat?;

@@ -7,8 +7,7 @@ use std::time::Duration;
 use protocol::allocator::{Opening, Sealable};
 use protocol::batch::{BatchCounts, BatchRecord, BatchWrite, Closing, NoWindow};
 use protocol::bodies::Bodies;
-use protocol::claim::ClaimedSeat;
-use protocol::ids::{BatchId, Seq};
+use protocol::ids::BatchId;
 use protocol::limits::TICKET_RESEND_AFTER;
 use protocol::retry::RetryPolicy;
 use protocol::seqs::SeqSet;
@@ -49,28 +48,7 @@ pub enum OpenError {
 
 /// The batches of the live claims that attempts found, each with the seats of those claims that an acknowledgement will rely
 /// on.
-pub type ReliedOn = BTreeMap<BatchId, Seats>;
-
-/// Seats of existing claims of one batch.
-#[derive(Debug, Default)]
-pub struct Seats {
-    seqs: SeqSet,
-    /// The first seqs of the chunks that have the bodies, as the claims name them.
-    chunks: BTreeMap<Seq, Seq>,
-}
-
-impl Seats {
-    pub fn insert(&mut self, seat: ClaimedSeat) {
-        self.seqs.insert(seat.seq);
-        if let Some(chunk) = seat.chunk {
-            self.chunks.insert(seat.seq, chunk);
-        }
-    }
-
-    fn chunks_of<'a>(&'a self, seqs: &'a SeqSet) -> impl Iterator<Item = Seq> + 'a {
-        seqs.iter().filter_map(|seq| self.chunks.get(&seq).copied())
-    }
-}
+pub type ReliedOn = BTreeMap<BatchId, SeqSet>;
 
 /// The batches whose counts this invocation tried to write, and whether the batch table is known to have them.
 pub type CountedBatches = BTreeMap<BatchId, bool>;
@@ -337,23 +315,20 @@ impl OpenBatches {
     pub async fn witness(
         &self,
         batch: BatchId,
-        relied_on: &Seats,
+        relied_on: &SeqSet,
         budget: &Budget<'_>,
     ) -> Result<Option<Arc<BatchRecord>>, PortError> {
         if let Some(record) = self.ended.get(batch) {
             return Ok(Some(record));
         }
         let witness = |known: &BatchRecord| {
-            let unknown = known.unknown_of(&relied_on.seqs);
+            let unknown = known.unknown_of(relied_on);
             if known.status.is_none() || unknown.is_empty() {
                 return None;
             }
             let witnessed = known.witnessed.union(&unknown);
-            let mut chunks = known.witnessed_chunks.clone();
-            chunks.extend(relied_on.chunks_of(&unknown));
             Some(BatchWrite::Witness {
                 witnessed,
-                chunks,
                 witnesses: known.witnesses,
             })
         };

@@ -185,7 +185,7 @@ fn read_message(
         attributes: attributes.as_ref().map(|all| all.as_text().clone()),
         quota: None,
     };
-    if !config.bodies.lists_claims() {
+    if !config.bodies.is_log() {
         candidate = candidate.compressed(compress);
     }
     let key = config.batch_key.as_ref();

@@ -14,7 +14,7 @@ use shared::config::{
     ConfigError, Settings, UnknownVariable, names_in_environment, unknown_variables,
 };
 use shared::traces;
-use tracing::{info, warn};
+use tracing::info;
 
 use crate::config::Config;
 use crate::event::{SqsEvent, SqsMessage};
@@ -35,9 +35,6 @@ const UNUSED_INDEX: &str = "batchId-index";
 pub async fn run() -> Result<(), lambda_runtime::Error> {
     let config = started(read_config().await.map_err(Into::into)).await?;
     info!(?config, "configuration");
-    if let Some(former) = &config.former_bodies {
-        warn!(%former, "former value of `BODIES`: no chunks are written any more, and bodies go to lock items: expected `items` or the log");
-    }
     let sdk = Sdk::from_env(config.common.write_concurrency);
     #[cfg(feature = "full")]
     if let Some(bucket) = &config.overflow_bucket {

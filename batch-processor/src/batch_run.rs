@@ -197,7 +197,7 @@ impl<'a> BatchRun<'a> {
     fn too_old(&self) -> Option<String> {
         let record = self.batch.record();
         let is_old = record.is_too_old(self.budgets.work.clock.now());
-        let can_be_set_aside = record.bodies.lists_claims() || self.components.quarantine.exists();
+        let can_be_set_aside = record.bodies.is_log() || self.components.quarantine.exists();
         (is_old && can_be_set_aside && record.quarantine.is_none()).then(|| {
             let days = BATCH_LIFE_MAX.as_secs() / 86_400;
             let error = format!("not complete {days} days after it was opened");
@@ -367,9 +367,9 @@ impl<'a> BatchRun<'a> {
         }
     }
 
-    /// Releases the claims of events whose bodies were in their lock items. Other claims stay as they are.
+    /// Releases the claims of events. A batch of the log has none.
     async fn release(&mut self, events: &[StoredEvent]) -> Result<(), TicketEnd> {
-        if self.batch.record().bodies.lists_claims() {
+        if self.batch.record().bodies.is_log() {
             return Ok(());
         }
         let releaser = &self.components.releaser;

@@ -51,17 +51,9 @@ impl BodySource {
         released: &SeqSet,
         budget: &Budget<'_>,
     ) -> Result<Result<Snapshot<Unread>, String>, PortError> {
-        if record.bodies.lists_claims() {
-            let closed = match record.log {
-                Some(_) => Some(self.object_reader.close(record, budget).await?),
-                None => None,
-            };
-            let unread = |seqs| {
-                Unread::Objects(match &closed {
-                    Some(closed) => UnreadObjects::of_log(seqs, closed.frames.clone()),
-                    None => UnreadObjects::of(seqs),
-                })
-            };
+        if record.bodies.is_log() {
+            let closed = self.object_reader.close(record, budget).await?;
+            let unread = |seqs| Unread::Objects(UnreadObjects::of(seqs, closed.frames.clone()));
             return Ok(Ok(Snapshot {
                 new: unread(record.undelivered()),
                 frozen: unread(record.undelivered_of_frozen_part()),

@@ -1,4 +1,4 @@
-//! Reads the events of a batch whose bodies are in chunks, or in loads. The batch record says which seats have events, so neither the index
+//! Reads the events of a batch of the log, whose bodies are in loads. The batch record says which seats have events, so neither the index
 //! nor the lock table is read.
 
 use std::collections::VecDeque;
@@ -18,31 +18,23 @@ use shared::retry::{Budget, RequestPermits, Slots, bounded};
 use crate::index_snapshot::seqs;
 use crate::reading::{HandOverError, Lost, ReadEvents, ReadLimits, memory_bytes};
 
-/// Events of a batch of the log, or of chunks, that must still be read.
+/// Events of a batch of the log that must still be read.
 #[derive(Debug, Default)]
 pub(crate) struct UnreadObjects {
     /// The seats of events whose objects are still to be read.
     seqs: SeqSet,
-    /// Where the lines of a batch of the log are, in the order of their seqs; otherwise the record names the chunks.
-    frames: Option<Arc<[Frame]>>,
+    /// Where the lines of the batch are, in the order of their seqs.
+    frames: Arc<[Frame]>,
     /// Events of objects that were read, beyond what was asked for.
     read_ahead: VecDeque<StoredEvent>,
 }
 
 impl UnreadObjects {
-    /// Returns the events of these seats, which are counted or witnessed.
-    pub(crate) fn of(seqs: SeqSet) -> UnreadObjects {
+    /// Returns the events of these seats of a batch that has these frames.
+    pub(crate) fn of(seqs: SeqSet, frames: Arc<[Frame]>) -> UnreadObjects {
         UnreadObjects {
             seqs,
-            ..UnreadObjects::default()
-        }
-    }
-
-    /// Returns the events of these seats of a batch of the log that has these frames.
-    pub(crate) fn of_log(seqs: SeqSet, frames: Arc<[Frame]>) -> UnreadObjects {
-        UnreadObjects {
-            seqs,
-            frames: Some(frames),
+            frames,
             ..UnreadObjects::default()
         }
     }
@@ -51,11 +43,8 @@ impl UnreadObjects {
     ///
     /// # Errors
     /// A seat that is in no object.
-    fn objects(&self, record: &BatchRecord) -> Result<Vec<(BodyObject, SeqSet)>, Seq> {
-        let Some(frames) = &self.frames else {
-            return BodyObject::of_chunks(record, &self.seqs);
-        };
-        let objects = BodyObject::of_frames(frames.iter(), &self.seqs);
+    fn objects(&self) -> Result<Vec<(BodyObject, SeqSet)>, Seq> {
+        let objects = BodyObject::of_frames(self.frames.iter(), &self.seqs);
         let mut missing = self.seqs.clone();
         for (_, seqs) in &objects {
             missing.remove_from(seqs);
@@ -72,7 +61,7 @@ impl UnreadObjects {
     }
 }
 
-/// Reads chunks and loads.
+/// Reads loads.
 pub(crate) struct ObjectReader {
     object_store: Arc<dyn ObjectStore>,
     permits: Arc<RequestPermits>,
@@ -171,7 +160,7 @@ impl ObjectReader {
         Ok(closed)
     }
 
-    /// Reads the next events of `unread`, as many as the limits say. Reads whole frames and chunks, up to [`OBJECT_CALLS_MAX`] at
+    /// Reads the next events of `unread`, as many as the limits say. Reads whole frames, up to [`OBJECT_CALLS_MAX`] at
     /// once, and keeps the events beyond the limits in `unread`. An object that could not be read stays in `unread`, and
     /// those after it are read all the same.
     pub(crate) async fn read(
@@ -182,11 +171,11 @@ impl ObjectReader {
         budget: &Budget<'_>,
     ) -> ReadEvents {
         let mut read = ReadEvents::default();
-        let mut objects = match unread.objects(record) {
+        let mut objects = match unread.objects() {
             Ok(objects) => objects.into_iter(),
             Err(seq) => {
                 read.failed = Some(HandOverError::Permanent(format!(
-                    "batch record: seat {seq}: in no chunk or load: expected one that has it"
+                    "batch record: seat {seq}: in no load: expected one that has it"
                 )));
                 return read;
             }
@@ -232,7 +221,7 @@ impl ObjectReader {
         }
     }
 
-    /// Returns what could be read of a chunk or load and what is lost, with `wanted`; the error, if another attempt may succeed.
+    /// Returns what could be read of a load and what is lost, with `wanted`; the error, if another attempt may succeed.
     async fn read_object<'a>(
         &self,
         record: &BatchRecord,
@@ -250,8 +239,8 @@ impl ObjectReader {
         };
         let nothing = |problem| Ok((Vec::new(), Some(lost(wanted.clone(), problem))));
         let store = &*self.object_store;
-        let place = object.place(record);
-        let bytes = object.read(record, store, &self.permits, budget);
+        let place = object.place();
+        let bytes = object.read(store, &self.permits, budget);
         let read = match bytes.await {
             Ok(Some(bytes)) => {
                 let (events, problem) = object.decode(record, &bytes, wanted);

@@ -31,7 +31,7 @@ impl ReadLimits {
 #[derive(Debug, Default)]
 pub(crate) struct ReadEvents {
     pub(crate) events: Vec<StoredEvent>,
-    /// The chunks and loads that cannot be read, or not completely.
+    /// The loads that cannot be read, or not completely.
     pub(crate) lost: Vec<Lost>,
     /// Why further events were not read. They are still to be read.
     pub(crate) failed: Option<HandOverError>,
@@ -48,7 +48,7 @@ impl ReadEvents {
     }
 }
 
-/// A chunk, a load or a slot that is missing or damaged, so that no retry can bring all its events back.
+/// A load or a slot that is missing or damaged, so that no retry can bring all its events back.
 #[derive(Clone, Debug)]
 pub(crate) struct Lost {
     pub(crate) object: ObjectId,

@@ -119,7 +119,7 @@ impl TicketProcessor {
         };
         let record = leased.record();
         info!(batch_id = %batch, source = %record.source, attempt = record.attempts, confirmed_count = record.confirmed, reason = ?ticket.reason, "batch leased");
-        if record.bodies.lists_claims() && !quarantine.exists() {
+        if record.bodies.is_log() && !quarantine.exists() {
             error!(batch_id = %batch, "`QUARANTINE_SQS_URL` is not set: a batch of the log that is not complete after 10 days cannot end");
         }
         let metrics = report.metrics_of(&record.source);

@@ -222,7 +222,7 @@ def worlds(template):
     sets += [{"Config": each} for each in CONFIGS.values()]
     sets += [{"LockTableCapacity": each} for each in CAPACITIES]
     sets += [VPC, VPC | {"PolicyArns": POLICIES}, {"PolicyArns": POLICIES}, {"PermissionsBoundaryArn": BOUNDARY}]
-    sets += [{"KmsKeyArn": KEY}, {"Bodies": "s3", "KmsKeyArn": KEY}, {"AlarmTopicArn": TOPIC}]
+    sets += [{"KmsKeyArn": KEY}, {"Bodies": "log:s3", "KmsKeyArn": KEY}, {"AlarmTopicArn": TOPIC}]
     return sets
 
 

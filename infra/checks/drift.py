@@ -35,8 +35,8 @@ def value_of(world, name):
     """Returns the value that a variable must have in a world."""
     if name in RESOURCES:
         return RESOURCES[name]
-    if name == "BODIES" and world.parameter("Bodies") in ("s3", "log:s3"):
-        return f"{world.parameter('Bodies')}://<ChunkBucket>/{PREFIX}".rstrip("/")
+    if name == "BODIES" and world.parameter("Bodies") == "log:s3":
+        return f"log:s3://<ChunkBucket>/{PREFIX}".rstrip("/")
     if name == "SINK_SECRET":
         arn = world.parameter("SinkSecretArn")
         return f"{arn.split(':')[2]}:{arn}" if arn else ""
@@ -125,8 +125,7 @@ def bounds(parameters, known):
             yield f"{pascal(name)}: wrong default: got {spec.get('Default')}, expected the code's {variable.default}"
         if name in ALWAYS_SET and set(spec.get("AllowedValues", [])) != variable.words:
             yield f"{pascal(name)}: wrong words: got {sorted(spec.get('AllowedValues', []))}, expected the code's {sorted(variable.words or [])}"
-    # The former values mean `items`, with a warning.
-    for word in set(parameters["Bodies"]["AllowedValues"]) - {"", "table", "s3"}:
+    for word in set(parameters["Bodies"]["AllowedValues"]) - {""}:
         # The template adds its bucket to a word that ends in `s3`.
         value = f"{word}://BUCKET/PREFIX" if word.endswith("s3") else word
         if f"`{value}`" not in known["BODIES"].allowed:

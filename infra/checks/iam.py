@@ -114,8 +114,7 @@ def place(world, call):
     """Returns the ARN that a call's variable names in a world; None if it names nothing of the call's service."""
     variable, _, below = call.resource.partition("/")
     if variable == "BODIES":
-        # The bucket of the stack, as `granted` writes it. The functions may use it whatever Bodies says, so that a former value does not
-        # matter.
+        # The bucket of the stack, as `granted` writes it. The functions may use it whatever Bodies says.
         return f"ChunkBucket/{PREFIX}{below}"
     value = world.parameter(pascal(variable))
     service = call.action.split(":")[0]

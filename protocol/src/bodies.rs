@@ -16,11 +16,6 @@ pub enum Bodies {
     /// In the lock items.
     #[default]
     Items,
-    /// In chunks, which are items of the batch table. Former versions stored them; they are only read.
-    Table,
-    /// In chunks, which are objects of a bucket; small ones are items of the batch table. Former versions stored them; they are only
-    /// read.
-    S3(S3Prefix),
     /// In loads, which all environments bring into the same batches.
     Log(ObjectPlace),
 }
@@ -66,30 +61,18 @@ pub struct S3Prefix {
 pub struct NotBodies;
 
 impl Bodies {
-    /// Returns whether the bodies are in chunks.
-    pub fn in_chunks(&self) -> bool {
-        match self {
-            Bodies::Items | Bodies::Log(_) => false,
-            Bodies::Table | Bodies::S3(_) => true,
-        }
-    }
-
     /// Returns the place in S3, if the bodies are there.
     pub fn s3(&self) -> Option<&S3Prefix> {
         match self {
-            Bodies::S3(place) | Bodies::Log(ObjectPlace::S3(place)) => Some(place),
-            Bodies::Items | Bodies::Table | Bodies::Log(ObjectPlace::Table) => None,
+            Bodies::Log(ObjectPlace::S3(place)) => Some(place),
+            Bodies::Items | Bodies::Log(ObjectPlace::Table) => None,
         }
     }
 
-    /// Returns whether the batch is one of the log.
+    /// Returns whether the batch is one of the log. Then its record lists the seats of its events, so that neither the index nor
+    /// releases are needed.
     pub fn is_log(&self) -> bool {
         matches!(self, Bodies::Log(_))
-    }
-
-    /// Returns whether the batch record lists the seats of its events, so that neither the index nor releases are needed.
-    pub fn lists_claims(&self) -> bool {
-        self.in_chunks() || self.is_log()
     }
 
     /// Returns where a new object of `bytes` goes, compressed. A write of a few units to the table is cheaper than a
@@ -124,8 +107,6 @@ impl fmt::Display for Bodies {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Bodies::Items => f.write_str("items"),
-            Bodies::Table => f.write_str("table"),
-            Bodies::S3(place) => place.fmt(f),
             Bodies::Log(ObjectPlace::Table) => f.write_str("log:table"),
             Bodies::Log(ObjectPlace::S3(place)) => write!(f, "log:{place}"),
         }
@@ -181,12 +162,11 @@ impl FromStr for Bodies {
     fn from_str(text: &str) -> Result<Bodies, NotBodies> {
         match text {
             "items" => Ok(Bodies::Items),
-            "table" => Ok(Bodies::Table),
             "log:table" => Ok(Bodies::Log(ObjectPlace::Table)),
-            _ => match text.strip_prefix("log:") {
-                Some(place) => Ok(Bodies::Log(ObjectPlace::S3(place.parse()?))),
-                None => Ok(Bodies::S3(text.parse()?)),
-            },
+            _ => {
+                let place = text.strip_prefix("log:").ok_or(NotBodies)?;
+                Ok(Bodies::Log(ObjectPlace::S3(place.parse()?)))
+            }
         }
     }
 }
@@ -203,28 +183,9 @@ mod tests {
         assert_eq!(bodies.place_of_object(SMALL_OBJECT_BYTES_MAX, sizes), table);
         let large = bodies.place_of_object(SMALL_OBJECT_BYTES_MAX + 1, sizes);
         assert_eq!(large, bucket);
-        let in_table = Bodies::Table.place_of_object(1 << 30, sizes);
-        assert_eq!(Bodies::Table.places(), [in_table]);
-    }
-
-    #[test]
-    fn a_log_has_its_loads_where_chunks_would_be() {
-        let sizes = ObjectSizes::default();
-        for (log, chunks) in [("log:table", "table"), ("log:s3://b/p/", "s3://b/p/")] {
-            let [log, chunks]: [Bodies; 2] = [log.parse().unwrap(), chunks.parse().unwrap()];
-            assert_eq!(log.places(), chunks.places());
-            for bytes in [0, SMALL_OBJECT_BYTES_MAX, SMALL_OBJECT_BYTES_MAX + 1] {
-                let places = [&log, &chunks].map(|bodies| bodies.place_of_object(bytes, sizes));
-                assert_eq!(places[0], places[1]);
-            }
-            assert_eq!((log.is_log(), log.in_chunks()), (true, false));
-            assert_eq!((chunks.is_log(), chunks.in_chunks()), (false, true));
-        }
-        let listed = ["items", "table", "log:table"].map(|text| {
-            let bodies: Bodies = text.parse().unwrap();
-            bodies.lists_claims()
-        });
-        assert_eq!(listed, [false, true, true]);
+        let in_table = Bodies::Log(ObjectPlace::Table);
+        let place = in_table.place_of_object(1 << 30, sizes);
+        assert_eq!(in_table.places(), [place]);
     }
 
     #[test]
@@ -237,32 +198,37 @@ mod tests {
 
     #[test]
     fn a_value_reads_back_as_it_is_written() {
-        for text in [
-            "items",
-            "table",
-            "s3://bucket/",
-            "s3://bucket/a/b/",
-            "log:table",
-            "log:s3://bucket/a/",
-        ] {
-            assert_eq!(text.parse::<Bodies>().unwrap().to_string(), text);
+        for text in ["items", "log:table", "log:s3://b/", "log:s3://b/a/c/"] {
+            let bodies: Bodies = text.parse().unwrap();
+            assert_eq!(bodies.to_string(), text);
+            assert_eq!(bodies.is_log(), text != "items");
         }
-        for (text, written) in [("s3://bucket", "s3://bucket/"), ("s3://b/a", "s3://b/a/")] {
-            assert_eq!(text.parse::<Bodies>().unwrap().to_string(), written);
+        for text in ["log:s3://b", "log:s3://b/a"] {
+            let written = text.parse::<Bodies>().unwrap().to_string();
+            assert_eq!(written, format!("{text}/"));
         }
         for text in [
             "",
             "item",
-            "s3:/b",
-            "s3://",
-            "s3:///a",
-            "s3://b//a",
-            "file:///b",
+            "log:s3:/b",
+            "log:s3://",
+            "log:s3:///a",
+            "log:s3://b//a",
+            "log:file:///b",
             "log:",
             "log:items",
             "log:log:table",
         ] {
             assert_eq!(text.parse::<Bodies>(), Err(NotBodies), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_place_of_the_chunks_of_former_versions_is_refused() {
+        for text in ["table", "s3://bucket/", "s3://bucket/a"] {
+            let refused = text.parse::<Bodies>().unwrap_err().to_string();
+            let words = "expected `items`, `log:table` or `log:s3://<bucket>/<prefix>`";
+            assert_eq!(refused, words);
         }
     }
 }

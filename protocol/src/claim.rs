@@ -23,7 +23,7 @@ mod lock_item;
 mod resolution;
 
 pub use candidate::{Candidate, Claim, Overflow, PastDeliveries};
-pub use lock_item::{ClaimedSeat, LockItem, LockState};
+pub use lock_item::{LockItem, LockState};
 pub use resolution::{SeatResolution, listed_seat_resolution, seat_resolution};
 
 /// The treatment of a message whose event id is claimed already, or was delivered within the dedup window.
@@ -156,7 +156,7 @@ pub fn classify(
     let same_message = item.sqs_message_id == candidate.sqs_message_id;
     let is_own = |seat: Seat| same_message && item.state.is_claim_of(seat);
     match item.state {
-        LockState::Live { .. } | LockState::InChunk { .. } => {
+        LockState::Live { .. } => {
             if own.is_some_and(is_own) {
                 return Decision::Done(Outcome::Claimed);
             }

@@ -239,20 +239,6 @@ impl FromStr for BatchShard {
     }
 }
 
-/// The name of a chunk: the bodies of one grant of seats, which are consecutive seqs of one batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ChunkId {
-    pub batch: BatchId,
-    /// The first seq of the chunk.
-    pub first: Seq,
-}
-
-impl fmt::Display for ChunkId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.batch, self.first)
-    }
-}
-
 /// The name of a slot of a batch of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SlotId {
@@ -270,7 +256,6 @@ impl fmt::Display for SlotId {
 /// The name of an object: something that is stored once and never changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ObjectId {
-    Chunk(ChunkId),
     /// A slot is in the batch table, wherever the loads are.
     Slot(SlotId),
     /// The messages that one invocation of an aggregator stored.
@@ -279,12 +264,6 @@ pub enum ObjectId {
     Run(Uuid),
     /// A list of runs.
     RunList(Uuid),
-}
-
-impl From<ChunkId> for ObjectId {
-    fn from(chunk: ChunkId) -> ObjectId {
-        ObjectId::Chunk(chunk)
-    }
 }
 
 impl From<SlotId> for ObjectId {
@@ -296,7 +275,6 @@ impl From<SlotId> for ObjectId {
 impl fmt::Display for ObjectId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ObjectId::Chunk(chunk) => chunk.fmt(f),
             ObjectId::Slot(slot) => slot.fmt(f),
             ObjectId::Load(load) => write!(f, "load/{load}"),
             ObjectId::Run(run) => write!(f, "run/{run}"),

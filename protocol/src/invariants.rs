@@ -95,11 +95,11 @@ pub fn complete_means_no_status(record: &BatchRecord) -> Check {
     })
 }
 
-/// INV-19: a record never exceeds [`RECORD_BYTES_MAX`], or [`LISTING_RECORD_BYTES_MAX`] if it lists its claims, so that every
+/// INV-19: a record never exceeds [`RECORD_BYTES_MAX`], or [`LISTING_RECORD_BYTES_MAX`] if it is of the log, so that every
 /// write of it fits its item.
 pub fn a_record_fits_its_item(record: &BatchRecord) -> Check {
     let bytes = record.bytes();
-    let bytes_max = match record.bodies.lists_claims() {
+    let bytes_max = match record.bodies.is_log() {
         true => LISTING_RECORD_BYTES_MAX,
         false => RECORD_BYTES_MAX,
     };
@@ -205,7 +205,7 @@ pub fn completion_is_proven_or_verified(
         return Ok(());
     }
     let is_counted =
-        before.bodies.lists_claims() || (before.sealed_at.is_some() && before.uncertain == 0);
+        before.bodies.is_log() || (before.sealed_at.is_some() && before.uncertain == 0);
     let proven = before.is_reported() && is_counted && lag(before, &SeqSet::new()).is_none();
     let may_end = proven || before.verify_at.is_some_and(|at| at <= now);
     hold("INV-11 completion_is_proven_or_verified", may_end, || {
@@ -223,8 +223,6 @@ pub fn counts_never_go_back(before: &BatchRecord, after: &BatchRecord) -> Check 
         && before.confirmed <= after.confirmed
         && before.settled.is_subset(&after.settled)
         && before.claimed.is_subset(&after.claimed)
-        && before.chunks.is_subset(&after.chunks)
-        && before.witnessed_chunks.is_subset(&after.witnessed_chunks)
         && before.witnessed.is_subset(&after.witnessed)
         && before.set_asides <= after.set_asides
         && before.members().is_subset(&after.members());

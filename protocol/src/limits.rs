@@ -183,19 +183,17 @@ pub const PAUSE_TIME_MAX: Duration = Duration::from_secs(3 * 24 * 3_600);
 pub const PAUSES_MAX: usize = 50;
 /// Pauses that were resumed or replaced and would not have ended yet, in the item with the pauses.
 pub const FORMER_PAUSES_MAX: usize = 50;
-/// How long the record of a complete batch of chunks outlasts the dedup window. It classifies every claim of the batch.
-pub const CHUNK_RECORD_RETENTION: Duration = Duration::from_secs(16 * 24 * 3_600);
 /// How long the record of a complete batch of the log outlasts the dedup window. It classifies every line that is stored before the
 /// entries of the batch end, and is decided within a batch life.
 pub const LOG_RECORD_RETENTION: Duration = Duration::from_secs(22 * 24 * 3_600);
-/// Frames of loads, or chunks, that an invocation reads at once, if they fit a part together.
+/// Frames of loads that an invocation reads at once, if they fit a part together.
 pub const OBJECT_CALLS_MAX: usize = 32;
 /// Bytes of a compressed load that goes into the table although there is a bucket. Writing it there costs at most what
 /// a request to the bucket does.
 pub const SMALL_OBJECT_BYTES_MAX: usize = 8 << 10;
 /// Bytes of an object in one item of the batch table.
 pub const OBJECT_ITEM_BYTES_MAX: usize = 350 << 10;
-/// Seats of one batch whose record lists its claims. Every write pays for its whole record ([`LISTING_RECORD_BYTES_MAX`]).
+/// Seats of one batch of the log. Every write pays for its whole record ([`LISTING_RECORD_BYTES_MAX`]).
 pub const LISTED_SEATS_MAX: u32 = 131_072;
 /// Events of the largest batch of the log that can be configured.
 pub const LOG_BATCH_ITEMS_MAX: u64 = 100_000;
@@ -298,8 +296,8 @@ pub const RECORD_BYTES_MAX: usize = record_bytes_max(5, SEATS_BYTES_MAX);
 /// Bytes of a set of any seqs below [`LISTED_SEATS_MAX`], as [`SEATS_BYTES_MAX`].
 pub const LISTED_SEATS_BYTES_MAX: usize =
     (LISTED_SEATS_MAX as usize).div_ceil(65_536) * (8_192 + 8) + 64;
-/// Bytes of the largest record of a batch whose record lists its claims, with seven sets: claimed, witnessed, the chunks of
-/// both, delivered, set aside, and the members of a frozen part. A record of 50,000 claims has some 10 KB.
+/// Bytes of the largest record of a batch of the log, with seven sets: claimed, witnessed, duplicates, conflicts, delivered, set
+/// aside, and the members of a frozen part. With 50,000 lines, every twentieth a duplicate, a record has some 31 KB.
 pub const LISTING_RECORD_BYTES_MAX: usize = record_bytes_max(7, LISTED_SEATS_BYTES_MAX);
 
 const fn record_bytes_max(sets: usize, set_bytes_max: usize) -> usize {

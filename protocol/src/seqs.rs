@@ -88,12 +88,6 @@ impl SeqSet {
         self.0.difference_len(&other.0)
     }
 
-    /// Returns the largest seq of the set that is not larger than `seq`.
-    pub fn last_up_to(&self, seq: Seq) -> Option<Seq> {
-        let rank = u32::try_from(self.0.rank(seq)).ok()?;
-        self.0.select(rank.checked_sub(1)?)
-    }
-
     /// Removes the seqs of `other`.
     pub fn remove_from(&mut self, other: &SeqSet) {
         self.0 -= &other.0;
@@ -202,7 +196,6 @@ mod tests {
             prop_assert_eq!(a.difference_len(&b), left.difference(&right).count() as u64);
             prop_assert_eq!(a.is_subset(&b), left.is_subset(&right));
             prop_assert_eq!(a.is_disjoint(&b), left.is_disjoint(&right));
-            prop_assert_eq!(a.last_up_to(probe), left.range(..=probe).next_back().copied());
             let mut without = a.clone();
             without.remove_from(&b);
             let difference = set(&left.difference(&right).copied().collect());

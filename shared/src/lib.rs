@@ -8,7 +8,6 @@
 //! The invariants the protocol keeps are listed in `ARCHITECTURE.md`, each with the code that checks it.
 
 pub mod body_object;
-pub mod chunk;
 pub mod close_at;
 pub mod compression;
 pub mod config;

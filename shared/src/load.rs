@@ -56,7 +56,7 @@ pub enum FrameError {
 /// One message. The fields have the names of the lock item's attributes.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Line<'a> {
+struct Line<'a> {
     message_id: EventId,
     sqs_message_id: SqsMessageId,
     source: SourceArn,
@@ -69,7 +69,7 @@ pub(crate) struct Line<'a> {
 
 impl<'a> Line<'a> {
     /// Returns the line of a message.
-    pub(crate) fn of(candidate: &'a Candidate) -> Line<'a> {
+    fn of(candidate: &'a Candidate) -> Line<'a> {
         Line {
             message_id: candidate.event_id.clone(),
             sqs_message_id: candidate.sqs_message_id.clone(),
@@ -84,7 +84,7 @@ impl<'a> Line<'a> {
     ///
     /// # Errors
     /// The message attributes are malformed.
-    pub(crate) fn event(self, batch: BatchId, seq: Seq) -> Result<StoredEvent, serde_json::Error> {
+    fn event(self, batch: BatchId, seq: Seq) -> Result<StoredEvent, serde_json::Error> {
         let attributes = self.attributes.as_deref().map(MessageAttributes::read);
         Ok(StoredEvent {
             attributes: attributes.transpose()?.flatten(),
@@ -102,7 +102,7 @@ impl<'a> Line<'a> {
 }
 
 /// Adds an event. Most events have the same source; one copy serves all.
-pub(crate) fn add_event(events: &mut Vec<StoredEvent>, mut event: StoredEvent) {
+fn add_event(events: &mut Vec<StoredEvent>, mut event: StoredEvent) {
     if let Some(last) = events.last().filter(|last| last.source == event.source) {
         event.source = last.source.clone();
     }
@@ -172,12 +172,12 @@ pub fn decode_frame(
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use protocol::bodies::{Bodies, ObjectPlace};
 
     use super::*;
 
-    pub(crate) fn candidate(number: u32, body: &str) -> Candidate {
+    fn candidate(number: u32, body: &str) -> Candidate {
         Candidate {
             event_id: format!("e{number}").parse().unwrap(),
             sqs_message_id: format!("m{number}").parse().unwrap(),

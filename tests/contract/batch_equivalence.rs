@@ -23,14 +23,7 @@ use crate::events::{batch, ms, record};
 use crate::lists::listed;
 
 /// Where the bodies of a seed's batch are.
-const BODIES: [&str; 6] = [
-    "items",
-    "table",
-    "log:table",
-    "items",
-    "s3://bucket/prefix/",
-    "log:s3://bucket/prefix/",
-];
+const BODIES: [&str; 4] = ["items", "log:table", "items", "log:s3://bucket/prefix/"];
 const WRITES_PER_SEED: usize = 60;
 const SEQS: u32 = 12;
 const OWNERS: [&str; 3] = ["processor/1", "processor/2", "processor/3"];
@@ -76,14 +69,6 @@ impl Draw {
         } else {
             (value + 1).saturating_sub(self.below(3))
         }
-    }
-
-    /// Draws the first seqs of chunks, such that each of `seqs` is in one.
-    fn chunks(&self, seqs: &SeqSet) -> SeqSet {
-        let first = seqs.iter().next();
-        let mut chunks: SeqSet = seqs.iter().filter(|_| self.chance(30)).collect();
-        chunks.extend(first.map(|first| self.below(u64::from(first) + 1) as Seq));
-        chunks
     }
 
     fn counts(&self, record: &BatchRecord) -> BatchCounts {
@@ -284,14 +269,9 @@ impl Draw {
     fn witness(&self, record: &BatchRecord) -> BatchWrite {
         let mut witnessed = record.witnessed.clone();
         witnessed.extend_from(&self.seqs());
-        let chunks = match record.bodies.in_chunks() {
-            true => self.chunks(&witnessed),
-            false => SeqSet::new(),
-        };
         BatchWrite::Witness {
             witnessed,
             witnesses: self.near(record.witnesses),
-            chunks,
         }
     }
 
@@ -424,10 +404,9 @@ async fn every_write_has_the_same_effect_on_dynamodb_as_in_the_protocol() {
         let id = batch(u128::from(seed));
         let bodies: Bodies = BODIES[seed as usize % BODIES.len()].parse().unwrap();
         let window = Duration::from_secs(draw.below(1_000_000));
-        let layout = match (bodies.in_chunks(), bodies.is_log()) {
-            (true, _) => "chunks",
-            (_, true) => "log",
-            _ => "items",
+        let layout = match bodies.is_log() {
+            true => "log",
+            false => "items",
         };
         let mut now = record(id).with_bodies(bodies, window);
         memory.create(&now).await.unwrap();

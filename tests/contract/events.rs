@@ -4,16 +4,12 @@ use protocol::batch::{BatchRecord, BatchWrite};
 use protocol::claim::{Candidate, Claim, LockItem, LockState, PastDeliveries};
 use protocol::ids::{BatchId, BodyHash, EventId, Seat, Seq, SourceArn};
 use protocol::quota::{Place, QuotaScope};
-use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
 use shared::ports::{ClaimReply, LockStore, PortError, Release};
 use uuid::Uuid;
 
 /// Number of index shards of every batch in these tests.
 pub const SHARDS: u16 = 3;
-
-/// The TTL of every chunk claim in these tests, in whole seconds.
-pub const CHUNK_CLAIMS_EXPIRE_AT: Timestamp = Timestamp::from_ms(1_701_000_000_000);
 
 /// Message attributes as they are stored.
 pub const ATTRIBUTES: &str = concat!(
@@ -94,21 +90,6 @@ pub fn claim_in(batch: BatchId, id: &str, body: &str, seq: Seq) -> Claim {
         overflow: None,
         past: PastDeliveries::new(),
         place: None,
-    }
-}
-
-/// Returns the lock item of a claim with seq `seq` in batch 1 as former versions wrote it, with its body in a chunk that begins at
-/// seq 1.
-pub fn chunk_claim(body: &str, seq: Seq) -> LockItem {
-    let claim = claim("e", body, seq);
-    LockItem {
-        state: LockState::InChunk {
-            batch: batch(1),
-            seq,
-            chunk: 1,
-            expires_at: CHUNK_CLAIMS_EXPIRE_AT,
-        },
-        ..item(&claim)
     }
 }
 
@@ -229,6 +210,5 @@ pub fn witness() -> BatchWrite {
     BatchWrite::Witness {
         witnessed: (0..1).collect(),
         witnesses: 0,
-        chunks: SeqSet::new(),
     }
 }

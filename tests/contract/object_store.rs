@@ -1,13 +1,14 @@
-//! The contract of the store of chunks.
+//! The contract of the store of objects.
 
 use aws::{DynamoObjectStore, S3ObjectStore};
 use emulators::s3::S3;
 use protocol::bodies::{Bodies, ObjectPlace, ObjectSizes, S3Prefix};
-use protocol::ids::{ChunkId, PieceId};
+use protocol::ids::{ObjectId, PieceId};
 use protocol::limits::OBJECT_ITEM_BYTES_MAX;
 use protocol::time::Timestamp;
 use shared::memory::{MemoryObjectStore, noise};
 use shared::ports::{ObjectReply, ObjectStore, Piece};
+use uuid::Uuid;
 
 use crate::dynamo::{batch_table, dynamodb};
 use crate::events::assert_says;
@@ -15,9 +16,9 @@ use crate::overflow::s3_client;
 
 const EXPIRES_AT: Timestamp = Timestamp::from_ms(4_000_000_000_000);
 
-fn id(first: u32, index: u32) -> PieceId {
-    let batch = "0190163d-8694-739b-aea5-966c26f8ad91".parse().unwrap();
-    let object = ChunkId { batch, first }.into();
+/// Returns the name of a piece of load `number`.
+fn id(number: u32, index: u32) -> PieceId {
+    let object = ObjectId::Load(Uuid::from_u128(number.into()));
     PieceId { object, index }
 }
 
@@ -31,12 +32,12 @@ fn piece(bytes: usize, pieces_count: u32) -> Piece {
 async fn a_piece_is_written_once_and_read_back(store: &dyn ObjectStore, place: &ObjectPlace) {
     let put = async |id, piece: &Piece| store.put(place, id, piece, EXPIRES_AT).await.unwrap();
     assert_eq!(store.get(place, id(0, 0)).await.unwrap(), None);
-    for (first, bytes) in [(0, 100), (7, OBJECT_ITEM_BYTES_MAX)] {
+    for (number, bytes) in [(0, 100), (7, OBJECT_ITEM_BYTES_MAX)] {
         let piece = piece(bytes, 1);
-        assert_eq!(put(id(first, 0), &piece).await, ObjectReply::Stored);
-        let read = store.get(place, id(first, 0)).await.unwrap();
-        assert!(read == Some(piece.clone()), "chunk {first} reads back");
-        assert_eq!(put(id(first, 0), &piece).await, ObjectReply::Exists);
+        assert_eq!(put(id(number, 0), &piece).await, ObjectReply::Stored);
+        let read = store.get(place, id(number, 0)).await.unwrap();
+        assert!(read == Some(piece.clone()), "load {number} reads back");
+        assert_eq!(put(id(number, 0), &piece).await, ObjectReply::Exists);
     }
     assert_eq!(put(id(0, 0), &piece(5, 1)).await, ObjectReply::Exists);
     let kept = store.get(place, id(0, 0)).await.unwrap();
@@ -44,7 +45,7 @@ async fn a_piece_is_written_once_and_read_back(store: &dyn ObjectStore, place: &
     assert_eq!(store.get(place, id(1, 0)).await.unwrap(), None);
 }
 
-/// Only a chunk in the table has several pieces.
+/// Only an object in the table has several pieces.
 async fn pieces_are_apart_and_the_first_says_how_many_there_are(store: &dyn ObjectStore) {
     let place = &ObjectPlace::Table;
     for index in [2, 1, 0] {
@@ -64,8 +65,8 @@ async fn bytes_of_an_object_in_s3_are_read_alone(store: &dyn ObjectStore, place:
     let whole = piece(100, 1);
     let put = store.put(place, id(30, 0), &whole, EXPIRES_AT).await;
     assert_eq!(put.unwrap(), ObjectReply::Stored);
-    let read = async |first, range| {
-        let read = store.get_range(prefix, id(first, 0).object, &range);
+    let read = async |number, range| {
+        let read = store.get_range(prefix, id(number, 0).object, &range);
         read.await.unwrap()
     };
     assert_eq!(read(30, 0..100).await.as_ref(), Some(&whole.bytes));
@@ -78,7 +79,7 @@ async fn bytes_of_an_object_in_s3_are_read_alone(store: &dyn ObjectStore, place:
 #[tokio::test]
 async fn a_piece_is_written_once_and_read_back_in_memory() {
     let store = MemoryObjectStore::new();
-    bytes_of_an_object_in_s3_are_read_alone(&store, &bucket("s3://chunks/a")).await;
+    bytes_of_an_object_in_s3_are_read_alone(&store, &bucket("s3://loads/a")).await;
     a_piece_is_written_once_and_read_back(&store, &ObjectPlace::Table).await;
     pieces_are_apart_and_the_first_says_how_many_there_are(&store).await;
 }
@@ -103,16 +104,16 @@ fn in_s3(place: &ObjectPlace) -> S3Prefix {
     }
 }
 
-/// Returns the place of large chunks with `bodies` in a bucket.
-fn bucket(bodies: &str) -> ObjectPlace {
-    let bodies: Bodies = bodies.parse().unwrap();
+/// Returns the place of large loads below this prefix of a bucket.
+fn bucket(prefix: &str) -> ObjectPlace {
+    let bodies: Bodies = format!("log:{prefix}").parse().unwrap();
     bodies.place_of_object(usize::MAX, ObjectSizes::default())
 }
 
 #[tokio::test]
 async fn a_build_without_s3_says_so() {
     let store = table().await;
-    let place = bucket("s3://chunks/a");
+    let place = bucket("s3://loads/a");
     let (prefix, piece) = (in_s3(&place), piece(10, 1));
     let put = store.put(&place, id(0, 0), &piece, EXPIRES_AT).await;
     let got = store.get(&place, id(0, 0)).await;
@@ -126,21 +127,22 @@ async fn a_build_without_s3_says_so() {
 async fn a_piece_is_written_once_and_read_back_on_s3() {
     let directory = tempfile::tempdir().unwrap();
     let s3 = S3::start(directory.path().to_owned()).await.unwrap();
-    s3.create_bucket("chunks");
+    s3.create_bucket("loads");
     let store = S3ObjectStore::of(s3_client(&s3), table().await);
-    a_piece_is_written_once_and_read_back(&store, &bucket("s3://chunks/a")).await;
-    let mut stored: Vec<String> = std::fs::read_dir(directory.path().join("chunks/a"))
+    a_piece_is_written_once_and_read_back(&store, &bucket("s3://loads/a")).await;
+    let mut stored: Vec<String> = std::fs::read_dir(directory.path().join("loads/a"))
         .unwrap()
-        .flat_map(|batch| std::fs::read_dir(batch.unwrap().path()).unwrap())
+        .flat_map(|folder| std::fs::read_dir(folder.unwrap().path()).unwrap())
         .map(|object| object.unwrap().file_name().into_string().unwrap())
         .collect();
     stored.sort();
-    assert_eq!(stored, ["0", "7"]);
-    bytes_of_an_object_in_s3_are_read_alone(&store, &bucket("s3://chunks/b")).await;
+    let names = [0, 7].map(|number| Uuid::from_u128(number).to_string());
+    assert_eq!(stored, names);
+    bytes_of_an_object_in_s3_are_read_alone(&store, &bucket("s3://loads/b")).await;
     let nowhere = bucket("s3://nowhere/a");
     let piece = piece(9_000, 1);
     let put = store.put(&nowhere, id(20, 0), &piece, EXPIRES_AT).await;
     assert_says(&put.unwrap_err(), &["refused by", "s3://nowhere/a/"]);
     let read = store.get(&nowhere, id(20, 0)).await.unwrap();
-    assert_eq!(read, None, "a bucket that is gone has no chunk");
+    assert_eq!(read, None, "a bucket that is gone has no load");
 }

@@ -1,15 +1,11 @@
 //! Tombstones that an operator puts.
 
-use aws::DynamoLockStore;
 use protocol::claim::LockItem;
 use shared::config::WriteMode;
-use shared::ports::{ClaimReply, LockItems};
+use shared::ports::{ClaimReply, LockItems, LockStore};
 
-use crate::chunk_claims::put_chunk_claim;
-use crate::dynamo::{BATCH_INDEX, dynamodb, lock_store, lock_table};
-use crate::events::{
-    batch, chunk_claim, claim_free, claim_in, event, item, ms, read_one, tombstone,
-};
+use crate::dynamo::lock_store;
+use crate::events::{batch, claim_free, claim_in, event, item, ms, read_one, tombstone};
 
 #[tokio::test]
 async fn a_tombstone_is_put_if_there_is_no_item_and_again_but_not_in_the_place_of_another() {
@@ -28,32 +24,24 @@ async fn a_tombstone_is_put_if_there_is_no_item_and_again_but_not_in_the_place_o
 
 #[tokio::test]
 async fn a_tombstone_is_put_in_the_place_of_an_item_that_is_as_expected() {
-    let dynamodb = dynamodb();
-    let table = lock_table(&dynamodb).await;
-    let store = DynamoLockStore::new(dynamodb.clone(), &table, BATCH_INDEX, WriteMode::Put);
-    let claims = ["live", "chunk"].map(|id| claim_in(batch(1), id, "body", 3));
-    claim_free(&store, &claims[..1]).await;
-    put_chunk_claim(&dynamodb, &table, "chunk", &chunk_claim("body", 3)).await;
-    let there = [item(&claims[0]), chunk_claim("body", 3)];
-    let others = [
-        item(&claim_in(batch(1), "live", "body", 9)),
-        chunk_claim("body", 9),
-    ];
-    for ((claim, mut present), other) in claims.iter().zip(there).zip(others) {
-        let id = &claim.candidate.event_id;
-        let ended = tombstone(claim, ms(1_000));
-        let refused = store.remember(id, &ended, None, Some(&other));
-        assert!(!refused.await.unwrap());
-        for expires_at in [ms(1_000), ms(2_000)] {
-            let mut next = tombstone(claim, expires_at);
-            next.set_aside = true;
-            let put = store.remember(id, &next, None, Some(&present));
-            assert!(put.await.unwrap());
-            assert_eq!(read_one(&store, id.as_str()).await.as_ref(), Some(&next));
-            present = next;
-        }
-        // A claim meets it as any other tombstone.
-        let reply = shared::ports::LockStore::claim(&store, std::slice::from_ref(claim)).await;
-        assert!(matches!(reply[..], [ClaimReply::Exists(_)]), "{reply:?}");
+    let store = lock_store(WriteMode::Put).await;
+    let claim = claim_in(batch(1), "live", "body", 3);
+    claim_free(&store, std::slice::from_ref(&claim)).await;
+    let id = &claim.candidate.event_id;
+    let ended = tombstone(&claim, ms(1_000));
+    let other = item(&claim_in(batch(1), "live", "body", 9));
+    let refused = store.remember(id, &ended, None, Some(&other));
+    assert!(!refused.await.unwrap());
+    let mut present = item(&claim);
+    for expires_at in [ms(1_000), ms(2_000)] {
+        let mut next = tombstone(&claim, expires_at);
+        next.set_aside = true;
+        let put = store.remember(id, &next, None, Some(&present));
+        assert!(put.await.unwrap());
+        assert_eq!(read_one(&store, id.as_str()).await.as_ref(), Some(&next));
+        present = next;
     }
+    // A claim meets it as any other tombstone.
+    let reply = store.claim(std::slice::from_ref(&claim)).await;
+    assert!(matches!(reply[..], [ClaimReply::Exists(_)]), "{reply:?}");
 }

@@ -1,5 +1,4 @@
 mod batches;
-mod chunks;
 mod drained;
 mod duplicates;
 mod idle;

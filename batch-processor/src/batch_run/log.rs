@@ -195,7 +195,7 @@ impl BatchRun<'_> {
         secret: IndexSecret,
         closed: &Closed,
     ) -> Result<Vec<Line>, HandOverError> {
-        let mut unread = UnreadObjects::of_log(closed.seqs(), closed.frames.clone());
+        let mut unread = UnreadObjects::of(closed.seqs(), closed.frames.clone());
         let mut lines = Vec::with_capacity(unread.len());
         while !unread.is_empty() {
             let mut read = self.read_some(&mut unread).await;
@@ -233,7 +233,7 @@ impl BatchRun<'_> {
             seqs.extend_from(&duplicates);
         }
         let frames = self.close().await?.frames.clone();
-        let mut unread = UnreadObjects::of_log(seqs, frames);
+        let mut unread = UnreadObjects::of(seqs, frames);
         while !unread.is_empty() {
             let read = self.read_some(&mut unread).await;
             let ReadEvents {

@@ -14,6 +14,7 @@ use shared::retry::{Budget, RequestPermits};
 
 use super::*;
 
+mod loads;
 mod merges;
 
 const WINDOW: Duration = Duration::from_secs(600);

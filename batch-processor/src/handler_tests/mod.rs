@@ -18,7 +18,6 @@ use shared::wire::TicketReason;
 use super::*;
 use sinks::{Part, Receipt, SinkError, async_trait};
 
-mod chunks;
 mod crowded_sweep;
 mod dry_runs;
 mod hours;

@@ -49,7 +49,6 @@ async fn nothing_is_delivered_while_a_counted_claim_is_missing() {
     let witness = BatchWrite::Witness {
         witnessed: [5].into_iter().collect(),
         witnesses: 0,
-        chunks: SeqSet::new(),
     };
     write(&processor, witness).await;
     assert!(ticket(&processor).await, "seq 5 is missing");

@@ -3,7 +3,6 @@
 use protocol::claim::{SeatResolution, decide_live, seat_resolution};
 use shared::ports::ClaimReply;
 
-use super::chunks::opened_in_chunks;
 use super::*;
 
 const RULES: ClaimRules = ClaimRules {
@@ -67,32 +66,6 @@ async fn another_message_may_claim_a_rejected_event_and_the_same_message_may_not
     assert!(!ticket(&processor).await);
     assert_eq!(record(&processor).status, None);
     assert!(live(&processor).is_empty());
-    check_rejected(&processor);
-}
-
-#[tokio::test]
-async fn a_rejected_event_in_a_chunk_is_classified_by_its_seat_also_before_its_batch_is_complete() {
-    let processor = that_rejects(&[1]);
-    opened_in_chunks(&processor, &[0, 1, 2]).await;
-    for seq in 0..3 {
-        let candidate = a_claim(seq).candidate;
-        let claim = LockItem {
-            sqs_message_id: candidate.sqs_message_id,
-            body_hash: candidate.body_hash,
-            past: PastDeliveries::new(),
-            state: LockState::InChunk {
-                batch: batch(),
-                seq,
-                chunk: seq / 2 * 2,
-                expires_at: START + Duration::from_secs(100_000),
-            },
-            set_aside: false,
-            place: None,
-        };
-        processor.fakes.lock_store.insert(candidate.event_id, claim);
-    }
-    processor.sink.fail(1);
-    assert!(!ticket(&processor).await);
     check_rejected(&processor);
 }
 

@@ -36,7 +36,7 @@ export function acknowledge(service: UniqueEventBatchAggregator, places: string[
   const wildcards: Record<string, string> = {
     'Action::kms:GenerateDataKey*': 'Variants of one action on one key, which SQS and DynamoDB choose; allowed only through these services.',
     'Action::kms:ReEncrypt*': 'Variants of one action on one key, which SQS and DynamoDB choose; allowed only through these services.',
-    [`Resource::<${name}.Arn>/chunks/*`]: 'The names of chunks begin with the id of their batch.',
+    [`Resource::<${name}.Arn>/chunks/*`]: 'The names of loads and runs are made when they are stored.',
     ...Object.fromEntries(
       places.map((place) => [`Resource::arn:<AWS::Partition>:s3:::${place}/*`, 'The names of objects begin with the id of their batch.']),
     ),

@@ -75,7 +75,7 @@ function capacityOf({ LockTableCapacity }: Library, text: string) {
 
 function bodiesOf({ Bodies }: Library, value: string) {
   if (value === 'log:table') return Bodies.logTable();
-  return value === 'log:s3' ? Bodies.logS3() : Bodies[value as 'items' | 'table' | 's3']();
+  return value === 'log:s3' ? Bodies.logS3() : Bodies.items();
 }
 
 /** How each parameter of the template is written in CDK. `Sink` and `SinkSecretArn` are one prop; `PolicyArns` is none: see `service`. */

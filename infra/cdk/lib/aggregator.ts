@@ -27,7 +27,7 @@ const RETENTION = Duration.days(7);
 const INPUT_WINDOW_SECS = 1;
 const BATCH_INDEX = 'batchId-index';
 const STATUS_INDEX = 'status-index';
-/** What the names in the service's bucket begin with, also those of chunks of former versions. */
+/** What the names in the service's bucket begin with. */
 const CHUNKS = 'chunks';
 /**
  * Characters of the inline policies of a role.
@@ -581,8 +581,7 @@ export class UniqueEventBatchAggregator extends Construct {
       // PutItem is for slots of the log, and for small runs.
       grant('KeepBatches', ['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:UpdateItem'], this.batchTable.tableArn),
       grant('FindOverdueBatches', ['dynamodb:Query'], `${this.batchTable.tableArn}/index/${STATUS_INDEX}`),
-      // The wildcard stands for a load, a run or a list of runs, or for a chunk of a former version. A load that is missing is lost, one that
-      // may not be read is not.
+      // The wildcard stands for a load, a run or a list of runs. A load that is missing is lost, one that may not be read is not.
       grant('ReadLoads', ['s3:GetObject'], this.chunkBucket.arnForObjects(`${CHUNKS}/*`)),
       grant('MissLoads', ['s3:ListBucket'], this.chunkBucket.bucketArn, { StringLike: { 's3:prefix': `${CHUNKS}/*` } }),
       // Runs of the log, and lists of runs. The wildcard stands for their names.

@@ -21,30 +21,6 @@ export class Bodies {
     return new Bodies('items');
   }
 
-  /**
-   * As `items`: no chunks are written any more.
-   * @deprecated Use `items` or `logTable`.
-   */
-  public static table(): Bodies {
-    return new Bodies('table');
-  }
-
-  /**
-   * As `items`: no chunks are written any more.
-   * @deprecated Use `items` or `logS3`.
-   */
-  public static s3(): Bodies {
-    return new Bodies('s3');
-  }
-
-  /**
-   * As `items`: no chunks are written any more. Those in the bucket are read for 30 days.
-   * @deprecated Use `items` or `logBucket`.
-   */
-  public static bucket(bucket: s3.IBucket, options: S3SinkOptions = {}): Bodies {
-    return new Bodies('s3', { bucket, prefix: options.prefix });
-  }
-
   /** In the log, in the batch table: all environments fill the same batches. A preview. */
   public static logTable(): Bodies {
     return new Bodies('log:table');
@@ -61,7 +37,7 @@ export class Bodies {
   }
 
   private constructor(
-    private readonly kind: 'items' | 'table' | 's3' | 'log:table' | 'log:s3',
+    private readonly kind: 'items' | 'log:table' | 'log:s3',
     /** The bucket, if it is not the service's. */
     private readonly place?: Place,
   ) {}
@@ -72,7 +48,6 @@ export class Bodies {
    */
   public _variable(own: string): string {
     const uri = this.place ? uriOf(this.place) : own;
-    if (this.kind === 's3') return uri;
     return this.kind === 'log:s3' ? `log:${uri}` : this.kind;
   }
 
@@ -92,7 +67,7 @@ export class Bodies {
     if (!this.place) return [];
     return [
       ...grantsOfPlace('ReadLoadsInPlace', 'MissLoadsInPlace', ['s3:GetObject'], this.place),
-      ...(this.kind === 'log:s3' ? grantsOfPlace('StoreRunsInPlace', 'MissRunsInPlace', ['s3:PutObject'], this.place) : []),
+      ...grantsOfPlace('StoreRunsInPlace', 'MissRunsInPlace', ['s3:PutObject'], this.place),
     ];
   }
 }

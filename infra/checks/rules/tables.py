@@ -58,7 +58,7 @@ def keys_are_written(world):
 
 @rule
 def tables_forget_by_expires_at(world):
-    """The TTL attribute is `expiresAt`: a live claim has none if it has its body; tombstones, chunk claims and chunks have one."""
+    """The TTL attribute is `expiresAt`: a live claim has none; tombstones and objects have one."""
     attribute = re.search(r'EXPIRES_AT: &str = "(\w+)"', SOURCE.read("shared/aws/src/lock_items.rs")).group(1)
     for name, table in world.kind("AWS::DynamoDB::Table").items():
         ttl = table.get("TimeToLiveSpecification", {})
@@ -125,7 +125,7 @@ def tables_cannot_be_deleted_by_mistake(world):
 
 @rule
 def data_is_kept(world):
-    """Deleting the stack, or a change that replaces a resource, deletes no message, no claim and no chunk."""
+    """Deleting the stack, or a change that replaces a resource, deletes no message, no claim and no load."""
     for name, resource in world.resources.items():
         if resource["Type"] in ("AWS::SQS::Queue", "AWS::DynamoDB::Table", "AWS::S3::Bucket"):
             # What a first deployment made that failed goes, but for tables, which are protected.

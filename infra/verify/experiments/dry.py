@@ -40,7 +40,7 @@ class ChangeSets(Experiment):
 
 
 # Sets of parameters with which the functions make all calls of infra/checks/calls.txt.
-CHOSEN = tuple({"Sink": cfn.SINKS[scheme], "Bodies": "s3"} for scheme in ("s3", "lambda", "states"))
+CHOSEN = tuple({"Sink": cfn.SINKS[scheme], "Bodies": "log:s3"} for scheme in ("s3", "lambda", "states"))
 # Actions on the same resources that neither function may ever take.
 NEVER = ("dynamodb:DeleteItem", "dynamodb:DeleteTable", "dynamodb:Scan", "lambda:UpdateFunctionCode", "s3:DeleteBucket",
     "s3:PutBucketPolicy", "sqs:PurgeQueue", "sqs:SetQueueAttributes", "states:StopExecution", "events:PutRule")  # fmt: skip

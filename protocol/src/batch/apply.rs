@@ -36,9 +36,8 @@ pub fn apply(record: &BatchRecord, write: &BatchWrite) -> Option<BatchRecord> {
         BatchWrite::Reported { .. } => next.report()?,
         BatchWrite::Witness {
             witnessed,
-            chunks,
             witnesses,
-        } => next.witness(witnessed, chunks, *witnesses)?,
+        } => next.witness(witnessed, *witnesses)?,
         BatchWrite::Lease {
             lease,
             at,
@@ -158,12 +157,11 @@ impl BatchRecord {
         Some(())
     }
 
-    fn witness(&mut self, witnessed: &SeqSet, chunks: &SeqSet, witnesses: u64) -> Option<()> {
+    fn witness(&mut self, witnessed: &SeqSet, witnesses: u64) -> Option<()> {
         self.status?;
         let unchanged = self.witnesses == witnesses;
         (unchanged || planted("witness-overwrites")).then_some(())?;
         self.witnessed = witnessed.clone();
-        self.witnessed_chunks = chunks.clone();
         self.witnesses += 1;
         Some(())
     }

@@ -35,10 +35,9 @@ pub fn lag(record: &BatchRecord, new: &SeqSet) -> Option<Lag> {
 /// Returns whether no claim of the batch can be left: the batch is sealed, no seat is uncertain, every counted claim is
 /// in a delivered part, and this run saw the release of every member acknowledged.
 ///
-/// If the record lists the claims, it alone proves it: nothing is released. A batch of the log must be resolved
-/// and reported.
+/// The record of a batch of the log alone proves it: nothing is released. Such a batch must be resolved and reported.
 pub fn proven(record: &BatchRecord, released: &SeqSet) -> bool {
-    if record.bodies.lists_claims() {
+    if record.bodies.is_log() {
         return record.is_reported()
             && record.frozen_part().is_none()
             && record.undelivered().is_empty();
@@ -57,7 +56,7 @@ pub fn nothing_to_deliver(record: &BatchRecord) -> bool {
     record.frozen_part().is_none()
         && lag(record, &SeqSet::new()).is_none()
         && record.is_reported()
-        && (record.bodies.lists_claims() || was_looked_at)
+        && (record.bodies.is_log() || was_looked_at)
 }
 
 /// How an entry of the index relates to its batch.

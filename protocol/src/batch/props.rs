@@ -162,7 +162,6 @@ impl World {
                 self.send(BatchWrite::Witness {
                     witnessed,
                     witnesses,
-                    chunks: SeqSet::new(),
                 })?;
             }
             Step::NoticesSent => {

@@ -1,6 +1,5 @@
 //! The fields of a batch record.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -11,10 +10,10 @@ use super::note::OperatorNote;
 use super::notice::Notice;
 use super::part::{PartRecord, PartState};
 use crate::bodies::Bodies;
-use crate::ids::{BatchId, BatchKey, ChunkId, LeaseOwner, Seq, SourceArn};
+use crate::ids::{BatchId, BatchKey, LeaseOwner, SourceArn};
 use crate::limits::{
-    BATCH_LIFE_MAX, BATCH_RECORD_RETENTION, CHUNK_RECORD_RETENTION, CLOCK_SKEW_MAX, DUE_GRACE,
-    LOG_RECORD_RETENTION, PART_MEMBERS_BYTES_MAX, RECORD_OVERHEAD_BYTES,
+    BATCH_LIFE_MAX, BATCH_RECORD_RETENTION, CLOCK_SKEW_MAX, DUE_GRACE, LOG_RECORD_RETENTION,
+    PART_MEMBERS_BYTES_MAX, RECORD_OVERHEAD_BYTES,
 };
 use crate::period::Period;
 use crate::planted::planted;
@@ -104,11 +103,11 @@ pub struct BatchRecord {
     pub created_at: Timestamp,
     /// The end of the window. Only invocations whose deadline is earlier get seats.
     pub closes_at: Timestamp,
-    /// Number of index shards; 1 if the record lists its claims, which are in no index.
+    /// Number of index shards; 1 for a batch of the log, which is in no index.
     pub shards: u16,
     /// Where the bodies are.
     pub bodies: Bodies,
-    /// The dedup window of the aggregator that opened the batch, if its record lists its claims; it classifies them. Otherwise 0.
+    /// The dedup window of the aggregator that opened a batch of the log; it classifies its events. Otherwise 0.
     pub dedup_window: Duration,
     /// Number of claims among the settled seqs.
     pub confirmed: u64,
@@ -116,10 +115,8 @@ pub struct BatchRecord {
     pub uncertain: u64,
     /// Seats whose attempt ended with a known result.
     pub settled: SeqSet,
-    /// Seats with events, if the record lists its claims: the winners of a batch of the log, or the counted claims of a batch of chunks.
+    /// The winners of a batch of the log: the seats of the events to deliver. Otherwise empty.
     pub claimed: SeqSet,
-    /// The first seqs of the chunks that have the bodies of `claimed`. Former versions wrote them.
-    pub chunks: SeqSet,
     /// Version of `confirmed`, `uncertain` and `settled`. Only the aggregator that opened the batch writes them.
     pub counts_version: u64,
     /// Fields that only a batch of the log has.
@@ -127,8 +124,6 @@ pub struct BatchRecord {
     pub sealed_at: Option<Timestamp>,
     /// Seats whose claim an acknowledgement relies on.
     pub witnessed: SeqSet,
-    /// The first seqs of the chunks that have the bodies of `witnessed`, as the claims name them.
-    pub witnessed_chunks: SeqSet,
     /// Number of witness writes so far.
     pub witnesses: u64,
     pub lease: Option<Lease>,
@@ -202,12 +197,10 @@ impl BatchRecord {
             uncertain: 0,
             settled: SeqSet::new(),
             claimed: SeqSet::new(),
-            chunks: SeqSet::new(),
             counts_version: 0,
             log: None,
             sealed_at: None,
             witnessed: SeqSet::new(),
-            witnessed_chunks: SeqSet::new(),
             witnesses: 0,
             lease: None,
             attempts: 0,
@@ -235,10 +228,10 @@ impl BatchRecord {
     }
 
     /// Returns the record of a new batch whose bodies are in `bodies`. `dedup_window` is that of its aggregator. The batch
-    /// table stores it only if the record lists its claims, and the number of index shards only if it does not.
+    /// table stores it only for a batch of the log, and the number of index shards only for others.
     #[must_use]
     pub fn with_bodies(mut self, bodies: Bodies, dedup_window: Duration) -> BatchRecord {
-        if bodies.lists_claims() {
+        if bodies.is_log() {
             self.shards = 1;
             self.dedup_window = dedup_window;
         }
@@ -271,14 +264,13 @@ impl BatchRecord {
 
     /// Returns the seats whose claims are counted, and others that are known to hold no claim.
     pub fn counted(&self) -> &SeqSet {
-        match self.bodies.lists_claims() {
+        match self.bodies.is_log() {
             true => &self.claimed,
             false => &self.settled,
         }
     }
 
-    /// Returns the seats whose events must still be delivered, if the record lists its claims. (Otherwise only the index shows
-    /// them.)
+    /// Returns the seats whose events must still be delivered, of a batch of the log. (Of others, only the index shows them.)
     pub fn undelivered(&self) -> SeqSet {
         let claims = self.claimed.union(&self.witnessed);
         claims.difference(&self.members())
@@ -301,32 +293,6 @@ impl BatchRecord {
         members.map_or_else(SeqSet::new, |members| members.difference(&self.set_aside))
     }
 
-    /// Returns the chunk of a seat that is counted or witnessed. Chunks are disjoint runs of seqs, so it is the last one
-    /// that begins at or before the seat.
-    pub fn chunk_of(&self, seq: Seq) -> Option<ChunkId> {
-        let first = self
-            .chunks
-            .last_up_to(seq)
-            .max(self.witnessed_chunks.last_up_to(seq))?;
-        Some(ChunkId {
-            batch: self.batch_id,
-            first,
-        })
-    }
-
-    /// Returns the chunks of seats that are counted or witnessed, in the order of their seqs, each with its seats.
-    ///
-    /// # Errors
-    /// A seat that is in no chunk.
-    pub fn chunks_of(&self, seqs: &SeqSet) -> Result<BTreeMap<ChunkId, SeqSet>, Seq> {
-        let mut chunks: BTreeMap<ChunkId, SeqSet> = BTreeMap::new();
-        for seq in seqs.iter() {
-            let chunk = self.chunk_of(seq).ok_or(seq)?;
-            chunks.entry(chunk).or_default().insert(seq);
-        }
-        Ok(chunks)
-    }
-
     /// Returns when the last of the delivered parts that keep no set of their own was delivered.
     pub fn shared_parts_delivered_at(&self) -> Option<Timestamp> {
         let shared = self.parts.iter().filter(|part| part.members.is_empty());
@@ -342,7 +308,6 @@ impl BatchRecord {
     pub fn kept_until(&self, at: Timestamp) -> Timestamp {
         match self.bodies {
             Bodies::Items => at + BATCH_RECORD_RETENTION,
-            Bodies::Table | Bodies::S3(_) => at + CHUNK_RECORD_RETENTION + self.dedup_window,
             Bodies::Log(_) => at + LOG_RECORD_RETENTION + self.dedup_window,
         }
     }
@@ -375,8 +340,8 @@ impl BatchRecord {
         if let Some(resolution) = self.log.as_ref().and_then(|log| log.resolution.as_ref()) {
             sets.extend([&resolution.duplicates, &resolution.conflicts]);
         }
-        if self.bodies.lists_claims() {
-            sets.extend([&self.claimed, &self.chunks, &self.witnessed_chunks]);
+        if self.bodies.is_log() {
+            sets.push(&self.claimed);
             bodies_bytes = self.bodies.to_string().len();
         }
         let texts = [

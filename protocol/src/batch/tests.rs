@@ -61,7 +61,6 @@ fn witness(seqs: &[Seq], witnesses: u64) -> BatchWrite {
     BatchWrite::Witness {
         witnessed: seqs.iter().copied().collect(),
         witnesses,
-        chunks: SeqSet::new(),
     }
 }
 

@@ -59,8 +59,6 @@ pub enum BatchWrite {
     Witness {
         /// All witnessed seats, earlier and new ones.
         witnessed: SeqSet,
-        /// The first seqs of the chunks that have their bodies, as the claims name them.
-        chunks: SeqSet,
         /// `witnesses` as read.
         witnesses: u64,
     },

@@ -26,14 +26,12 @@ impl LockItem {
         self.sqs_message_id == expected.sqs_message_id && self.state == expected.state
     }
 
-    /// Returns the TTL of the item: the end of a tombstone's window; `None` for a live claim with its body.
+    /// Returns the TTL of the item: the end of a tombstone's window; `None` for a live claim.
     pub fn expires_at(&self) -> Option<Timestamp> {
         match self.state {
             LockState::Live { .. } if planted("ttl-on-live-claim") => Some(Timestamp::EPOCH),
             LockState::Live { .. } => None,
-            LockState::InChunk { expires_at, .. } | LockState::Tombstone { expires_at } => {
-                Some(expires_at)
-            }
+            LockState::Tombstone { expires_at } => Some(expires_at),
         }
     }
 }
@@ -46,15 +44,6 @@ pub enum LockState {
         shard: BatchShard,
         seq: Seq,
     },
-    /// A chunk claim. It is never released; the resolution of its seat says what it means.
-    InChunk {
-        batch: BatchId,
-        seq: Seq,
-        /// The first seq of the chunk.
-        chunk: Seq,
-        /// When DynamoDB may remove the item. No decision depends on it, except if the batch has no record.
-        expires_at: Timestamp,
-    },
     /// The event was delivered and its claim released.
     Tombstone {
         /// End of the dedup window.
@@ -64,20 +53,9 @@ pub enum LockState {
 
 impl LockState {
     /// Returns the seat of a claim; `None` for a tombstone.
-    pub fn claimed_seat(&self) -> Option<ClaimedSeat> {
+    pub fn claimed_seat(&self) -> Option<(BatchId, Seq)> {
         match *self {
-            LockState::Live { shard, seq } => Some(ClaimedSeat {
-                batch: shard.batch,
-                seq,
-                chunk: None,
-            }),
-            LockState::InChunk {
-                batch, seq, chunk, ..
-            } => Some(ClaimedSeat {
-                batch,
-                seq,
-                chunk: Some(chunk),
-            }),
+            LockState::Live { shard, seq } => Some((shard.batch, seq)),
             LockState::Tombstone { .. } => None,
         }
     }
@@ -86,17 +64,7 @@ impl LockState {
     pub fn is_claim_of(&self, seat: Seat) -> bool {
         match *self {
             LockState::Live { shard, seq } => seat.shard() == shard && seat.seq == seq,
-            LockState::InChunk { batch, seq, .. } => seat.batch == batch && seat.seq == seq,
             LockState::Tombstone { .. } => false,
         }
     }
-}
-
-/// The seat of an existing claim.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ClaimedSeat {
-    pub batch: BatchId,
-    pub seq: Seq,
-    /// The first seq of the chunk that has the body, if it is in a chunk.
-    pub chunk: Option<Seq>,
 }

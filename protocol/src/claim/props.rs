@@ -56,12 +56,6 @@ fn states() -> impl Strategy<Value = LockState> {
             shard: seat.shard(),
             seq: seat.seq,
         }),
-        (seats(), time()).prop_map(|(seat, expires_at)| LockState::InChunk {
-            batch: seat.batch,
-            seq: seat.seq,
-            chunk: 0,
-            expires_at,
-        }),
         time().prop_map(|expires_at| LockState::Tombstone { expires_at }),
     ]
 }

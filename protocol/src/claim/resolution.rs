@@ -25,7 +25,7 @@ pub enum SeatResolution {
 }
 
 /// Returns what became of the seat of the claim `state`, whose batch has the record `record`. `dedup_window` is that of the
-/// reader, which classifies claims with their bodies.
+/// reader.
 pub fn seat_resolution(
     record: Option<&BatchRecord>,
     state: &LockState,
@@ -34,24 +34,14 @@ pub fn seat_resolution(
 ) -> SeatResolution {
     match (*state, record) {
         (LockState::Tombstone { .. }, _) => SeatResolution::Unknown,
-        // The record of a batch outlasts its claims: those with their bodies are released, and those in chunks expire.
+        // The record of a batch outlasts its claims, which are released.
         (LockState::Live { .. }, None) => SeatResolution::Expired,
-        (LockState::InChunk { expires_at, .. }, None) if expires_at <= now => {
-            SeatResolution::Expired
-        }
-        (LockState::InChunk { .. }, None) => SeatResolution::Unknown,
-        (LockState::Live { .. }, Some(record)) if record.bodies.lists_claims() => {
-            SeatResolution::Unknown
-        }
+        (LockState::Live { .. }, Some(record)) if record.bodies.is_log() => SeatResolution::Unknown,
         (LockState::Live { seq, .. }, Some(record)) => by_status(record, seq, dedup_window, now),
-        (LockState::InChunk { .. }, Some(record)) if !record.bodies.in_chunks() => {
-            SeatResolution::Unknown
-        }
-        (LockState::InChunk { seq, .. }, Some(record)) => listed_seat_resolution(record, seq, now),
     }
 }
 
-/// Returns the resolution of a seat whose claim has its body. While the batch is not complete, the claim may be released at any
+/// Returns the resolution of the seat of a live claim. While the batch is not complete, the claim may be released at any
 /// time. So only a seat that was set aside has ended before: its event may be claimed again at once.
 fn by_status(
     record: &BatchRecord,
@@ -76,8 +66,7 @@ fn by_status(
     }
 }
 
-/// Returns the resolution of a seat of a batch whose record lists its claims. They are never released, so the seat decides, not the
-/// status of the batch.
+/// Returns the resolution of a seat of a batch of the log. It is never released, so the seat decides, not the status of the batch.
 pub fn listed_seat_resolution(record: &BatchRecord, seq: Seq, now: Timestamp) -> SeatResolution {
     let dedup_window = record.dedup_window;
     // A frozen part that is being set aside may have seats that are set aside already, and a delivered part has those of rejected

@@ -43,7 +43,7 @@ pub(crate) fn listing_shard_key(listing: Listing, shard: u8) -> AttributeValue {
 pub(crate) fn record_item(record: &BatchRecord) -> Item {
     let (key, period) = (record.batch_key.as_ref(), record.period);
     let (lease, failure) = (record.lease.as_ref(), record.last_failure.as_ref());
-    let lists_claims = record.bodies.lists_claims();
+    let is_log = record.bodies.is_log();
     let window = record.dedup_window.as_secs();
     let shard = |listing| listing_shard(listing, record.batch_id);
     let positive = |count: u64| (count > 0).then(|| n(count));
@@ -60,18 +60,16 @@ pub(crate) fn record_item(record: &BatchRecord) -> Item {
         ("closesAt", Some(ms(record.closes_at))),
         // Without `shards`, a batch-processor of an earlier version refuses the record. It would look for the claims in the
         // index, find none, and complete the batch.
-        ("shards", (!lists_claims).then(|| n(record.shards))),
-        (BODIES, lists_claims.then(|| s(record.bodies.to_string()))),
-        ("window", lists_claims.then(|| n(window))),
+        ("shards", (!is_log).then(|| n(record.shards))),
+        (BODIES, is_log.then(|| s(record.bodies.to_string()))),
+        ("window", is_log.then(|| n(window))),
         ("confirmed", Some(n(record.confirmed))),
         ("uncertain", Some(n(record.uncertain))),
         ("settled", seqs_value(&record.settled)),
         ("claimed", seqs_value(&record.claimed)),
-        ("chunks", seqs_value(&record.chunks)),
         ("accounts", Some(n(record.counts_version))),
         ("sealedAt", record.sealed_at.map(ms)),
         ("witnessed", seqs_value(&record.witnessed)),
-        ("witnessedChunks", seqs_value(&record.witnessed_chunks)),
         ("witnesses", Some(n(record.witnesses))),
         ("lockedBy", lease.map(|lease| s(lease.owner.as_str()))),
         ("lockedUntil", lease.map(|lease| ms(lease.until))),
@@ -110,7 +108,7 @@ pub(crate) fn note_value(note: &OperatorNote) -> AttributeValue {
 pub(crate) fn read_record(table: &str, item: Item) -> Result<BatchRecord, MalformedItem> {
     let mut item = StoredItem::new(table, BATCH_ID, item)?;
     let bodies = bodies(&mut item)?;
-    let lists_claims = bodies.lists_claims();
+    let is_log = bodies.is_log();
     let log = read_log(&mut item, &bodies)?;
     Ok(BatchRecord {
         batch_id: item.parsed_key(BATCH_ID)?,
@@ -121,12 +119,12 @@ pub(crate) fn read_record(table: &str, item: Item) -> Result<BatchRecord, Malfor
         period: period(&mut item)?,
         created_at: required(&mut item, "createdAt", StoredItem::time_ms)?,
         closes_at: required(&mut item, "closesAt", StoredItem::time_ms)?,
-        shards: match lists_claims {
+        shards: match is_log {
             true => 1,
             false => required(&mut item, "shards", StoredItem::number)?,
         },
         bodies,
-        dedup_window: match lists_claims {
+        dedup_window: match is_log {
             true => Duration::from_secs(required(&mut item, "window", StoredItem::number)?),
             false => Duration::ZERO,
         },
@@ -134,12 +132,10 @@ pub(crate) fn read_record(table: &str, item: Item) -> Result<BatchRecord, Malfor
         uncertain: required(&mut item, "uncertain", StoredItem::number)?,
         settled: item.decoded("settled")?.unwrap_or_default(),
         claimed: item.decoded("claimed")?.unwrap_or_default(),
-        chunks: item.decoded("chunks")?.unwrap_or_default(),
         counts_version: required(&mut item, "accounts", StoredItem::number)?,
         log,
         sealed_at: item.time_ms("sealedAt")?,
         witnessed: item.decoded("witnessed")?.unwrap_or_default(),
-        witnessed_chunks: item.decoded("witnessedChunks")?.unwrap_or_default(),
         delivered: item.decoded("delivered")?.unwrap_or_default(),
         set_aside: item.decoded("setAside")?.unwrap_or_default(),
         set_asides: item.number("setAsides")?.unwrap_or_default(),
@@ -326,22 +322,29 @@ mod tests {
     }
 
     #[test]
-    fn an_edited_record_of_a_batch_of_chunks_is_refused_with_its_key_and_attribute() {
-        for record in ["table", "s3://bucket/prefix/"].map(with_bodies) {
+    fn an_edited_record_of_a_batch_of_the_log_is_refused_with_its_key_and_attribute() {
+        for record in ["log:table", "log:s3://bucket/prefix/"].map(with_bodies) {
             assert_eq!(read_record("t", record_item(&record)).unwrap(), record);
             for (attribute, value, named) in [
                 ("bodies", Some(s("elsewhere")), "bodies"),
                 ("bodies", Some(AttributeValue::Bool(true)), "bodies"),
-                // Without `bodies`, the record reads like one of an earlier version, and lacks an attribute of those.
+                // Without `bodies`, the record reads like one of lock items, and lacks an attribute of those.
                 ("bodies", None, "shards"),
                 ("window", Some(s("an hour")), "window"),
                 ("window", None, "window"),
                 ("claimed", Some(b([1, 2, 3])), "claimed"),
-                ("chunks", Some(b([1, 2, 3])), "chunks"),
-                ("witnessedChunks", Some(s("0")), "witnessedChunks"),
             ] {
                 refusal(&record, attribute, value, named);
             }
+        }
+    }
+
+    #[test]
+    fn a_record_of_a_batch_of_chunks_of_a_former_version_is_refused() {
+        for former in ["table", "s3://bucket/prefix/"] {
+            let problem = refusal(&of_log(), BODIES, Some(s(former)), BODIES);
+            let words = "expected `items`, `log:table` or `log:s3://<bucket>/<prefix>`";
+            assert_eq!(problem, format!("unknown: got `{former}`, {words}"));
         }
     }
 }

@@ -70,9 +70,8 @@ fn update_of(batch: BatchId, write: &BatchWrite) -> Update {
             .set("#resolution", s(REPORTED)),
         BatchWrite::Witness {
             witnessed,
-            chunks,
             witnesses,
-        } => witness(witnessed, chunks, *witnesses),
+        } => witness(witnessed, *witnesses),
         BatchWrite::Lease {
             lease,
             at,
@@ -214,12 +213,11 @@ fn resolve(owner: &LeaseOwner, winners: &SeqSet, resolution: &LogResolution) -> 
 }
 
 /// Sets the witnessed seats, if the batch is not complete and got no witness since it was read.
-fn witness(witnessed: &SeqSet, chunks: &SeqSet, witnesses: u64) -> Update {
+fn witness(witnessed: &SeqSet, witnesses: u64) -> Update {
     Update::under(NOT_COMPLETE)
         .and("#witnesses = :witnesses")
         .with(":witnesses", n(witnesses))
         .set("#witnessed", b(witnessed.to_bytes()))
-        .set_or_remove("#witnessedChunks", seqs_value(chunks))
         .add("#witnesses", 1)
 }
 

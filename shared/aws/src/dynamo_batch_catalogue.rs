@@ -33,7 +33,7 @@ const ROUNDS_MAX: usize = 20;
 const OF_SHARD: &str = "statusShard = :shard";
 /// Selects batches past a due time too.
 const DUE: &str = "statusShard = :shard AND dueAt < :before";
-/// Selects records of complete batches that were opened since; a piece of a chunk has neither attribute.
+/// Selects records of complete batches that were opened since; a piece of an object has neither attribute.
 const COMPLETE: &str = "attribute_exists(#completedAt) AND #createdAt >= :since";
 /// Selects the records of batches of the log. The account of a quota has `reserved` too.
 const OF_LOG: &str = "attribute_exists(reservedBytes)";

@@ -141,10 +141,9 @@ fn bodies() -> impl Strategy<Value = Bodies> {
         bucket: bucket.into(),
         prefix: prefix.into(),
     });
-    let place = s3.clone().prop_map(ObjectPlace::S3);
+    let place = s3.prop_map(ObjectPlace::S3);
     let log = prop_oneof![Just(ObjectPlace::Table), place].prop_map(Bodies::Log);
-    let chunks = s3.prop_map(Bodies::S3);
-    prop_oneof![Just(Bodies::Items), Just(Bodies::Table), chunks, log]
+    prop_oneof![Just(Bodies::Items), log]
 }
 
 /// Draws what only a batch of the log has.
@@ -192,7 +191,7 @@ fn records() -> impl Strategy<Value = BatchRecord> {
     let notes = prop::collection::vec(note, 0..=NOTES_MAX);
     let times = prop::array::uniform3(prop::option::of(time()));
     let texts = prop::array::uniform2(prop::option::of(text(0..=20)));
-    let sets = prop::array::uniform7(seqs());
+    let sets = prop::array::uniform5(seqs());
     let others = (log_states(), prop::option::of(lease), parts, notes);
     let ends = (times, texts, prop::option::of(time_secs()));
     let counts = any::<[u64; 7]>();
@@ -200,10 +199,10 @@ fn records() -> impl Strategy<Value = BatchRecord> {
     drawn.prop_map(|(opened, status, counts, sets, others, ends)| {
         let (log, lease, parts, notes) = others;
         let (times, texts, expires_at) = ends;
-        let [settled, witnessed, delivered, set_aside, listed @ ..] = sets;
-        let [claimed, chunks, witnessed_chunks] = match opened.bodies.lists_claims() {
-            true => listed,
-            false => Default::default(),
+        let [settled, witnessed, delivered, set_aside, winners] = sets;
+        let claimed = match opened.bodies.is_log() {
+            true => winners,
+            false => SeqSet::new(),
         };
         let [quarantine, error] = texts;
         BatchRecord {
@@ -216,10 +215,8 @@ fn records() -> impl Strategy<Value = BatchRecord> {
             attempts: counts[4],
             settled,
             claimed,
-            chunks,
             log: opened.bodies.is_log().then_some(log),
             witnessed,
-            witnessed_chunks,
             parts,
             delivered,
             set_aside,

@@ -19,11 +19,9 @@ pub(crate) const SQS_MESSAGE_ID: &str = "sqsMessageId";
 pub(crate) const BODY_HASH: &str = "bodyHash";
 /// `<batch uuid>#<shard>`; only live claims have it.
 pub(crate) const BATCH_ID: &str = "batchId";
-/// The batch of a claim whose body is in a chunk; only such claims have it, so the index never lists them.
+/// The batch of a chunk claim, which versions up to 0.2 wrote; only such claims have it, and they are refused.
 pub(crate) const BATCH: &str = "batch";
-/// The first seq of the chunk; only claims whose bodies are in chunks have it.
-pub(crate) const CHUNK: &str = "chunk";
-/// The seq; only live claims, and those whose bodies are in chunks, have it.
+/// The seq; only live claims have it.
 pub(crate) const SEQ: &str = "seq";
 /// The body: a string, compressed bytes, or a map that names an S3 object; only live claims have it.
 pub(crate) const MESSAGE: &str = "message";
@@ -39,7 +37,7 @@ pub(crate) const SOURCE: &str = "source";
 pub(crate) const SENT_AT: &str = "sentAt";
 /// The SQS message attributes as JSON text, if there are any; only live claims have it.
 pub(crate) const ATTRIBUTES: &str = "attributes";
-/// The table's TTL attribute; only tombstones, and claims whose bodies are in chunks, have it.
+/// The table's TTL attribute; only tombstones have it.
 pub(crate) const EXPIRES_AT: &str = "expiresAt";
 /// `true` for the tombstone of an event that was set aside; absent otherwise.
 pub(crate) const SET_ASIDE: &str = "setAside";
@@ -51,10 +49,14 @@ pub(crate) const QUOTA_PLACE: &str = "quotaPlace";
 /// Message id to epoch ms; absent when empty.
 pub(crate) const PAST_DELIVERIES: &str = "pastDeliveries";
 
+/// Why an item with [`BATCH`] is refused.
+const CHUNK_CLAIM: &str =
+    "the claim of a former version (chunk claims, up to 0.2), which this version does not read";
+
 /// The attributes that a release removes.
 pub(crate) const OF_LIVE_CLAIMS: [&str; 6] = [BATCH_ID, SEQ, MESSAGE, SOURCE, SENT_AT, ATTRIBUTES];
 /// The attributes that [`read_lock_item`] needs. The body is not among them, because it may be large.
-pub(crate) const LOCK_ITEM_PROJECTION: &str = "messageId, sqsMessageId, bodyHash, batchId, #batch, seq, chunk, expiresAt, setAside, quotaPlace, pastDeliveries, formatVersion";
+pub(crate) const LOCK_ITEM_PROJECTION: &str = "messageId, sqsMessageId, bodyHash, batchId, #batch, seq, expiresAt, setAside, quotaPlace, pastDeliveries, formatVersion";
 /// The placeholder in [`LOCK_ITEM_PROJECTION`], with its attribute. `batch` is a reserved word.
 pub(crate) const LOCK_ITEM_NAME: (&str, &str) = ("#batch", BATCH);
 /// The attributes that [`read_event`] needs. `source` is a reserved word.
@@ -207,21 +209,15 @@ pub(crate) fn read_lock_item(
 ) -> Result<(EventId, LockItem), MalformedItem> {
     let mut item = StoredItem::of_event(table, MESSAGE_ID, item)?;
     let id = item.parsed_key(MESSAGE_ID)?;
+    // Taken for a tombstone, it would pass for delivered.
+    if item.has(BATCH) {
+        return Err(item.malformed(BATCH, CHUNK_CLAIM));
+    }
     let state = if item.has(BATCH_ID) {
         LockState::Live {
             shard: required(&mut item, BATCH_ID, StoredItem::parsed)?,
             seq: required(&mut item, SEQ, StoredItem::number)?,
         }
-    } else if item.has(BATCH) {
-        LockState::InChunk {
-            batch: required(&mut item, BATCH, StoredItem::parsed)?,
-            seq: required(&mut item, SEQ, StoredItem::number)?,
-            chunk: required(&mut item, CHUNK, StoredItem::number)?,
-            expires_at: required(&mut item, EXPIRES_AT, StoredItem::time_secs)?,
-        }
-    } else if item.has(CHUNK) {
-        // A chunk claim that lost its batch to an edit. Taken for a tombstone, it would pass for delivered.
-        return Err(item.malformed(BATCH, "missing"));
     } else {
         LockState::Tombstone {
             expires_at: required(&mut item, EXPIRES_AT, StoredItem::time_secs)?,

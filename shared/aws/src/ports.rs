@@ -26,7 +26,7 @@ pub fn aws_ports(sdk: &Sdk, common: &Common, index: &str, quarantine_url: Option
     let batch_store = DynamoBatchStore::new(dynamodb.clone(), &common.batch_table);
     let named_items = DynamoNamedItems::new(dynamodb.clone(), &common.batch_table);
     let object_store = DynamoObjectStore::new(dynamodb.clone(), &common.batch_table);
-    // Without the cargo feature `full`, a chunk in S3 is refused with the reason.
+    // Without the cargo feature `full`, a load in S3 is refused with the reason.
     #[cfg(feature = "full")]
     let object_store = S3ObjectStore::of(sdk.s3(attempt), object_store);
     let lock_store = DynamoLockStore::new(dynamodb, &common.lock_table, index, common.write_mode);

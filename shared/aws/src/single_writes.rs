@@ -23,9 +23,8 @@ use crate::lock_items::{BATCH, claim_item, key, last_seat_value, read_lock_item,
 const NO_ITEM: &str = "attribute_not_exists(messageId)";
 /// Permits the write only while the item is the live claim of this message in this seat.
 const SAME_LIVE_CLAIM: &str = "batchId = :batchId AND seq = :seq AND sqsMessageId = :sqsMessageId";
-/// Permits the write only while the item is the claim of this message in this seat, with its body in a chunk.
-const SAME_CHUNK_CLAIM: &str = "#batch = :batch AND seq = :seq AND sqsMessageId = :sqsMessageId";
-/// Permits the write only while the item is the tombstone of this message with this end.
+/// Permits the write only while the item is the tombstone of this message with this end; a chunk claim of a former version, which has
+/// `batch`, is none.
 const SAME_TOMBSTONE: &str = "attribute_not_exists(batchId) AND attribute_not_exists(#batch) \
      AND sqsMessageId = :sqsMessageId AND expiresAt = :expiresAt";
 /// Permits the write only while the item is the live claim of this seat; it does not hold if there is no item.
@@ -109,9 +108,8 @@ struct SameState {
     values: Option<Item>,
 }
 
-/// Returns the condition that the item is of the message of `expected` and in the same state: the live claim of the same seat,
-/// the claim of the same seat with its body in a chunk, or the tombstone with the same end. Without `expected`, the condition is
-/// that there is no item.
+/// Returns the condition that the item is of the message of `expected` and in the same state: the live claim of the same seat, or
+/// the tombstone with the same end. Without `expected`, the condition is that there is no item.
 ///
 /// A condition without placeholders has `None` for them, because DynamoDB refuses an empty map.
 fn same_state(expected: Option<&LockItem>) -> SameState {
@@ -122,17 +120,13 @@ fn same_state(expected: Option<&LockItem>) -> SameState {
             values: None,
         };
     };
-    let batch = HashMap::from([("#batch".to_owned(), BATCH.to_owned())]);
     let (condition, names, of_state) = match expected.state {
         LockState::Live { shard, seq } => {
             let seat = vec![(":batchId", s(shard.to_string())), (":seq", n(seq))];
             (SAME_LIVE_CLAIM, None, seat)
         }
-        LockState::InChunk { batch: id, seq, .. } => {
-            let seat = vec![(":batch", s(id.to_string())), (":seq", n(seq))];
-            (SAME_CHUNK_CLAIM, Some(batch), seat)
-        }
         LockState::Tombstone { expires_at } => {
+            let batch = HashMap::from([("#batch".to_owned(), BATCH.to_owned())]);
             let end = vec![(":expiresAt", ttl(expires_at))];
             (SAME_TOMBSTONE, Some(batch), end)
         }

@@ -19,7 +19,7 @@ const PAGE_ENTRIES: usize = 16;
 #[derive(Debug, Clone)]
 pub struct Stored {
     pub item: LockItem,
-    /// The event of a live claim; absent for a tombstone, and if the body is in a chunk.
+    /// The event of a live claim; absent for a tombstone.
     pub event: Option<StoredEvent>,
 }
 

@@ -3,7 +3,7 @@ use std::sync::Mutex;
 
 use async_trait::async_trait;
 use protocol::bodies::{Bodies, ObjectPlace};
-use protocol::ids::{ChunkId, ObjectId, PieceId};
+use protocol::ids::{ObjectId, PieceId};
 use protocol::time::Timestamp;
 
 use crate::locked::locked;
@@ -22,20 +22,6 @@ pub struct MemoryObjectStore {
 impl MemoryObjectStore {
     pub fn new() -> MemoryObjectStore {
         MemoryObjectStore::default()
-    }
-
-    /// Stores a whole chunk in one piece: where it is, if it is there already, otherwise in the table.
-    pub fn insert(&self, chunk: ChunkId, bytes: &[u8]) {
-        let object = ObjectId::Chunk(chunk);
-        let mut pieces = locked(&self.pieces);
-        let stored = pieces.keys().find(|(_, id)| id.object == object);
-        let place = stored.map_or(ObjectPlace::Table, |(place, _)| place.clone());
-        pieces.retain(|(_, id), _| id.object != object);
-        let piece = Piece {
-            bytes: bytes.to_vec(),
-            pieces_count: 1,
-        };
-        pieces.insert((place, PieceId { object, index: 0 }), piece);
     }
 
     /// Returns the bytes of a whole object.

@@ -352,13 +352,11 @@ pub fn inv14_only_delivered_claims_are_released(
     )
 }
 
-/// INV-15: the TTL removes only items that are past their `expiresAt`, never a live claim with its body.
+/// INV-15: the TTL removes only items that are past their `expiresAt`, never a live claim.
 pub fn inv15_ttl_touches_only_expired_items(item: &LockItem, now: Timestamp) -> Check {
     let expired = match item.state {
         LockState::Live { .. } => false,
-        LockState::InChunk { expires_at, .. } | LockState::Tombstone { expires_at } => {
-            expires_at <= now
-        }
+        LockState::Tombstone { expires_at } => expires_at <= now,
     };
     hold("INV-15 ttl_touches_only_expired_items", expired, || {
         format!("removed at {now}: {item:?}")

@@ -83,7 +83,7 @@ enum Command {
     Resume(ResumeArgs),
     /// List the pauses, and the deliveries that began before them
     Pauses,
-    /// Send the delivered parts of a batch to another sink once more, if it is one of the log or of chunks
+    /// Send the delivered parts of a batch to another sink once more, if it is one of the log
     Replay(ReplayArgs),
     /// Send dead letters, or messages of the quarantine, to the input queue, except those that were delivered after all
     Redrive(RedriveArgs),

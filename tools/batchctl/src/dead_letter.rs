@@ -32,7 +32,7 @@ pub enum Decision {
     Unclear,
     /// It repeats a message that is redriven now.
     Repeated,
-    /// It is a notice of the service about a lost load, slot or chunk, not an event.
+    /// It is a notice of the service about a lost load or slot, not an event.
     Notice,
 }
 

@@ -109,7 +109,7 @@ pub fn classify(
         SeatResolution::Delivered { until } => (remembered(until, now), Some(until)),
         SeatResolution::SetAside { until } => (not_delivered(record, seq), Some(until)),
         SeatResolution::Orphan | SeatResolution::Expired => (EventState::Orphan, None),
-        SeatResolution::Unknown => (EventState::Unclear, item.expires_at()),
+        SeatResolution::Unknown => (EventState::Unclear, None),
     };
     of_seat((batch, seq), state, until, (parts, delivered_at))
 }
@@ -232,7 +232,7 @@ fn delivery(record: &BatchRecord, seq: Seq) -> (Vec<usize>, Option<Timestamp>) {
 #[cfg(test)]
 mod tests {
     use protocol::batch::{PartRecord, Status};
-    use protocol::bodies::Bodies;
+    use protocol::bodies::{Bodies, ObjectPlace};
     use protocol::ids::BatchShard;
     use protocol::seqs::SeqSet;
 
@@ -263,15 +263,7 @@ mod tests {
         item(LockState::Live { shard, seq }, false)
     }
 
-    fn in_chunk(seq: Seq) -> LockItem {
-        let state = LockState::InChunk {
-            batch: batch(),
-            seq,
-            chunk: 0,
-            expires_at: at(9_000),
-        };
-        item(state, false)
-    }
+    const LOG: Bodies = Bodies::Log(ObjectPlace::Table);
 
     /// Returns the record of a batch with the seats 0 to 2 in a delivered part, and 3 in a frozen one.
     fn record(bodies: Bodies, status: Option<Status>) -> BatchRecord {
@@ -288,18 +280,13 @@ mod tests {
         record
     }
 
-    fn classified(item: &LockItem, record: Option<&BatchRecord>) -> Classification {
-        classified_at(item, record, NOW)
+    /// Returns what is known of a seat of the log that the index remembers.
+    fn of_entry(seq: Seq, record: Option<&BatchRecord>) -> Classification {
+        classify_entry((batch(), seq), record, NOW)
     }
 
-    fn classified_at(
-        item: &LockItem,
-        record: Option<&BatchRecord>,
-        now: Timestamp,
-    ) -> Classification {
-        let seat = item.state.claimed_seat();
-        let seat = seat.map(|seat| (seat.batch, seat.seq));
-        classify(Some(item), seat, record, WINDOW, now)
+    fn classified(item: &LockItem, record: Option<&BatchRecord>) -> Classification {
+        classify(Some(item), item.state.claimed_seat(), record, WINDOW, NOW)
     }
 
     #[test]
@@ -347,11 +334,11 @@ mod tests {
         let tombstone = tombstone(1_050, true);
         let seat = Some((batch(), 1));
         let processing = Some(Status::Processing);
-        let [of_items, of_chunks] = [Bodies::Items, Bodies::Table].map(|all| rejects(all, None));
+        let [of_items, of_log] = [Bodies::Items, LOG].map(|all| rejects(all, None));
         let found = [
             classified(&live(1), Some(&rejects(Bodies::Items, processing))),
-            classified(&in_chunk(1), Some(&rejects(Bodies::Table, processing))),
-            classified(&in_chunk(1), Some(&of_chunks)),
+            of_entry(1, Some(&rejects(LOG, processing))),
+            of_entry(1, Some(&of_log)),
             classify(Some(&tombstone), seat, Some(&of_items), WINDOW, NOW),
         ];
         for classification in found {
@@ -359,51 +346,64 @@ mod tests {
             let in_part = (classification.parts, classification.delivered_at);
             assert_eq!(in_part, (vec![0], None));
         }
-        let neighbour = classified(&in_chunk(2), Some(&of_chunks));
+        let neighbour = of_entry(2, Some(&of_log));
         assert_eq!(neighbour.state, EventState::Delivered);
     }
 
     #[test]
     fn a_claim_is_live_until_its_part_is_delivered_in_both_layouts() {
-        for (bodies, claim) in [
-            (Bodies::Items, live as fn(Seq) -> LockItem),
-            (Bodies::Table, in_chunk),
-        ] {
+        type Of = fn(Seq, &BatchRecord) -> Classification;
+        let layouts: [(Bodies, Of); 2] = [
+            (Bodies::Items, |seq, record| {
+                classified(&live(seq), Some(record))
+            }),
+            (LOG, |seq, record| of_entry(seq, Some(record))),
+        ];
+        for (bodies, of) in layouts {
             let open = record(bodies, Some(Status::Processing));
-            let frozen = classified(&claim(3), Some(&open));
+            let frozen = of(3, &open);
             assert_eq!(frozen.state, EventState::Live);
             assert_eq!((frozen.parts.len(), frozen.seat), (0, Some((batch(), 3))));
-            assert_eq!(classified(&claim(4), Some(&open)).state, EventState::Live);
-            let delivered = classified(&claim(1), Some(&open));
+            assert_eq!(of(4, &open).state, EventState::Live);
+            let delivered = of(1, &open);
             assert_eq!(delivered.state, EventState::Delivered);
             assert_eq!(delivered.parts, [0]);
             assert_eq!(delivered.delivered_at, Some(at(950)));
             let mut aside = open.clone();
             aside.set_aside = [7].into_iter().collect();
-            let classification = classified(&claim(7), Some(&aside));
+            let classification = of(7, &aside);
             assert_eq!(classification.state, EventState::SetAside);
         }
     }
 
     #[test]
     fn a_claim_of_a_complete_batch_is_delivered_or_an_orphan() {
-        let mut complete = record(Bodies::Table, None);
+        let mut complete = record(Bodies::Items, None);
         complete.parts.pop();
-        let delivered = classified(&in_chunk(1), Some(&complete));
-        assert_eq!(delivered.state, EventState::Delivered);
-        assert_eq!(delivered.until, Some(at(1_050)));
-        let orphan = classified(&in_chunk(4), Some(&complete));
-        assert_eq!(orphan.state, EventState::Orphan);
-        let later = classified_at(&in_chunk(1), Some(&complete), at(1_051));
-        assert_eq!((later.state, later.parts.len()), (EventState::Forgotten, 1));
         complete.set_aside = [9].into_iter().collect();
-        let set_aside = classified(&in_chunk(9), Some(&complete));
+        let delivered = classified(&live(1), Some(&complete));
+        assert_eq!(delivered.state, EventState::Delivered);
+        assert_eq!(delivered.until, Some(at(1_060)));
+        let orphan = classified(&live(4), Some(&complete));
+        assert_eq!(orphan.state, EventState::Orphan);
+        let set_aside = classified(&live(9), Some(&complete));
         assert_eq!(set_aside.state, EventState::SetAside);
     }
 
     #[test]
+    fn an_entry_of_a_complete_batch_is_delivered_until_its_window_ends() {
+        let mut complete = record(LOG, None);
+        complete.parts.pop();
+        let delivered = of_entry(1, Some(&complete));
+        assert_eq!(delivered.state, EventState::Delivered);
+        assert_eq!(delivered.until, Some(at(1_050)));
+        let later = classify_entry((batch(), 1), Some(&complete), at(1_051));
+        assert_eq!((later.state, later.parts.len()), (EventState::Forgotten, 1));
+    }
+
+    #[test]
     fn a_seat_in_the_shared_set_is_in_one_of_the_parts_that_share_it() {
-        let mut complete = record(Bodies::Table, None);
+        let mut complete = record(LOG, None);
         complete.parts.pop();
         let mut second = complete.parts[0].clone();
         second.state = PartState::Delivered {
@@ -415,7 +415,7 @@ mod tests {
             part.members = SeqSet::new();
         }
         complete.delivered = (0..6).collect();
-        let classification = classified(&in_chunk(5), Some(&complete));
+        let classification = of_entry(5, Some(&complete));
         assert_eq!(classification.parts, [0, 1]);
         assert_eq!(classification.delivered_at, Some(at(955)));
     }
@@ -423,8 +423,6 @@ mod tests {
     #[test]
     fn a_claim_without_a_record_is_an_orphan_or_unclear() {
         assert_eq!(classified(&live(1), None).state, EventState::Orphan);
-        let unclear = classified(&in_chunk(1), None);
-        assert_eq!(unclear.state, EventState::Unclear);
-        assert_eq!(unclear.until, Some(at(9_000)));
+        assert_eq!(of_entry(1, None).state, EventState::Unclear);
     }
 }

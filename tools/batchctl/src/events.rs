@@ -71,7 +71,7 @@ async fn look_up_item(service: &Service, id: &EventId) -> Result<LookedUp, PortE
     let seat = match &item {
         None => None,
         Some(item) => match item.state.claimed_seat() {
-            Some(seat) => Some((seat.batch, seat.seq)),
+            Some(seat) => Some(seat),
             None => service.lock_items.last_seat(id).await?,
         },
     };

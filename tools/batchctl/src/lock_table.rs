@@ -72,7 +72,7 @@ pub async fn read(service: &Service) -> Result<Vec<Ended>, Failure> {
     service.lock_items.scan(&mut each).await?;
     let seats = items.iter();
     let seats = seats.filter_map(|(_, item)| item.state.claimed_seat());
-    let batches: BTreeSet<BatchId> = seats.map(|seat| seat.batch).collect();
+    let batches: BTreeSet<BatchId> = seats.map(|(batch, _)| batch).collect();
     let mut records: BTreeMap<BatchId, BatchRecord> = BTreeMap::new();
     for batch in batches {
         if let Some(record) = service.record(batch).await? {
@@ -84,7 +84,7 @@ pub async fn read(service: &Service) -> Result<Vec<Ended>, Failure> {
     let mut alive = 0;
     for (id, item) in items {
         let seat = item.state.claimed_seat();
-        let record = seat.and_then(|seat| records.get(&seat.batch));
+        let record = seat.and_then(|(batch, _)| records.get(&batch));
         match became(&item, record, service.dedup_window, now) {
             Became::Alive => alive += 1,
             Became::Ended(memory) => ended.push(Ended { id, item, memory }),
@@ -118,16 +118,14 @@ fn became(
 ) -> Became {
     let (until, set_aside) = match item.state {
         LockState::Tombstone { expires_at } => (expires_at, item.set_aside),
-        LockState::Live { .. } | LockState::InChunk { .. } => {
-            match seat_resolution(record, &item.state, dedup_window, now) {
-                SeatResolution::Alive => return Became::Alive,
-                SeatResolution::Delivered { until } => (until, false),
-                SeatResolution::SetAside { until } => (until, true),
-                SeatResolution::Orphan | SeatResolution::Expired | SeatResolution::Unknown => {
-                    return Became::Ended(None);
-                }
+        LockState::Live { .. } => match seat_resolution(record, &item.state, dedup_window, now) {
+            SeatResolution::Alive => return Became::Alive,
+            SeatResolution::Delivered { until } => (until, false),
+            SeatResolution::SetAside { until } => (until, true),
+            SeatResolution::Orphan | SeatResolution::Expired | SeatResolution::Unknown => {
+                return Became::Ended(None);
             }
-        }
+        },
     };
     let memory = Memory { until, set_aside };
     Became::Ended(still_decides(until, now).then_some(memory))

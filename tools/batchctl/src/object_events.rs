@@ -1,4 +1,4 @@
-//! Reads events whose bodies are in chunks, or in loads of the log.
+//! Reads events whose bodies are in loads of the log.
 
 use protocol::batch::BatchRecord;
 use protocol::ids::Seq;
@@ -11,22 +11,16 @@ use shared::retry::Slots;
 use crate::failure::Failure;
 use crate::service::Service;
 
-/// Returns where the events in these seats are, with the seats of each. In a batch of the log, seats of lines that are lost or were
-/// never brought have none.
+/// Returns the frames with the events in these seats of a batch of the log, with the seats of each. Seats of lines that are lost or
+/// were never brought have none.
 ///
 /// # Errors
-/// [`Failure::Refused`] if a seat is in no chunk.
+/// A service could not be asked.
 pub async fn objects(
     service: &Service,
     record: &BatchRecord,
     seqs: &SeqSet,
 ) -> Result<Vec<(BodyObject, SeqSet)>, Failure> {
-    if record.log.is_none() {
-        return BodyObject::of_chunks(record, seqs).map_err(|seq| {
-            let id = record.batch_id;
-            Failure::Refused(format!("batch `{id}`: seat {seq} is in no chunk"))
-        });
-    }
     let slots = Slots {
         store: &*service.object_store,
         permits: &service.permits,
@@ -73,9 +67,8 @@ pub async fn read(
     wanted: &SeqSet,
 ) -> Result<(Vec<StoredEvent>, Option<String>), Failure> {
     let (store, budget) = (&*service.object_store, service.budget());
-    let place = object.place(record);
-    let bytes = object.read(record, store, &service.permits, &budget);
-    let bytes = bytes.await?;
+    let place = object.place();
+    let bytes = object.read(store, &service.permits, &budget).await?;
     Ok(match bytes {
         Some(bytes) => object.decode(record, &bytes, wanted),
         None => {
@@ -118,7 +111,7 @@ pub async fn events_of(
     let problems = read_each(service, record, seqs, |event| events.push(event)).await?;
     if let Some(problem) = problems.first() {
         return Err(Failure::Refused(format!(
-            "{problem}; chunks are kept for 30 days, loads for 40"
+            "{problem}; loads are kept for 40 days"
         )));
     }
     events.sort_unstable_by_key(|event| event.seq);

@@ -44,7 +44,7 @@ mod tests {
     use std::time::Duration;
 
     use protocol::batch::PartRecord;
-    use protocol::bodies::Bodies;
+    use protocol::bodies::{Bodies, ObjectPlace};
     use protocol::time::Timestamp;
 
     use super::*;
@@ -66,7 +66,8 @@ mod tests {
         let id = "0190163d-8694-739b-aea5-966c26f8ad91".parse().unwrap();
         let at = Timestamp::from_ms(5);
         let record = BatchRecord::open(id, "arn:q".parse().unwrap(), None, 1, at, at);
-        let mut record = record.with_bodies(Bodies::Table, Duration::from_secs(60));
+        let mut record =
+            record.with_bodies(Bodies::Log(ObjectPlace::Table), Duration::from_secs(60));
         record.delivered = (0..10).filter(|seq| *seq != 4).collect();
         record.parts = vec![
             part(5, 0..0, true),

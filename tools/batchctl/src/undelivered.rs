@@ -23,7 +23,7 @@ use crate::service::Service;
 #[derive(Debug, Default)]
 pub struct Saved {
     pub events: u64,
-    /// Why events could not be read, for each chunk or body that is lost.
+    /// Why events could not be read, for each load or body that is lost.
     pub lost: Vec<String>,
 }
 
@@ -54,7 +54,7 @@ pub async fn save(
     record: &BatchRecord,
     add: &mut Add<'_>,
 ) -> Result<Saved, Failure> {
-    match record.bodies.lists_claims() {
+    match record.bodies.is_log() {
         true => save_objects(service, record, add).await,
         false => save_items(service, record, add).await,
     }

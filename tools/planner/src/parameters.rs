@@ -312,7 +312,6 @@ fn bodies_of(value: &str) -> Option<Bodies> {
         Values::Items => Some(Bodies::Items),
         Values::Log(ObjectPlace::Table) => Some(Bodies::LogTable),
         Values::Log(ObjectPlace::S3(_)) => Some(Bodies::LogS3),
-        Values::Table | Values::S3(_) => None,
     }
 }
 

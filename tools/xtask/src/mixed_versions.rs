@@ -133,20 +133,6 @@ fn bursts(former: &Former, messages: u64) -> Vec<Burst> {
             ]),
         },
         Burst {
-            name: "update from chunks, roll back, update again",
-            flags: flags(&[
-                // The former version stores chunks, which the present one reads.
-                "--env=BODIES=table",
-                &rate,
-                &former_aggregator,
-                &former_processor,
-                &at(3.0, "batch-processor", "built-in"),
-                &at(4.0, "aggregator", "built-in"),
-                &at(6.0, "aggregator", &aggregator),
-                &at(8.0, "aggregator", "built-in"),
-            ]),
-        },
-        Burst {
             name: "update, roll back, update again",
             flags: flags(&[
                 &rate,

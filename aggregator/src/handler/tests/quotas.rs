@@ -138,12 +138,12 @@ async fn set_aside(aggregator: &Aggregator) {
     let mut record = only_batch(aggregator);
     let items = fakes.lock_store.items();
     let (_, item) = items.iter().find(|(id, _)| id.as_str() == "e1").unwrap();
-    let seat = item.state.claimed_seat().unwrap();
-    assert_eq!(seat.batch, record.batch_id);
-    record.set_aside.insert(seat.seq);
+    let (batch, seq) = item.state.claimed_seat().unwrap();
+    assert_eq!(batch, record.batch_id);
+    record.set_aside.insert(seq);
     record.status = None;
     record.completed_at = Some(START);
-    fakes.batch_store.remove(seat.batch);
+    fakes.batch_store.remove(batch);
     fakes.batch_store.create(&record).await.unwrap();
 }
 

@@ -72,32 +72,33 @@ fn members_of_a_part_are_shared_when_their_set_is_large() {
     assert_eq!(record.delivered_with(1), None);
 }
 
-/// Returns the record of a batch of chunks in which each of `grants` had this many seats, and every twentieth seat met a
-/// duplicate. One delivered part has all claims.
-fn record_of_chunks(grants: u32, seats: u32) -> BatchRecord {
-    let place = "s3://a-bucket-with-a-long-name/and/a/prefix/";
+/// Returns the record of a batch of the log with this many lines, of which every twentieth is a duplicate. One delivered part has
+/// all winners.
+fn record_of_log(lines: u32) -> BatchRecord {
+    let place = "log:s3://a-bucket-with-a-long-name/and/a/prefix/";
     let mut record = opened().with_bodies(place.parse().unwrap(), 3_600 * SECOND);
-    record.claimed = (0..grants * seats).filter(|seq| seq % 20 != 7).collect();
-    record.chunks = (0..grants).map(|grant| grant * seats).collect();
+    let (duplicates, claimed): (Vec<Seq>, Vec<Seq>) = (0..lines).partition(|seq| seq % 20 == 7);
+    record.claimed = claimed.into_iter().collect();
+    let log = record.log.as_mut().expect("it is of the log");
+    log.resolution = Some(LogResolution {
+        duplicates: duplicates.into_iter().collect(),
+        ..LogResolution::default()
+    });
     record.parts = vec![PartRecord::frozen(record.claimed.clone(), [7; 32], None)];
     record.delivered = record.delivered_with(0).expect("the set is large");
     record
 }
 
 #[test]
-fn the_record_of_a_batch_of_chunks_is_small_with_500_invocations() {
-    let record = record_of_chunks(500, 100);
+fn the_record_of_a_batch_of_the_log_with_50_000_lines_is_small() {
+    let record = record_of_log(50_000);
     assert_eq!(record.claimed.len(), 47_500);
-    assert!(record.bytes() < 30_000, "{} bytes", record.bytes());
+    assert!(record.bytes() < 32_000, "{} bytes", record.bytes());
 }
 
 #[test]
-fn the_largest_record_of_a_batch_of_chunks_in_one_part_is_within_its_limit() {
-    let grants = LISTED_SEATS_MAX / 2;
-    let mut record = record_of_chunks(grants, 2);
-    // Another environment relied on as many claims.
-    record.witnessed = record.claimed.clone();
-    record.witnessed_chunks = record.chunks.clone();
+fn the_largest_record_of_a_batch_of_the_log_in_one_part_is_within_its_limit() {
+    let mut record = record_of_log(LISTED_SEATS_MAX);
     record.set_aside = record.claimed.clone();
     let bytes = record.bytes();
     assert!(bytes < LISTING_RECORD_BYTES_MAX, "{bytes} bytes");

@@ -51,7 +51,7 @@ impl Life {
             Step::Pass { ms } => self.now = self.now + Duration::from_millis(ms),
             Step::Forget => {
                 let over = self.item.as_ref().is_some_and(|item| match item.state {
-                    LockState::Live { .. } | LockState::InChunk { .. } => false,
+                    LockState::Live { .. } => false,
                     LockState::Tombstone { expires_at } => expires_at <= self.now,
                 });
                 if over {

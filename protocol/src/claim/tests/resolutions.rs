@@ -1,6 +1,6 @@
 use super::*;
 use crate::batch::{BatchRecord, PartRecord, PartState};
-use crate::bodies::Bodies;
+use crate::bodies::{Bodies, ObjectPlace};
 use crate::seqs::SeqSet;
 
 const READERS_WINDOW: Duration = Duration::from_secs(60);
@@ -30,51 +30,45 @@ fn delivered(at: Option<Timestamp>) -> PartState {
     }
 }
 
-/// Returns the resolution of a claim with its body.
-fn with_body(record: Option<&BatchRecord>, seq: Seq) -> SeatResolution {
+/// Returns the resolution of a live claim.
+fn of_claim(record: Option<&BatchRecord>, seq: Seq) -> SeatResolution {
     let shard = seat(1, seq).shard();
     seat_resolution(record, &LockState::Live { shard, seq }, READERS_WINDOW, NOW)
 }
 
-/// Returns the resolution of a claim in a chunk.
-fn in_chunk(record: Option<&BatchRecord>, seq: Seq, expires_at: Timestamp) -> SeatResolution {
-    let state = LockState::InChunk {
-        batch: batch(1),
-        seq,
-        chunk: 0,
-        expires_at,
-    };
-    seat_resolution(record, &state, READERS_WINDOW, NOW)
+/// Returns the record of a batch of the log.
+fn of_log(record: BatchRecord) -> BatchRecord {
+    record.with_bodies(Bodies::Log(ObjectPlace::Table), WINDOW)
 }
 
 #[test]
-fn a_claim_with_its_body_is_classified_by_the_status_of_its_batch() {
+fn a_claim_is_classified_by_the_status_of_its_batch() {
     let mut record = record();
     record.delivered = [1].into_iter().collect();
-    assert_eq!(with_body(Some(&record), 1), SeatResolution::Alive);
+    assert_eq!(of_claim(Some(&record), 1), SeatResolution::Alive);
     record.set_aside = [5].into_iter().collect();
     record.parts = vec![part(&[2], delivered(Some(Timestamp::EPOCH)))];
     let record = complete(record);
     let record = Some(&record);
     let until = NOW + READERS_WINDOW;
     let delivered = SeatResolution::Delivered { until };
-    assert_eq!([1, 2].map(|seq| with_body(record, seq)), [delivered; 2]);
-    assert_eq!(with_body(record, 5), SeatResolution::SetAside { until });
-    assert_eq!(with_body(record, 3), SeatResolution::Orphan);
-    assert_eq!(with_body(None, 3), SeatResolution::Expired);
+    assert_eq!([1, 2].map(|seq| of_claim(record, seq)), [delivered; 2]);
+    assert_eq!(of_claim(record, 5), SeatResolution::SetAside { until });
+    assert_eq!(of_claim(record, 3), SeatResolution::Orphan);
+    assert_eq!(of_claim(None, 3), SeatResolution::Expired);
 }
 
 #[test]
-fn a_claim_in_a_chunk_is_classified_by_its_seat_and_the_window_of_its_batch() {
-    let later = NOW + WINDOW;
-    let mut record = record().with_bodies(Bodies::Table, WINDOW);
+fn a_seat_of_the_log_is_classified_by_its_part_and_the_window_of_its_batch() {
+    let mut record = of_log(record());
     let at = Timestamp::from_ms(7);
     record.parts = vec![
         part(&[1, 2], delivered(Some(at))),
         part(&[3], PartState::Frozen),
     ];
     let (until, alive) = (at + WINDOW, SeatResolution::Alive);
-    let resolved = |record: &BatchRecord| [2, 3, 4].map(|seq| in_chunk(Some(record), seq, later));
+    let resolved =
+        |record: &BatchRecord| [2, 3, 4].map(|seq| listed_seat_resolution(record, seq, NOW));
     let delivered_then = SeatResolution::Delivered { until };
     assert_eq!(resolved(&record), [delivered_then, alive, alive]);
     record.parts[1] = part(&[], PartState::SetAside);
@@ -92,7 +86,7 @@ fn a_claim_in_a_chunk_is_classified_by_its_seat_and_the_window_of_its_batch() {
 
 #[test]
 fn a_seq_whose_part_keeps_no_set_was_delivered_with_the_last_such_part() {
-    let mut record = record().with_bodies(Bodies::Table, WINDOW);
+    let mut record = of_log(record());
     let (first, last) = (Timestamp::from_ms(7), Timestamp::from_ms(9));
     record.delivered = (0..4).collect::<SeqSet>();
     record.parts = vec![
@@ -101,23 +95,14 @@ fn a_seq_whose_part_keeps_no_set_was_delivered_with_the_last_such_part() {
         part(&[8], delivered(Some(NOW))),
     ];
     let until = last + WINDOW;
-    let resolution = in_chunk(Some(&record), 3, NOW);
+    let resolution = listed_seat_resolution(&record, 3, NOW);
     assert_eq!(resolution, SeatResolution::Delivered { until });
 }
 
 #[test]
-fn a_claim_in_a_chunk_without_a_record_is_free_once_its_ttl_is_past() {
-    assert_eq!(in_chunk(None, 1, NOW), SeatResolution::Expired);
-    let later = NOW + Duration::from_millis(1);
-    assert_eq!(in_chunk(None, 1, later), SeatResolution::Unknown);
-}
-
-#[test]
-fn a_claim_whose_record_has_the_other_layout_proves_nothing() {
-    let items = record();
-    let chunks = record().with_bodies(Bodies::Table, WINDOW);
-    assert_eq!(in_chunk(Some(&items), 1, NOW), SeatResolution::Unknown);
-    assert_eq!(with_body(Some(&chunks), 1), SeatResolution::Unknown);
+fn a_claim_whose_record_is_of_the_log_proves_nothing() {
+    let log = of_log(record());
+    assert_eq!(of_claim(Some(&log), 1), SeatResolution::Unknown);
 }
 
 #[test]
@@ -130,14 +115,14 @@ fn a_seat_that_was_set_aside_or_rejected_has_ended_also_before_its_batch_is_comp
     };
     let aside = set_aside(READERS_WINDOW);
     let expected = [SeatResolution::Alive, aside, aside];
-    assert_eq!([1, 2, 5].map(|seq| with_body(Some(&items), seq)), expected);
-    let chunks = items.clone().with_bodies(Bodies::Table, WINDOW);
-    for record in [chunks.clone(), complete(chunks)] {
-        let record = Some(&record);
-        assert_eq!(in_chunk(record, 2, NOW), set_aside(WINDOW));
+    assert_eq!([1, 2, 5].map(|seq| of_claim(Some(&items), seq)), expected);
+    let log = of_log(items.clone());
+    for record in [log.clone(), complete(log)] {
+        let of_seat = |seq| listed_seat_resolution(&record, seq, NOW);
+        assert_eq!(of_seat(2), set_aside(WINDOW));
         let until = Timestamp::EPOCH + WINDOW;
         let delivered = SeatResolution::Delivered { until };
-        assert_eq!(in_chunk(record, 1, NOW), delivered);
+        assert_eq!(of_seat(1), delivered);
     }
-    assert_eq!(with_body(Some(&complete(items)), 2), aside);
+    assert_eq!(of_claim(Some(&complete(items)), 2), aside);
 }

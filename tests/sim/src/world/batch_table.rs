@@ -191,12 +191,12 @@ impl World {
             BatchWrite::Delivered { index, at, .. } => {
                 self.check_rejects(before, *index, after);
                 self.note_set_aside(after, &after.set_aside);
-                if before.bodies.lists_claims() {
+                if before.bodies.is_log() {
                     self.note_remembered(after, *at);
                 }
             }
             BatchWrite::Resolve { .. } => self.decided_at = self.now(),
-            BatchWrite::Complete { at, .. } if before.bodies.lists_claims() => {
+            BatchWrite::Complete { at, .. } if before.bodies.is_log() => {
                 self.note_complete(after, *at);
             }
             BatchWrite::Complete { .. } if before.verify_at.is_none() => {

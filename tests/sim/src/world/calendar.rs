@@ -185,11 +185,10 @@ impl World {
         let mut of_message = claims.filter(|one| one.sqs_message_id == item.sqs_message_id);
         let claim = match item.state {
             LockState::Tombstone { .. } => of_message.next().filter(|_| item.set_aside),
-            LockState::Live { .. } | LockState::InChunk { .. } => {
-                let seat = item.state.claimed_seat()?;
+            LockState::Live { shard, seq } => {
                 // Without the record nobody knows what became of the seat.
-                self.batches.get(seat.batch)?;
-                let seat = (seat.batch, seat.seq);
+                self.batches.get(shard.batch)?;
+                let seat = (shard.batch, seq);
                 of_message.find(|one| (one.seat.shard.batch, one.seat.seq) == seat)
             }
         };

@@ -272,7 +272,7 @@ impl World {
 pub(crate) fn live_seat(item: &LockItem) -> Option<SeatKey> {
     match item.state {
         LockState::Live { shard, seq } => Some(SeatKey { shard, seq }),
-        LockState::InChunk { .. } | LockState::Tombstone { .. } => None,
+        LockState::Tombstone { .. } => None,
     }
 }
 

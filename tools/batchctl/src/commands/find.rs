@@ -4,7 +4,6 @@ use std::fmt;
 use std::path::PathBuf;
 
 use clap::Args;
-use protocol::claim::LockState;
 use protocol::ids::EventId;
 use protocol::text::counted;
 use protocol::time::Timestamp;
@@ -53,9 +52,6 @@ struct Found {
     batch_error: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     seq: Option<u32>,
-    /// The first seq of the chunk with the body.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    chunk: Option<u32>,
     /// The part with the event; with several, one of them has it.
     parts: Vec<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -90,10 +86,6 @@ impl Found {
         let record = looked_up.record.as_ref();
         let classification = &looked_up.classification;
         let item = looked_up.item.as_ref().filter(|_| !looked_up.is_of_entry);
-        let chunk = item.and_then(|item| match item.state {
-            LockState::InChunk { chunk, .. } => Some(chunk),
-            LockState::Live { .. } | LockState::Tombstone { .. } => None,
-        });
         Found {
             event_id,
             state: classification.state,
@@ -103,7 +95,6 @@ impl Found {
             batch_status: record.map(|record| status_word(record.status)),
             batch_error: record.and_then(|record| record.error.clone()),
             seq: classification.seat.map(|(_, seq)| seq),
-            chunk,
             parts: classification.parts.clone(),
             delivered_at: classification.delivered_at,
             remembered_until: classification.until,
@@ -129,11 +120,7 @@ impl fmt::Display for Found {
         line(f, "claimed by  message ", self.sqs_message_id.as_ref())?;
         if let (Some(batch), Some(seq)) = (&self.batch_id, self.seq) {
             let status = self.batch_status.unwrap_or("no record");
-            write!(f, "batch       {batch} ({status}), seat {seq}")?;
-            match self.chunk {
-                Some(chunk) => writeln!(f, ", body in chunk {batch}/{chunk}")?,
-                None => writeln!(f)?,
-            }
+            writeln!(f, "batch       {batch} ({status}), seat {seq}")?;
         }
         line(f, "error       ", self.batch_error.as_ref())?;
         let parts: Vec<String> = self.parts.iter().map(usize::to_string).collect();

@@ -29,7 +29,7 @@ use crate::progress::Progress;
 use crate::service::Service;
 use crate::table::{Table, cut};
 
-/// Starts of the body of a notice about a lost load, slot or chunk; it has no `eventId`.
+/// Starts of the body of a notice about a lost load or slot, or about a lost chunk of a former version; it has no `eventId`.
 const NOTICES: [&str; 4] = ["object `", "load `", "slot `", "chunk `"];
 /// The most messages that one command looks at.
 const MESSAGES_MAX: usize = 100_000;

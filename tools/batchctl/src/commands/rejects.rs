@@ -209,7 +209,7 @@ async fn rejects_of(
     Ok(rejects)
 }
 
-/// Returns rejected events that are in no reject list which can be read. Chunks still have their bodies.
+/// Returns rejected events that are in no reject list which can be read. The loads of the log still have their bodies.
 async fn unlisted(
     service: &Service,
     record: &BatchRecord,
@@ -224,7 +224,7 @@ async fn unlisted(
         seq,
         ..Rejected::default()
     };
-    if !record.bodies.lists_claims() || seqs.is_empty() {
+    if !record.bodies.is_log() || seqs.is_empty() {
         return Ok(seqs.iter().map(of_seq).collect());
     }
     let events = events_of(service, record, seqs).await?;

@@ -158,7 +158,7 @@ impl PartReport {
 
 /// Returns why nothing of a batch can be replayed.
 fn refusal(record: &BatchRecord, parts: &[DeliveredPart], sink: &BuiltInSink) -> Option<String> {
-    if !record.bodies.lists_claims() {
+    if !record.bodies.is_log() {
         return Some(
             "its bodies were in lock items, which keep them until the delivery only".to_owned(),
         );

@@ -6,7 +6,6 @@ use aws::BatchSummary;
 use clap::Args;
 use protocol::batch::{BatchRecord, PartState, lag};
 use protocol::seqs::SeqSet;
-use protocol::text::counted;
 use protocol::time::Timestamp;
 use serde::Serialize;
 
@@ -60,8 +59,6 @@ struct Counts {
     set_aside: u64,
     /// Counted claims in no part yet, and witnessed ones.
     missing: u64,
-    /// Of a batch of chunks.
-    chunks: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -120,7 +117,6 @@ impl Shown {
                 in_parts: members.len(),
                 set_aside: quarantined.len(),
                 missing,
-                chunks: record.chunks.len(),
             },
             part_list: parts(&record),
             batch: BatchView::of(BatchSummary::of(record), now),
@@ -162,7 +158,6 @@ impl fmt::Display for Shown {
             in_parts,
             set_aside,
             missing,
-            chunks,
         } = &self.counts;
         let batch = &self.batch.summary;
         write!(
@@ -171,11 +166,7 @@ impl fmt::Display for Shown {
             batch.delivered, batch.rejected
         )?;
         writeln!(f, "; {uncertain} uncertain, {witnessed} witnessed")?;
-        write!(f, "bodies     {}", batch.bodies)?;
-        match chunks {
-            0 => writeln!(f)?,
-            count => writeln!(f, ", {}", counted(count, "chunk"))?,
-        }
+        writeln!(f, "bodies     {}", batch.bodies)?;
         line(f, "error      ", batch.error.as_ref())?;
         line(f, "set aside  ", batch.quarantine.as_ref())?;
         for notice in &self.batch.notices {

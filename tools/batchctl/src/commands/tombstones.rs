@@ -332,7 +332,7 @@ fn puts(tombstones: BTreeMap<EventId, Tombstone>, ended: Vec<Ended>, now: Timest
         let seat = item.state.claimed_seat();
         let present = Tombstone {
             item: of_item,
-            seat: seat.map(|seat| (seat.batch, seat.seq)),
+            seat: seat,
         };
         let merged = present.clone().with(tombstone);
         if merged.item != present.item {
