@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use protocol::allocator::SeatEnd;
 use protocol::batch::BatchRecord;
 use protocol::claim::{
-    Claim, ClaimRules, Decision, ExistingClaim, LockItem, Outcome, Overflow, PastDeliveries,
-    classify, decide_live, seat_resolution,
+    Candidate, Claim, ClaimRules, Decision, ExistingClaim, LockItem, Outcome, Overflow,
+    PastDeliveries, classify, decide_live, seat_resolution,
 };
-use protocol::ids::{BatchShard, Seat};
+use protocol::ids::{BatchShard, Seat, Seq};
 use protocol::quota::{Place, QuotaScope};
 use protocol::time::Timestamp;
 use shared::ports::PortError;
@@ -16,7 +15,26 @@ use shared::retry::Keyed;
 use tracing::warn;
 
 use crate::invocation::InvocationCounts;
-use crate::shared_allocator::Seated;
+
+/// A candidate with a seat.
+#[derive(Clone, Copy, Debug)]
+pub struct Seated<'a> {
+    /// The position of the candidate among the first messages of each event id in the invocation.
+    pub first: usize,
+    pub candidate: &'a Candidate,
+    pub seat: Seat,
+}
+
+/// How the attempt with a seat ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SeatEnd {
+    /// The claim is in the table.
+    Claimed,
+    /// The claim is not in the table and never will be.
+    Free,
+    /// The claim may be in the table, or may still arrive there.
+    Uncertain,
+}
 
 /// The attempt to claim an event with one seat. It may take several writes.
 #[derive(Debug)]
@@ -79,10 +97,15 @@ pub struct ClaimResult {
     pub outcome: Outcome,
     /// The item that holds the event, if it is not this candidate's.
     pub winner: Option<Box<LockItem>>,
-    /// The seat of the claim, if the outcome is `Claimed`.
+    /// The seat of its attempt, if it had one.
     pub seat: Option<Seat>,
-    /// The seat of an attempt that made no claim and never will.
-    pub freed: Option<Seat>,
+    pub end: SeatEnd,
+    /// Whether the seat has a place in a quota that is given back unless the event is claimed.
+    has_place: bool,
+    /// The seat of the same batch whose claim the outcome relies on, if it is not its own.
+    pub relied_on: Option<Seq>,
+    /// Whether the environment may remember the claim.
+    pub may_be_remembered: bool,
     /// The object with a body whose claim was not written and never will be. The caller must remove it.
     pub unused: Option<Box<Overflow>>,
 }
@@ -95,7 +118,10 @@ impl ClaimResult {
             outcome: Outcome::Failed,
             winner: None,
             seat: None,
-            freed: None,
+            end: SeatEnd::Free,
+            has_place: false,
+            relied_on: None,
+            may_be_remembered: false,
             unused: None,
         }
     }
@@ -105,6 +131,38 @@ impl ClaimResult {
         ClaimResult {
             outcome: existing.outcome(),
             ..ClaimResult::failed(first)
+        }
+    }
+
+    /// Returns the seat of the claim that was made.
+    pub fn claimed(&self) -> Option<Seat> {
+        self.seat.filter(|_| self.outcome == Outcome::Claimed)
+    }
+
+    /// Returns a seat with a place in a quota that made no claim and never will.
+    pub fn freed(&self) -> Option<Seat> {
+        let is_free = self.end == SeatEnd::Free && self.has_place;
+        self.seat.filter(|_| is_free)
+    }
+
+    /// Returns the seat of its batch without which it may not be acknowledged.
+    pub fn relies_on(&self) -> Option<Seq> {
+        let own = self.claimed().map(|seat| seat.seq);
+        own.or(self.relied_on)
+    }
+
+    /// Returns the result if it is not known that the batch counts the claim that it relies on: the message comes again.
+    pub fn uncounted(self) -> ClaimResult {
+        match self.relies_on() {
+            // A seat that is free stays so.
+            Some(_) => ClaimResult {
+                outcome: Outcome::Failed,
+                winner: None,
+                relied_on: None,
+                may_be_remembered: false,
+                ..self
+            },
+            None => self,
         }
     }
 }
@@ -202,6 +260,13 @@ impl<'a> ClaimAttempt<'a> {
         self.state_of(decision, Box::new(item))
     }
 
+    /// Returns whether a claim is in the attempt's own batch. Then it is alive if the slot of the attempt is filled: the batch is not closed
+    /// before.
+    fn in_own_batch(&self, item: &LockItem) -> bool {
+        let claimed = item.state.claimed_seat();
+        claimed.is_some_and(|(batch, _)| batch == self.seated.seat.batch)
+    }
+
     /// Returns the state after the attempt found a claim whose batch has the record `record`.
     pub fn classify_live(
         &self,
@@ -226,6 +291,9 @@ impl<'a> ClaimAttempt<'a> {
     fn state_of(&self, decision: Decision, item: Box<LockItem>) -> State {
         match decision {
             Decision::Done(outcome) => State::Done(outcome, Some(item)),
+            Decision::Live(existing) if self.in_own_batch(&item) => {
+                State::Done(existing.outcome(), Some(item))
+            }
             Decision::Live(existing) => State::Live(item, existing),
             Decision::Replace { past, takes_over } => match (self.place, takes_over) {
                 (SeatPlace::Reserved, _) | (SeatPlace::None(_), true) => {
@@ -240,7 +308,7 @@ impl<'a> ClaimAttempt<'a> {
         }
     }
 
-    /// Reports the end of the seat to the allocator, and returns the outcome. An attempt that is not done has failed.
+    /// Returns the outcome. An attempt that is not done has failed.
     pub fn finish(self) -> ClaimResult {
         let (outcome, winner) = match self.state {
             State::Done(outcome, winner) => (outcome, winner),
@@ -249,28 +317,32 @@ impl<'a> ClaimAttempt<'a> {
                 (Outcome::Failed, None)
             }
         };
-        let (first, seat) = (self.seated.first, self.seated.seat);
-        let has_no_place = matches!(self.place, SeatPlace::None(_));
         let end = match outcome {
             Outcome::Claimed => SeatEnd::Claimed,
             // A write without a reply may be applied later, whatever was read in the table since.
             _ if self.unanswered => SeatEnd::Uncertain,
             _ => SeatEnd::Free,
         };
-        let is_freed = match end {
-            SeatEnd::Free => !has_no_place,
-            SeatEnd::Uncertain | SeatEnd::Claimed => false,
-        };
-        let unused = self.overflow.filter(|_| end == SeatEnd::Free);
-        self.seated
-            .finish(end, outcome == Outcome::Claimed && !self.has_past);
+        let Seated { first, seat, .. } = self.seated;
+        // A repeat of a conflict may be a duplicate of the same claim.
+        let relies = matches!(
+            outcome,
+            Outcome::Redelivered | Outcome::Duplicate | Outcome::Conflict
+        );
+        let relied_on = winner.as_ref().filter(|_| relies).and_then(|item| {
+            let (batch, seq) = item.state.claimed_seat()?;
+            (batch == seat.batch).then_some(seq)
+        });
         ClaimResult {
             first,
             outcome,
             winner,
-            seat: (outcome == Outcome::Claimed).then_some(seat),
-            freed: is_freed.then_some(seat),
-            unused,
+            seat: Some(seat),
+            end,
+            has_place: !matches!(self.place, SeatPlace::None(_)),
+            relied_on,
+            may_be_remembered: outcome == Outcome::Claimed && !self.has_past,
+            unused: self.overflow.filter(|_| end == SeatEnd::Free),
         }
     }
 }

@@ -1,192 +1,228 @@
-//! Claims the events of an invocation in rounds. A round gives seats to as many candidates as the open batches have room
-//! for, claims their events, and gives back the seats that were not needed.
-//!
-//! There are rounds, and no pipeline, because a seat that a duplicate did not need goes to the next candidate: the last
-//! seats of a batch depend on attempts in flight. At the end of a round no attempt is in flight, and full batches can be
-//! sealed.
+//! Claims the events of an invocation in rounds. A round reserves seats in the current batch of each scope, for as many candidates as the
+//! batch has room for, claims their events, and fills the slots of the reservations: they say what became of the seats.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
-use protocol::allocator::{BatchScope, FlushReason, Opening, Seating};
 use protocol::claim::{DuplicateRule, Outcome};
 use protocol::ids::BatchId;
-use protocol::limits::{OLD_SEALS_TIME_MAX, SEAT_WAIT_MAX, SHORT_ROUNDS_MAX};
+use protocol::limits::CLAIMS_WAIT_MAX;
+use protocol::scope::CurrentBatch;
 use protocol::seqs::SeqSet;
-use protocol::time::Timestamp;
-use shared::retry::bounded;
+use protocol::slot::{ClaimCounts, Slot};
+use shared::ports::PortError;
+use shared::retry::{Budget, bounded};
 use shared::traces::names::ITEMS_COUNT;
 use shared::traces::{self, span};
 use tracing::{error, warn};
 
-use crate::claim_attempt::{ClaimAttempt, ClaimResult, SeatPlace, State};
+use crate::claim_attempt::{ClaimAttempt, ClaimResult, SeatEnd, SeatPlace, Seated, State};
 use crate::claim_log::{ClaimedTraces, log_claims};
 use crate::claim_writer::ClaimWriter;
 use crate::config::Config;
-use crate::drain_detector::{DrainDetector, ReceivedCounts};
+use crate::drain_detector::ReceivedCounts;
+use crate::grants::{Grant, Grants, Reply, Waiting};
 use crate::invocation::{Budgets, InvocationCounts};
-use crate::open_batches::{CountedBatches, OpenBatches, ReliedOn};
 use crate::overflow_bodies::OverflowBodies;
 use crate::quotas::{Placed, Quotas};
 use crate::records::Record;
-use crate::shared_allocator::{Seated, SharedAllocator, wait_for_change};
+use crate::witnesses::{ReliedOn, Witnesses};
 
 /// Claims the events of an invocation.
 pub struct ClaimRounds {
-    open_batches: Arc<OpenBatches>,
+    grants: Grants,
+    witnesses: Arc<Witnesses>,
     writer: ClaimWriter,
     quotas: Quotas,
     bodies: OverflowBodies,
-    drain_detector: DrainDetector,
     /// The bucket for bodies that do not fit their lock items.
     overflow_bucket: Option<Arc<str>>,
-    /// How long a batch waits for a next event.
-    close_after_idle: Option<Duration>,
     concurrency: usize,
 }
 
-/// The candidates of one invocation: the waiting ones, and the results of the others.
-struct Candidates<'a> {
-    /// The first message of each event id. The outcome of each later message follows from that of the first.
-    firsts: &'a [&'a Record],
-    /// The positions of those first messages that wait for a seat, by scope, in the order of the event.
-    waiting: BTreeMap<&'a BatchScope, VecDeque<usize>>,
-    results: Vec<ClaimResult>,
-}
-
-/// The result of one request for seats in all scopes.
+/// The seats that the waiting candidates of a scope got in a round.
 #[derive(Default)]
-struct SeatingPass<'a> {
-    seated: Vec<Seated<'a>>,
-    openings: Vec<Opening>,
+struct Taken {
+    grant: Option<Grant>,
+    /// The candidates that got the seats, in the order of the seats.
+    seated: Vec<usize>,
+    /// Candidates that need no seat, because the environment remembers claims of their events.
+    known: Vec<ClaimResult>,
+    /// The batch of those claims.
+    known_in: Option<CurrentBatch>,
 }
 
 impl ClaimRounds {
-    pub fn new(
+    pub(crate) fn new(
         config: &Config,
-        open_batches: Arc<OpenBatches>,
+        grants: Grants,
+        witnesses: Arc<Witnesses>,
         writer: ClaimWriter,
         quotas: Quotas,
         bodies: OverflowBodies,
-        drain_detector: DrainDetector,
     ) -> ClaimRounds {
         ClaimRounds {
-            open_batches,
+            grants,
+            witnesses,
             writer,
             quotas,
             bodies,
-            drain_detector,
             overflow_bucket: config.overflow_bucket.clone(),
-            close_after_idle: config.close_after_idle,
             concurrency: config.common.write_concurrency,
         }
     }
 
-    /// Claims the event of each first message. Returns an outcome for each, in any order; `Claimed` only if the claim was
-    /// counted.
-    pub async fn claim_all<'a>(
-        &'a self,
-        firsts: &'a [&'a Record],
+    /// Claims the event of each first message. Returns an outcome for each, in any order; `Claimed` only if the claim is
+    /// counted in a filled slot, or witnessed.
+    pub(crate) async fn claim_all(
+        &self,
+        firsts: &[&Record],
         received: &ReceivedCounts<'_>,
         budgets: &Budgets<'_>,
-        counts: &'a InvocationCounts,
+        counts: &InvocationCounts,
     ) -> Vec<ClaimResult> {
-        let open_batches = &*self.open_batches;
-        let allocator = open_batches.allocator();
-        let mut candidates = Candidates::new(firsts, allocator, budgets.deadline);
-        // Batches of earlier invocations are sealed first, but within a short time: a late seal delays a batch, whereas a
-        // late claim has its message delivered again.
-        let old_seals = budgets.claims.within(OLD_SEALS_TIME_MAX);
-        let mut counted = open_batches.seal_sealable(&old_seals, counts).await;
-        let mut short_rounds = 0;
-        while !candidates.waiting.is_empty() && budgets.claims.has_time() {
-            let change = allocator.next_change();
-            let seated = self.seat_all(&mut candidates, budgets, counts).await;
-            let waiting_count = candidates.waiting_count();
-            short_rounds += u32::from(seated.len() * 16 < waiting_count);
-            if seated.is_empty() && waiting_count > 0 {
-                // Attempts of other invocations of this environment are in flight, and may give their seats back.
-                if !wait_for_change(change, &budgets.claims, SEAT_WAIT_MAX).await {
-                    candidates.retire_scopes(allocator);
-                }
-                continue;
+        let (mut waiting, failed) = self.grants.admit(firsts, &budgets.claims).await;
+        let mut results: Vec<ClaimResult> = failed.into_iter().map(ClaimResult::failed).collect();
+        results.reserve(firsts.len());
+        let mut urgent = BTreeMap::new();
+        while !waiting.is_empty() && budgets.claims.has_time() {
+            let take = |one| self.take_seats(one, firsts, budgets, counts);
+            let taken = bounded(waiting.iter_mut().map(take).collect(), self.concurrency).await;
+            let mut filling = Vec::with_capacity(taken.len());
+            let mut seated = Vec::new();
+            for one in taken {
+                let Taken {
+                    grant,
+                    seated: positions,
+                    known,
+                    known_in,
+                } = one;
+                let batches = known_in.as_ref().or(grant.as_ref().map(|one| &one.current));
+                note_urgent(&mut urgent, batches, &known, firsts);
+                results.extend(known);
+                let Some(grant) = grant else { continue };
+                let seats = positions.into_iter().zip(grant.seats());
+                seated.extend(seats.map(|(first, seat)| Seated {
+                    first,
+                    candidate: &firsts[first].candidate,
+                    seat,
+                }));
+                filling.push(grant);
             }
-            if short_rounds > SHORT_ROUNDS_MAX {
-                // Round after round seats only a few candidates, which are duplicates and give their seats back. A new
-                // batch is faster.
-                candidates.retire_scopes(allocator);
-                short_rounds = 0;
-            }
-            let batches = seated.iter().map(|one| one.seat.batch);
-            open_batches.links().add_present(batches);
+            let batches = filling.iter().map(|grant| grant.current.batch);
+            self.grants.scopes.links.add_present(batches);
             let claim = span("claim").count(ITEMS_COUNT, seated.len());
-            let round = self.claim_round(seated, firsts, budgets, counts);
-            candidates.results.extend(claim.run(round).await);
-            counted.extend(open_batches.seal_sealable(&budgets.wrap_up, counts).await);
+            let claimed = claim.run(self.claim_round(seated, firsts, budgets, counts));
+            let mut of_batch: BTreeMap<BatchId, Vec<ClaimResult>> = BTreeMap::new();
+            for one in claimed.await {
+                let batch = one.seat.map(|seat| seat.batch);
+                let batch = batch.expect("every attempt has a seat");
+                of_batch.entry(batch).or_default().push(one);
+            }
+            let fill = |grant: Grant| {
+                let claimed = of_batch.remove(&grant.current.batch).unwrap_or_default();
+                self.fill(grant, claimed, firsts, budgets, counts)
+            };
+            let filled = filling.into_iter().map(fill).collect();
+            for (current, full, claimed) in bounded(filled, self.concurrency).await {
+                note_urgent(&mut urgent, Some(&current), &claimed, firsts);
+                results.extend(claimed);
+                let mut of_scope = waiting.iter_mut();
+                if full && let Some(one) = of_scope.find(|one| *one.scope == current.scope) {
+                    one.refused = Some(current.batch);
+                }
+            }
+            waiting.retain(|one| !one.positions.is_empty());
         }
-        // This comes before the counts are written: a seal contains them, which saves a write.
-        let retired =
-            candidates.retire_urgent(allocator) | self.retire_unused(&candidates, budgets);
-        let (detector, claims) = (&self.drain_detector, &budgets.claims);
-        let drained = detector.retire_drained(open_batches, received, claims);
-        if drained.await || retired {
-            counted.extend(open_batches.seal_sealable(&budgets.wrap_up, counts).await);
-        }
-        let results = self
-            .count_claims(firsts, candidates.into_results(), counted, budgets)
+        let waiting = waiting.into_iter().flat_map(|one| one.positions);
+        results.extend(waiting.map(ClaimResult::failed));
+        self.grants
+            .seal_due(urgent, received, budgets, counts)
             .await;
+        log_results(&results, firsts);
         self.quotas.finish(&results, firsts, &budgets.wrap_up).await;
         results
     }
 
-    /// Retires the batches that got no event for a while, if there is such a limit. Returns whether any batch was retired: the
-    /// caller then seals it.
-    fn retire_unused(&self, candidates: &Candidates<'_>, budgets: &Budgets<'_>) -> bool {
-        let Some(idle) = self.close_after_idle else {
-            return false;
-        };
-        let now = budgets.claims.clock.now();
-        let mut allocator = self.open_batches.allocator().lock();
-        for seat in candidates.results.iter().filter_map(|one| one.seat) {
-            allocator.used(seat.batch, now);
-        }
-        allocator.retire_unused(now.saturating_sub(idle))
-    }
-
-    /// Gives seats to as many candidates as the open batches have room for. Opens a batch for each scope that has none; if
-    /// that fails, the candidates of the scope fail.
-    async fn seat_all<'a>(
-        &'a self,
-        candidates: &mut Candidates<'a>,
+    /// Takes seats for as many waiting candidates of a scope as its current batch has room for. If there is no batch, all of them fail.
+    async fn take_seats(
+        &self,
+        waiting: &mut Waiting<'_>,
+        firsts: &[&Record],
         budgets: &Budgets<'_>,
         counts: &InvocationCounts,
-    ) -> Vec<Seated<'a>> {
-        let mut seated = Vec::new();
-        loop {
-            let pass = candidates.seat(self.open_batches.allocator(), budgets.deadline);
-            seated.extend(pass.seated);
-            if pass.openings.is_empty() {
-                return seated;
+    ) -> Taken {
+        let taken = self.try_to_take_seats(waiting, firsts, budgets, counts);
+        taken.await.unwrap_or_else(|error| {
+            error!(source = %waiting.scope.source, %error, "no seats for events");
+            traces::failed("no_seats");
+            let failed = std::mem::take(&mut waiting.positions).into_iter();
+            Taken {
+                known: failed.map(ClaimResult::failed).collect(),
+                ..Taken::default()
             }
-            let opened = pass.openings.into_iter().map(|opening| async {
-                let scope = opening.scope.clone();
-                let (deadline, budget) = (budgets.deadline, &budgets.claims);
-                let opened = self.open_batches.open(opening, deadline, budget, counts);
-                let opened = span("open").run(async {
-                    opened.await.inspect_err(|error| {
-                        error!(%error, "batch not opened");
-                        traces::failed("batch_not_opened");
-                    })
-                });
-                let failed = opened.await;
-                failed.is_err().then_some(scope)
-            });
-            let failed = bounded(opened.collect(), self.concurrency).await;
-            for scope in failed.into_iter().flatten() {
-                candidates.fail_scope(&scope);
+        })
+    }
+
+    async fn try_to_take_seats(
+        &self,
+        waiting: &mut Waiting<'_>,
+        firsts: &[&Record],
+        budgets: &Budgets<'_>,
+        counts: &InvocationCounts,
+    ) -> Result<Taken, PortError> {
+        let (scopes, claims) = (&self.grants.scopes, &budgets.claims);
+        let current = scopes.find(waiting.scope, waiting.refused, claims, counts);
+        let current = current.await?;
+        let positions = waiting.positions.iter();
+        let existing = scopes
+            .current
+            .existing(&current, positions.map(|index| &firsts[*index].candidate));
+        let (mut known, mut unknown) = (Vec::new(), Vec::new());
+        for (index, existing) in waiting.positions.iter().zip(existing) {
+            match existing {
+                Some(existing) => known.push(ClaimResult::known(*index, existing)),
+                None => unknown.push(*index),
             }
         }
+        let mut taken = Taken::default();
+        let was_open = match unknown.is_empty() {
+            // Of a batch that is closed, somebody may have set the event aside since.
+            true => {
+                let is_open = self.grants.is_open(current.batch, claims).await?;
+                if !is_open {
+                    waiting.refused = Some(current.batch);
+                }
+                is_open
+            }
+            false => {
+                let size = |index: &usize| firsts[*index].candidate.content_bytes() as u64;
+                let sizes: Vec<u64> = unknown.iter().map(size).collect();
+                let until = budgets.deadline.min(claims.clock.now() + CLAIMS_WAIT_MAX);
+                let reply = self.grants.reserve(&current, &sizes, until, claims, counts);
+                match reply.await? {
+                    Reply::Granted(grant) => {
+                        taken.seated = unknown.drain(..grant.count).collect();
+                        taken.grant = Some(*grant);
+                        true
+                    }
+                    Reply::Refused { was_open } => {
+                        waiting.refused = Some(current.batch);
+                        was_open
+                    }
+                    Reply::Unannounced => return Ok(taken),
+                }
+            }
+        };
+        match was_open {
+            true => {
+                waiting.positions = unknown;
+                taken.known = known;
+                taken.known_in = Some(current);
+            }
+            false => debug_assert!(taken.grant.is_none(), "a closed batch gives no seats"),
+        }
+        Ok(taken)
     }
 
     /// Claims the events of seated candidates, and finishes each candidate that found an item.
@@ -244,15 +280,14 @@ impl ClaimRounds {
         results
     }
 
-    /// Classifies the attempts that found live claims, by the records of the batches of these claims.
+    /// Classifies the attempts that found live claims in other batches, by the records of these batches.
     async fn classify_live<'a>(
         &self,
         mut attempts: Vec<ClaimAttempt<'a>>,
         budgets: &Budgets<'_>,
     ) -> Vec<ClaimAttempt<'a>> {
         let relied_on = relied_on(&attempts, self.writer.rules().on_duplicate);
-        let open_batches = &self.open_batches;
-        let records = open_batches.witness_all(relied_on, &budgets.wrap_up).await;
+        let records = self.witnesses.add_all(relied_on, &budgets.wrap_up).await;
         let now = budgets.claims.clock.now();
         for attempt in &mut attempts {
             attempt.state =
@@ -276,160 +311,130 @@ impl ClaimRounds {
         attempts
     }
 
-    /// Makes sure that the batch records count every claim of this invocation. Claims that are not counted fail.
-    async fn count_claims(
+    /// Fills the slot of a grant with what became of its seats. Returns its batch, whether that is full, and the results: those whose seats
+    /// are neither counted nor witnessed fail.
+    async fn fill(
         &self,
+        grant: Grant,
+        results: Vec<ClaimResult>,
         firsts: &[&Record],
-        mut results: Vec<ClaimResult>,
-        mut counted: CountedBatches,
         budgets: &Budgets<'_>,
+        counts: &InvocationCounts,
+    ) -> (CurrentBatch, bool, Vec<ClaimResult>) {
+        let value = Slot::Claims(claim_counts(&results));
+        let budget = &budgets.wrap_up;
+        let filled = self.grants.fill(&grant, &value, budget).await;
+        let is_full = match filled {
+            Ok(true) => {
+                let scopes = &self.grants.scopes;
+                let claimed = results.iter().filter(|one| one.may_be_remembered);
+                scopes.current.remember_claims(
+                    &grant.current,
+                    claimed.map(|one| &firsts[one.first].candidate),
+                );
+                self.grants.seal_if_full(&grant, None, budget, counts).await
+            }
+            Ok(false) | Err(_) => true,
+        };
+        let results = match filled {
+            Ok(true) => results,
+            Ok(false) => self.witness_late(&grant, results, budget).await,
+            Err(_) => results.into_iter().map(ClaimResult::uncounted).collect(),
+        };
+        (grant.current, is_full, results)
+    }
+
+    /// Witnesses the seats that results rely on, because the batch was closed before their slot was filled.
+    async fn witness_late(
+        &self,
+        grant: &Grant,
+        results: Vec<ClaimResult>,
+        budget: &Budget<'_>,
     ) -> Vec<ClaimResult> {
-        let mut claimed: BTreeMap<BatchId, SeqSet> = BTreeMap::new();
-        let mut traces = ClaimedTraces::default();
-        for one in &results {
-            if let Some(seat) = one.seat {
-                claimed.entry(seat.batch).or_default().insert(seat.seq);
-                if let Some(trace) = &firsts[one.first].trace_id {
-                    traces.entry(seat.batch).or_default().insert(trace);
-                }
-            }
+        let batch = grant.current.batch;
+        let seqs: SeqSet = results.iter().filter_map(ClaimResult::relies_on).collect();
+        let record = self.witnesses.add(batch, &seqs, budget).await;
+        let known = match record {
+            Ok(Some(record)) if record.status.is_some() => seqs,
+            // A batch completes only after the claims that it knows were delivered or set aside.
+            Ok(Some(record)) => record.members().difference(&record.set_aside),
+            Ok(None) | Err(_) => SeqSet::new(),
+        };
+        let count = seqs_missing(&results, &known);
+        if count > 0 {
+            warn!(batch_id = %batch, failed_count = count, "batch was closed before its claims were counted; their messages come back");
         }
-        log_claims(&claimed, &traces);
-        claimed.retain(|batch, _| !counted.contains_key(batch));
-        let (open_batches, budget) = (&self.open_batches, &budgets.wrap_up);
-        let counts = claimed.into_iter().map(|(batch, seqs)| async move {
-            let count = open_batches.ensure_counted(batch, &seqs, budget).await;
-            (batch, count)
-        });
-        let counts = bounded(counts.collect(), self.concurrency).await;
-        counted.extend(counts);
-        for one in &mut results {
-            if let Some(seat) = one.seat
-                && counted.get(&seat.batch) != Some(&true)
-            {
-                *one = ClaimResult::failed(one.first);
-            }
-        }
+        let results = results.into_iter();
         results
+            .map(|one| match one.relies_on() {
+                Some(seq) if !known.contains(seq) => one.uncounted(),
+                Some(_) | None => one,
+            })
+            .collect()
     }
 }
 
-impl<'a> Candidates<'a> {
-    /// Finishes the messages whose events the environment remembers claims of. All others wait for seats.
-    fn new(
-        firsts: &'a [&'a Record],
-        allocator: &SharedAllocator,
-        deadline: Timestamp,
-    ) -> Candidates<'a> {
-        let mut candidates = Candidates {
-            firsts,
-            waiting: BTreeMap::new(),
-            results: Vec::with_capacity(firsts.len()),
-        };
-        let mut allocator = allocator.lock();
-        allocator.retire_past(deadline);
-        for (index, first) in firsts.iter().enumerate() {
-            let (candidate, scope) = (&first.candidate, &first.scope);
-            match allocator.known(scope, candidate, deadline) {
-                Some(existing) => candidates.results.push(ClaimResult::known(index, existing)),
-                None => candidates
-                    .waiting
-                    .entry(scope)
-                    .or_default()
-                    .push_back(index),
+fn seqs_missing(results: &[ClaimResult], known: &SeqSet) -> usize {
+    let relied_on = results.iter().filter_map(ClaimResult::relies_on);
+    relied_on.filter(|seq| !known.contains(*seq)).count()
+}
+
+/// Returns what the slot of a grant says of its seats.
+fn claim_counts(results: &[ClaimResult]) -> ClaimCounts {
+    let mut counts = ClaimCounts::default();
+    for one in results {
+        if let Some(seat) = one.seat {
+            match one.end {
+                SeatEnd::Claimed => {
+                    counts.settled.insert(seat.seq);
+                    counts.confirmed += 1;
+                }
+                SeatEnd::Free => counts.settled.insert(seat.seq),
+                SeatEnd::Uncertain => {}
             }
         }
-        candidates
-    }
-
-    fn waiting_count(&self) -> usize {
-        self.waiting.values().map(VecDeque::len).sum()
-    }
-
-    /// Retires the current batch of every scope that has waiting candidates, so that they get a new batch instead of its
-    /// last seats.
-    fn retire_scopes(&self, allocator: &SharedAllocator) {
-        let mut allocator = allocator.lock();
-        for scope in self.waiting.keys() {
-            allocator.retire(scope, FlushReason::Full);
+        if let (Some(seq), None) = (one.relied_on, one.claimed()) {
+            counts.witnessed.insert(seq);
         }
     }
+    counts
+}
 
-    /// Retires the batches with the urgent events of this invocation. Returns whether any batch was retired: the caller then seals
-    /// it, unless another invocation of this environment is claiming into it and seals it later.
-    fn retire_urgent(&self, allocator: &SharedAllocator) -> bool {
-        let mut allocator = allocator.lock();
-        let mut retired = false;
-        for one in &self.results {
-            let first = self.firsts[one.first];
-            if !first.is_urgent {
-                continue;
-            }
-            // The reply to the claim of an earlier delivery may have been lost, and nobody has retired its batch.
-            let is_redelivered = one.outcome == Outcome::Redelivered;
-            let claimed_in = match (one.seat, &one.winner) {
-                (Some(seat), _) => Some(seat.batch),
-                (None, Some(item)) if is_redelivered => {
-                    item.state.claimed_seat().map(|(batch, _)| batch)
-                }
-                // The environment remembers the claim, so it is in the current batch.
-                (None, None) if is_redelivered => allocator.current(&first.scope),
-                (None, _) => None,
-            };
-            if let Some(batch) = claimed_in {
-                retired |= allocator.retire_batch(&first.scope, batch, FlushReason::Urgent);
+/// Notes a batch with an urgent event, which should start at once. The reply to the claim of an earlier delivery may have been lost, and
+/// nobody has sealed its batch.
+fn note_urgent(
+    urgent: &mut BTreeMap<BatchId, CurrentBatch>,
+    current: Option<&CurrentBatch>,
+    results: &[ClaimResult],
+    firsts: &[&Record],
+) {
+    let is_in_batch = |one: &ClaimResult| {
+        let is_redelivered = one.outcome == Outcome::Redelivered;
+        // The environment remembers a claim without an item.
+        let is_here = one.relied_on.is_some() || one.seat.is_none();
+        one.claimed().is_some() || is_redelivered && is_here
+    };
+    let mut of_urgent = results.iter().filter(|one| firsts[one.first].is_urgent);
+    if let Some(current) = current
+        && of_urgent.any(is_in_batch)
+    {
+        urgent.insert(current.batch, current.clone());
+    }
+}
+
+/// Logs into which batches the events were claimed.
+fn log_results(results: &[ClaimResult], firsts: &[&Record]) {
+    let mut claimed: BTreeMap<BatchId, SeqSet> = BTreeMap::new();
+    let mut traces = ClaimedTraces::default();
+    for one in results {
+        if let Some(seat) = one.claimed() {
+            claimed.entry(seat.batch).or_default().insert(seat.seq);
+            if let Some(trace) = &firsts[one.first].trace_id {
+                traces.entry(seat.batch).or_default().insert(trace);
             }
         }
-        retired
     }
-
-    /// Fails all candidates that wait for a seat of `scope`.
-    fn fail_scope(&mut self, scope: &BatchScope) {
-        let failed = self.waiting.remove(scope).into_iter().flatten();
-        self.results.extend(failed.map(ClaimResult::failed));
-    }
-
-    /// Requests seats for all waiting candidates, under one lock.
-    fn seat(&mut self, shared: &'a SharedAllocator, deadline: Timestamp) -> SeatingPass<'a> {
-        let mut pass = SeatingPass::default();
-        let mut allocator = shared.lock();
-        let (firsts, results) = (self.firsts, &mut self.results);
-        self.waiting.retain(|scope, queue| {
-            let size = |index: &usize| firsts[*index].candidate.content_bytes() as u64;
-            let sizes: Vec<u64> = queue.iter().map(size).collect();
-            match allocator.seat(scope, &sizes, deadline) {
-                Seating::Seats(seats) => {
-                    pass.seated.reserve(seats.len());
-                    for (index, seat) in queue.drain(..seats.len()).zip(seats) {
-                        let candidate = &firsts[index].candidate;
-                        pass.seated
-                            .push(Seated::new(index, candidate, seat, shared));
-                    }
-                }
-                Seating::Open(opening) => pass.openings.push(opening),
-                Seating::Wait => {}
-                Seating::TooManyKeys { keys_max } => {
-                    let key = scope.key.as_ref().map(|key| key.as_str());
-                    warn!(
-                        keys_max,
-                        batch_key = key.unwrap_or_default(),
-                        failed_count = queue.len(),
-                        "too many batch keys open"
-                    );
-                    results.extend(queue.drain(..).map(ClaimResult::failed));
-                }
-            }
-            !queue.is_empty()
-        });
-        pass
-    }
-
-    /// Returns all results. Candidates that still wait for a seat have failed.
-    fn into_results(mut self) -> Vec<ClaimResult> {
-        let waiting = self.waiting.into_values().flatten();
-        self.results.extend(waiting.map(ClaimResult::failed));
-        self.results
-    }
+    log_claims(&claimed, &traces);
 }
 
 /// Returns the batches of the live claims that the attempts found, each with the seats of those claims that an

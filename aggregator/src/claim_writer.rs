@@ -18,12 +18,12 @@ use tracing::debug;
 use crate::claim_attempt::{ClaimAttempt, ClaimResult, Replacement, State};
 use crate::config::Config;
 use crate::invocation::InvocationCounts;
-use crate::open_batches::OpenBatches;
+use crate::witnesses::Witnesses;
 
 /// Writes claims to the lock table.
 pub struct ClaimWriter {
     lock_store: Arc<dyn LockStore>,
-    open_batches: Arc<OpenBatches>,
+    witnesses: Arc<Witnesses>,
     bulk: BulkWriter,
     rules: ClaimRules,
     /// The time limit of one request.
@@ -80,16 +80,16 @@ impl<'a> Writer for ClaimRequest<'a> {
 }
 
 impl ClaimWriter {
-    /// Returns a writer that sends through `bulk`, and reads the records of batches through `open_batches`.
-    pub fn new(
+    /// Returns a writer that sends through `bulk`, and reads the records of batches through `witnesses`.
+    pub(crate) fn new(
         config: &Config,
         ports: &Ports,
-        open_batches: Arc<OpenBatches>,
+        witnesses: Arc<Witnesses>,
         bulk: BulkWriter,
     ) -> ClaimWriter {
         ClaimWriter {
             lock_store: ports.lock_store.clone(),
-            open_batches,
+            witnesses,
             bulk,
             rules: config.claim_rules(),
             attempt_timeout: attempt_timeout(config.common.deadline_margin),
@@ -255,8 +255,7 @@ impl ClaimWriter {
         if existing.relies_on_it(self.rules.on_duplicate) {
             relied_on.insert(seq);
         }
-        let open_batches = &self.open_batches;
-        match open_batches.witness(batch, &relied_on, budget).await {
+        match self.witnesses.add(batch, &relied_on, budget).await {
             Ok(record) => {
                 let now = budget.clock.now();
                 attempt.classify_live(item, existing, record.as_deref(), &self.rules, now)

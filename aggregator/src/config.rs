@@ -4,13 +4,12 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use protocol::allocator::BatchLimits;
+use protocol::batch::BatchLimits;
 use protocol::bodies::{Bodies, NotBodies, ObjectSizes, S3Prefix};
 use protocol::claim::{ClaimRules, DuplicateRule};
 use protocol::ids::SourceArn;
-use protocol::limits::{
-    KNOWN_CLAIMS_MAX, LOG_BATCH_ITEMS_MAX, PAST_DELIVERIES_MAX, SEATS_MAX, SQS_DELAY_MAX,
-};
+use protocol::limits::{LOG_BATCH_ITEMS_MAX, PAST_DELIVERIES_MAX, WINDOW_MAX};
+use protocol::scope::BatchRules;
 use shared::close_at::CloseAt;
 use shared::config::{
     BUCKET_NAME, BatchBytes, Common, ConfigError, DUPLICATES_SQS_URL, Declarations, Number,
@@ -29,10 +28,10 @@ const MAX_SECONDARY_BATCHING_WINDOW: Variable<Number<u64>> = Variable {
         unit: "seconds",
         default: 300,
         min: 1,
-        max: SQS_DELAY_MAX.as_secs(),
+        max: WINDOW_MAX.as_secs(),
     },
-    meaning: "How long a batch that does not fill up waits for more events, from the deadline of its first invocation to \
-              its ticket. The function's timeout, this window and 3 s must stay within the 900 s of an SQS delay.",
+    meaning: "How long a batch that does not fill up waits for more events, from its opening to its ticket. SQS delays a ticket by 900 s at \
+              most, and 3 s are for clocks.",
 };
 const INDEX_SHARDS: Variable<Number<u16>> = Variable {
     name: "INDEX_SHARDS",
@@ -164,8 +163,8 @@ pub const BODIES: Variable<Text> = Variable {
         unset: Unset::Default("items"),
         allowed: "`items`, `log:table` or `log:s3://BUCKET/PREFIX`",
     },
-    meaning: "Where the bodies of new batches go: `items` keeps each in its lock item; with `log:`, all environments fill the same \
-              batches, and nothing is written for an event (a preview). docs/choosing.md compares them.",
+    meaning: "Where the bodies of new batches go: `items` keeps each in its lock item; with `log:`, nothing is written for an event (a \
+              preview). docs/choosing.md compares them.",
 };
 /// The bucket for bodies that do not fit their lock items.
 pub const OVERFLOW_BUCKET: Variable<Text> = Variable {
@@ -186,9 +185,13 @@ const SOURCE_IN_PREFIX: &str = "{source}";
 pub struct Config {
     /// The variables that both functions read.
     pub common: Common,
-    /// How long an open batch takes claims, from the deadline of the invocation that opens it.
+    /// How long a batch takes events, from its opening.
     pub window: Duration,
     pub limits: BatchLimits,
+    /// Index shards of one batch.
+    pub shards: u16,
+    /// Open batches at once, of all scopes that have a batch key or a period.
+    pub keys_max: usize,
     pub event_id: EventIdRule,
     /// The text before every event id; `{source}` in it is replaced by the ARN of the message's queue.
     pub event_id_prefix: String,
@@ -336,11 +339,9 @@ impl Config {
             limits: BatchLimits {
                 items_max,
                 bytes_max,
-                shards,
-                keys_max,
-                seats_max: SEATS_MAX,
-                known_claims_max: KNOWN_CLAIMS_MAX,
             },
+            shards,
+            keys_max,
             bodies: bodies?,
             past_deliveries_max: PAST_DELIVERIES_MAX,
             object_sizes: ObjectSizes::default(),
@@ -368,6 +369,19 @@ impl Config {
                     .replace(SOURCE_IN_PREFIX, source.as_str()),
             ),
             false => Cow::Borrowed(&self.event_id_prefix),
+        }
+    }
+
+    /// Returns what all batches that the aggregator opens have in common.
+    pub fn batch_rules(&self) -> BatchRules {
+        BatchRules {
+            window: self.window,
+            bodies: self.bodies.clone(),
+            shards: match self.bodies.is_log() {
+                true => 1,
+                false => self.shards,
+            },
+            dedup_window: self.common.dedup_window,
         }
     }
 

@@ -7,20 +7,17 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use protocol::allocator::FlushReason;
 use protocol::ids::SourceArn;
 use protocol::limits::DRAINED_LOOKS_APART;
 use shared::ports::{QueueDepth, SourceQueues};
 use shared::retry::Budget;
 use tracing::{debug, warn};
 
-use crate::open_batches::OpenBatches;
-
 /// The number of messages of each source in an invocation's event. SQS counts them as in flight until the invocation
 /// returns. Empty unless `SEAL_WHEN_DRAINED` is on.
 pub type ReceivedCounts<'a> = BTreeMap<&'a SourceArn, u64>;
 
-/// Reads the depth of sources, and retires the open batches of drained ones.
+/// Reads the depth of sources.
 pub struct DrainDetector {
     source_queues: Arc<dyn SourceQueues>,
 }
@@ -30,36 +27,10 @@ impl DrainDetector {
         DrainDetector { source_queues }
     }
 
-    /// Retires the open batches of the sources that are drained. Returns whether any batch was retired: the caller then
-    /// seals it.
-    ///
-    /// A batch into which another invocation of this environment is claiming is left to that invocation.
-    pub async fn retire_drained(
-        &self,
-        open_batches: &OpenBatches,
-        received: &ReceivedCounts<'_>,
-        budget: &Budget<'_>,
-    ) -> bool {
-        let mut retired = false;
-        let now = budget.clock.now();
-        for (source, own) in received {
-            // No request is sent for a source without a batch to retire.
-            let has_idle = !open_batches.allocator().lock().idle(source, now).is_empty();
-            if has_idle && budget.has_time() && self.is_drained(source, *own, budget).await {
-                let mut allocator = open_batches.allocator().lock();
-                for scope in allocator.idle(source, now) {
-                    allocator.retire(&scope, FlushReason::Drained);
-                    retired = true;
-                }
-            }
-        }
-        retired
-    }
-
     /// Returns whether a queue has nothing to receive, and nothing in flight except the `own` messages of this invocation.
     ///
     /// While other invocations have messages in flight, the depth is read a second time. If no more messages are in flight
-    /// then, the burst has ended, and each of those invocations seals its own batches. Without the second look, invocations
+    /// then, the burst has ended. Without the second look, invocations
     /// that end at the same time would each wait for the others, and none would seal.
     pub async fn is_drained(&self, source: &SourceArn, own: u64, budget: &Budget<'_>) -> bool {
         let Some(first) = self.depth_if_empty(source).await else {

@@ -34,7 +34,7 @@ impl Holder {
                 batch: item.state.claimed_seat().map(|(batch, _)| batch),
             });
         }
-        let seat = result.seat?;
+        let seat = result.claimed()?;
         (candidate.sqs_message_id != first.sqs_message_id).then(|| Holder {
             sqs_message_id: first.sqs_message_id.clone(),
             batch: Some(seat.batch),

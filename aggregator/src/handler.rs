@@ -23,19 +23,21 @@ use crate::claim_attempt::ClaimResult;
 use crate::claim_rounds::ClaimRounds;
 use crate::claim_writer::ClaimWriter;
 use crate::config::Config;
+use crate::current_batches::CurrentBatches;
 use crate::drain_detector::{DrainDetector, ReceivedCounts};
 use crate::dry_run::dry_run;
 use crate::duplicates::{Duplicates, Holder};
 use crate::event::SqsEvent;
+use crate::grants::Grants;
 use crate::intake::Intake;
 use crate::invocation::{Budgets, Invocation, InvocationCounts};
 use crate::metrics::AggregatorMetrics;
-use crate::open_batches::OpenBatches;
 use crate::overflow_bodies::OverflowBodies;
 use crate::quarantine::Quarantine;
 use crate::quotas::Quotas;
 use crate::records::{self, NoMessageId, Record};
-use crate::shared_allocator::SharedAllocator;
+use crate::scopes::Scopes;
+use crate::witnesses::Witnesses;
 
 /// Why an event fails as a whole, before anything is claimed. SQS then delivers all of it again.
 #[derive(Debug, thiserror::Error)]
@@ -80,11 +82,15 @@ impl From<HandlerError> for Diagnostic {
 pub struct Handler {
     config: Config,
     ports: Ports,
-    claim_rounds: ClaimRounds,
-    /// Takes the place of claims if `BODIES` is a log.
-    intake: Option<Intake>,
+    way_in: WayIn,
     quarantine: Quarantine,
     duplicates: Duplicates,
+}
+
+/// How messages come into batches, by `BODIES`.
+enum WayIn {
+    Claims(Box<ClaimRounds>),
+    Log(Box<Intake>),
 }
 
 /// The outcome of a record.
@@ -95,36 +101,39 @@ struct Classified {
 }
 
 impl Handler {
-    /// Returns a handler that fills the open batches of `allocator`, which is shared by all invocations of the environment.
+    /// Returns a handler that remembers batches in `current`, which all invocations of the environment share.
     pub fn new(
         config: Config,
         ports: Ports,
         source_queues: Arc<dyn SourceQueues>,
-        allocator: Arc<SharedAllocator>,
+        current: Arc<CurrentBatches>,
     ) -> Handler {
         let concurrency = config.common.write_concurrency;
         let permits = Arc::new(RequestPermits::new(concurrency));
-        let bulk = BulkWriter::new(permits.clone(), concurrency);
-        let open_batches = Arc::new(OpenBatches::new(&config, &ports, allocator));
-        let intake = config.bodies.is_log().then(|| {
-            let drain_detector = DrainDetector::new(source_queues.clone());
-            Intake::new(&config, &ports, permits.clone(), drain_detector)
-        });
-        let claim_rounds = ClaimRounds::new(
-            &config,
-            open_batches.clone(),
-            ClaimWriter::new(&config, &ports, open_batches.clone(), bulk),
-            Quotas::new(&config, &ports),
-            OverflowBodies::new(&ports, permits),
-            DrainDetector::new(source_queues),
-        );
+        let scopes = Scopes::new(&config, &ports, current);
+        let drain_detector = DrainDetector::new(source_queues);
+        let grants = Grants::new(&config, &ports, scopes, permits.clone(), drain_detector);
+        let way_in = match config.bodies.is_log() {
+            true => WayIn::Log(Box::new(Intake::new(&config, &ports, grants, permits))),
+            false => {
+                let bulk = BulkWriter::new(permits.clone(), concurrency);
+                let witnesses = Arc::new(Witnesses::new(&config, &ports));
+                WayIn::Claims(Box::new(ClaimRounds::new(
+                    &config,
+                    grants,
+                    witnesses.clone(),
+                    ClaimWriter::new(&config, &ports, witnesses, bulk),
+                    Quotas::new(&config, &ports),
+                    OverflowBodies::new(&ports, permits),
+                )))
+            }
+        };
         Handler {
             quarantine: Quarantine::new(&config, &ports),
             duplicates: Duplicates::new(&config, &ports),
             config,
             ports,
-            claim_rounds,
-            intake,
+            way_in,
         }
     }
 
@@ -149,9 +158,9 @@ impl Handler {
             return Ok(SqsBatchResponse::default());
         }
         let counts = InvocationCounts::default();
-        let classified = match &self.intake {
-            Some(intake) => self.bring(intake, &records, &budgets, &counts).await,
-            None => self.claim(&records, &budgets, &counts).await,
+        let classified = match &self.way_in {
+            WayIn::Claims(rounds) => self.claim(rounds, &records, &budgets, &counts).await,
+            WayIn::Log(intake) => self.bring(intake, &records, &budgets, &counts).await,
         };
         let in_quarantine = self.send_to_quarantine(&records, &classified, &budgets);
         let in_quarantine = in_quarantine.await;
@@ -226,6 +235,7 @@ impl Handler {
     /// Claims the events of all records that could be read. Returns what became of each record, in order.
     async fn claim(
         &self,
+        rounds: &ClaimRounds,
         records: &[Result<Record, Quarantined>],
         budgets: &Budgets<'_>,
         counts: &InvocationCounts,
@@ -240,7 +250,6 @@ impl Handler {
                 firsts.len() - 1
             });
         }
-        let rounds = &self.claim_rounds;
         let mut results = rounds.claim_all(&firsts, &received, budgets, counts).await;
         results.sort_unstable_by_key(|one| one.first);
         debug_assert_eq!(results.len(), firsts.len());

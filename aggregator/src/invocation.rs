@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use protocol::allocator::FlushReason;
+use protocol::scope::FlushReason;
 use protocol::time::Timestamp;
 use shared::ports::Ports;
 use shared::retry::Budget;
@@ -65,7 +65,6 @@ impl InvocationCounts {
         let count = match reason {
             FlushReason::Full => &mut metrics.flushed_full,
             FlushReason::Bytes => &mut metrics.flushed_bytes,
-            FlushReason::Window => &mut metrics.flushed_window,
             FlushReason::Drained => &mut metrics.flushed_drained,
             FlushReason::Urgent => &mut metrics.flushed_urgent,
             FlushReason::Idle => &mut metrics.flushed_idle,

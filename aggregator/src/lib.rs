@@ -4,18 +4,17 @@
 //! One invocation, in order:
 //!
 //! 1. [`records`] reads the messages. One that cannot be read goes to the quarantine.
-//! 2. `claim_rounds` takes a seat for the first message of each event id (from `shared_allocator`; `open_batches` opens
-//!    batches where none has seats), a place of its quota (`quotas`), and claims the event (`claim_writer`), in rounds. It seals
-//!    full batches on the way.
-//! 3. `drain_detector` retires the open batches of a source whose queue is empty, so that they are sealed.
-//! 4. `open_batches` writes the counts of the claims to the batch records.
-//! 5. [`handler`] returns the messages that failed; `quarantine` sends unprocessable messages, `duplicates` reports
+//! 2. `claim_rounds` takes a seat for the first message of each event id, a place of its quota (`quotas`), and claims the event
+//!    (`claim_writer`), in rounds. With the log, `intake` stores the messages and takes seats for all of them instead.
+//! 3. Both take seats from `grants`, in the current batches that `scopes` finds and opens; say in the slot of each grant what became of
+//!    its seats; and seal batches that are full, urgent or idle, or whose queue is empty (`drain_detector`).
+//! 4. [`handler`] returns the messages that failed; `quarantine` sends unprocessable messages, `duplicates` reports
 //!    dropped ones.
 //!
 //! [`protocol`] makes the decisions; this crate sends the requests that follow from them.
 //!
-//! A message whose event is claimed is acknowledged only if the claim is in the lock table *and* was counted or witnessed in
-//! a batch record that was not complete. No clock is part of that argument: see docs/protocol.md, "Why each promise holds".
+//! A message whose event is claimed is acknowledged only if the claim is in the lock table *and* was counted in a slot of its
+//! batch, or witnessed in a batch record that was not complete. No clock is part of that argument: see docs/protocol.md, "Why each promise holds".
 
 pub mod config;
 pub mod event;
@@ -35,11 +34,15 @@ mod claim_writer;
 #[cfg(feature = "function")]
 mod complete_records;
 #[cfg(feature = "function")]
+pub mod current_batches;
+#[cfg(feature = "function")]
 mod drain_detector;
 #[cfg(feature = "function")]
 mod dry_run;
 #[cfg(feature = "function")]
 mod duplicates;
+#[cfg(feature = "function")]
+mod grants;
 #[cfg(feature = "function")]
 pub mod handler;
 #[cfg(feature = "function")]
@@ -49,19 +52,19 @@ mod invocation;
 #[cfg(feature = "function")]
 pub mod metrics;
 #[cfg(feature = "function")]
-mod open_batches;
-#[cfg(feature = "function")]
 mod overflow_bodies;
 #[cfg(feature = "function")]
 mod quarantine;
 #[cfg(feature = "function")]
 mod quotas;
 #[cfg(feature = "function")]
+mod remembered_claims;
+#[cfg(feature = "function")]
 pub mod run;
 #[cfg(feature = "function")]
 mod scopes;
 #[cfg(feature = "function")]
-pub mod shared_allocator;
+mod witnesses;
 
 pub use config::Config;
 #[cfg(feature = "function")]

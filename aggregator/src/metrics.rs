@@ -27,19 +27,16 @@ pub struct AggregatorMetrics {
     /// Bodies of the messages in `Claimed`. What is claimed and not delivered yet is the sum of this metric less the sum of
     /// `DeliveredBytes` and of what was set aside.
     pub claimed_bytes: Bytes,
-    /// Seats that were reserved in batches of the log. More than `Claimed` if replies were lost, or batches were closed meanwhile.
+    /// Seats that were reserved in batches. More than `Claimed` if there were duplicates, replies were lost, or batches were closed meanwhile.
     pub reserved: Count,
     /// Batches that were opened.
     pub batches_opened: Count,
-    /// Batches that were sealed: the sum of the next six.
+    /// Batches that were sealed: the sum of the next five.
     pub batches_sealed: Count,
-    /// Batches that were sealed because they had `MAX_BATCH_SIZE` events, or because their last places stayed taken.
+    /// Batches that were sealed because `MAX_BATCH_SIZE` seats were reserved in them.
     pub flushed_full: Count,
     /// Batches that were sealed because the next body would have taken them beyond `MAX_BATCH_BYTES`.
     pub flushed_bytes: Count,
-    /// Batches that were sealed because their window had closed for this invocation. The batch-processor has a metric of the
-    /// same name, for windows that closed while no aggregator ran.
-    pub flushed_window: Count,
     /// Batches that were sealed because their queue was empty (`SEAL_WHEN_DRAINED`).
     pub flushed_drained: Count,
     /// Batches that were sealed because of an urgent event (`BYPASS`).

@@ -9,8 +9,7 @@ use shared::ports::{OverflowStore, Ports};
 use shared::retry::{Budget, RequestPermits, bounded};
 use tracing::warn;
 
-use crate::claim_attempt::{ClaimAttempt, ClaimResult, State};
-use crate::shared_allocator::Seated;
+use crate::claim_attempt::{ClaimAttempt, ClaimResult, Seated, State};
 
 /// Stores bodies before their claims are written, and removes those whose claims were not written.
 pub struct OverflowBodies {

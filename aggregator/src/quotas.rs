@@ -19,11 +19,10 @@ use shared::ports::{BatchStore, NamedItems, Ports};
 use shared::retry::{Budget, bounded};
 use tracing::warn;
 
-use crate::claim_attempt::{ClaimAttempt, ClaimResult, SeatPlace};
+use crate::claim_attempt::{ClaimAttempt, ClaimResult, SeatPlace, Seated};
 use crate::config::Config;
 use crate::quota::QuotaRule;
 use crate::records::Record;
-use crate::shared_allocator::Seated;
 
 /// The places of this environment's seats.
 pub struct Quotas {
@@ -167,7 +166,8 @@ impl Quotas {
     pub async fn finish(&self, results: &[ClaimResult], firsts: &[&Record], budget: &Budget<'_>) {
         let seats = results.iter().filter_map(|one| {
             let scope = firsts[one.first].candidate.quota.as_ref()?;
-            Some((scope, one.seat.or(one.freed)?, one.seat.is_some()))
+            let claimed = one.claimed();
+            Some((scope, claimed.or(one.freed())?, claimed.is_some()))
         });
         // The messages are classified already, and their responses wait.
         self.write(seats, &budget.within(QUOTA_SETTLE_TIME_MAX))

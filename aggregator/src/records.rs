@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use aws_lambda_events::event::sqs::SqsMessageAttribute;
 use jmespath::{Rcvar, Variable};
-use protocol::allocator::BatchScope;
 use protocol::claim::Candidate;
 use protocol::ids::{BatchKey, BodyHash, EventId, IdError, QuotaKey, SourceArn, SqsMessageId};
 use protocol::limits::{DYNAMODB_ITEM_BYTES_MAX, EVENT_AHEAD_MAX, QUOTA_EVENT_AGE_MAX};
 use protocol::period::Period;
 use protocol::quota::QuotaScope;
+use protocol::scope::BatchScope;
 use protocol::time::Timestamp;
 use shared::compression::compress;
 use shared::expression::Expression;

@@ -17,13 +17,13 @@ use shared::traces;
 use tracing::info;
 
 use crate::config::Config;
+use crate::current_batches::CurrentBatches;
 use crate::event::{SqsEvent, SqsMessage};
 use crate::handler::Handler;
 use crate::invocation::Invocation;
-use crate::shared_allocator::SharedAllocator;
 
-/// The open batches of this environment. All its invocations share them, until the process ends.
-static CURRENT_BATCHES: OnceCell<Arc<SharedAllocator>> = OnceCell::new();
+/// The current batches that this environment remembers. All its invocations share them, until the process ends.
+static CURRENT_BATCHES: OnceCell<Arc<CurrentBatches>> = OnceCell::new();
 
 /// The lock store takes the name of the index, which only the batch-processor queries.
 const UNUSED_INDEX: &str = "batchId-index";
@@ -47,10 +47,8 @@ pub async fn run() -> Result<(), lambda_runtime::Error> {
     let duplicates_url = config.duplicates_url.as_deref();
     ports.duplicates_queue = duplicates_url.map(|url| aws_duplicates_queue(&sdk, common, url));
     let source_queues = aws_source_queues(&sdk, common);
-    let allocator = CURRENT_BATCHES
-        .get_or_init(|| Arc::new(SharedAllocator::new(config.limits)))
-        .clone();
-    let handler = Arc::new(Handler::new(config, ports, source_queues, allocator));
+    let current = CURRENT_BATCHES.get_or_init(Arc::default).clone();
+    let handler = Arc::new(Handler::new(config, ports, source_queues, current));
     let function = service_fn(move |event: LambdaEvent<SqsEvent>| {
         let (handler, traces) = (handler.clone(), traces.clone());
         async move {

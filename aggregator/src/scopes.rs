@@ -1,37 +1,25 @@
-//! The current batches of the log, one for each scope, which all environments share: finds, opens and seals them.
-//!
-//! An environment remembers the scope items that it has read. That saves reads; no promise depends on it, because a batch that takes no
-//! reservations refuses them.
+//! The current batches, one for each scope, which all environments share: finds, opens and seals them.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use protocol::allocator::{BatchScope, FlushReason};
 use protocol::batch::{BatchRecord, BatchWrite, Closing, Status};
-use protocol::bodies::Bodies;
 use protocol::ids::BatchId;
 use protocol::limits::{LOG_CALLS_MAX, TICKET_RESEND_AFTER};
-use protocol::log::{CurrentBatch, ScopeItem};
 use protocol::retry::RetryPolicy;
+use protocol::scope::{BatchRules, BatchScope, CurrentBatch, FlushReason, ScopeItem};
 use protocol::time::Timestamp;
 use shared::named_items::Versioned;
 use shared::ports::{BatchQueue, BatchStore, Entropy, NamedItems, PortError, Ports};
 use shared::retry::{Budget, Written, bounded};
 use shared::traces::names::BATCH_ID;
-use shared::traces::span;
+use shared::traces::{self, BatchLinks, span};
 use shared::wire::{Ticket, TicketReason};
 use tracing::{info, warn};
 
 use crate::config::Config;
+use crate::current_batches::CurrentBatches;
 use crate::invocation::InvocationCounts;
-
-/// A batch that an environment remembers.
-struct Known {
-    current: CurrentBatch,
-    /// The last reservation in it, as far as the environment knows.
-    last_at: Timestamp,
-}
 
 /// Finds, opens and seals the current batches of scopes.
 pub(crate) struct Scopes {
@@ -39,63 +27,42 @@ pub(crate) struct Scopes {
     batch_queue: Arc<dyn BatchQueue>,
     named_items: Arc<dyn NamedItems>,
     entropy: Arc<dyn Entropy>,
-    window: Duration,
-    dedup_window: Duration,
-    bodies: Bodies,
+    rules: BatchRules,
     /// `BATCH_KEYS_MAX`.
     pub(crate) keys_max: usize,
-    known: Mutex<BTreeMap<BatchScope, Known>>,
+    pub(crate) current: Arc<CurrentBatches>,
+    /// The spans that brought events into the batches, to which their tickets link.
+    pub(crate) links: BatchLinks,
 }
 
 impl Scopes {
-    pub(crate) fn new(config: &Config, ports: &Ports) -> Scopes {
+    pub(crate) fn new(config: &Config, ports: &Ports, current: Arc<CurrentBatches>) -> Scopes {
         Scopes {
             batch_store: ports.batch_store.clone(),
             batch_queue: ports.batch_queue.clone(),
             named_items: ports.named_items.clone(),
             entropy: ports.entropy.clone(),
-            window: config.window,
-            dedup_window: config.common.dedup_window,
-            bodies: config.bodies.clone(),
-            keys_max: config.limits.keys_max,
-            known: Mutex::default(),
-        }
-    }
-
-    fn known(&self) -> MutexGuard<'_, BTreeMap<BatchScope, Known>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn remember(&self, current: &CurrentBatch, now: Timestamp) {
-        let mut known = self.known();
-        if known.len() >= self.keys_max {
-            known.retain(|_, known| known.current.is_open_at(now));
-        }
-        let (scope, current) = (current.scope.clone(), current.clone());
-        let last_at = now;
-        known.insert(scope, Known { current, last_at });
-    }
-
-    /// Remembers that a batch got a reservation.
-    pub(crate) fn reserved(&self, current: &CurrentBatch, at: Timestamp) {
-        if let Some(known) = self.known().get_mut(&current.scope) {
-            known.last_at = known.last_at.max(at);
+            rules: config.batch_rules(),
+            keys_max: config.keys_max,
+            current,
+            links: BatchLinks::default(),
         }
     }
 
     /// Returns which of `scopes` may have a batch: no more with a key or a period than `keys_max` at once.
     pub(crate) async fn admit(&self, scopes: &[&BatchScope], budget: &Budget<'_>) -> Vec<bool> {
-        let admitted = self.admitted(scopes, budget.clock.now());
-        if admitted.iter().all(|is_admitted| *is_admitted) {
-            return admitted;
+        let admitted = |now| self.current.admitted(scopes, self.keys_max, now);
+        let at_first = admitted(budget.clock.now());
+        if at_first.iter().all(|is_admitted| *is_admitted) {
+            return at_first;
         }
         self.forget_sealed(budget).await;
-        self.admitted(scopes, budget.clock.now())
+        admitted(budget.clock.now())
     }
 
     /// Forgets the batches that other environments have sealed.
     async fn forget_sealed(&self, budget: &Budget<'_>) {
-        let reads = self.remembered().into_iter().map(|current| async move {
+        let reads = self.current.all().into_iter().map(|current| async move {
             let read = || self.batch_store.read(current.batch);
             (current.batch, budget.call(RetryPolicy::CONTROL, read).await)
         });
@@ -108,36 +75,14 @@ impl Scopes {
         }
     }
 
-    fn admitted(&self, scopes: &[&BatchScope], now: Timestamp) -> Vec<bool> {
-        let known = self.known();
-        let is_open = |known: &Known| known.current.is_open_at(now);
-        let of_many = known.iter().filter(|(scope, _)| scope.is_one_of_many());
-        let open_count = of_many.filter(|(_, known)| is_open(known)).count();
-        let mut room = self.keys_max.saturating_sub(open_count);
-        let admit = |scope: &&BatchScope| {
-            let is_new = scope.is_one_of_many() && !known.get(*scope).is_some_and(is_open);
-            let is_admitted = !is_new || room > 0;
-            room -= usize::from(is_new && is_admitted);
-            is_admitted
-        };
-        scopes.iter().map(admit).collect()
-    }
-
     fn forget(&self, batch: BatchId) {
-        self.known().retain(|_, known| known.current.batch != batch);
+        self.current.forget(batch);
+        self.links.forget(batch);
     }
 
-    /// Returns the batches that the environment remembers, those whose window has ended among them.
-    pub(crate) fn remembered(&self) -> Vec<CurrentBatch> {
-        let known = self.known();
-        known.values().map(|known| known.current.clone()).collect()
-    }
-
-    /// Returns the remembered batches of which the environment knows no reservation after `since`.
-    pub(crate) fn idle(&self, since: Timestamp) -> Vec<CurrentBatch> {
-        let known = self.known();
-        let idle = known.values().filter(|known| known.last_at <= since);
-        idle.map(|known| known.current.clone()).collect()
+    fn remember(&self, current: &CurrentBatch, budget: &Budget<'_>) {
+        let now = budget.clock.now();
+        self.current.remember(current, self.keys_max, now);
     }
 
     /// Returns the batch that takes the events of a scope; opens one if there is none. `refused` is a batch that takes no more.
@@ -152,20 +97,26 @@ impl Scopes {
         counts: &InvocationCounts,
     ) -> Result<CurrentBatch, PortError> {
         let is_usable = |current: &&CurrentBatch| {
-            current.is_open_at(budget.clock.now()) && Some(current.batch) != refused
+            let is_open = current.is_open_at(budget.clock.now());
+            // Of the other layout, while environments of two configurations run.
+            let is_of_layout = current.bodies.is_log() == self.rules.bodies.is_log();
+            is_open && is_of_layout && Some(current.batch) != refused
         };
-        let known = self.known().get(scope).map(|known| known.current.clone());
-        if let Some(current) = known.as_ref().filter(is_usable) {
-            return Ok(current.clone());
+        if let Some(current) = self.current.of(scope).filter(|one| is_usable(&one)) {
+            return Ok(current);
         }
         let mut attempt = 0;
         loop {
             let read = self.read(scope, budget).await?;
             if let Some(current) = read.value.current.as_ref().filter(is_usable) {
-                self.remember(current, budget.clock.now());
+                self.remember(current, budget);
                 return Ok(current.clone());
             }
-            if let Some(current) = self.open(scope, &read, budget).await? {
+            let open = async {
+                let opened = self.open(scope, &read, budget).await;
+                opened.inspect_err(|_| traces::failed("batch_not_opened"))
+            };
+            if let Some(current) = span("open").run(open).await? {
                 counts.batch_opened();
                 return Ok(current);
             }
@@ -191,14 +142,9 @@ impl Scopes {
         budget: &Budget<'_>,
     ) -> Result<Option<CurrentBatch>, PortError> {
         let now = budget.clock.now();
-        let current = CurrentBatch::new(
-            self.entropy.batch_id(now),
-            scope.clone(),
-            now,
-            self.window,
-            self.bodies.clone(),
-            self.dedup_window,
-        );
+        let current =
+            CurrentBatch::new(self.entropy.batch_id(now), scope.clone(), now, &self.rules);
+        traces::text(BATCH_ID, current.batch);
         let item = ScopeItem {
             current: Some(current.clone()),
         };
@@ -206,7 +152,7 @@ impl Scopes {
         if !budget.call(RetryPolicy::CONTROL, replace).await? {
             return Ok(None);
         }
-        self.remember(&current, now);
+        self.remember(&current, budget);
         self.announce(&current, budget).await?;
         info!(batch_id = %current.batch, source = %scope.source, closes_at = %current.closes_at, "batch opened");
         Ok(Some(current))
@@ -266,16 +212,16 @@ impl Scopes {
         };
         // Otherwise the ticket that was sent when it was opened arrives when its window ends, and it is due then.
         let has_no_ticket = closing.is_beyond_delays(current.created_at);
-        let seal = BatchWrite::SealLog {
+        let seal = BatchWrite::Seal {
             at,
             due_at: has_no_ticket.then_some(at + TICKET_RESEND_AFTER),
             idle_since,
         };
         match budget.write(&*self.batch_store, batch, &seal).await {
             Ok(Written::Applied(record)) => {
-                self.forget(batch);
+                self.current.forget(batch);
                 counts.batch_sealed(reason);
-                let reserved = record.log.as_ref().map_or(0, |log| log.reserved);
+                let reserved = record.reservations.as_ref().map_or(0, |one| one.reserved);
                 info!(batch_id = %batch, items_count = reserved, ?reason, "batch sealed");
                 let ticket = Ticket {
                     source: Some(current.scope.source.clone()),
@@ -285,12 +231,15 @@ impl Scopes {
                     // The batch is only late: the ticket of its window arrives, or the sweep sends one.
                     warn!(batch_id = %batch, %error, "no immediate ticket for a sealed batch");
                 }
+                self.links.forget(batch);
             }
             Ok(Written::Refused(record)) => {
                 let open = record.filter(|record| record.status == Some(Status::Open));
-                match open.and_then(|record| record.log) {
+                match open.and_then(|record| record.reservations) {
                     // It is not idle, because another environment reserved seats.
-                    Some(log) if idle_since.is_some() => self.reserved(current, log.last_at),
+                    Some(one) if idle_since.is_some() => {
+                        self.current.reserved(current, one.last_at)
+                    }
                     // Another invocation has sealed it, or its window has ended.
                     _ => self.forget(batch),
                 }
@@ -305,9 +254,16 @@ impl Scopes {
         delay: impl Fn() -> Duration,
         budget: &Budget<'_>,
     ) -> Result<(), PortError> {
-        let send = || self.batch_queue.send(ticket, delay());
-        let sent = budget.call(RetryPolicy::CONTROL, send);
+        let send = async {
+            let ticket = Ticket {
+                traces: self.links.of_ticket(ticket.batch_id),
+                ..ticket.clone()
+            };
+            let send = || self.batch_queue.send(&ticket, delay());
+            let sent = budget.call(RetryPolicy::CONTROL, send).await;
+            sent.inspect_err(|_| traces::failed("ticket_not_sent"))
+        };
         let span = span("ticket").sends().text(BATCH_ID, ticket.batch_id);
-        span.run(sent).await
+        span.run(send).await
     }
 }

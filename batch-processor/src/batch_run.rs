@@ -2,6 +2,7 @@
 //!
 //! Every step starts from the present batch record, so that the next invocation can continue after a crash.
 
+mod closing;
 mod gate;
 mod log;
 mod setting_aside;
@@ -143,8 +144,8 @@ impl<'a> BatchRun<'a> {
             error!(batch_id = %self.id(), error, "batch is too old to be delivered");
             return Err(self.batch.fail(error).await);
         }
-        // Before pauses and hours: what is a duplicate does not depend on when the batch may be delivered.
-        self.resolve().await?;
+        // Before pauses and hours: neither claims nor duplicates depend on when the batch may be delivered.
+        self.settle().await?;
         self.pass_gate_before_reading().await?;
         self.take_file_number_before_reading().await?;
         // A former run may have died after the last part ended, before it gave the number up.

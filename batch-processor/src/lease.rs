@@ -1,8 +1,10 @@
 //! The lease on a batch, and every write to the record of a leased batch.
 
+mod decisions;
+
 use protocol::batch::{
-    BatchRecord, BatchWrite, Failure, Lease, LeaseDecision, LogResolution, Notice,
-    OperatorDecision, PartRecord, may_lease,
+    BatchRecord, BatchWrite, Failure, Lease, LeaseDecision, Notice, OperatorDecision, PartRecord,
+    may_lease,
 };
 use protocol::gate::Why;
 use protocol::ids::{BatchId, LeaseOwner};
@@ -330,27 +332,6 @@ impl LeasedBatch<'_> {
         self.write(&write, self.budgets.wrap_up).await
     }
 
-    /// Writes what was decided about the lines of a batch of the log. Another lease may have written the same before.
-    pub(crate) async fn resolve(
-        &mut self,
-        winners: SeqSet,
-        resolution: LogResolution,
-    ) -> Result<(), TicketEnd> {
-        let write = BatchWrite::Resolve {
-            owner: self.owner.clone(),
-            winners,
-            resolution,
-        };
-        self.write(&write, self.budgets.work).await
-    }
-
-    /// Notes that the duplicates and conflicts of a batch of the log are reported.
-    pub(crate) async fn reported(&mut self) -> Result<(), TicketEnd> {
-        let owner = self.owner.clone();
-        self.write(&BatchWrite::Reported { owner }, self.budgets.work)
-            .await
-    }
-
     /// Writes the number of a frozen part to the record.
     pub(crate) async fn number(&mut self, index: usize, number: u64) -> Result<(), TicketEnd> {
         let write = BatchWrite::Number {
@@ -405,8 +386,16 @@ impl LeasedBatch<'_> {
             at,
             expires_at: self.record.kept_until(at),
         };
-        let budget = self.budgets.wrap_up;
-        match budget.write(self.batch_store, self.id(), &write).await {
+        self.write_as_read(&write, self.budgets.wrap_up).await
+    }
+
+    /// Makes a write that depends on the record as it was read. Returns `false` if the record has changed since; it is read again then.
+    async fn write_as_read(
+        &mut self,
+        write: &BatchWrite,
+        budget: Budget<'_>,
+    ) -> Result<bool, TicketEnd> {
+        match budget.write(self.batch_store, self.id(), write).await {
             Ok(Written::Applied(record)) => {
                 self.replace_record(*record);
                 Ok(true)

@@ -7,8 +7,7 @@ use shared::metrics::{Bytes, Count, Level, LongestTime, LowestPercent, OldestAge
 #[derive(Clone, Debug, Default, PartialEq, Entry)]
 #[entry(rename_all = "PascalCase")]
 pub struct BatchProcessorMetrics {
-    /// Batches that were still open when the ticket of their window came. The aggregator has a metric of the same name, for
-    /// windows that it saw closing.
+    /// Batches that were still open when the ticket of their window came.
     pub flushed_window: Count,
     /// Parts that the sink has taken.
     pub parts_delivered: Count,
@@ -34,7 +33,7 @@ pub struct BatchProcessorMetrics {
     /// Lines of batches of the log with the event id of another line and another body. The aggregator has a metric of the same
     /// name, for claims.
     pub conflicts: Count,
-    /// Slots of batches of the log that were empty when the batch was closed: an aggregator died, or had no reply.
+    /// Slots that were empty when their batch was closed: an aggregator died, or had no reply.
     pub holes: Count,
     /// The time in which the lines of a batch of the log were decided and committed; of several batches, the longest.
     pub resolve_ms: LongestTime,

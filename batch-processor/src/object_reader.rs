@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use protocol::batch::BatchRecord;
 use protocol::ids::{BatchId, ObjectId, Seq, SlotId};
 use protocol::limits::{LOG_RETENTION, OBJECT_CALLS_MAX};
-use protocol::log::{Frame, Slot, empty_slots, frames_of};
 use protocol::seqs::SeqSet;
+use protocol::slot::{ClaimCounts, Frame, Slot, empty_slots, frames_of};
 use protocol::text::counted;
 use protocol::time::Timestamp;
 use shared::body_object::BodyObject;
@@ -69,21 +69,24 @@ pub(crate) struct ObjectReader {
     closed: Mutex<Option<(BatchId, Arc<Closed>)>>,
 }
 
-/// The slots of a batch of the log that takes no reservations any more.
+/// The slots of a batch that takes no reservations any more.
 #[derive(Debug, Default)]
 pub(crate) struct Closed {
     /// In the order of their seqs.
     pub(crate) frames: Arc<[Frame]>,
+    /// What they say of claims.
+    pub(crate) counts: ClaimCounts,
     /// The slots that have lost their values. There is one message about all of them.
     pub(crate) lost: Option<Lost>,
-    /// How many slots have no lines.
+    /// How many slots are holes.
     pub(crate) holes: u64,
 }
 
 impl Closed {
     fn of(record: &BatchRecord, slots: &[Option<Slot>]) -> Closed {
         let frames: Arc<[Frame]> = frames_of(slots).into_iter().cloned().collect();
-        let reserved = record.log.as_ref().map_or(0, |log| log.reserved as Seq);
+        let reservations = record.reservations.as_ref();
+        let reserved = reservations.map_or(0, |one| one.reserved as Seq);
         let reserved: SeqSet = (0..reserved).collect();
         let seqs = reserved.difference(&frames.iter().flat_map(Frame::seqs).collect());
         let empty = empty_slots(slots);
@@ -108,6 +111,7 @@ impl Closed {
         let is_hole = |slot: &&Option<Slot>| matches!(slot, Some(Slot::Hole));
         Closed {
             frames,
+            counts: ClaimCounts::of(slots),
             lost,
             holes: slots.iter().filter(is_hole).count() as u64,
         }
@@ -134,7 +138,7 @@ impl ObjectReader {
         }
     }
 
-    /// Returns the slots of a batch of the log. Puts a hole into each that stays empty, so the batch must take no reservations any more.
+    /// Returns the slots of a batch. Puts a hole into each that stays empty, so the batch must take no reservations any more.
     ///
     /// # Errors
     /// [`PortError`] if a slot is not known to have a value.

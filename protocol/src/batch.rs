@@ -17,8 +17,6 @@
 mod apply;
 mod closing;
 mod lease;
-mod log_state;
-mod log_writes;
 mod note;
 mod notice;
 mod noticed;
@@ -26,19 +24,21 @@ mod part;
 mod proof;
 mod record;
 mod rejects;
+mod reservation_writes;
+mod reservations;
 mod write;
 
 pub use apply::{already_applied, apply};
-pub use closing::{Closing, NoWindow};
+pub use closing::Closing;
 pub use lease::{LeaseDecision, OperatorDecision, may_lease};
-pub use log_state::{LogLimits, LogResolution, LogState, Reservation, Reserved};
 pub use note::{OperatorNote, with_note};
 pub use notice::{Notice, NoticeCounts, NoticeKind};
 pub use part::{PartRecord, PartState};
 pub use proof::{EmptyIndex, Lag, Role, empty_index, lag, nothing_to_deliver, proven, role};
 pub use record::{BatchRecord, Failure, Lease, Listing, Status};
 pub use rejects::Rejects;
-pub use write::{BatchCounts, BatchWrite, NO_ERROR};
+pub use reservations::{BatchLimits, Reservation, Reservations, Reserved, Resolution};
+pub use write::{BatchWrite, NO_ERROR};
 
 #[cfg(test)]
 mod tests;

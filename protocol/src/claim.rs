@@ -70,12 +70,10 @@ impl ExistingClaim {
     /// claim before the acknowledgement.
     pub fn relies_on_it(self, rule: DuplicateRule) -> bool {
         match (self, rule) {
-            (ExistingClaim::Redelivered, _) | (ExistingClaim::Duplicate, DuplicateRule::Drop) => {
-                true
-            }
-            (ExistingClaim::Duplicate, DuplicateRule::Requeue) | (ExistingClaim::Conflict, _) => {
-                false
-            }
+            (ExistingClaim::Redelivered, _) => true,
+            // A repeat of a conflict may be a duplicate of the same claim.
+            (ExistingClaim::Duplicate | ExistingClaim::Conflict, DuplicateRule::Drop) => true,
+            (ExistingClaim::Duplicate | ExistingClaim::Conflict, DuplicateRule::Requeue) => false,
         }
     }
 }

@@ -1,14 +1,12 @@
 //! The version of what the service stores: lock items, batch records, tickets, loads, slots and manifests.
 //!
 //! An item without a version has version 1. Only items that older code must refuse have an attribute with their version: the
-//! records of batches of the log. An attribute in every lock item would be stored and paid for without any use.
+//! records of batches with reservations. An attribute in every lock item would be stored and paid for without any use.
 
 use serde::Deserialize;
 
-/// The latest version that this code can read.
+/// The latest version that this code can read, and the version of what older code must refuse.
 pub const FORMAT_VERSION: u64 = 2;
-/// The version of what belongs to a batch of the log, which older code must refuse.
-pub const LOG_FORMAT_VERSION: u64 = 2;
 /// The name of the attribute or JSON field that has the version.
 pub const FORMAT_VERSION_FIELD: &str = "formatVersion";
 

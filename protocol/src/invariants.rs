@@ -3,25 +3,22 @@
 //! Each function returns `Ok(())`, or [`Broken`] with a sentence that says what is wrong.
 
 mod check;
-mod log;
+mod reservations;
 
 pub use check::{Broken, Check, hold};
 
-use crate::allocator::open_batch::OpenBatch;
 use crate::batch::{BatchRecord, BatchWrite, PartState, Status, lag};
 use crate::limits::{LISTING_RECORD_BYTES_MAX, RECORD_BYTES_MAX};
 use crate::seqs::SeqSet;
 use crate::time::Timestamp;
 
 /// The invariants that production asserts in builds with debug assertions.
-pub const ASSERTED: [&str; 8] = [
+pub const ASSERTED: [&str; 6] = [
     "INV-1 parts_are_disjoint",
     "INV-2 earlier_parts_are_delivered",
     "INV-3 complete_means_whole",
     "INV-4 counts_fit_the_settled_seats",
     "INV-5 complete_means_no_status",
-    "INV-6 batch_is_within_its_limits",
-    "INV-7 every_seat_is_accounted_for",
     "INV-19 a_record_fits_its_item",
 ];
 
@@ -166,7 +163,8 @@ pub fn a_lease_is_taken_only_when_free(
 pub fn only_the_holder_writes(before: &BatchRecord, write: &BatchWrite) -> Check {
     // Not `BatchWrite::owner`: `apply` asks that which writes need the lease, and this checks `apply`.
     let owner = match write {
-        BatchWrite::Resolve { owner, .. }
+        BatchWrite::Count { owner, .. }
+        | BatchWrite::Resolve { owner, .. }
         | BatchWrite::Reported { owner }
         | BatchWrite::Freeze { owner, .. }
         | BatchWrite::AcceptSink { owner, .. }
@@ -176,10 +174,8 @@ pub fn only_the_holder_writes(before: &BatchRecord, write: &BatchWrite) -> Check
         | BatchWrite::GiveUp { owner, .. }
         | BatchWrite::Fail { owner, .. }
         | BatchWrite::Complete { owner, .. } => owner,
-        BatchWrite::Count(_)
+        BatchWrite::Reserve(_)
         | BatchWrite::Seal { .. }
-        | BatchWrite::Reserve(_)
-        | BatchWrite::SealLog { .. }
         | BatchWrite::Witness { .. }
         | BatchWrite::Lease { .. }
         | BatchWrite::TicketResent { .. }
@@ -204,14 +200,16 @@ pub fn completion_is_proven_or_verified(
     if before.status.is_none() || after.status.is_some() {
         return Ok(());
     }
-    let is_counted =
-        before.bodies.is_log() || (before.sealed_at.is_some() && before.uncertain == 0);
+    let is_counted = before.bodies.is_log() || (before.has_final_counts() && before.uncertain == 0);
     let proven = before.is_reported() && is_counted && lag(before, &SeqSet::new()).is_none();
     let may_end = proven || before.verify_at.is_some_and(|at| at <= now);
     hold("INV-11 completion_is_proven_or_verified", may_end, || {
         format!(
-            "batch {} completed at {now}, sealed at {:?}, {} uncertain, verify at {:?}",
-            before.batch_id, before.sealed_at, before.uncertain, before.verify_at
+            "batch {} completed at {now}, counts final: {}, {} uncertain, verify at {:?}",
+            before.batch_id,
+            before.has_final_counts(),
+            before.uncertain,
+            before.verify_at
         )
     })
 }
@@ -269,7 +267,7 @@ pub fn step_is_sound(
     counts_never_go_back(before, after)?;
     completion_saw_everything(before, write)?;
     notices_stay_until_they_are_sent(before, write, after)?;
-    log::step_is_sound(before, write, after)?;
+    reservations::step_is_sound(before, write, after)?;
     record_is_sound(after)
 }
 
@@ -288,24 +286,5 @@ pub fn notices_stay_until_they_are_sent(
     let stay = may_remove || is.starts_with(was);
     hold("INV-29 notices_stay_until_they_are_sent", stay, || {
         format!("batch {batch}: notices {was:?} became {is:?}")
-    })
-}
-
-/// INV-6: an open batch never holds more claims than it may, counting confirmed, uncertain and in-flight claims.
-pub fn batch_is_within_its_limits(batch: &OpenBatch) -> Check {
-    let (id, taken, items_max) = (batch.id(), batch.taken(), batch.items_max());
-    let fits = taken <= items_max;
-    hold("INV-6 batch_is_within_its_limits", fits, || {
-        format!("batch {id} holds {taken} of {items_max} items")
-    })
-}
-
-/// INV-7: every seat that was given out is settled, uncertain or in flight.
-pub fn every_seat_is_accounted_for(batch: &OpenBatch) -> Check {
-    let (id, given) = (batch.id(), batch.seats_given());
-    let seats = batch.settled_len() + batch.uncertain() + batch.in_flight();
-    let agree = seats == given;
-    hold("INV-7 every_seat_is_accounted_for", agree, || {
-        format!("batch {id} gave {given} seats and knows of {seats}")
     })
 }

@@ -11,6 +11,8 @@ pub const CLOCK_SKEW_MAX: Duration = Duration::from_secs(2);
 /// Largest delay of an SQS message.
 /// Source: <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-message-timers.html> (2026-08).
 pub const SQS_DELAY_MAX: Duration = Duration::from_secs(900);
+/// Longest window of a batch: its ticket is delayed for as long, with the clock skew and a second for rounding.
+pub const WINDOW_MAX: Duration = Duration::from_secs(897);
 /// Entries of one SQS batch request.
 /// Source: botocore `sqs` service model, SendMessageBatch (2026-08).
 pub const SQS_BATCH_ENTRIES_MAX: usize = 10;
@@ -111,14 +113,8 @@ pub const NOTE_OVERHEAD_BYTES: usize = 96;
 pub const RECEIPT_BYTES_MAX: usize = 256;
 /// Bytes of the sink fingerprint of a part.
 pub const FINGERPRINT_BYTES_MAX: usize = 256;
-/// After this many claim rounds of one invocation that each add few claims to a batch, the batch counts as full.
-pub const SHORT_ROUNDS_MAX: u32 = 16;
 /// Traces that one log line names.
 pub const LOGGED_TRACES_MAX: usize = 8;
-/// Longest an invocation waits for the last places of a batch, while attempts of other invocations hold them.
-pub const SEAT_WAIT_MAX: Duration = Duration::from_secs(1);
-/// Longest an invocation spends on sealing batches of earlier invocations, before it makes its own claims.
-pub const OLD_SEALS_TIME_MAX: Duration = Duration::from_secs(1);
 /// How often an attempt may find that the item changed between reading and replacing it. Then its outcome is `Failed`.
 pub const REPLACE_ROUNDS_MAX: usize = 4;
 /// Time between two looks at a queue that is empty while other consumers hold messages of it. A consumer that polls a
@@ -205,14 +201,18 @@ pub const LOG_RETENTION: Duration = Duration::from_secs(40 * 24 * 3_600);
 /// How long an entry of the index is remembered beyond the dedup window, from the opening of its batch on. An invocation that began
 /// within the batch life may deliver for some minutes more.
 pub const ENTRY_RETENTION: Duration = Duration::from_secs(BATCH_LIFE_MAX.as_secs() + 24 * 3_600);
-/// How long after its opening a batch gets holes. An empty slot of an older one had a load, which is lost.
+/// How long after its opening a batch of the log gets holes. An empty slot of an older one had a load, which is lost.
 pub const HOLES_UNTIL: Duration = Duration::from_secs(20 * 24 * 3_600);
 /// How long after a line was stored it is decided, unless the batch-processor stands still. Entries that ended earlier may be left out.
 /// The longest period and window are over after two days; the rest is for a batch-processor that is repaired after a long weekend.
 pub const DECIDED_WITHIN: Duration = Duration::from_secs(5 * 24 * 3_600);
-/// How long after the close of a batch its closer waits for writers that fill their slots.
-pub const SLOT_WAIT_MAX: Duration = Duration::from_secs(3);
-/// Slots read or put at once by an invocation.
+/// How long after a reservation in the log the closer of the batch waits for its slot.
+pub const LINES_WAIT_MAX: Duration = Duration::from_secs(3);
+/// How long after a reservation for claims the closer of the batch waits for its slot. A writer that needs longer finds a hole.
+pub const CLAIMS_WAIT_MAX: Duration = Duration::from_secs(20);
+/// Slots of one batch. Its closer reads all of them in one invocation.
+pub const SLOTS_MAX: u32 = 20_000;
+/// Requests that read or put slots, which an invocation sends at once.
 pub const SLOT_CALLS_MAX: usize = 32;
 /// Requests for records of owners that an invocation sends at once.
 pub const LOG_CALLS_MAX: usize = 32;

@@ -17,8 +17,6 @@ mod list;
 mod matching;
 mod merge;
 mod resolve;
-mod scope;
-mod slot;
 
 pub use entry::{ENTRY_BYTES, Entry, IdHash, IndexSecret, NO_BODY, Owner};
 pub use list::{
@@ -27,8 +25,6 @@ pub use list::{
 pub use matching::{Match, Matches, NoOwner};
 pub use merge::{Input, Merged, merge, runs_of};
 pub use resolve::{Decided, Line, LineDecision, Unresolved, resolve};
-pub use scope::{CurrentBatch, ScopeItem};
-pub use slot::{Frame, Put, Slot, empty_slots, frames_of, put_again};
 
 use crate::ids::BodyHash;
 

@@ -9,7 +9,7 @@
 use std::cell::Cell;
 
 /// The bugs that have a switch in this crate: mistakes that a change of this code could make.
-pub const SWITCHES: [&str; 10] = [
+pub const SWITCHES: [&str; 9] = [
     // A batch completes although counts or witnesses were written since its record was read.
     "completion-unconditional",
     // One empty look completes a batch that is not proven.
@@ -18,8 +18,6 @@ pub const SWITCHES: [&str; 10] = [
     "expired-tombstone-believed",
     // A message whose outcome is unknown is acknowledged.
     "failed-acknowledged",
-    // A message relies on a remembered claim of this environment before the claim is counted.
-    "known-uncounted",
     // A lease is taken while another processor holds it.
     "lease-taken-while-held",
     // Live claims carry the TTL of tombstones.

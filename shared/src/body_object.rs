@@ -3,8 +3,8 @@
 use protocol::batch::BatchRecord;
 use protocol::bodies::Bodies;
 use protocol::ids::ObjectId;
-use protocol::log::Frame;
 use protocol::seqs::SeqSet;
+use protocol::slot::Frame;
 
 use crate::load::decode_frame;
 use crate::ports::{ObjectStore, PortError, StoredEvent};

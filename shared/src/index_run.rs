@@ -3,7 +3,7 @@
 //! A run begins with the length of its header, four bytes, and the header as JSON, compressed by zstd. The entries follow, of
 //! [`ENTRY_BYTES`] each. A list is JSON, compressed by zstd.
 
-use protocol::format_version::{self, LOG_FORMAT_VERSION, LaterFormat};
+use protocol::format_version::{self, FORMAT_VERSION, LaterFormat};
 use protocol::log::{ENTRY_BYTES, Entry, RunHeader, RunList, object_hash};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -93,7 +93,7 @@ pub fn decode_list(bytes: &[u8]) -> Result<RunList, IndexFormatError> {
 
 fn to_json<T: Serialize>(value: &T) -> Vec<u8> {
     let versioned = Versioned {
-        format_version: LOG_FORMAT_VERSION,
+        format_version: FORMAT_VERSION,
         value,
     };
     let json = serde_json::to_vec(&versioned).expect("texts and numbers can be written as JSON");

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use protocol::claim::Candidate;
 use protocol::ids::{BatchId, BatchShard, BodyHash, EventId, Seq, SourceArn, SqsMessageId};
-use protocol::log::{Frame, object_hash};
+use protocol::log::object_hash;
+use protocol::slot::Frame;
 use protocol::time::Timestamp;
 use serde::{Deserialize, Serialize};
 

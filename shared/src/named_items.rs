@@ -6,12 +6,12 @@
 
 use std::collections::HashMap;
 
-use protocol::allocator::BatchScope;
 use protocol::ids::BodyHash;
 use protocol::limits::{DYNAMODB_KEY_BYTES_MAX, QUOTA_RETENTION};
-use protocol::log::{IndexEpoch, Manifest, ScopeItem};
+use protocol::log::{IndexEpoch, Manifest};
 use protocol::pause::Pauses;
 use protocol::quota::{QuotaAccount, QuotaScope};
+use protocol::scope::{BatchScope, ScopeItem};
 use protocol::sequence::{Sequence, SequenceScope};
 use protocol::time::Timestamp;
 use protocol::turns::Turns;

@@ -21,7 +21,7 @@ use protocol::time::Timestamp;
 use uuid::{Builder, Uuid};
 
 pub use error::PortError;
-pub use objects::{ObjectReply, ObjectStore, Piece, in_range};
+pub use objects::{ObjectReply, ObjectStore, Piece, PiecesRead, in_range};
 
 use crate::message_attributes::MessageAttributes;
 use crate::wire::Ticket;

@@ -6,10 +6,9 @@ use std::sync::Arc;
 use aggregator::{Config, records};
 use divan::Bencher;
 use divan::counter::ItemsCount;
-use protocol::allocator::{Allocator, BatchLimits, BatchScope, SeatEnd, Seating};
 use protocol::batch::BatchRecord;
 use protocol::claim::Candidate;
-use protocol::ids::{BatchId, BodyHash, Seat};
+use protocol::ids::{BatchId, BodyHash, Seat, SourceArn};
 use protocol::log::{
     ENTRY_BYTES, Entry, IdHash, Line, Matches, Owner, RunHeader, object_hash, resolve,
 };
@@ -27,7 +26,6 @@ const RUN_ENTRIES: u64 = 65_536;
 const RUNS: u64 = 153;
 const BODY_BYTES: usize = 300;
 const SOURCE: &str = "arn:aws:sqs:eu-west-1:123456789012:unique-events-input-queue";
-const DEADLINE: Timestamp = Timestamp::from_ms(15_000);
 const CLOSES_AT: Timestamp = Timestamp::from_ms(300_000);
 
 fn main() {
@@ -43,57 +41,6 @@ fn read_event(bencher: Bencher<'_, '_>, rule: &str) {
         let event: aggregator::event::SqsEvent =
             serde_json::from_slice(&payload).expect("it is an event");
         records::read(event, &config, Timestamp::EPOCH).expect("all have ids")
-    });
-}
-
-/// Gives out seats for all messages, and settles them.
-#[divan::bench]
-fn seat_and_settle(bencher: Bencher<'_, '_>) {
-    let scope = scope();
-    bencher
-        .counter(ItemsCount::new(MESSAGES))
-        .with_inputs(|| open(&scope))
-        .bench_local_refs(|allocator| {
-            for seat in seats(allocator, &scope) {
-                allocator.finish(seat, BODY_BYTES as u64, SeatEnd::Claimed);
-            }
-        });
-}
-
-/// Remembers claims.
-#[divan::bench]
-fn remember(bencher: Bencher<'_, '_>) {
-    let scope = scope();
-    let candidates = candidates();
-    bencher
-        .counter(ItemsCount::new(MESSAGES))
-        .with_inputs(|| {
-            let mut allocator = open(&scope);
-            let seats = seats(&mut allocator, &scope);
-            (allocator, seats)
-        })
-        .bench_local_refs(|(allocator, seats)| {
-            for (seat, candidate) in seats.iter().zip(&candidates) {
-                allocator.remember(*seat, candidate);
-            }
-        });
-}
-
-/// Looks up remembered claims, all of which exist.
-#[divan::bench]
-fn known(bencher: Bencher<'_, '_>) {
-    let scope = scope();
-    let candidates = candidates();
-    let mut allocator = open(&scope);
-    for (seat, candidate) in seats(&mut allocator, &scope).into_iter().zip(&candidates) {
-        allocator.finish(seat, BODY_BYTES as u64, SeatEnd::Claimed);
-        allocator.remember(seat, candidate);
-    }
-    let counts = allocator.counts(batch()).expect("the batch is open");
-    allocator.counted(batch(), counts.version);
-    bencher.counter(ItemsCount::new(MESSAGES)).bench_local(|| {
-        let known = |one: &&Candidate| allocator.known(&scope, one, DEADLINE).is_some();
-        assert_eq!(candidates.iter().filter(known).count(), MESSAGES);
     });
 }
 
@@ -214,52 +161,15 @@ fn owner() -> Owner {
 
 /// Returns the record of the batch that has the entries of the index: its events are alive.
 fn record() -> BatchRecord {
-    BatchRecord::open(
-        batch(),
-        scope().source,
-        None,
-        10,
-        Timestamp::EPOCH,
-        CLOSES_AT,
-    )
+    BatchRecord::open(batch(), source(), None, 10, Timestamp::EPOCH, CLOSES_AT)
 }
 
 fn batch() -> BatchId {
     BatchId::new(uuid::Uuid::from_u128(1))
 }
 
-fn scope() -> BatchScope {
-    BatchScope {
-        period: None,
-        source: SOURCE.parse().expect("the value is an ARN"),
-        key: None,
-    }
-}
-
-fn open(scope: &BatchScope) -> Allocator {
-    let mut allocator = Allocator::new(BatchLimits {
-        items_max: 50_000,
-        bytes_max: 128 << 20,
-        shards: 10,
-        keys_max: 1,
-        seats_max: 1_000_000,
-        known_claims_max: 1_000_000,
-    });
-    let Seating::Open(opening) = allocator.seat(scope, &[1], DEADLINE) else {
-        panic!("nothing is open");
-    };
-    let source = scope.source.clone();
-    let record = BatchRecord::open(batch(), source, None, 10, Timestamp::EPOCH, CLOSES_AT);
-    let recorded = opening.record_acknowledged(&record);
-    allocator.opened(recorded.ticket_acknowledged());
-    allocator
-}
-
-fn seats(allocator: &mut Allocator, scope: &BatchScope) -> Vec<Seat> {
-    match allocator.seat(scope, &[BODY_BYTES as u64; MESSAGES], DEADLINE) {
-        Seating::Seats(seats) => seats,
-        other => panic!("expected seats, got {other:?}"),
-    }
+fn source() -> SourceArn {
+    SOURCE.parse().expect("the value is an ARN")
 }
 
 fn candidates() -> Vec<Candidate> {
@@ -272,7 +182,7 @@ fn candidates() -> Vec<Candidate> {
                 body_hash: BodyHash::of(body.as_bytes()),
                 body: body.into(),
                 compressed: None,
-                source: scope().source,
+                source: source(),
                 sent_at: Timestamp::EPOCH,
                 attributes: None,
                 quota: None,
@@ -304,7 +214,7 @@ fn part() -> Part {
     Part {
         batch_id: batch(),
         part_index: 0,
-        source: scope().source,
+        source: source(),
         batch_key: None,
         closed_at: Timestamp::EPOCH,
         period: None,

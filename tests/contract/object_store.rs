@@ -4,10 +4,10 @@ use aws::{DynamoObjectStore, S3ObjectStore};
 use emulators::s3::S3;
 use protocol::bodies::{Bodies, ObjectPlace, ObjectSizes, S3Prefix};
 use protocol::ids::{ObjectId, PieceId};
-use protocol::limits::OBJECT_ITEM_BYTES_MAX;
+use protocol::limits::{BATCH_GET_KEYS_MAX, OBJECT_ITEM_BYTES_MAX};
 use protocol::time::Timestamp;
 use shared::memory::{MemoryObjectStore, noise};
-use shared::ports::{ObjectReply, ObjectStore, Piece};
+use shared::ports::{ObjectReply, ObjectStore, Piece, PiecesRead};
 use uuid::Uuid;
 
 use crate::dynamo::{batch_table, dynamodb};
@@ -60,6 +60,21 @@ async fn pieces_are_apart_and_the_first_says_how_many_there_are(store: &dyn Obje
     assert_eq!(second.unwrap().bytes, piece(11, 3).bytes);
 }
 
+async fn pieces_in_the_table_are_read_together(store: &dyn ObjectStore) {
+    let mut expected = PiecesRead::new();
+    for number in 40..90 {
+        let piece = piece(number as usize, 1);
+        let put = store.put(&ObjectPlace::Table, id(number, 0), &piece, EXPIRES_AT);
+        assert_eq!(put.await.unwrap(), ObjectReply::Stored);
+        expected.insert(id(number, 0), Some(piece));
+    }
+    let missing = 90..40 + BATCH_GET_KEYS_MAX as u32;
+    expected.extend(missing.map(|number| (id(number, 0), None)));
+    let ids: Vec<PieceId> = expected.keys().copied().collect();
+    assert_eq!(store.get_from_table(&ids).await.unwrap(), expected);
+    assert_eq!(store.get_from_table(&[]).await.unwrap(), PiecesRead::new());
+}
+
 async fn bytes_of_an_object_in_s3_are_read_alone(store: &dyn ObjectStore, place: &ObjectPlace) {
     let prefix = &in_s3(place);
     let whole = piece(100, 1);
@@ -82,6 +97,7 @@ async fn a_piece_is_written_once_and_read_back_in_memory() {
     bytes_of_an_object_in_s3_are_read_alone(&store, &bucket("s3://loads/a")).await;
     a_piece_is_written_once_and_read_back(&store, &ObjectPlace::Table).await;
     pieces_are_apart_and_the_first_says_how_many_there_are(&store).await;
+    pieces_in_the_table_are_read_together(&store).await;
 }
 
 async fn table() -> DynamoObjectStore {
@@ -95,6 +111,7 @@ async fn a_piece_is_written_once_and_read_back_in_the_table() {
     let store = table().await;
     a_piece_is_written_once_and_read_back(&store, &ObjectPlace::Table).await;
     pieces_are_apart_and_the_first_says_how_many_there_are(&store).await;
+    pieces_in_the_table_are_read_together(&store).await;
 }
 
 fn in_s3(place: &ObjectPlace) -> S3Prefix {
@@ -139,6 +156,7 @@ async fn a_piece_is_written_once_and_read_back_on_s3() {
     let names = [0, 7].map(|number| Uuid::from_u128(number).to_string());
     assert_eq!(stored, names);
     bytes_of_an_object_in_s3_are_read_alone(&store, &bucket("s3://loads/b")).await;
+    pieces_in_the_table_are_read_together(&store).await;
     let nowhere = bucket("s3://nowhere/a");
     let piece = piece(9_000, 1);
     let put = store.put(&nowhere, id(20, 0), &piece, EXPIRES_AT).await;

@@ -29,46 +29,36 @@ async fn a_burst_with_duplicates_is_delivered_once_each() {
     }
 }
 
-/// Returns, for every sealed batch, the number of its claims and of its uncertain seats.
-fn sealed(rig: &Rig) -> Vec<(u64, u64)> {
-    let field = |line: &str, name: &str| {
-        let (_, rest) = line.split_once(name)?;
+/// Returns the number of reserved seats of every sealed batch.
+fn sealed(rig: &Rig) -> Vec<u64> {
+    let seats = |line: &String| {
+        let (_, rest) = line.split_once("items_count=")?;
         rest.split_whitespace().next()?.parse().ok()
     };
-    let counts = |line: &String| {
-        let items_count = field(line, "items_count=")?;
-        Some((items_count, field(line, "uncertain_count=")?))
-    };
     let lines = rig.logged("batch sealed");
-    lines.iter().filter_map(counts).collect()
+    lines.iter().filter_map(seats).collect()
 }
 
 #[tokio::test]
-async fn concurrent_invocations_of_one_environment_share_its_batches_and_fill_them() {
-    // All batches get full, so that none waits for its window.
-    let mut setup = Setup::new().batches_of(300).window(600);
-    setup.options.aggregators = 4;
-    setup.options.concurrency_per_environment = 4;
-    setup.options.batch_size = 100;
-    let rig = setup.start().await;
-    // There are no duplicates, because a duplicate could free its place only after another batch was opened.
-    let workload = workload(3, 2_700, 0.0);
-    rig.burst(&workload).await;
-    // If the reply of a claim is lost on a machine under load, its seat stays uncertain, because the write may come late. Then
-    // a tenth batch has the rest, and waits for its window.
-    let filled = async || rig.all_taken() && sealed(&rig).len() >= 9;
-    rig.until("all batches that can be are full", filled).await;
-    // A full batch does not wait for its window, which is longer than any wait in this test.
-    rig.until_metric("BatchesCompleted", 9).await;
-    let stats = rig.stack.aggregator.stats();
-    assert_eq!(stats.cold_starts, 1, "{stats:?}");
-    let sealed = sealed(&rig);
-    let mut seats = sealed.iter().map(|(items, uncertain)| items + uncertain);
-    // A message that an invocation had no time for leaves its seat empty.
-    let are_full = rig.stack.input_mapping.stats().returned == 0;
-    let is_right = |seats: u64| seats == 300 || (seats < 300 && !are_full);
-    assert!(seats.all(is_right), "{sealed:?}");
-    rig.end().await;
+async fn all_environments_and_their_invocations_fill_the_same_batches() {
+    for (aggregators, invocations) in cases(&[(4, 1), (1, 4)]) {
+        // All batches get full, so that none waits for its window.
+        let mut setup = Setup::new().batches_of(300).window(600);
+        setup.options.aggregators = aggregators;
+        setup.options.concurrency_per_environment = invocations;
+        setup.options.batch_size = 100;
+        let rig = setup.start().await;
+        let workload = workload(3, 2_700, 0.0);
+        rig.burst(&workload).await;
+        // If a reply is lost on a machine under load, seats stay empty. Then a tenth batch has the rest, and waits for its window.
+        let filled = async || rig.all_taken() && sealed(&rig).len() >= 9;
+        rig.until("all batches that can be are full", filled).await;
+        // A full batch does not wait for its window, which is longer than any wait in this test.
+        rig.until_metric("BatchesCompleted", 9).await;
+        let sealed = sealed(&rig);
+        assert!(sealed.iter().all(|seats| *seats == 300), "{sealed:?}");
+        rig.end().await;
+    }
 }
 
 #[tokio::test]

@@ -6,14 +6,17 @@ use std::path::Path;
 use std::time::Duration;
 use std::{env, fs};
 
+use aws::{DynamoBatchStore, SystemClock, SystemEntropy};
 use aws_sdk_s3::config::{BehaviorVersion, Credentials, Region};
 use local::bodies::BodiesKind;
-use local::dynamodb::LOCK_TABLE;
+use local::dynamodb::{BATCH_TABLE, LOCK_TABLE};
 use local::ledger::Action;
 use local::sink::SinkKind;
-use local::stack::{BATCH_QUEUE, QUARANTINE_QUEUE};
+use local::stack::{BATCH_QUEUE, INPUT_QUEUE, QUARANTINE_QUEUE};
+use protocol::batch::BatchRecord;
 use serde_json::json;
 use shared::memory::noise;
+use shared::ports::{BatchStore, Clock, Entropy};
 
 use crate::events::{body, order, process, ticket};
 use crate::rig::{Rig, Setup};
@@ -103,7 +106,19 @@ async fn to_a_bucket(write_mode: &str, seal_when_drained: &str) -> BTreeSet<Stri
     if seal_when_drained == "off" {
         set_aside(&rig).await;
     }
+    open_without_a_ticket(&rig).await;
+    rig.until_drained().await;
     ended(&rig).await
+}
+
+/// Opens a batch as an aggregator does whose ticket is lost. The sweep sends another one.
+async fn open_without_a_ticket(rig: &Rig) {
+    let now = SystemClock.now();
+    let batch = SystemEntropy.batch_id(now);
+    let source = rig.stack.sqs.arn(INPUT_QUEUE).parse().expect("an ARN");
+    let record = BatchRecord::open(batch, source, None, 1, now, now);
+    let store = DynamoBatchStore::new(rig.dynamodb(), BATCH_TABLE);
+    store.create(&record).await.expect("the table takes it");
 }
 
 /// Returns the requests for loads and runs that are too large for the batch table.

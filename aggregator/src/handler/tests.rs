@@ -16,6 +16,8 @@ mod urgent;
 use std::time::Duration;
 
 use protocol::batch::BatchRecord;
+use protocol::ids::SlotId;
+use protocol::slot::{ClaimCounts, Slot};
 use serde_json::{Value, json};
 use shared::memory::{Fakes, MemorySourceQueues};
 use shared::ports::Clock;
@@ -54,10 +56,9 @@ fn config_of(variables: &[(&str, &str)]) -> Config {
 
 /// Returns an environment that remembers nothing.
 fn environment(config: Config, fakes: Fakes, ports: Ports) -> Aggregator {
-    let current = Arc::new(SharedAllocator::new(config.limits));
     let source_queues = Arc::new(MemorySourceQueues::new());
     Aggregator {
-        handler: Handler::new(config, ports, source_queues.clone(), current),
+        handler: Handler::new(config, ports, source_queues.clone(), Arc::default()),
         fakes,
         source_queues,
     }
@@ -123,10 +124,33 @@ fn reasons(aggregator: &Aggregator) -> Vec<String> {
     reasons.collect()
 }
 
-/// Returns how many claims all batches have counted.
+/// Returns what the slots of a batch say of its claims.
+fn counts(aggregator: &Aggregator, record: &BatchRecord) -> ClaimCounts {
+    let slots = record.reservations.as_ref().map_or(0, |one| one.slots);
+    let slot = |number| {
+        let slot = SlotId {
+            batch: record.batch_id,
+            number,
+        };
+        let bytes = aggregator.fakes.object_store.bytes(&record.bodies, slot)?;
+        Some(serde_json::from_slice(&bytes).unwrap())
+    };
+    let slots: Vec<Option<Slot>> = (0..slots).map(slot).collect();
+    ClaimCounts::of(&slots)
+}
+
+/// Returns how many claims the slots of a batch have counted.
+fn confirmed_in(aggregator: &Aggregator, record: &BatchRecord) -> u64 {
+    counts(aggregator, record).confirmed
+}
+
+/// Returns how many claims the slots of all batches have counted.
 fn confirmed(aggregator: &Aggregator) -> u64 {
     let records = aggregator.fakes.batch_store.records();
-    records.iter().map(|record| record.confirmed).sum()
+    let counted = records
+        .iter()
+        .map(|record| confirmed_in(aggregator, record));
+    counted.sum()
 }
 
 fn only_batch(aggregator: &Aggregator) -> BatchRecord {

@@ -1,8 +1,6 @@
-//! Closes a batch of the log, decides about its lines, and reports conflicts and duplicates.
+//! Decides about the lines of a batch of the log, and reports conflicts and duplicates.
 
-use std::sync::Arc;
-
-use protocol::batch::LogResolution;
+use protocol::batch::Resolution;
 use protocol::limits::{COMMIT_ATTEMPTS_MAX, ENTRY_RETENTION};
 use protocol::log::{Decided, IndexSecret, Line};
 use protocol::retry::RetryPolicy;
@@ -21,8 +19,7 @@ use crate::reading::{HandOverError, Lost, ReadEvents};
 use crate::ticket_end::TicketEnd;
 
 impl BatchRun<'_> {
-    /// Decides about the lines of a batch of the log, unless that is done, and reports what does not win. Nothing of the batch is frozen,
-    /// set aside or proven before.
+    /// Decides about the lines of a batch of the log, unless that is done, and reports what does not win.
     pub(super) async fn resolve(&mut self) -> Result<(), TicketEnd> {
         if !self.batch.record().is_resolved() {
             self.decide().await?;
@@ -60,7 +57,7 @@ impl BatchRun<'_> {
                     "batch resolved"
                 );
                 let is_reported = decided.duplicates.is_empty() && decided.conflicts.is_empty();
-                let resolution = LogResolution {
+                let resolution = Resolution {
                     duplicates: decided.duplicates,
                     conflicts: decided.conflicts,
                     is_reported,
@@ -73,9 +70,9 @@ impl BatchRun<'_> {
                 warn!(batch_id = %self.id(), error, items_count = all.len(), "an unresolved batch is set aside");
                 self.report_lost(closed.lost.iter().cloned().collect())
                     .await?;
-                let resolution = LogResolution {
+                let resolution = Resolution {
                     is_reported: true,
-                    ..LogResolution::default()
+                    ..Resolution::default()
                 };
                 (all, resolution)
             }
@@ -118,15 +115,6 @@ impl BatchRun<'_> {
             Err(HandOverError::Permanent(error)) => error!(error, "runs cannot be merged"),
             Err(HandOverError::Service(error)) => warn!(%error, "runs not merged"),
             Err(HandOverError::Lease(_)) => {}
-        }
-    }
-
-    async fn close(&mut self) -> Result<Arc<Closed>, TicketEnd> {
-        let reader = &self.components.body_source.object_reader;
-        let closed = reader.close(self.batch.record(), &self.budgets.work);
-        match closed.await {
-            Ok(closed) => Ok(closed),
-            Err(error) => Err(self.hand_over_failed(error.into()).await),
         }
     }
 
@@ -222,8 +210,11 @@ impl BatchRun<'_> {
     /// Sends the conflicts to the quarantine and the reports of duplicates to their queue, and notes that.
     async fn report_losers(&mut self) -> Result<(), TicketEnd> {
         let record = self.batch.record();
-        let resolution = record.log.as_ref().and_then(|log| log.resolution.clone());
-        let LogResolution {
+        let resolution = record
+            .reservations
+            .as_ref()
+            .and_then(|log| log.resolution.clone());
+        let Resolution {
             duplicates,
             conflicts,
             ..

@@ -1,10 +1,11 @@
 //! Batches of the log.
 
-use protocol::batch::{LogLimits, Reservation};
+use protocol::batch::{BatchLimits, Reservation};
 use protocol::bodies::ObjectPlace;
 use protocol::ids::{ObjectId, PieceId, SlotId};
-use protocol::limits::{BATCH_LIFE_MAX, HOLES_UNTIL, RUNS_INCOMPLETE_MAX, SLOT_WAIT_MAX};
-use protocol::log::{ENTRY_BYTES, Frame, IndexEpoch, Manifest, Owner, RunRef, Slot, object_hash};
+use protocol::limits::{BATCH_LIFE_MAX, HOLES_UNTIL, LINES_WAIT_MAX, RUNS_INCOMPLETE_MAX};
+use protocol::log::{ENTRY_BYTES, IndexEpoch, Manifest, Owner, RunRef, object_hash};
+use protocol::slot::Frame;
 use shared::index::IndexStore;
 use shared::index_run::decode_list;
 use shared::load::encode_frame;
@@ -58,11 +59,12 @@ async fn brought_at(
     for lines in slots {
         let count = lines.len().max(1) as u64;
         let wanted = Reservation {
-            lines: count,
+            seats: count,
             bytes: 1,
             at,
-            limits: LogLimits {
-                lines_max: 100,
+            until: at + LINES_WAIT_MAX,
+            limits: BatchLimits {
+                items_max: 100,
                 bytes_max: 1_000,
             },
         };
@@ -152,7 +154,7 @@ async fn winners_are_delivered_once_and_conflicts_go_to_the_quarantine() {
     assert_eq!(given(&processor), ["a", "b"]);
     let record = record(&processor);
     assert!(record.completed_at.is_some());
-    let resolution = record.log.unwrap().resolution.unwrap();
+    let resolution = record.reservations.unwrap().resolution.unwrap();
     assert_eq!(resolution.duplicates, [2].into_iter().collect());
     assert_eq!(resolution.conflicts, [3].into_iter().collect());
     let conflicts = reasons(&processor);
@@ -197,7 +199,7 @@ async fn an_empty_slot_gets_a_hole_and_the_batch_goes_on() {
 async fn repro_each_attempt_waited_for_an_empty_slot_and_one_with_little_time_put_no_hole() {
     let processor = a_processor();
     brought(&processor, 0, &[&[], &[("m2", "b", "1")]]).await;
-    processor.fakes.clock.advance(SLOT_WAIT_MAX);
+    processor.fakes.clock.advance(LINES_WAIT_MAX);
     let before = processor.fakes.clock.now();
     assert!(!ticket_of(&processor, 0).await);
     assert_eq!(given(&processor), ["b"]);
@@ -233,7 +235,7 @@ fn load_of(processor: &Processor, number: u128, slot: u32) -> ObjectId {
     let bytes = processor.fakes.object_store.bytes(&bodies, slot).unwrap();
     match serde_json::from_slice(&bytes).unwrap() {
         Slot::Filled(frame) => ObjectId::Load(frame.load),
-        Slot::Hole => panic!("slot {slot} is a hole"),
+        Slot::Claims(_) | Slot::Hole => panic!("slot {slot} is a hole"),
     }
 }
 

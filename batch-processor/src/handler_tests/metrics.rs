@@ -57,7 +57,9 @@ async fn a_batch_that_the_ticket_of_its_window_finds_open_is_flushed_by_its_wind
     let processor = with_an_open_batch(1).await;
     processor.sink.fail(1_000);
     assert!(ticket(&processor).await);
-    assert_eq!(measured(&processor), [json!({ "FlushedWindow": 1 })]);
+    // A slot of the batch is a hole.
+    let expected = json!({ "FlushedWindow": 1, "Holes": 1 });
+    assert_eq!(measured(&processor), [expected]);
     processor.sink.fail(0);
     assert!(!ticket(&processor).await);
     assert_eq!(measured(&processor)[0]["FlushedWindow"], Value::Null);

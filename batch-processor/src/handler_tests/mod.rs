@@ -1,17 +1,22 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use protocol::batch::{BatchCounts, BatchRecord, BatchWrite, Lease, PartRecord, PartState, Status};
+use protocol::batch::{
+    BatchRecord, BatchWrite, Lease, PartRecord, PartState, Reservations, Status,
+};
+use protocol::bodies::{Bodies, ObjectPlace};
 use protocol::claim::{Candidate, Claim, LockState, Overflow, PastDeliveries};
 use protocol::claim::{ClaimRules, Decision, DuplicateRule, LockItem, Outcome, classify};
-use protocol::ids::{BatchId, BodyHash, EventId, Seat};
+use protocol::ids::{BatchId, BodyHash, EventId, ObjectId, PieceId, Seat, SlotId};
 use protocol::limits::{DUE_GRACE, PARTS_FOR_STRAGGLERS, TICKET_BACKOFF_MAX, TICKET_RESEND_AFTER};
 use protocol::seqs::SeqSet;
+use protocol::slot::{ClaimCounts, Slot};
 use protocol::time::Timestamp;
 use serde_json::json;
 use shared::memory::{Fakes, MemoryBatchStore};
 use shared::ports::{
-    BatchReply, BatchStore, Clock, LockStore, OverflowStore, Quarantined, Release,
+    BatchReply, BatchStore, Clock, LockStore, ObjectStore, OverflowStore, Piece, Quarantined,
+    Release,
 };
 use shared::wire::TicketReason;
 
@@ -142,19 +147,16 @@ fn processor_of(config: Config, batch_store: MemoryBatchStore) -> Processor {
     }
 }
 
-/// Opens a batch that is past its window, with live claims of `seqs`; `confirmed` of them are counted.
+/// Opens a batch that is past its window, with live claims of `seqs`; `confirmed` of them are counted. An aggregator died after it had
+/// reserved one seat more, so nothing but a second look proves the batch.
 async fn opened(processor: &Processor, seqs: &[u32], confirmed: u64) {
-    let at = START.saturating_sub(Duration::from_secs(60));
-    let world = &processor.fakes;
-    let record = BatchRecord::open(batch(), "arn:q".parse().unwrap(), None, 3, at, START);
-    world.batch_store.create(&record).await.unwrap();
-    let counts = BatchCounts {
+    let counts = ClaimCounts {
         confirmed,
-        uncertain: 0,
         settled: seqs.iter().copied().take(confirmed as usize).collect(),
-        version: 1,
+        witnessed: SeqSet::new(),
     };
-    write(processor, BatchWrite::Count(counts)).await;
+    let reserved = seqs.last().map_or(0, |last| u64::from(last + 1));
+    put_batch(processor, counts, (reserved + 1, 2), Status::Open).await;
     for seq in seqs {
         claim(processor, *seq).await;
     }
@@ -204,23 +206,60 @@ async fn write(processor: &Processor, write: BatchWrite) {
     assert!(is_applied, "{write:?}");
 }
 
-/// Returns the last counts of a batch whose seqs below `seqs` are claims.
-fn last_counts(seqs: u32) -> BatchCounts {
-    BatchCounts {
+/// Puts the batch in place of the one that is there. It has this many reserved seats and slots; the first slot has the counts, and the
+/// others are empty.
+async fn put_batch(
+    processor: &Processor,
+    counts: ClaimCounts,
+    (reserved, slots): (u64, u32),
+    status: Status,
+) {
+    let fakes = &processor.fakes;
+    let at = START.saturating_sub(Duration::from_secs(60));
+    let record = BatchRecord::open(batch(), "arn:q".parse().unwrap(), None, 3, at, START);
+    let record = BatchRecord {
+        status: Some(status),
+        sealed_at: (status == Status::Sealed).then_some(START),
+        reservations: Some(Reservations {
+            reserved,
+            slots,
+            ..Reservations::default()
+        }),
+        ..record.with_bodies(Bodies::Items, Duration::ZERO)
+    };
+    fakes.batch_store.remove(batch());
+    fakes.batch_store.create(&record).await.unwrap();
+    let slot = SlotId {
+        batch: batch(),
+        number: 0,
+    };
+    let piece = Piece {
+        bytes: serde_json::to_vec(&Slot::Claims(counts)).unwrap(),
+        pieces_count: 1,
+    };
+    let id = PieceId {
+        object: ObjectId::Slot(slot),
+        index: 0,
+    };
+    fakes.object_store.remove(slot);
+    let store = &fakes.object_store;
+    let put = store.put(&ObjectPlace::Table, id, &piece, START);
+    put.await.unwrap();
+}
+
+/// Returns counts that say that the seqs below `seqs` are claims.
+fn counts(seqs: u32) -> ClaimCounts {
+    ClaimCounts {
         confirmed: u64::from(seqs),
-        uncertain: 0,
         settled: (0..seqs).collect(),
-        version: 2,
+        witnessed: SeqSet::new(),
     }
 }
 
+/// Seals the batch, whose seqs below `seqs` are counted claims.
 async fn seal(processor: &Processor, seqs: u32) {
-    let seal = BatchWrite::Seal {
-        counts: last_counts(seqs),
-        at: START,
-        due_at: None,
-    };
-    write(processor, seal).await;
+    let reserved = (u64::from(seqs), 1);
+    put_batch(processor, counts(seqs), reserved, Status::Sealed).await;
 }
 
 /// Opens a batch of the seqs below `count`, and seals it.
@@ -256,6 +295,13 @@ async fn died_before_the_release(processor: &Processor, rejected: &[u32]) {
     sealed(processor, 3).await;
     let ended = START.saturating_sub(Duration::from_secs(5));
     let owner = leased(processor, "dead", ended).await;
+    let count = BatchWrite::Count {
+        owner: owner.clone(),
+        counts: counts(3),
+        uncertain: 0,
+        witnesses: 0,
+    };
+    write(processor, count).await;
     let freeze = BatchWrite::Freeze {
         owner: owner.clone(),
         index: 0,

@@ -182,7 +182,7 @@ async fn too_many_parts_put_the_batch_in_error_and_it_can_be_set_aside() {
 async fn repro_a_record_that_takes_no_further_write_was_tried_for_ever() {
     let other = a_processor();
     sealed(&other, 3).await;
-    let item_bytes_max = record(&other).bytes() + 130;
+    let item_bytes_max = record(&other).bytes() + 150;
     let batches = MemoryBatchStore::with_items_of(item_bytes_max);
     let processor = processor_of(config(), batches);
     sealed(&processor, 3).await;

@@ -11,8 +11,12 @@ async fn only_an_operators_ticket_sets_a_batch_in_error_aside() {
     let processor = a_processor();
     opened(&processor, &[0, 1], 0).await;
     refused(&processor).await;
-    // It was taken before it was sealed.
-    write(&processor, BatchWrite::Count(last_counts(3))).await;
+    // The batch was closed before an aggregator could fill its slot.
+    let witness = BatchWrite::Witness {
+        witnessed: [2].into_iter().collect(),
+        witnesses: record(&processor).witnesses,
+    };
+    write(&processor, witness).await;
     claim(&processor, 2).await;
     assert!(!given_back(&processor, &quarantine()).await);
     let quarantined = processor.fakes.quarantine_queue.take();

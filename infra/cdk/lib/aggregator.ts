@@ -578,8 +578,12 @@ export class UniqueEventBatchAggregator extends Construct {
         this.lockTable.tableArn,
       ),
       grant('FindClaims', ['dynamodb:Query'], `${this.lockTable.tableArn}/index/${BATCH_INDEX}`),
-      // PutItem is for slots of the log, and for small runs.
-      grant('KeepBatches', ['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:UpdateItem'], this.batchTable.tableArn),
+      // BatchGetItem and PutItem are for slots, and PutItem is for small runs of the log too.
+      grant(
+        'KeepBatches',
+        ['dynamodb:BatchGetItem', 'dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:UpdateItem'],
+        this.batchTable.tableArn,
+      ),
       grant('FindOverdueBatches', ['dynamodb:Query'], `${this.batchTable.tableArn}/index/${STATUS_INDEX}`),
       // The wildcard stands for a load, a run or a list of runs. A load that is missing is lost, one that may not be read is not.
       grant('ReadLoads', ['s3:GetObject'], this.chunkBucket.arnForObjects(`${CHUNKS}/*`)),

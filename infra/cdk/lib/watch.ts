@@ -360,7 +360,6 @@ export function dashboard(scope: Watched): void {
       aggregator('FlushedDrained', { label: 'queue drained' }),
       aggregator('FlushedUrgent', { label: 'urgent event' }),
       aggregator('FlushedIdle', { label: 'no further events' }),
-      aggregator('FlushedWindow', { label: 'window, seen by the aggregator' }),
       processor('FlushedWindow', { label: 'window' }),
     ]),
     widget(8, 24, 8, 'Fill of delivered batches, %', [processor('FillRatio')], 'Average'),

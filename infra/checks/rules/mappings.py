@@ -75,17 +75,11 @@ def batches_are_large(world):
 
 # The smallest DEDUP_WINDOW that is of use, which docs/deploying.md names: a message that comes back must meet its tombstone.
 DEDUP_WINDOW_DEFAULT_SECS = 3600
-# The longest MAX_SECONDARY_BATCHING_WINDOW that docs/deploying.md names, and the time for clocks and rounding.
-WINDOW_SECS, CLOCKS_SECS, DELAY_MAX_SECS = 837, 3, 900
 
 
 @rule
 def timeouts_fit_the_settings(world):
-    """The ticket of a batch is delayed by the timeout of the aggregator, the window and 3 s, and SQS delays by 900 s at most. The default
-    dedup window outlives the input queue's visibility timeout."""
-    timeout = int(world.properties("Aggregator")["Timeout"])
-    if timeout + WINDOW_SECS + CLOCKS_SECS != DELAY_MAX_SECS:
-        yield f"Aggregator: a timeout of {timeout} s: expected {DELAY_MAX_SECS - WINDOW_SECS - CLOCKS_SECS} s, as docs/deploying.md says of the window"
+    """The default dedup window outlives the input queue's visibility timeout."""
     if world.extremes("BatchProcessorTimeout")[1] > 900:
         yield "BatchProcessorTimeout: over 900 s"
     visibility = int(world.properties("InputQueue").get("VisibilityTimeout", 30))

@@ -71,9 +71,9 @@ STATUS_SHARDS = 4
 
 class Heat(Experiment):
     number = 8
-    assumption = "Counting claims in 100 open batches, 1,500 times a second, writes nothing to status-index and is not throttled"
+    assumption = "Reserving seats in 100 open batches, 1,500 times a second, writes nothing to status-index and is not throttled"
     relied_on_in = "docs/adr/0008-status-index.md; infra/sam/template.yaml, projection of status-index"
-    does = f"Updates {RECORDS} records {UPDATES_PER_SECOND:,} times a second for {SECONDS} s: counts only, then with the due time too"
+    does = f"Updates {RECORDS} records {UPDATES_PER_SECOND:,} times a second for {SECONDS} s: without, then with the due time"
     needs = ("records", "probe")
     minutes = 4
 
@@ -114,7 +114,7 @@ class Heat(Experiment):
         plain, moved = seen["plain"], seen["moved"]
         rate = plain.get("updates", 0) / plain["seconds"]
         refused = lambda one: {name: count for name, count in one.items() if name.startswith("refused")}  # noqa: E731
-        text = f"{rate:,.0f} counts a second: {plain.get('index_units', 0):g} units of the index, refused: {refused(plain) or 'none'}"
+        text = f"{rate:,.0f} updates a second: {plain.get('index_units', 0):g} units of the index, refused: {refused(plain) or 'none'}"
         also = f"; with the due time moved: {moved.get('index_units', 0):g} units, refused: {refused(moved) or 'none'}"
         return of_checks(
             [

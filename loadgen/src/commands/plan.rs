@@ -82,7 +82,7 @@ struct AssumedArgs {
     /// Write units a second of each table and each index; fixes them, and overrides LockTableCapacity
     #[arg(long, value_name = "UNITS")]
     table_limit: Option<f64>,
-    /// Write units a second of each index key, and of the record of a batch of the log [default: 1000]
+    /// Write units a second of each index key, and of the record of a batch [default: 1000]
     #[arg(long, value_name = "UNITS")]
     key_limit: Option<f64>,
     /// Entries that the index of the log has at the start: those of the last 11 days and DedupWindow [default: 0]

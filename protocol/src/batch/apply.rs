@@ -1,12 +1,12 @@
 //! The effect of each write of a batch record.
 
 use super::lease::{LeaseDecision, OperatorDecision, may_lease};
-use super::log_state::LogResolution;
 use super::note::OperatorNote;
 use super::notice::Notice;
 use super::part::{PartRecord, PartState};
 use super::record::{BatchRecord, Lease, Status};
-use super::write::{BatchCounts, BatchWrite, NO_ERROR};
+use super::reservations::Resolution;
+use super::write::{BatchWrite, NO_ERROR};
 use crate::limits::DUE_GRACE;
 use crate::planted::planted;
 use crate::seqs::SeqSet;
@@ -17,17 +17,18 @@ pub fn apply(record: &BatchRecord, write: &BatchWrite) -> Option<BatchRecord> {
     has_lease(record, write).then_some(())?;
     let mut next = record.clone();
     match write {
-        BatchWrite::Count(counts) => {
-            next.status?;
-            next.take_counts(counts)?;
-        }
-        BatchWrite::Seal { counts, at, due_at } => next.seal(counts, *at, *due_at)?,
         BatchWrite::Reserve(wanted) => next.reserve(wanted)?,
-        BatchWrite::SealLog {
+        BatchWrite::Seal {
             at,
             due_at,
             idle_since,
-        } => next.seal_log(*at, *due_at, *idle_since)?,
+        } => next.seal(*at, *due_at, *idle_since)?,
+        BatchWrite::Count {
+            counts,
+            uncertain,
+            witnesses,
+            ..
+        } => next.count(counts, *uncertain, *witnesses)?,
         BatchWrite::Resolve {
             winners,
             resolution,
@@ -129,34 +130,6 @@ fn has_lease(record: &BatchRecord, write: &BatchWrite) -> bool {
 /// Each function applies one write. It returns `None` when the condition does not hold; the record may be changed in
 /// part then and must be dropped.
 impl BatchRecord {
-    fn take_counts(&mut self, counts: &BatchCounts) -> Option<()> {
-        (self.counts_version < counts.version).then_some(())?;
-        self.confirmed = counts.confirmed;
-        self.uncertain = counts.uncertain;
-        self.settled = counts.settled.clone();
-        self.counts_version = counts.version;
-        Some(())
-    }
-
-    fn seal(
-        &mut self,
-        counts: &BatchCounts,
-        at: Timestamp,
-        due_at: Option<Timestamp>,
-    ) -> Option<()> {
-        self.take_counts(counts)?;
-        self.seal_at(at, due_at)
-    }
-
-    /// Seals the batch if it is open.
-    pub(super) fn seal_at(&mut self, at: Timestamp, due_at: Option<Timestamp>) -> Option<()> {
-        (self.status == Some(Status::Open)).then_some(())?;
-        self.due_at = due_at.unwrap_or(self.due_at);
-        self.status = Some(Status::Sealed);
-        self.sealed_at = Some(at);
-        Some(())
-    }
-
     fn witness(&mut self, witnessed: &SeqSet, witnesses: u64) -> Option<()> {
         self.status?;
         let unchanged = self.witnesses == witnesses;
@@ -310,21 +283,26 @@ pub fn already_applied(record: &BatchRecord, write: &BatchWrite) -> bool {
     let is_leased = has_lease(record, write);
     let frozen = |index: &usize| record.frozen_at(*index).filter(|_| is_leased);
     match write {
-        BatchWrite::Count(counts) => record.counts_version >= counts.version,
-        BatchWrite::Seal { counts, .. } => {
-            record.counts_version >= counts.version && record.sealed_at.is_some()
-        }
         // A slot that nobody fills does no harm, and only the reply says which slot it is.
         BatchWrite::Reserve(_) => false,
         // The writer that sealed the batch sends the ticket.
-        BatchWrite::SealLog { at, .. } => record.sealed_at == Some(*at),
+        BatchWrite::Seal { at, .. } => record.sealed_at == Some(*at),
+        BatchWrite::Count { counts, .. } => {
+            is_leased
+                && record.has_final_counts()
+                && record.settled == counts.settled
+                && counts.witnessed.is_subset(&record.witnessed)
+        }
         BatchWrite::Resolve {
             winners,
             resolution,
             ..
         } => {
-            let decided = record.log.as_ref().and_then(|log| log.resolution.as_ref());
-            let is_same = |decided: &LogResolution| {
+            let decided = record
+                .reservations
+                .as_ref()
+                .and_then(|log| log.resolution.as_ref());
+            let is_same = |decided: &Resolution| {
                 decided.duplicates == resolution.duplicates
                     && decided.conflicts == resolution.conflicts
             };

@@ -32,7 +32,7 @@ pub fn lag(record: &BatchRecord, new: &SeqSet) -> Option<Lag> {
     })
 }
 
-/// Returns whether no claim of the batch can be left: the batch is sealed, no seat is uncertain, every counted claim is
+/// Returns whether no claim of the batch can be left: its counts are final, no seat is uncertain, every counted claim is
 /// in a delivered part, and this run saw the release of every member acknowledged.
 ///
 /// The record of a batch of the log alone proves it: nothing is released. Such a batch must be resolved and reported.
@@ -42,7 +42,7 @@ pub fn proven(record: &BatchRecord, released: &SeqSet) -> bool {
             && record.frozen_part().is_none()
             && record.undelivered().is_empty();
     }
-    record.sealed_at.is_some()
+    record.has_final_counts()
         && record.uncertain == 0
         && record.frozen_part().is_none()
         && lag(record, &SeqSet::new()).is_none()
@@ -52,7 +52,7 @@ pub fn proven(record: &BatchRecord, released: &SeqSet) -> bool {
 /// Returns whether the record knows of no event that is still to be delivered, and the last look found no others. Such a batch may
 /// end although deliveries are kept from the sink. If another look finds an event all the same, that event must wait.
 pub fn nothing_to_deliver(record: &BatchRecord) -> bool {
-    let was_looked_at = record.sealed_at.is_some() || record.verify_at.is_some();
+    let was_looked_at = record.has_final_counts() || record.verify_at.is_some();
     record.frozen_part().is_none()
         && lag(record, &SeqSet::new()).is_none()
         && record.is_reported()

@@ -4,19 +4,20 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::tests::{at, counts, opened};
+use super::tests::{at, with_seats};
 use super::*;
 use crate::ids::{LeaseOwner, Seq};
 use crate::invariants::{notices_stay_until_they_are_sent, record_is_sound};
 use crate::seqs::SeqSet;
+use crate::slot::{ClaimCounts, Slot};
 use crate::time::Timestamp;
 
 /// One thing that a writer or the network does.
 #[derive(Clone, Debug)]
 enum Step {
-    /// The aggregator settles seats, some of them with claims, and writes its counts.
-    Count { seats: u8, claimed: u8 },
-    /// The aggregator writes its last counts, with the seal.
+    /// An aggregator reserves seats and makes claims in some of them. It may die before it fills the slot.
+    Reserve { seats: u8, claimed: u8, fills: bool },
+    /// An aggregator seals the batch.
     Seal,
     /// A redelivery meets a claim, and the aggregator writes a witness.
     Witness { seq: u8 },
@@ -50,7 +51,8 @@ fn operators() -> impl Strategy<Value = Option<OperatorDecision>> {
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
-        3 => (0..4_u8, 0..4_u8).prop_map(|(seats, claimed)| Step::Count { seats, claimed }),
+        3 => (1..4_u8, 0..4_u8, prop::bool::weighted(0.8))
+            .prop_map(|(seats, claimed, fills)| Step::Reserve { seats, claimed, fills }),
         1 => Just(Step::Seal),
         1 => any::<u8>().prop_map(|seq| Step::Witness { seq }),
         3 => (1..20_u8, operators()).prop_map(|(secs, operator)| Step::Lease { secs, operator }),
@@ -75,7 +77,8 @@ struct World {
     now: Timestamp,
     record: BatchRecord,
     sent: Vec<BatchWrite>,
-    counts: BatchCounts,
+    /// The slots that are filled.
+    slots: Vec<Option<Slot>>,
     /// All claims in the lock table, counted or not.
     claims: SeqSet,
     processors: Vec<Processor>,
@@ -85,9 +88,9 @@ impl World {
     fn new() -> World {
         World {
             now: at(0),
-            record: opened(),
+            record: with_seats(0),
             sent: Vec::new(),
-            counts: counts(0, 0, 0, 0),
+            slots: Vec::new(),
             claims: SeqSet::new(),
             processors: Vec::new(),
         }
@@ -106,6 +109,8 @@ impl World {
         let kept = notices_stay_until_they_are_sent(&self.record, write, &next);
         prop_assert_eq!(kept, Ok(()));
         match apply(&next, write) {
+            // Reserved anew, it only leaves an empty slot.
+            _ if matches!(write, BatchWrite::Reserve(_)) => {}
             None => prop_assert!(already_applied(&next, write), "{write:?} is not recognised"),
             // `AcceptSink` writes the same fingerprint again, and there may have been no notice to remove.
             Some(again) => {
@@ -134,21 +139,16 @@ impl World {
 
     fn take(&mut self, step: &Step) -> Result<(), TestCaseError> {
         match step {
-            Step::Count { seats, claimed } => {
-                let first = self.counts.settled.len() as Seq;
-                let claims = first..first + Seq::from((*claimed).min(*seats));
-                self.counts.confirmed += claims.len() as u64;
-                self.counts.settled.extend(first..first + Seq::from(*seats));
-                self.counts.version += 1;
-                self.claims.extend(claims);
-                self.send(BatchWrite::Count(self.counts.clone()))?;
-            }
+            Step::Reserve {
+                seats,
+                claimed,
+                fills,
+            } => self.reserve(*seats, (*claimed).min(*seats), *fills)?,
             Step::Seal => {
-                self.counts.version += 1;
                 let seal = BatchWrite::Seal {
-                    counts: self.counts.clone(),
                     at: self.now,
                     due_at: None,
+                    idle_since: None,
                 };
                 self.send(seal)?;
             }
@@ -192,6 +192,33 @@ impl World {
             }
             Step::Pass { secs } => self.now = self.now + Duration::from_secs((*secs).into()),
         }
+        Ok(())
+    }
+
+    fn reserve(&mut self, seats: u8, claimed: u8, fills: bool) -> Result<(), TestCaseError> {
+        let seats = u64::from(seats);
+        let write = BatchWrite::Reserve(Reservation {
+            seats,
+            bytes: seats,
+            at: self.now,
+            until: self.now,
+            limits: BatchLimits {
+                items_max: 100,
+                bytes_max: 100,
+            },
+        });
+        if !self.send(write)? {
+            return Ok(());
+        }
+        let reserved = self.record.reserved(seats);
+        let first = reserved.expect("seats are reserved").first_seq;
+        self.claims.extend(first..first + Seq::from(claimed));
+        let counts = ClaimCounts {
+            confirmed: claimed.into(),
+            settled: (first..first + seats as Seq).collect(),
+            witnessed: self.claims.iter().take(usize::from(claimed)).collect(),
+        };
+        self.slots.push(fills.then_some(Slot::Claims(counts)));
         Ok(())
     }
 
@@ -259,6 +286,16 @@ impl World {
                 notice: (choice > 127 && read.takes_notice())
                     .then(|| Notice::of_error(read, "no", self.now)),
             },
+            _ if !read.is_resolved() => {
+                let mut counts = ClaimCounts::of(&self.slots);
+                counts.witnessed.extend_from(&read.witnessed);
+                BatchWrite::Count {
+                    owner,
+                    uncertain: read.uncertain_beside(&counts),
+                    counts,
+                    witnesses: read.witnesses,
+                }
+            }
             (2, Some((index, _))) if choice > 127 => BatchWrite::Number {
                 owner,
                 index,

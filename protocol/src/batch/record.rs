@@ -5,10 +5,10 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::closing::Closing;
-use super::log_state::LogState;
 use super::note::OperatorNote;
 use super::notice::Notice;
 use super::part::{PartRecord, PartState};
+use super::reservations::Reservations;
 use crate::bodies::Bodies;
 use crate::ids::{BatchId, BatchKey, LeaseOwner, SourceArn};
 use crate::limits::{
@@ -101,7 +101,7 @@ pub struct BatchRecord {
     /// The period of all its events, if `CLOSE_AT` is set.
     pub period: Option<Period>,
     pub created_at: Timestamp,
-    /// The end of the window. Only invocations whose deadline is earlier get seats.
+    /// The end of the window.
     pub closes_at: Timestamp,
     /// Number of index shards; 1 for a batch of the log, which is in no index.
     pub shards: u16,
@@ -117,10 +117,11 @@ pub struct BatchRecord {
     pub settled: SeqSet,
     /// The winners of a batch of the log: the seats of the events to deliver. Otherwise empty.
     pub claimed: SeqSet,
-    /// Version of `confirmed`, `uncertain` and `settled`. Only the aggregator that opened the batch writes them.
+    /// Version of `confirmed`, `uncertain` and `settled` in a batch without reservations. The aggregator that opened it writes them, of a
+    /// version before 0.3.
     pub counts_version: u64,
-    /// Fields that only a batch of the log has.
-    pub log: Option<LogState>,
+    /// The seats that were given out. `None` if a version before 0.3 opened the batch.
+    pub reservations: Option<Reservations>,
     pub sealed_at: Option<Timestamp>,
     /// Seats whose claim an acknowledgement relies on.
     pub witnessed: SeqSet,
@@ -198,7 +199,7 @@ impl BatchRecord {
             settled: SeqSet::new(),
             claimed: SeqSet::new(),
             counts_version: 0,
-            log: None,
+            reservations: None,
             sealed_at: None,
             witnessed: SeqSet::new(),
             witnesses: 0,
@@ -235,7 +236,7 @@ impl BatchRecord {
             self.shards = 1;
             self.dedup_window = dedup_window;
         }
-        self.log = bodies.is_log().then(LogState::default);
+        self.reservations = Some(Reservations::default());
         self.bodies = bodies;
         self
     }
@@ -279,8 +280,8 @@ impl BatchRecord {
     /// Returns how many events are still to be delivered, as far as the record knows: at least one.
     pub fn undelivered_count(&self) -> u64 {
         let frozen = self.frozen_part().map_or(0, |(_, part)| part.count);
-        let undecided = match (&self.log, self.is_resolved()) {
-            (Some(log), false) => log.reserved,
+        let undecided = match (&self.reservations, self.is_resolved()) {
+            (Some(reservations), false) => reservations.reserved,
             (Some(_) | None, _) => 0,
         };
         let claims = self.confirmed + self.uncertain + undecided;
@@ -337,7 +338,8 @@ impl BatchRecord {
             &self.set_aside,
         ];
         let mut bodies_bytes = 0;
-        if let Some(resolution) = self.log.as_ref().and_then(|log| log.resolution.as_ref()) {
+        let reservations = self.reservations.as_ref();
+        if let Some(resolution) = reservations.and_then(|one| one.resolution.as_ref()) {
             sets.extend([&resolution.duplicates, &resolution.conflicts]);
         }
         if self.bodies.is_log() {

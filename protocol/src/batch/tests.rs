@@ -12,6 +12,7 @@ use super::*;
 use crate::ids::{BatchId, LeaseOwner, Seq};
 use crate::invariants::record_is_sound;
 use crate::seqs::SeqSet;
+use crate::slot::ClaimCounts;
 use crate::time::Timestamp;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -25,13 +26,37 @@ pub(super) fn opened() -> BatchRecord {
     BatchRecord::open(id, "arn:q".parse().unwrap(), None, 10, at(0), at(30))
 }
 
-pub(super) fn counts(version: u64, confirmed: u64, uncertain: u64, settled: u32) -> BatchCounts {
-    BatchCounts {
-        confirmed,
-        uncertain,
-        settled: (0..settled).collect(),
-        version,
+/// Returns the record of an open batch in which this many seats are reserved.
+pub(super) fn with_seats(seats: u64) -> BatchRecord {
+    let reservations = Reservations {
+        reserved: seats,
+        slots: 1,
+        ..Reservations::default()
+    };
+    BatchRecord {
+        reservations: Some(reservations),
+        ..opened()
     }
+}
+
+/// Returns the write of `p` that counts claims of the first of these seats.
+fn count(seats: u64, confirmed: u64, settled: u32) -> BatchWrite {
+    BatchWrite::Count {
+        owner: owner("p"),
+        counts: ClaimCounts {
+            confirmed,
+            settled: (0..settled).collect(),
+            witnessed: SeqSet::new(),
+        },
+        uncertain: seats - u64::from(settled),
+        witnesses: 0,
+    }
+}
+
+/// Returns the record of a batch whose claims `p` has counted.
+fn counted(seats: u64, confirmed: u64, settled: u32) -> BatchRecord {
+    let leased = must(&with_seats(seats), &lease("p", 30, 60));
+    must(&leased, &count(seats, confirmed, settled))
 }
 
 fn owner(name: &str) -> LeaseOwner {
@@ -70,11 +95,11 @@ fn must(record: &BatchRecord, write: &BatchWrite) -> BatchRecord {
     next
 }
 
-fn seal(counts: BatchCounts) -> BatchWrite {
+fn seal() -> BatchWrite {
     BatchWrite::Seal {
-        counts,
         at: at(1),
         due_at: None,
+        idle_since: None,
     }
 }
 

@@ -1,57 +1,45 @@
 //! The writes of a batch record, and their conditions.
 
 use super::lease::OperatorDecision;
-use super::log_state::{LogResolution, Reservation};
 use super::note::OperatorNote;
 use super::notice::Notice;
 use super::part::PartRecord;
 use super::record::{Failure, Lease, Status};
 use super::rejects::Rejects;
+use super::reservations::{Reservation, Resolution};
 use crate::ids::LeaseOwner;
 use crate::seqs::SeqSet;
+use crate::slot::ClaimCounts;
 use crate::time::Timestamp;
-
-/// The aggregator's counts of its claim attempts in a batch. The values are absolute, so that writing them twice
-/// changes nothing.
-#[derive(Clone, Debug, PartialEq)]
-pub struct BatchCounts {
-    /// Number of claims among the settled seqs.
-    pub confirmed: u64,
-    /// Number of seats whose claim may or may not be in the table.
-    pub uncertain: u64,
-    /// Seats whose attempt ended with a known result.
-    pub settled: SeqSet,
-    /// 1 for the first counts of a batch, then ascending.
-    pub version: u64,
-}
 
 /// A change of a batch record, and its condition ("Needs").
 #[derive(Clone, Debug, PartialEq)]
 pub enum BatchWrite {
-    /// Writes counts. Needs: not complete; the record's counts are of an earlier version.
-    Count(BatchCounts),
-    /// Writes final counts and seals the batch. Needs: open; the record's counts are of an earlier version.
-    Seal {
-        counts: BatchCounts,
-        at: Timestamp,
-        /// When the batch is overdue then; `None` if it stays as it is.
-        due_at: Option<Timestamp>,
-    },
-    /// Reserves seats and a slot in a batch of the log. Needs: open; room. After a lost reply, it may have been applied; reserved anew,
+    /// Reserves seats and a slot. Needs: open; room. After a lost reply, it may have been applied; reserved anew,
     /// it only leaves an empty slot.
     Reserve(Reservation),
-    /// Seals a batch of the log. Needs: open; with `idle_since`, nothing reserved after that time.
-    SealLog {
+    /// Seals the batch. Needs: open; with `idle_since`, nothing reserved after that time.
+    Seal {
         at: Timestamp,
         /// When the batch is overdue then; `None` if it stays as it is.
         due_at: Option<Timestamp>,
         idle_since: Option<Timestamp>,
     },
+    /// Writes what the slots say of the claims. Needs: the lease; not written yet; no witness since the record was read.
+    Count {
+        owner: LeaseOwner,
+        /// With all witnessed seats, earlier and new ones.
+        counts: ClaimCounts,
+        /// Number of seats of which the slots say nothing.
+        uncertain: u64,
+        /// `witnesses` as read.
+        witnesses: u64,
+    },
     /// Writes the decisions about the lines of a batch of the log, which are committed. Needs: the lease; no decisions yet.
     Resolve {
         owner: LeaseOwner,
         winners: SeqSet,
-        resolution: LogResolution,
+        resolution: Resolution,
     },
     /// Notes that duplicates and conflicts are reported. Needs: the lease; the decisions.
     Reported { owner: LeaseOwner },
@@ -184,7 +172,8 @@ impl BatchWrite {
     /// Returns who must have the lease, if the write needs it.
     pub fn owner(&self) -> Option<&LeaseOwner> {
         match self {
-            BatchWrite::Resolve { owner, .. }
+            BatchWrite::Count { owner, .. }
+            | BatchWrite::Resolve { owner, .. }
             | BatchWrite::Reported { owner }
             | BatchWrite::Freeze { owner, .. }
             | BatchWrite::AcceptSink { owner, .. }
@@ -194,10 +183,8 @@ impl BatchWrite {
             | BatchWrite::GiveUp { owner, .. }
             | BatchWrite::Fail { owner, .. }
             | BatchWrite::Complete { owner, .. } => Some(owner),
-            BatchWrite::Count(_)
+            BatchWrite::Reserve(_)
             | BatchWrite::Seal { .. }
-            | BatchWrite::Reserve(_)
-            | BatchWrite::SealLog { .. }
             | BatchWrite::Witness { .. }
             | BatchWrite::Lease { .. }
             | BatchWrite::TicketResent { .. }

@@ -302,7 +302,7 @@ mod tests {
             ..run(2, 9)
         };
         assert_eq!(begin(&list(vec![merged]), &record), Begin::Resolve);
-        record.log.as_mut().unwrap().resolution = Some(Default::default());
+        record.reservations.as_mut().unwrap().resolution = Some(Default::default());
         assert_eq!(begin(&committed, &record), Begin::Resolved);
         assert_eq!(begin(&list(Vec::new()), &record), Begin::Resolved);
     }
@@ -429,7 +429,8 @@ mod tests {
         let record = |number: u128, is_resolved: bool, is_complete: bool| {
             let mut record = record();
             record.batch_id = batch(number);
-            record.log.as_mut().unwrap().resolution = bool::then(is_resolved, Default::default);
+            record.reservations.as_mut().unwrap().resolution =
+                bool::then(is_resolved, Default::default);
             record.completed_at = is_complete.then(|| Timestamp::from_ms(9));
             record
         };

@@ -13,9 +13,9 @@ use shared::ports::Overdue;
 use crate::attributes::{
     Item, MalformedItem, StoredItem, item_of, list, ms, n, required, s, seqs_value, ttl,
 };
-use crate::log_items::{log_item, read_log};
 use crate::notice_items::{notice_value, read_notice};
 use crate::part_items::{part_value, read_part};
+use crate::reservation_items::{read_reservations, reservation_item};
 
 /// Partition key: the batch id.
 pub(crate) const BATCH_ID: &str = "batchId";
@@ -90,7 +90,7 @@ pub(crate) fn record_item(record: &BatchRecord) -> Item {
         ("notes", list(&record.notes, note_value)),
         ("noteCount", positive(record.notes_count)),
     ]);
-    item.extend(record.log.iter().flat_map(log_item));
+    item.extend(record.reservations.iter().flat_map(reservation_item));
     item
 }
 
@@ -109,7 +109,7 @@ pub(crate) fn read_record(table: &str, item: Item) -> Result<BatchRecord, Malfor
     let mut item = StoredItem::new(table, BATCH_ID, item)?;
     let bodies = bodies(&mut item)?;
     let is_log = bodies.is_log();
-    let log = read_log(&mut item, &bodies)?;
+    let reservations = read_reservations(&mut item, &bodies)?;
     Ok(BatchRecord {
         batch_id: item.parsed_key(BATCH_ID)?,
         status: status(&mut item)?,
@@ -133,7 +133,7 @@ pub(crate) fn read_record(table: &str, item: Item) -> Result<BatchRecord, Malfor
         settled: item.decoded("settled")?.unwrap_or_default(),
         claimed: item.decoded("claimed")?.unwrap_or_default(),
         counts_version: required(&mut item, "accounts", StoredItem::number)?,
-        log,
+        reservations,
         sealed_at: item.time_ms("sealedAt")?,
         witnessed: item.decoded("witnessed")?.unwrap_or_default(),
         delivered: item.decoded("delivered")?.unwrap_or_default(),

@@ -2,26 +2,31 @@
 //! [`apply`](protocol::batch::apply); the contract tests compare the two.
 
 use protocol::batch::{
-    BatchCounts, BatchWrite, Lease, Listing, LogResolution, NO_ERROR, Notice, OperatorDecision,
-    OperatorNote, Rejects, Reservation, Status,
+    BatchWrite, Lease, Listing, NO_ERROR, Notice, OperatorDecision, OperatorNote, Rejects,
+    Reservation, Resolution, Status,
 };
 use protocol::format_version::FORMAT_VERSION;
 use protocol::ids::{BatchId, LeaseOwner};
-use protocol::limits::{CLOCK_SKEW_MAX, DUE_GRACE};
+use protocol::limits::{CLOCK_SKEW_MAX, DUE_GRACE, SLOTS_MAX};
 use protocol::seqs::SeqSet;
+use protocol::slot::ClaimCounts;
 use protocol::time::Timestamp;
 
 use crate::attributes::{b, list, ms, n, s, seqs_value, ttl};
 use crate::batch_items::{listing_shard, note_value};
-use crate::log_items::{REPORTED, state};
 use crate::notice_items::notice_value;
 use crate::part_items::{DELIVERED, FROZEN, SET_ASIDE, part_value};
+use crate::reservation_items::{REPORTED, state};
 use crate::update::Update;
 
 /// Permits a write to a batch that is not complete. Like every condition here, it does not hold if there is no record.
 const NOT_COMPLETE: &str = "attribute_exists(#status)";
-/// Permits a write to a batch of the log. Only such a record has the attribute.
-const IS_LOG: &str = "attribute_exists(#slots)";
+/// Permits a write to a batch of claims.
+const HAS_CLAIMS: &str = "attribute_not_exists(#bodies)";
+/// Permits a write to a batch of the log.
+const IS_LOG: &str = "attribute_exists(#bodies)";
+/// Permits a write to a batch of which it is not known yet what became of its seats.
+const UNRESOLVED: &str = "attribute_exists(#slots) AND attribute_not_exists(#resolution)";
 
 /// Permits taking the lease of a sealed batch, of an open batch whose window has ended, and of a batch in processing
 /// whose lease was given up or ended longer ago than the clock skew.
@@ -45,20 +50,21 @@ pub(crate) fn update(batch: BatchId, write: &BatchWrite) -> Update {
 
 fn update_of(batch: BatchId, write: &BatchWrite) -> Update {
     match write {
-        BatchWrite::Count(counts) => counted(Update::under(NOT_COMPLETE), counts),
-        BatchWrite::Seal { counts, at, due_at } => {
-            let open = Update::in_status(Status::Open);
-            sealed(counted(open, counts), batch, *at, *due_at)
-        }
         BatchWrite::Reserve(wanted) => reserve(wanted),
-        BatchWrite::SealLog {
+        BatchWrite::Seal {
             at,
             due_at,
             idle_since,
         } => {
-            let open = Update::in_status(Status::Open).and(IS_LOG);
+            let open = Update::in_status(Status::Open).and("attribute_exists(#slots)");
             sealed(idle(open, *idle_since), batch, *at, *due_at)
         }
+        BatchWrite::Count {
+            owner,
+            counts,
+            uncertain,
+            witnesses,
+        } => count(owner, counts, *uncertain, *witnesses),
         BatchWrite::Resolve {
             owner,
             winners,
@@ -159,14 +165,19 @@ fn update_of(batch: BatchId, write: &BatchWrite) -> Update {
     }
 }
 
-/// Writes counts that are later than those in the record.
-fn counted(update: Update, counts: &BatchCounts) -> Update {
-    update
-        .and("#accounts < :accounts")
+/// Writes what the slots say of the claims, by the holder of the lease, if that is not written and there is no new witness.
+fn count(owner: &LeaseOwner, counts: &ClaimCounts, uncertain: u64, witnesses: u64) -> Update {
+    Update::leased(owner)
+        .and(HAS_CLAIMS)
+        .and(UNRESOLVED)
+        .and("#witnesses = :witnesses")
+        .with(":witnesses", n(witnesses))
+        .set("#resolution", s(REPORTED))
         .set("#confirmed", n(counts.confirmed))
-        .set("#uncertain", n(counts.uncertain))
-        .set("#accounts", n(counts.version))
+        .set("#uncertain", n(uncertain))
         .set_or_remove("#settled", seqs_value(&counts.settled))
+        .set_or_remove("#witnessed", seqs_value(&counts.witnessed))
+        .add("#witnesses", 1)
 }
 
 /// Seals the batch. Keeps the `dueAt` of the record if no new one is given.
@@ -189,22 +200,27 @@ fn idle(update: Update, since: Option<Timestamp>) -> Update {
 fn reserve(wanted: &Reservation) -> Update {
     // A room below 0 refuses every batch.
     let room = |max: u64, wanted: u64| n(i128::from(max) - i128::from(wanted));
+    let bytes_room = match wanted.is_oversized() {
+        true => n(u64::MAX),
+        false => room(wanted.limits.bytes_max, wanted.bytes),
+    };
     Update::in_status(Status::Open)
-        .and("#reserved <= :linesRoom AND (#reserved = :zero OR #reservedBytes <= :bytesRoom)")
-        .with(":linesRoom", room(wanted.limits.lines_max, wanted.lines))
-        .with(":bytesRoom", room(wanted.limits.bytes_max, wanted.bytes))
-        .with(":zero", n(0))
+        .and("#reserved <= :seatsRoom AND #reservedBytes <= :bytesRoom AND #slots < :slotsMax")
+        .with(":seatsRoom", room(wanted.limits.items_max, wanted.seats))
+        .with(":bytesRoom", bytes_room)
+        .with(":slotsMax", n(SLOTS_MAX))
         .set("#lastAt", ms(wanted.at))
-        .add("#reserved", wanted.lines)
+        .set("#busyUntil", ms(wanted.until))
+        .add("#reserved", wanted.seats)
         .add("#reservedBytes", wanted.bytes)
         .add("#slots", 1)
 }
 
 /// Writes the decisions about a batch of the log, by the holder of the lease, if there are none.
-fn resolve(owner: &LeaseOwner, winners: &SeqSet, resolution: &LogResolution) -> Update {
+fn resolve(owner: &LeaseOwner, winners: &SeqSet, resolution: &Resolution) -> Update {
     Update::leased(owner)
         .and(IS_LOG)
-        .and("attribute_not_exists(#resolution)")
+        .and(UNRESOLVED)
         .set("#resolution", state(resolution))
         .set("#confirmed", n(winners.len()))
         .set_or_remove("#claimed", seqs_value(winners))

@@ -35,13 +35,14 @@ const OF_SHARD: &str = "statusShard = :shard";
 const DUE: &str = "statusShard = :shard AND dueAt < :before";
 /// Selects records of complete batches that were opened since; a piece of an object has neither attribute.
 const COMPLETE: &str = "attribute_exists(#completedAt) AND #createdAt >= :since";
-/// Selects the records of batches of the log. The account of a quota has `reserved` too.
-const OF_LOG: &str = "attribute_exists(reservedBytes)";
+/// Selects the records of batches of the log. Those of claims have no `bodies`.
+const OF_LOG: &str = "attribute_exists(reservedBytes) AND attribute_exists(bodies)";
 /// The attributes of a record that [`read_record`] needs, without the sets of seqs.
 const ATTRIBUTES: &str = "batchId formatVersion status dueAt source batchKey periodBegins \
      periodEnds createdAt closesAt shards bodies window confirmed uncertain accounts sealedAt \
      witnesses lockedBy lockedUntil attempts parts quarantine verifyAt error completedAt \
-     expiresAt notes noteCount notices reserved reservedBytes slots lastAt resolution";
+     expiresAt notes noteCount notices reserved reservedBytes slots lastAt busyUntil \
+     resolution";
 
 /// Returns the projection of [`ATTRIBUTES`], with its placeholders: several of the names are reserved words.
 fn projection() -> (String, HashMap<String, String>) {

@@ -1,13 +1,13 @@
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::types::{AttributeValue, KeysAndAttributes};
+use aws_sdk_dynamodb::types::KeysAndAttributes;
 use protocol::claim::{Claim, LockItem};
 use protocol::ids::{BatchId, BatchShard, EventId, SeatKey, Seq};
-use protocol::limits::{BATCH_GET_KEYS_MAX, PARTIQL_STATEMENTS_MAX};
+use protocol::limits::PARTIQL_STATEMENTS_MAX;
 use shared::config::WriteMode;
 use shared::ports::{
     ClaimReply, IndexEntry, IndexPage, LockItems, LockStore, PortError, Release, ReleaseReply,
@@ -15,7 +15,8 @@ use shared::ports::{
 };
 use tracing::warn;
 
-use crate::attributes::{Item, s};
+use crate::attributes::s;
+use crate::batch_get::{Got, batch_get};
 use crate::errors::{DYNAMODB, port_error};
 use crate::lock_items::{
     EVENT_NAME, EVENT_PROJECTION, LOCK_ITEM_NAME, LOCK_ITEM_PROJECTION, MESSAGE_ID, index_key, key,
@@ -39,14 +40,6 @@ pub struct DynamoLockStore {
     /// Whether the store has refused PartiQL, with [`WriteMode::Auto`].
     is_partiql_refused: Arc<AtomicBool>,
     statements: Statements,
-}
-
-/// The result of one BatchGetItem.
-#[derive(Default)]
-struct Got {
-    items: Vec<Item>,
-    /// The requested keys that were not read.
-    unread: BTreeSet<String>,
 }
 
 impl DynamoLockStore {
@@ -107,9 +100,7 @@ impl DynamoLockStore {
         replies
     }
 
-    /// Reads items by key with strong consistency; `name` is the placeholder of the projection. An id that is in
-    /// `ids` twice is requested once, because DynamoDB refuses requests that name a key twice. The keys are sent in
-    /// order, so that DynamoDB reads the first ones when it stops at 16 MB.
+    /// Reads items by key with strong consistency; `name` is the placeholder of the projection.
     ///
     /// # Errors
     /// Also [`PortError::Throttled`] when DynamoDB read no item.
@@ -119,46 +110,11 @@ impl DynamoLockStore {
         projection: &str,
         name: (&str, &str),
     ) -> Result<Got, PortError> {
-        let count = ids.len();
-        debug_assert!(count <= BATCH_GET_KEYS_MAX, "{count} keys in one request");
-        let mut seen = BTreeSet::new();
-        let mut request = KeysAndAttributes::builder()
+        let request = KeysAndAttributes::builder()
             .projection_expression(projection)
-            .expression_attribute_names(name.0, name.1)
-            .consistent_read(true);
-        for id in ids.iter().filter(|id| seen.insert(*id)) {
-            request = request.keys(key(id));
-        }
-        if seen.is_empty() {
-            return Ok(Got::default());
-        }
-        let request = request.build().expect("it has keys");
-        let sent = self
-            .client
-            .batch_get_item()
-            .request_items(&self.table, request)
-            .send()
-            .await;
-        let output = sent.map_err(|error| port_error(DYNAMODB, &self.table, &error))?;
-        // The request names one table, so every key of these maps is that table, by name or by ARN.
-        let items = output.responses.into_iter().flat_map(HashMap::into_values);
-        let unread = output.unprocessed_keys.into_iter();
-        let unread: BTreeSet<String> = unread
-            .flat_map(HashMap::into_values)
-            .flat_map(|keys| keys.keys)
-            .filter_map(|mut key| match key.remove(MESSAGE_ID) {
-                Some(AttributeValue::S(id)) => Some(id),
-                _ => None,
-            })
-            .collect();
-        if unread.len() >= seen.len() {
-            let message = format!("{}: none of {} items was read", self.table, seen.len());
-            return Err(PortError::throttled(DYNAMODB, message));
-        }
-        Ok(Got {
-            items: items.flatten().collect(),
-            unread,
-        })
+            .expression_attribute_names(name.0, name.1);
+        let keys = ids.iter().map(|id| id.as_str().to_owned());
+        batch_get(&self.client, &self.table, MESSAGE_ID, keys, request).await
     }
 }
 

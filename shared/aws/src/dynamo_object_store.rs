@@ -1,12 +1,16 @@
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
 use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::types::KeysAndAttributes;
 use protocol::bodies::{ObjectPlace, S3Prefix};
 use protocol::ids::PieceId;
 use protocol::time::Timestamp;
 use shared::config::WITHOUT_FULL;
-use shared::ports::{ObjectReply, ObjectStore, Piece, PortError};
+use shared::ports::{ObjectReply, ObjectStore, Piece, PiecesRead, PortError};
 
 use crate::attributes::{Item, MalformedItem, StoredItem, b, n, required, s, ttl};
+use crate::batch_get::batch_get;
 use crate::batch_items::BATCH_ID;
 use crate::errors::{DYNAMODB, S3, applied, port_error};
 
@@ -86,6 +90,20 @@ impl ObjectStore for DynamoObjectStore {
             .await;
         let output = sent.map_err(|error| port_error(DYNAMODB, &self.table, &error))?;
         Ok(output.item.map(|item| self.piece(item)).transpose()?)
+    }
+
+    async fn get_from_table(&self, ids: &[PieceId]) -> Result<PiecesRead, PortError> {
+        let keys = ids.iter().map(PieceId::to_string);
+        let request = KeysAndAttributes::builder();
+        let got = batch_get(&self.client, &self.table, BATCH_ID, keys, request).await?;
+        let mut pieces = BTreeMap::new();
+        for item in got.items {
+            let key = item.get(BATCH_ID).and_then(|key| key.as_s().ok()).cloned();
+            pieces.insert(key.unwrap_or_default(), self.piece(item)?);
+        }
+        let read = ids.iter().map(|id| (*id, id.to_string()));
+        let read = read.filter(|(_, key)| !got.unread.contains(key));
+        Ok(read.map(|(id, key)| (id, pieces.remove(&key))).collect())
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::AttributeValue;
 use proptest::prelude::*;
 use protocol::batch::{
-    BatchRecord, Failure, Lease, LogResolution, LogState, OperatorNote, PartRecord, PartState,
+    BatchRecord, Failure, Lease, OperatorNote, PartRecord, PartState, Reservations, Resolution,
     Status,
 };
 use protocol::bodies::{Bodies, ObjectPlace, S3Prefix};
@@ -146,21 +146,21 @@ fn bodies() -> impl Strategy<Value = Bodies> {
     prop_oneof![Just(Bodies::Items), log]
 }
 
-/// Draws what only a batch of the log has.
-fn log_states() -> impl Strategy<Value = LogState> {
+fn reservations() -> impl Strategy<Value = Reservations> {
     let resolution = (seqs(), seqs(), any::<bool>());
-    let resolution = resolution.prop_map(|(duplicates, conflicts, is_reported)| LogResolution {
+    let resolution = resolution.prop_map(|(duplicates, conflicts, is_reported)| Resolution {
         duplicates,
         conflicts,
         is_reported,
     });
     let counts = any::<(u64, u64, u32)>();
-    (counts, time(), prop::option::of(resolution)).prop_map(
-        |((reserved, reserved_bytes, slots), last_at, resolution)| LogState {
+    (counts, (time(), time()), prop::option::of(resolution)).prop_map(
+        |((reserved, reserved_bytes, slots), (last_at, busy_until), resolution)| Reservations {
             reserved,
             reserved_bytes,
             slots,
             last_at,
+            busy_until,
             resolution,
         },
     )
@@ -192,12 +192,12 @@ fn records() -> impl Strategy<Value = BatchRecord> {
     let times = prop::array::uniform3(prop::option::of(time()));
     let texts = prop::array::uniform2(prop::option::of(text(0..=20)));
     let sets = prop::array::uniform5(seqs());
-    let others = (log_states(), prop::option::of(lease), parts, notes);
+    let others = (reservations(), prop::option::of(lease), parts, notes);
     let ends = (times, texts, prop::option::of(time_secs()));
     let counts = any::<[u64; 7]>();
     let drawn = (opened(), status, counts, sets, others, ends);
     drawn.prop_map(|(opened, status, counts, sets, others, ends)| {
-        let (log, lease, parts, notes) = others;
+        let (reservations, lease, parts, notes) = others;
         let (times, texts, expires_at) = ends;
         let [settled, witnessed, delivered, set_aside, winners] = sets;
         let claimed = match opened.bodies.is_log() {
@@ -215,7 +215,8 @@ fn records() -> impl Strategy<Value = BatchRecord> {
             attempts: counts[4],
             settled,
             claimed,
-            log: opened.bodies.is_log().then_some(log),
+            // A version before 0.3 opened batches without them.
+            reservations: (opened.bodies.is_log() || counts[2] % 2 == 0).then_some(reservations),
             witnessed,
             parts,
             delivered,

@@ -9,6 +9,7 @@
 //! key and attribute; it never causes a panic.
 
 mod attributes;
+mod batch_get;
 mod batch_items;
 mod batch_writes;
 mod documents;
@@ -24,7 +25,6 @@ mod init_error;
 #[cfg(test)]
 mod items_props;
 mod lock_items;
-mod log_items;
 mod logs;
 #[cfg(not(feature = "full"))]
 mod no_overflow_store;
@@ -34,6 +34,7 @@ mod part_items;
 mod partiql;
 mod ports;
 #[cfg(feature = "full")]
+mod reservation_items;
 mod s3_lifecycle;
 #[cfg(feature = "full")]
 mod s3_object_store;

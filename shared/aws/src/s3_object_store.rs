@@ -7,7 +7,7 @@ use aws_sdk_s3::primitives::ByteStream;
 use protocol::bodies::{ObjectPlace, S3Prefix};
 use protocol::ids::{ObjectId, PieceId};
 use protocol::time::Timestamp;
-use shared::ports::{ObjectReply, ObjectStore, Piece, PortError};
+use shared::ports::{ObjectReply, ObjectStore, Piece, PiecesRead, PortError};
 
 use crate::dynamo_object_store::DynamoObjectStore;
 use crate::errors::{S3, port_error};
@@ -84,6 +84,10 @@ impl ObjectStore for S3ObjectStore {
             bytes,
             pieces_count: 1,
         }))
+    }
+
+    async fn get_from_table(&self, ids: &[PieceId]) -> Result<PiecesRead, PortError> {
+        self.table.get_from_table(ids).await
     }
 
     async fn get_range(

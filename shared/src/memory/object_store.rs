@@ -7,7 +7,7 @@ use protocol::ids::{ObjectId, PieceId};
 use protocol::time::Timestamp;
 
 use crate::locked::locked;
-use crate::ports::{ObjectReply, ObjectStore, Piece, PortError};
+use crate::ports::{ObjectReply, ObjectStore, Piece, PiecesRead, PortError};
 
 /// The store of objects, in memory.
 #[derive(Debug, Default)]
@@ -90,5 +90,13 @@ impl ObjectStore for MemoryObjectStore {
             return Err(PortError::throttled("memory", message));
         }
         Ok(locked(&self.pieces).get(&(place.clone(), id)).cloned())
+    }
+
+    async fn get_from_table(&self, ids: &[PieceId]) -> Result<PiecesRead, PortError> {
+        let mut read = PiecesRead::new();
+        for id in ids {
+            read.insert(*id, self.get(&ObjectPlace::Table, *id).await?);
+        }
+        Ok(read)
     }
 }

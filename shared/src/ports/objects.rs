@@ -1,5 +1,6 @@
 //! The store of objects.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use async_trait::async_trait;
@@ -26,6 +27,9 @@ pub struct Piece {
     pub pieces_count: u32,
 }
 
+/// The pieces that a request has read, and `None` for those that do not exist.
+pub type PiecesRead = BTreeMap<PieceId, Option<Piece>>;
+
 /// The store of objects, which are stored once and never change: loads, slots, runs and lists of runs, in one piece or in several.
 ///
 /// The first piece must be stored last. Where it exists, the object is whole.
@@ -43,6 +47,10 @@ pub trait ObjectStore: Send + Sync {
     /// Reads a piece with strong consistency; returns `None` when there is none. An error may mean that the caller has no
     /// permission: only `None` is certain.
     async fn get(&self, place: &ObjectPlace, id: PieceId) -> Result<Option<Piece>, PortError>;
+
+    /// Reads pieces in the table by one request, at most [`BATCH_GET_KEYS_MAX`](protocol::limits::BATCH_GET_KEYS_MAX), with strong
+    /// consistency. Returns `None` for a piece that there is none of, and nothing for one that was not read; at least one was.
+    async fn get_from_table(&self, ids: &[PieceId]) -> Result<PiecesRead, PortError>;
 
     /// Reads bytes of an object in S3, which is in one piece: those of `range` that it has. The rest is as for [`ObjectStore::get`].
     ///

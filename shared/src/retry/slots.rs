@@ -1,13 +1,15 @@
-//! Slots of batches of the log: an item of the batch table each, put once.
+//! Slots of batches: an item of the batch table each, put once.
 
 use std::time::Duration;
 
 use protocol::batch::BatchRecord;
 use protocol::bodies::ObjectPlace;
 use protocol::ids::{ObjectId, PieceId, SlotId};
-use protocol::limits::{HOLES_UNTIL, LOG_RETENTION, SLOT_CALLS_MAX, SLOT_WAIT_MAX};
-use protocol::log::{Put, Slot, empty_slots, put_again};
+use protocol::limits::{
+    BATCH_GET_KEYS_MAX, CLAIMS_WAIT_MAX, HOLES_UNTIL, LOG_RETENTION, SLOT_CALLS_MAX,
+};
 use protocol::retry::RetryPolicy;
+use protocol::slot::{Put, Slot, empty_slots, put_again};
 use protocol::time::Timestamp;
 
 use super::budget::{Budget, bounded};
@@ -51,9 +53,9 @@ impl Slots<'_> {
         }
     }
 
-    /// Returns the values of all slots of a batch that takes no reservations any more. Waits a little after it was closed
-    /// for the writers of empty slots, and then puts a hole into each. A slot that is empty [`HOLES_UNTIL`] after the batch was opened has
-    /// lost its value, and gets none.
+    /// Returns the values of all slots of a batch that takes no reservations any more. Waits until no writer should fill a slot any more, and
+    /// then puts a hole into each that is empty. A slot of the log that is empty [`HOLES_UNTIL`] after the batch was opened has lost its value,
+    /// and gets none.
     ///
     /// # Errors
     /// [`PortError`] if some slot is not known to have a value.
@@ -61,12 +63,14 @@ impl Slots<'_> {
         let batch = record.batch_id;
         let slot = |number| SlotId { batch, number };
         let mut slots = self.values(record).await?;
-        if record.created_at + HOLES_UNTIL <= self.budget.clock.now() {
+        let now = self.budget.clock.now();
+        if record.bodies.is_log() && record.created_at + HOLES_UNTIL <= now {
             return Ok(slots);
         }
-        // From the close on, not from this attempt: an invocation with little time would wait again and again, and put no hole.
-        let closed_at = record.closed_at().min(self.budget.clock.now());
-        let waits_until = closed_at + SLOT_WAIT_MAX;
+        let reservations = record.reservations.as_ref();
+        let busy_until = reservations.map_or(Timestamp::EPOCH, |one| one.busy_until);
+        // The clock of the writer may be wrong.
+        let waits_until = busy_until.min(now + CLAIMS_WAIT_MAX);
         loop {
             let empty = empty_slots(&slots);
             if empty.is_empty() {
@@ -96,7 +100,7 @@ impl Slots<'_> {
     pub async fn values(&self, record: &BatchRecord) -> Result<Vec<Option<Slot>>, PortError> {
         let batch = record.batch_id;
         let slot = |number| SlotId { batch, number };
-        let count = record.log.as_ref().map_or(0, |log| log.slots);
+        let count = record.reservations.as_ref().map_or(0, |one| one.slots);
         self.read_all((0..count).map(slot).collect()).await
     }
 
@@ -122,11 +126,38 @@ impl Slots<'_> {
     }
 
     async fn read_all(&self, slots: Vec<SlotId>) -> Result<Vec<Option<Slot>>, PortError> {
-        let reads = slots
-            .into_iter()
-            .map(|slot| async move { (slot.number, self.read(slot).await) });
-        let read = bounded(reads.collect(), SLOT_CALLS_MAX).await;
-        in_order(read).into_iter().collect()
+        let reads = slots.chunks(BATCH_GET_KEYS_MAX);
+        let reads = reads.map(|slots| self.read_some(slots)).collect();
+        let read: Result<Vec<_>, PortError> =
+            bounded(reads, SLOT_CALLS_MAX).await.into_iter().collect();
+        Ok(in_order(read?.concat()))
+    }
+
+    /// Returns the values of slots, each with its number.
+    async fn read_some(&self, slots: &[SlotId]) -> Result<Vec<(u32, Option<Slot>)>, PortError> {
+        let mut unread = Vec::from(slots);
+        let mut values = Vec::with_capacity(slots.len());
+        let mut attempt = 0;
+        loop {
+            let pieces: Vec<PieceId> = unread.iter().copied().map(piece_of).collect();
+            let get = || {
+                self.permits
+                    .with(self.budget, self.store.get_from_table(&pieces))
+            };
+            let mut read = self.budget.call(RetryPolicy::ITEMS, get).await?;
+            let mut left = Vec::new();
+            for slot in unread {
+                match read.remove(&piece_of(slot)) {
+                    Some(piece) => values.push((slot.number, value_of(slot, piece)?)),
+                    None => left.push(slot),
+                }
+            }
+            if left.is_empty() {
+                return Ok(values);
+            }
+            unread = left;
+            self.budget.next_attempt(&mut attempt).await?;
+        }
     }
 
     async fn put(&self, slot: SlotId, value: &Slot) -> Result<ObjectReply, PortError> {
@@ -147,14 +178,19 @@ impl Slots<'_> {
             let get = self.store.get(&ObjectPlace::Table, piece_of(slot));
             self.permits.with(self.budget, get)
         };
-        let Some(piece) = self.budget.call(RetryPolicy::ITEMS, get).await? else {
-            return Ok(None);
-        };
-        let value = serde_json::from_slice(&piece.bytes).map(Some);
-        value.map_err(|error| {
-            PortError::refused("DynamoDB", format!("slot `{slot}`: not a slot: {error}"))
-        })
+        let piece = self.budget.call(RetryPolicy::ITEMS, get).await?;
+        value_of(slot, piece)
     }
+}
+
+fn value_of(slot: SlotId, piece: Option<Piece>) -> Result<Option<Slot>, PortError> {
+    let Some(piece) = piece else {
+        return Ok(None);
+    };
+    let value = serde_json::from_slice(&piece.bytes).map(Some);
+    value.map_err(|error| {
+        PortError::refused("DynamoDB", format!("slot `{slot}`: not a slot: {error}"))
+    })
 }
 
 fn piece_of(slot: SlotId) -> PieceId {

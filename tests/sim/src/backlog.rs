@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use protocol::limits::WINDOW_MAX;
 use protocol::time::Timestamp;
 
 use crate::History;
@@ -68,7 +69,7 @@ pub fn week() -> Plan {
         processors: 8,
         processor_timeout_ms: 60_000,
         page_entries: 100,
-        batching_window_secs: 900,
+        batching_window_secs: WINDOW_MAX.as_secs(),
         hours: Some(Calendar {
             every: 1_440,
             first: 600,

@@ -15,8 +15,8 @@ use shared::memory::SeededEntropy;
 use shared::ports::{
     BatchQueue, BatchReply, BatchStore, ClaimReply, Clock, Entropy, IndexEntry, IndexPage,
     ListPage, ListPosition, ListShard, LockStore, MetricLog, NoticeMessage, NoticeTarget,
-    ObjectReply, ObjectStore, OverflowStore, Piece, PortError, Ports, QuarantineQueue, Quarantined,
-    QueueDepth, Release, ReleaseReply, SourceQueues, StoredEvent,
+    ObjectReply, ObjectStore, OverflowStore, Piece, PiecesRead, PortError, Ports, QuarantineQueue,
+    Quarantined, QueueDepth, Release, ReleaseReply, SourceQueues, StoredEvent,
 };
 use shared::wire::Ticket;
 use sinks::Rendering;
@@ -226,11 +226,7 @@ impl BatchStore for Environment {
         let write = write.clone();
         let by_processor = !matches!(
             write,
-            BatchWrite::Count(_)
-                | BatchWrite::Seal { .. }
-                | BatchWrite::Witness { .. }
-                | BatchWrite::Reserve(_)
-                | BatchWrite::SealLog { .. }
+            BatchWrite::Seal { .. } | BatchWrite::Witness { .. } | BatchWrite::Reserve(_)
         );
         let environment = self.number;
         let outcome = lock(&self.world).draw_record_outcome(by_processor);
@@ -373,6 +369,20 @@ impl ObjectStore for Environment {
                 world.reads_load(environment);
             }
             world.get_piece(&place, id)
+        })
+        .await?
+    }
+
+    async fn get_from_table(&self, ids: &[PieceId]) -> Result<PiecesRead, PortError> {
+        self.note_reads(1);
+        let ids = ids.to_vec();
+        self.request(move |world| {
+            let count = some_of(world, ids.len());
+            let read = ids.into_iter().take(count).map(|id| {
+                let piece = world.get_piece(&ObjectPlace::Table, id)?;
+                Ok((id, piece))
+            });
+            read.collect()
         })
         .await?
     }

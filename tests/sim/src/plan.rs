@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use protocol::allocator::BatchLimits;
 use protocol::bodies::ObjectSizes;
 use protocol::claim::DuplicateRule;
 use protocol::limits::BATCH_LIFE_MAX;
@@ -192,10 +191,6 @@ pub struct Plan {
     pub parts_max: usize,
     /// Maximum number of past deliveries of a lock item.
     pub past_deliveries_max: usize,
-    /// Maximum number of claims that an environment remembers.
-    pub known_claims_max: usize,
-    /// Maximum number of seats of a batch.
-    pub seats_max: u32,
     /// Whether duplicates of an event come from other sources too.
     pub crosses_sources: bool,
     /// Whether `EVENT_ID_PREFIX` contains `{source}`.
@@ -391,11 +386,6 @@ impl Plan {
         let aggregator = aggregator::Config {
             past_deliveries_max: self.past_deliveries_max,
             object_sizes: self.object_sizes,
-            limits: BatchLimits {
-                known_claims_max: self.known_claims_max,
-                seats_max: self.seats_max,
-                ..aggregator.limits
-            },
             ..aggregator
         };
         let processor = batch_processor::Config {

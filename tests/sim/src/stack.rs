@@ -126,7 +126,7 @@ impl BatchCatalogue for Environment {
     async fn of_log(&self) -> Result<Vec<BatchId>, PortError> {
         self.request(move |world| {
             let records = world.batches.records().into_iter();
-            let of_log = records.filter(|record| record.log.is_some());
+            let of_log = records.filter(|record| record.bodies.is_log());
             of_log.map(|record| record.batch_id).collect()
         })
         .await

@@ -11,9 +11,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use protocol::bodies::ObjectSizes;
 use protocol::claim::DuplicateRule;
-use protocol::limits::{
-    KNOWN_CLAIMS_MAX, PARTS_FOR_STRAGGLERS, PARTS_MAX, PAST_DELIVERIES_MAX, SEATS_MAX,
-};
+use protocol::limits::{PARTS_FOR_STRAGGLERS, PARTS_MAX, PAST_DELIVERIES_MAX};
 use protocol::time::Timestamp;
 
 use crate::calendar::{CHANGING, Calendar, Zone};
@@ -254,8 +252,6 @@ impl Plan {
             sequence: false,
             parts_max: pick(later, &[PARTS_MAX, PARTS_MAX, PARTS_FOR_STRAGGLERS + 2]),
             past_deliveries_max: pick(later, &[PAST_DELIVERIES_MAX, 2]),
-            known_claims_max: pick(later, &[KNOWN_CLAIMS_MAX, 3]),
-            seats_max: pick(later, &[SEATS_MAX, SEATS_MAX, 25]),
             crosses_sources: later.bool(),
             prefixes_source: later.u8(..) < 50,
             redeploys: Vec::new(),

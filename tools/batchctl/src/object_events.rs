@@ -2,14 +2,28 @@
 
 use protocol::batch::BatchRecord;
 use protocol::ids::Seq;
-use protocol::log::frames_of;
 use protocol::seqs::SeqSet;
+use protocol::slot::{Slot, frames_of};
 use shared::body_object::BodyObject;
 use shared::ports::StoredEvent;
 use shared::retry::Slots;
 
+use crate::commands::views::undecided_seats;
 use crate::failure::Failure;
 use crate::service::Service;
+
+/// Returns the values that the slots of a batch have now.
+///
+/// # Errors
+/// A service could not be asked.
+pub async fn slots(service: &Service, record: &BatchRecord) -> Result<Vec<Option<Slot>>, Failure> {
+    let slots = Slots {
+        store: &*service.object_store,
+        permits: &service.permits,
+        budget: &service.budget(),
+    };
+    Ok(slots.values(record).await?)
+}
 
 /// Returns the frames with the events in these seats of a batch of the log, with the seats of each. Seats of lines that are lost or
 /// were never brought have none.
@@ -21,12 +35,7 @@ pub async fn objects(
     record: &BatchRecord,
     seqs: &SeqSet,
 ) -> Result<Vec<(BodyObject, SeqSet)>, Failure> {
-    let slots = Slots {
-        store: &*service.object_store,
-        permits: &service.permits,
-        budget: &service.budget(),
-    };
-    let slots = slots.values(record).await?;
+    let slots = slots(service, record).await?;
     Ok(BodyObject::of_frames(frames_of(&slots), seqs))
 }
 
@@ -43,15 +52,15 @@ pub fn lost_slots(seqs: &SeqSet, objects: &[(BodyObject, SeqSet)]) -> Option<Str
     ))
 }
 
-/// Returns the seats of all lines of a batch of the log that was not resolved.
+/// Returns the seats of all lines of a batch of the log, if they are not decided.
 pub fn unresolved(record: &BatchRecord) -> SeqSet {
-    let log = record.log.as_ref().filter(|_| !record.is_resolved());
-    (0..log.map_or(0, |log| log.reserved as Seq)).collect()
+    (0..undecided_seats(record).unwrap_or_default() as Seq).collect()
 }
 
 /// Returns the seats of conflicts that are not in the quarantine yet.
 pub fn unreported_conflicts(record: &BatchRecord) -> SeqSet {
-    let resolution = record.log.as_ref().and_then(|log| log.resolution.as_ref());
+    let reservations = record.reservations.as_ref();
+    let resolution = reservations.and_then(|one| one.resolution.as_ref());
     let unreported = resolution.filter(|resolution| !resolution.is_reported);
     unreported.map_or_else(SeqSet::new, |resolution| resolution.conflicts.clone())
 }
@@ -121,7 +130,7 @@ pub async fn events_of(
 #[cfg(test)]
 mod tests {
     use protocol::bodies::{Bodies, ObjectPlace};
-    use protocol::log::Frame;
+    use protocol::slot::Frame;
     use protocol::time::Timestamp;
     use uuid::Uuid;
 

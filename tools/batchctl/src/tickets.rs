@@ -15,7 +15,7 @@ use shared::ports::BatchQueue;
 use shared::wire::Ticket;
 
 use crate::change::{NOTE_ATTEMPTS_MAX, Operator, note};
-use crate::commands::views::status_word;
+use crate::commands::views::{status_word, undecided_seats};
 use crate::failure::{Done, Failure};
 use crate::filter::{is_overdue, is_unnoticed};
 use crate::interrupt::{Interrupt, Signal};
@@ -78,6 +78,9 @@ struct Line {
     created_at: Timestamp,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
+    /// Reserved seats, until it is known what became of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reserved: Option<u64>,
     confirmed: u64,
     delivered: u64,
     /// `would`, `sent`, `left` or `failed`.
@@ -108,13 +111,20 @@ pub async fn send(
     let lines = stream::iter(&batches).take_while(goes_on);
     let lines = lines.map(|batch| async move {
         let (Some(operator), Some(queue)) = (operator, queue) else {
-            return match (action.leave)(batch) {
+            let line = match (action.leave)(batch) {
                 Some(reason) => Line::of(batch, "left", Some(reason)),
                 None => Line::of(batch, "would", None),
             };
+            return line.with_reserved(reserved(service, batch).await);
+        };
+        let decided = async {
+            // The ticket may have them counted.
+            let reserved = reserved(service, batch).await;
+            let line = decide(service, batch, action, operator, queue).await;
+            line.with_reserved(reserved)
         };
         tokio::select! {
-            line = decide(service, batch, action, operator, queue) => line,
+            line = decided => line,
             () = interrupt.given_up() => Line::of(batch, "failed", Some(Failure::GivenUp.to_string())),
         }
     });
@@ -130,6 +140,16 @@ pub async fn send(
     };
     output.print(&report, &report);
     report.ended(interrupt.signal())
+}
+
+/// Returns how many seats of a batch are reserved, if it is not known yet what became of them. The line has none if the record cannot be
+/// read.
+async fn reserved(service: &Service, batch: &BatchSummary) -> Option<u64> {
+    if batch.confirmed > 0 || batch.status.is_none() {
+        return None;
+    }
+    let record = service.record(batch.batch_id).await.ok().flatten()?;
+    undecided_seats(&record)
 }
 
 /// Does the action to one batch, or leaves it out. A batch that changes meanwhile, as those that are being processed do, is looked
@@ -215,11 +235,16 @@ impl Line {
             batch_id: batch.batch_id.to_string(),
             created_at: batch.created_at,
             error: batch.error.clone(),
+            reserved: None,
             confirmed: batch.confirmed,
             delivered: batch.delivered,
             outcome,
             detail,
         }
+    }
+
+    fn with_reserved(self, reserved: Option<u64>) -> Line {
+        Line { reserved, ..self }
     }
 }
 
@@ -258,7 +283,10 @@ impl fmt::Display for Report {
             table.row(vec![
                 line.batch_id.clone(),
                 short(line.created_at.until(self.now)),
-                line.confirmed.to_string(),
+                match line.reserved {
+                    Some(reserved) => format!("{reserved} reserved"),
+                    None => line.confirmed.to_string(),
+                },
                 line.delivered.to_string(),
                 outcome,
                 cut(line.error.as_deref().unwrap_or("-"), ERROR_CHARS_MAX),

@@ -9,6 +9,7 @@ use protocol::ids::{BatchShard, BodyHash};
 use protocol::limits::BATCH_GET_KEYS_MAX;
 use protocol::retry::RetryPolicy;
 use protocol::seqs::SeqSet;
+use protocol::slot::ClaimCounts;
 use protocol::text::counted;
 use serde::Serialize;
 use shared::message_attributes::MessageAttributes;
@@ -16,7 +17,7 @@ use shared::ports::{IndexEntry, StoredEvent};
 use shared::retry::read_events;
 
 use crate::failure::Failure;
-use crate::object_events::{lost_slots, objects, read, unreported_conflicts, unresolved};
+use crate::object_events::{lost_slots, objects, read, slots, unreported_conflicts, unresolved};
 use crate::service::Service;
 
 /// What was written.
@@ -97,7 +98,7 @@ async fn save_items(
         }
     }
     let frozen = record.undelivered_of_frozen_part().difference_len(&seqs);
-    let lag = lag(record, &seqs);
+    let lag = lag(&with_counts(service, record).await?, &seqs);
     let counted = lag.map_or(0, |lag| lag.confirmed.saturating_sub(lag.found));
     let witnessed = lag.map_or(0, |lag| lag.witnessed_missing);
     if frozen + counted + witnessed > 0 {
@@ -108,6 +109,18 @@ async fn save_items(
         )));
     }
     Ok(saved)
+}
+
+/// Returns the record with the counts of its claims. Its slots have them if it was put in error before they were read.
+async fn with_counts(service: &Service, record: &BatchRecord) -> Result<BatchRecord, Failure> {
+    let mut record = record.clone();
+    if !record.is_resolved() {
+        let counts = ClaimCounts::of(&slots(service, &record).await?);
+        record.confirmed = counts.confirmed;
+        record.settled = counts.settled;
+        record.witnessed.extend_from(&counts.witnessed);
+    }
+    Ok(record)
 }
 
 async fn save_objects(

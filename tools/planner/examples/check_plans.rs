@@ -98,8 +98,7 @@ const fn batch_items(count: u64) -> Change {
 const FASTEST: u64 = 15_000;
 
 /// What settings with a rate have beside their own changes: windows of 3 s, so that there are so many batches that one more or less
-/// is below a tenth; and one environment for both invocations, so that a slow moment of the machine makes no second one, which would
-/// open batches of its own.
+/// is below a tenth; and one environment for both invocations, which remembers the claims of both.
 const STEADY: [Change; 2] = [ConcurrencyPerEnvironment(2), window_secs(3)];
 
 /// The settings of `--small`, which run at the same time. Each takes less than a minute.

@@ -7,7 +7,6 @@ use protocol::limits::DRAINED_LOOKS_APART;
 use protocol::limits::aws::SQS_RECEIVE_MESSAGES_MAX;
 
 use super::batches::{BatchId, Flushed};
-use super::calibration::COUNT_UNITS_ITEMS;
 use super::environments::end_of_invocation;
 use super::limit::{Limit, latest};
 use super::queue::{Cohort, push, totals};
@@ -27,36 +26,37 @@ impl World {
         self.settings.aggregator.secs_per_message().max(waiting)
     }
 
-    /// Returns the share of an invocation's duplicates that only the table recognises: their originals are neither in the
-    /// invocation nor in an open batch of its environment. Half of the duplicates come soon after their originals.
+    /// Returns the share of an invocation's duplicates that only the table recognises: their originals are neither in the invocation nor
+    /// among the claims in open batches that its environment remembers. Half of the duplicates come soon after their originals.
     pub(super) fn unknown_share(&self, count: u64, environment: usize) -> f64 {
         let gatherers = self.mapping.gatherers.len().max(1) as f64;
         let together =
             (1.0 - NEAR_MESSAGES as f64 / 2.0 / count.max(1) as f64).max(0.0) / gatherers;
         let elsewhere = 1.0 - 1.0 / self.environments.count.max(1) as f64;
-        let open = self.batches.current_of(environment);
-        let open: u64 = open.map(|id| self.batches.all[id].count).sum();
-        let open_share = match self.claimed {
+        let remembered = self.batches.claims_remembered(environment);
+        let remembered_share = match self.claimed {
             0 => 1.0,
-            claimed => open as f64 / claimed as f64,
+            claimed => remembered as f64 / claimed as f64,
         };
-        0.5 * (1.0 - together) * elsewhere + 0.5 * (1.0 - open_share)
+        0.5 * (1.0 - together) * elsewhere + 0.5 * (1.0 - remembered_share)
     }
 
-    /// Seals the batches of an environment that an invocation which starts now may not use. A batch of the log waits for the ticket of its
-    /// window.
+    /// Retires the batches whose windows have ended for an invocation. They wait for their tickets.
     pub(super) fn retire_old(&mut self, environment: usize, started_at: f64) {
-        let deadline = match self.is_log() {
-            true => self.now,
-            false => started_at + self.settings.aggregator.timeout_secs,
-        };
+        let ends_at = self.window_counts_from(started_at);
         let open = self.batches.current_of(environment);
-        let old = open.filter(|id| deadline >= self.batches.all[*id].closes_at);
+        let old = open.filter(|id| ends_at >= self.batches.all[*id].closes_at);
         for batch in Vec::from_iter(old) {
             self.batches.retire(environment, batch, Flushed::Window);
-            if !self.is_log() {
-                self.seal(batch);
-            }
+        }
+    }
+
+    /// Returns from when on the window of a batch counts that an invocation opens now. An environment with batches of its own claims into
+    /// them until its invocation ends.
+    fn window_counts_from(&self, started_at: f64) -> f64 {
+        match self.settings.batches.own_batches {
+            true => started_at + self.settings.aggregator.timeout_secs,
+            false => self.now,
         }
     }
 
@@ -89,17 +89,23 @@ impl World {
         let count = STEP_ITEMS.min(left);
         let unique = left_unique as f64 * count as f64 / left as f64;
         let refused = (count as f64 - unique) * invocation.unknown_share;
-        let mut done = self.now + count as f64 * invocation.secs_per_message;
+        let (mut done, mut waits_for) = (self.now, Limit::MappingConcurrency);
         if self.settings.burst.keys == 1
             && self.batches.current(invocation.environment, 0).is_none()
         {
             self.open_batch(invocation, 0);
         }
         if first {
-            let requests = &self.settings.requests;
-            done += requests.write_secs.max(requests.control_secs);
+            let scopes = self.scopes_of(invocation.count);
+            (done, waits_for) = self.reserve_units(invocation.environment, scopes);
+            if waits_for != Limit::MappingConcurrency {
+                self.observer.throttled(waits_for, 1.0);
+            }
+            done += self.secs_of_reservations(scopes) + self.settings.requests.write_secs;
         }
-        let (done, waits_for) = self.units_at(invocation.environment, done, unique, refused);
+        done += count as f64 * invocation.secs_per_message;
+        let claimed = (done, waits_for);
+        let (done, waits_for) = self.units_at(invocation.environment, claimed, unique, refused);
         if done > invocation.stop_at {
             let left = std::mem::take(&mut invocation.left);
             self.fail(left, invocation.received_at);
@@ -112,8 +118,14 @@ impl World {
         done
     }
 
-    /// Returns when the tables have units for claims, at the earliest at `done`, and what decides that.
-    fn units_at(&self, environment: usize, done: f64, unique: f64, refused: f64) -> (f64, Limit) {
+    /// Returns when the tables have units for claims, at the earliest when these are `done` without limits, and what decides that.
+    fn units_at(
+        &self,
+        environment: usize,
+        done: (f64, Limit),
+        unique: f64,
+        refused: f64,
+    ) -> (f64, Limit) {
         let (now, units) = (self.now, (unique + refused) * self.sizes.item_units);
         let share = unique / f64::from(self.settings.burst.keys);
         let open = self.batches.current_of(environment);
@@ -123,7 +135,7 @@ impl World {
             (self.lock_index.bucket.when(now, unique), Limit::LockIndex),
             (keys.fold(0.0, f64::max), Limit::IndexKeys),
         ];
-        latest((done, Limit::MappingConcurrency), others)
+        latest(done, others)
     }
 
     fn take_units(&mut self, environment: usize, unique: f64, refused: f64) {
@@ -152,9 +164,7 @@ impl World {
     /// Puts the claims of a step into batches, evenly over the keys. What does not divide goes to keys drawn by the seed.
     fn end_step(&mut self, invocation: &mut Invocation) {
         let keys = self.settings.burst.keys;
-        if self.is_log() {
-            self.retire_old(invocation.environment, self.now);
-        }
+        self.retire_old(invocation.environment, invocation.started_at);
         let count = invocation.in_step;
         let (each, more) = (count / u64::from(keys), count % u64::from(keys));
         let first = self.random.u32(0..keys);
@@ -175,12 +185,13 @@ impl World {
         invocation.left.reverse();
     }
 
-    /// Puts messages of one key into the open batch of the environment, and into others when it is full. Only in the log do duplicates take
-    /// seats.
+    /// Puts messages of one key into the current batch, and into others when it is full. Duplicates take seats too, except those of claims
+    /// that the environment remembers.
     fn claim(&mut self, invocation: &mut Invocation, key: u32, mut messages: Cohort) {
         invocation.done += messages.count;
         if !self.is_log() {
-            messages.count = messages.unique;
+            let duplicates = (messages.count - messages.unique) as f64;
+            messages.count = messages.unique + self.whole(duplicates * invocation.unknown_share);
         }
         while messages.count > 0 {
             let environment = invocation.environment;
@@ -189,33 +200,30 @@ impl World {
                 None => self.open_batch(invocation, key),
             };
             let room = self.batches.room(batch);
-            if self.is_log() && messages.count > room {
+            if messages.count > room {
                 // The batch refuses, and says how much room it has.
                 self.usage.refused_writes += 1.0;
             }
             let taken = messages.take(room);
             self.claimed += taken.unique;
             self.batches.add(batch, taken, self.now);
-            if invocation.touched.insert(batch) && self.is_log() {
+            if invocation.touched.insert(batch) {
                 self.reserve(invocation, key, batch);
             }
+            self.batches.remember(environment, batch, taken.unique);
             if self.batches.room(batch) == 0 {
                 self.batches.retire(environment, batch, Flushed::Full);
-                self.batches.remembered.remove(&(environment, key));
+                self.batches.forget(environment, key);
                 self.seal(batch);
             }
         }
     }
 
     fn open_batch(&mut self, invocation: &Invocation, key: u32) -> BatchId {
-        let window = self.settings.batches.window_secs;
-        // An environment of its own gives out seats until the deadline of its invocation.
-        let from = match self.is_log() {
-            true => self.now,
-            false => invocation.started_at + self.settings.aggregator.timeout_secs,
-        };
+        let from = self.window_counts_from(invocation.started_at);
+        let closes_at = from + self.settings.batches.window_secs;
         let environment = invocation.environment;
-        let batch = self.batches.open(environment, key, self.now, from + window);
+        let batch = self.batches.open(environment, key, self.now, closes_at);
         self.send_window_ticket(batch);
         batch
     }
@@ -238,7 +246,7 @@ impl World {
         self.wake();
     }
 
-    /// Counts the claims, and seals if the queue is drained. Returns when the invocation goes on; nothing if it ends.
+    /// Seals if the queue is drained, and fills the slots. Returns when the invocation goes on; nothing if it ends.
     fn wrap_up(&mut self, invocation: &mut Invocation) -> Option<f64> {
         if invocation.wrapped_up {
             return None;
@@ -252,13 +260,12 @@ impl World {
         if self.is_log() {
             return None;
         }
-        self.usage.record_writes += COUNT_UNITS_ITEMS * invocation.touched.len() as f64;
-        Some(self.now + self.settings.requests.control_secs)
+        let scopes = self.scopes_of(invocation.count);
+        Some(self.now + self.secs_of_reservations(scopes))
     }
 
-    /// Seals the open batches of the environment if the queue holds nothing but the messages of this invocation. If other
-    /// invocations have messages too, returns when to look a second time: if there are no more of them then, the burst is
-    /// over.
+    /// Seals the open batches if the queue holds nothing but the messages of this invocation. If other invocations have messages too,
+    /// returns when to look a second time: if there are no more of them then, the burst is over.
     fn look_at_depth(&mut self, invocation: &mut Invocation) -> Option<f64> {
         let open = self.batches.current_of(invocation.environment).next();
         if open.is_none() || self.queue.visible_count > 0 {

@@ -36,14 +36,17 @@ pub const FRAME_BYTES_AT_LEAST: f64 = 300.0;
 /// Bytes of a run for each entry, of its header, and of a list for each run. Source: as above, and `protocol::log::ENTRY_BYTES`.
 pub const RUN_HEADER_BYTES: f64 = 300.0;
 pub const LIST_ENTRY_BYTES: f64 = 150.0;
-/// Bytes of a slot. Source: the JSON of `protocol::log::Slot`.
+/// Bytes of a slot. Source: the JSON of `protocol::slot::Slot`.
 pub const SLOT_BYTES: f64 = 400.0;
-/// Write units of the counts of an invocation with `items`. Source: docs/choosing.md, "Price" (2026-11-24).
-pub const COUNT_UNITS_ITEMS: f64 = 2.0;
-/// Write units of a batch record besides its counts, from opening to completion. Source: as above.
+/// Write units of a batch record with `items`, from opening to completion, besides its reservations and the counts of its claims.
+/// Source: docs/choosing.md, "Price" (2026-11-24).
 pub const BATCH_UNITS_ITEMS: f64 = 40.0;
-/// The same with the log, besides reservations, if no line is a duplicate; what the sets of duplicates and winners add; and with how many
-/// duplicates they do. Source: as the bytes of a line: 14, 104 and 119 units with no, 2,500 and 10,000 duplicates.
+/// Write units of the scope item of a batch with `items`, and of the counts that its batch-processor writes. Not measured.
+pub const SCOPE_UNITS_ITEMS: f64 = 1.0;
+pub const COUNT_UNITS_ITEMS: f64 = 2.0;
+/// Write units of a batch record and its scope item with the log, besides reservations, if no line is a duplicate; what the sets of
+/// duplicates and winners add; and with how many duplicates they do. Source: as the bytes of a line: 14, 104 and 119 units with no, 2,500
+/// and 10,000 duplicates.
 pub const BATCH_UNITS_LOG: f64 = 14.0;
 pub const SETS_UNITS_LOG: f64 = 100.0;
 pub const DUPLICATES_OF_SETS: f64 = 2_500.0;

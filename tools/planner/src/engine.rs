@@ -194,11 +194,6 @@ impl World {
                 false => limit,
             };
         }
-        let batches = &self.batches.all;
-        let delivered = batches.iter().all(|batch| batch.delivered_at.is_some());
-        match delivered && batches.iter().any(|batch| batch.completed_at.is_none()) {
-            true => Limit::VerifyDelay,
-            false => Limit::BatchWindow,
-        }
+        Limit::BatchWindow
     }
 }

@@ -36,6 +36,7 @@ mod queue;
 mod record;
 pub mod report;
 mod report_files;
+mod reserving;
 mod resolving;
 pub mod search;
 mod settings;

@@ -25,7 +25,7 @@ pub enum Limit {
     LockIndex,
     /// Write units of the index keys of a batch.
     IndexKeys,
-    /// Write units of the record of a batch of the log.
+    /// Write units of the record of a batch.
     BatchRecord,
     /// Write units of the batch table.
     BatchTable,
@@ -39,8 +39,6 @@ pub enum Limit {
     ProcessorTime,
     /// The system behind the sink.
     Sink,
-    /// The second look at a batch whose counts prove nothing.
-    VerifyDelay,
 }
 
 /// Returns the latest of some times, each with its limit; the first of equal ones.
@@ -75,7 +73,6 @@ impl fmt::Display for Limit {
             Limit::ProcessorConcurrency => "the batch-processors at once",
             Limit::ProcessorTime => "the time of a batch-processor",
             Limit::Sink => "the sink",
-            Limit::VerifyDelay => "the second look at a batch",
         })
     }
 }

@@ -1,7 +1,9 @@
 //! For each limit a burst that exactly this limit holds up, and whose time can be computed by hand.
 
+use super::calibration::INDEX_ENTRY_BYTES;
 use super::settings::{Bodies, Scaling, Settings};
 use super::shape::Shape;
+use super::usage::Sizes;
 use super::{Limit, Plan, plan};
 
 /// A stack without limits, whose requests and functions take no time: a test adds one limit.
@@ -39,9 +41,8 @@ fn assert_taken(plan: &Plan, by_hand: f64, limit: Limit) {
 
 /// Returns what held up the burst longest while messages were taken.
 fn binds_while_taking(plan: &Plan) -> Limit {
-    let after = [Limit::BatchWindow, Limit::VerifyDelay];
     let all = plan.held_up.iter();
-    let taking = all.filter(|(limit, _)| !after.contains(limit));
+    let taking = all.filter(|(limit, _)| **limit != Limit::BatchWindow);
     *taking.max_by(|a, b| a.1.total_cmp(b.1)).unwrap().0
 }
 
@@ -186,18 +187,21 @@ fn loads_in_the_table_take_units_of_the_batch_table() {
 }
 
 #[test]
-fn the_record_of_a_batch_of_the_log_takes_its_units_whatever_the_table_takes() {
-    let mut settings = unlimited(20_000);
-    settings.batches.bodies = Bodies::LogTable;
-    (settings.input.batch_size, settings.tables.key) = (100, Some(10.0));
-    settings.input.scaling = Scaling::MaximumConcurrency(1_000);
-    // 200 reservations; one second's units are there at the start.
-    let plan = plan(&settings);
-    assert_taken(&plan, 190.0 / 10.0, Limit::BatchRecord);
+fn the_record_of_a_batch_takes_its_units_whatever_the_table_takes() {
+    for bodies in [Bodies::Items, Bodies::LogTable] {
+        let mut settings = unlimited(20_000);
+        settings.batches.bodies = bodies;
+        (settings.input.batch_size, settings.tables.key) = (100, Some(10.0));
+        settings.tables.shards = 1_000;
+        settings.input.scaling = Scaling::MaximumConcurrency(1_000);
+        // 200 reservations; one second's units are there at the start.
+        let plan = plan(&settings);
+        assert_taken(&plan, 190.0 / 10.0, Limit::BatchRecord);
+    }
 }
 
 #[test]
-fn all_environments_fill_the_same_batches_of_the_log() {
+fn all_environments_fill_the_same_batches() {
     for bodies in [Bodies::Items, Bodies::LogTable, Bodies::LogS3] {
         let mut settings = unlimited(40_000);
         settings.batches.bodies = bodies;
@@ -206,12 +210,26 @@ fn all_environments_fill_the_same_batches_of_the_log() {
         settings.aggregator.micros_per_message = 1_000.0;
         settings.batches.items_max = 20_000;
         let plan = plan(&settings);
-        let expected = match bodies {
-            Bodies::Items => (4, 0),
-            Bodies::LogTable | Bodies::LogS3 => (2, 2),
-        };
-        assert_eq!((plan.batches, plan.full), expected, "{bodies}");
+        assert_eq!((plan.batches, plan.full), (2, 2), "{bodies}");
+        settings.batches.own_batches = true;
+        let of_its_own = super::plan(&settings);
+        assert_eq!((of_its_own.batches, of_its_own.full), (4, 0), "{bodies}");
     }
+}
+
+#[test]
+fn an_invocation_reserves_seats_once_in_a_batch_and_its_slot_is_read_once() {
+    let mut settings = unlimited(10_000);
+    settings.input.batch_size = 1_000;
+    let plan = plan(&settings);
+    let usage = &plan.usage;
+    let slots = plan.spans[0].slots as f64;
+    assert_eq!((plan.batches, slots), (1, usage.aggregator_invocations));
+    let record_units = Sizes::new(&settings).record_units(10_000, 10_000);
+    assert_eq!(usage.record_writes, 2.0 * slots + record_units);
+    let of_items = 10_000.0 + 10_000.0 * INDEX_ENTRY_BYTES / 8_192.0;
+    // The scope item was read once by the only environment.
+    assert_eq!(usage.reads, of_items + slots + 1.0);
 }
 
 #[test]
@@ -225,6 +243,21 @@ fn duplicates_take_seats_in_the_log_and_no_unit_of_the_lock_table() {
     assert_eq!(sizes, [(20_000, 10_000); 2]);
     let usage = &plan.usage;
     assert_eq!((usage.lock_writes, usage.index_writes), (0.0, 0.0));
+}
+
+#[test]
+fn duplicates_whose_claims_are_not_remembered_take_seats() {
+    let mut settings = unlimited(40_000);
+    settings.burst.duplicates_percent = 50.0;
+    let seats = |settings: &Settings| plan(settings).spans[0].seats;
+    assert_eq!(seats(&settings), 20_000);
+    settings.input.scaling = Scaling::Local(2);
+    settings.input.batch_size = 1_000;
+    settings.aggregator.micros_per_message = 100.0;
+    let plan = plan(&settings);
+    let duplicates = plan.spans[0].seats - plan.spans[0].count;
+    let off = duplicates as f64 - plan.usage.refused_writes;
+    assert!(duplicates > 2_000 && off.abs() < 20.0, "{duplicates} {off}");
 }
 
 #[test]
@@ -243,13 +276,16 @@ fn two_batches_of_the_log_that_commit_at_once_decide_one_after_the_other() {
 }
 
 #[test]
-fn a_batch_of_the_log_closes_a_window_after_its_opening() {
-    let mut settings = unlimited(1_000);
-    settings.batches.bodies = Bodies::LogTable;
-    let plan = plan(&settings);
-    // Gathered for 1 s; 2 s for clocks, and a half for whole seconds.
-    assert_takes(plan.drained_secs, 1.0 + 300.0 + 2.5);
-    assert_eq!((plan.batches, plan.full), (1, 0));
+fn a_batch_that_is_not_full_closes_a_window_after_its_opening() {
+    for bodies in [Bodies::Items, Bodies::LogTable] {
+        let mut settings = unlimited(1_000);
+        settings.batches.bodies = bodies;
+        let plan = plan(&settings);
+        // Gathered for 1 s; 2 s for clocks, and a half for whole seconds.
+        assert_takes(plan.drained_secs, 1.0 + 300.0 + 2.5);
+        assert_eq!((plan.batches, plan.full), (1, 0));
+        assert_eq!(plan.binds().unwrap().0, Limit::BatchWindow);
+    }
 }
 
 #[test]
@@ -269,29 +305,21 @@ fn what_an_invocation_does_not_claim_in_time_comes_back_after_the_visibility_tim
 }
 
 #[test]
-fn a_batch_that_is_not_full_waits_for_timeout_and_window() {
-    let mut settings = unlimited(1_000);
-    settings.batches.verify_delay_secs = Some(60.0);
-    let plan = plan(&settings);
-    // Gathered for 1 s; 60 s and 300 s; 2 s for clocks, and a half for whole seconds.
-    assert_takes(plan.delivered_secs, 1.0 + 360.0 + 2.5);
-    assert_takes(plan.drained_secs - plan.delivered_secs, 60.0);
-    assert_eq!((plan.batches, plan.full), (1, 0));
-    assert_eq!(plan.binds().unwrap().0, Limit::BatchWindow);
-}
-
-#[test]
-fn an_environment_fills_a_batch_for_one_window_and_then_seals_it() {
+fn a_batch_takes_events_for_one_window() {
     let mut settings = unlimited(40_000);
     settings.burst.shape = Shape::Constant { rate: 100.0 };
     settings.batches.window_secs = 110.0;
     let plan = plan(&settings);
     // An invocation a second, for 400 s; each batch takes those of 110 s.
     assert_eq!(plan.batches, 4);
-    let sealed = plan.spans.iter().map(|batch| batch.sealed_at.is_some());
-    assert!(sealed.eq([true, true, true, false]));
-    let lived = plan.spans[0].sealed_at.unwrap() - plan.spans[0].opened_at;
-    assert!((110.0..112.5).contains(&lived), "{lived}");
+    let first = &plan.spans[0];
+    assert_eq!(
+        (first.sealed_at, first.closes_at - first.opened_at),
+        (None, 110.0)
+    );
+    assert!((10_800..=11_100).contains(&first.count), "{}", first.count);
+    let waited = first.leased_at.unwrap() - first.closes_at;
+    assert!((2.0..3.5).contains(&waited), "{waited}");
 }
 
 #[test]

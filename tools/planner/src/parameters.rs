@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::settings::{Bodies, Scaling, Settings, Tables};
 
 /// Parameters, and settings of the configuration file, that a plan does not depend on.
-const WITHOUT_EFFECT: [&str; 28] = [
+const WITHOUT_EFFECT: [&str; 29] = [
     "AlarmTopicArn",
     "BatchKey",
     "BatchKeysMax",
@@ -32,6 +32,7 @@ const WITHOUT_EFFECT: [&str; 28] = [
     "SinkSecretHeader",
     "SinkTable",
     "SinkTimeout",
+    "VerifyDelay",
     "VpcSecurityGroupIds",
     "VpcSubnetIds",
 ];
@@ -253,7 +254,8 @@ impl Values<'_> {
 
     fn batches(&mut self, settings: &mut Settings) {
         let batches = &mut settings.batches;
-        if let Some(secs) = self.number("MaxSecondaryBatchingWindow", 1, 700) {
+        let longest = protocol::limits::WINDOW_MAX.as_secs();
+        if let Some(secs) = self.number("MaxSecondaryBatchingWindow", 1, longest) {
             batches.window_secs = secs as f64;
         }
         batches.items_max = self
@@ -265,9 +267,6 @@ impl Values<'_> {
         batches.part_bytes_max = self
             .number("MaxPartBytes", 1_048_576, 1_073_741_824)
             .unwrap_or(batches.part_bytes_max);
-        if let Some(secs) = self.number("VerifyDelay", 1, 900) {
-            batches.verify_delay_secs = Some(secs as f64);
-        }
         let switch = self.word("SealWhenDrained", &[("on", true), ("off", false)]);
         batches.seal_when_drained = switch.unwrap_or(batches.seal_when_drained);
         let bodies = self.by_name.remove("Bodies").unwrap_or_default();

@@ -254,7 +254,7 @@ fn span((number, batch): (u64, &Batch)) -> BatchSpan {
         events: batch.count,
         parts: batch.parts,
         flushed: batch.flushed,
-        invocations: None,
+        invocations: Some(batch.slots),
     }
 }
 

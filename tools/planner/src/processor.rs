@@ -4,7 +4,7 @@ use super::batches::{BatchId, Flushed};
 use super::environments::{Assigned, EnvironmentId};
 use super::limit::{Limit, latest};
 use super::usage::Sizes;
-use super::world::{Event, Processing, STEP_ITEMS, Stage, TICKET_SECS, World};
+use super::world::{Event, Processing, STEP_ITEMS, Stage, World};
 
 /// Keys of one request for items, and bytes of one page of a query.
 const KEYS_OF_REQUEST: f64 = protocol::limits::BATCH_GET_KEYS_MAX as f64;
@@ -45,16 +45,13 @@ impl World {
 
     fn start_processing(&mut self, batch: BatchId, environment: EnvironmentId, started_at: f64) {
         let state = &mut self.batches.all[batch];
-        let verifies = state.delivered_at.is_some();
         state.leased_at.get_or_insert(started_at);
         if state.sealed_at.is_none() {
             state.flushed.get_or_insert(Flushed::Window);
         }
         let stage = match self.resumed.remove(&batch) {
             Some(stage) => stage,
-            None if verifies => Stage::Complete,
-            None if self.is_log() => Stage::Close,
-            None => Stage::Collect,
+            None => Stage::Close,
         };
         let stop_at = started_at + self.settings.processor.timeout_secs
             - self.settings.batches.deadline_margin_secs;
@@ -67,7 +64,6 @@ impl World {
             started_at,
             stop_at,
             waits_for: Limit::ProcessorTime,
-            verifies,
         }));
         let index = self.processings.len() - 1;
         let begins_at = started_at + self.settings.requests.control_secs;
@@ -124,11 +120,16 @@ impl World {
         self.take_tickets();
     }
 
-    /// Closes a batch of the log.
+    /// Closes a batch: reads its slots, and in the log its lines.
     fn close(&mut self, run: &mut Processing) -> f64 {
+        let slots_secs = self.read_slots(run.batch);
+        if !self.is_log() {
+            run.stage = Stage::Collect;
+            return self.now + slots_secs * self.jitter();
+        }
         let seats = self.batches.all[run.batch].seats;
         let cpu = (1.0 - COLLECT_SHARE) * seats as f64 * self.settings.processor.secs_per_message();
-        let secs = self.read_lines(run).max(cpu);
+        let secs = (slots_secs + self.read_lines(run)).max(cpu);
         self.now + secs * self.jitter()
     }
 
@@ -230,24 +231,13 @@ impl World {
         at
     }
 
-    /// Completes a batch, or has it looked at again. Returns until when its batch-processor merges the index, if it does.
+    /// Completes a batch. Returns until when its batch-processor merges the index, if it does.
     fn complete(&mut self, run: &mut Processing) -> Option<f64> {
-        let is_log = self.is_log();
         let state = &mut self.batches.all[run.batch];
         state.claimed_by_processor = false;
-        let proven = state.sealed_at.is_some() || is_log || run.verifies;
-        match self.settings.batches.verify_delay_secs {
-            Some(delay) if !proven => {
-                self.usage.queue_requests += 3.0;
-                self.agenda
-                    .add(self.now + delay + TICKET_SECS, Event::Ticket(run.batch));
-            }
-            Some(_) | None => {
-                state.completed_at = Some(self.now);
-                self.batches.incomplete -= 1;
-            }
-        }
-        let merged_at = match is_log {
+        state.completed_at = Some(self.now);
+        self.batches.incomplete -= 1;
+        let merged_at = match self.is_log() {
             true => self.merge(run.environment),
             false => None,
         };

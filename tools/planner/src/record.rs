@@ -168,7 +168,7 @@ pub struct BatchSpan {
     /// Why the batch was closed; absent if that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flushed: Option<Flushed>,
-    /// The invocations that filled it, in the log; one that reserved seats in it twice counts twice.
+    /// The invocations that filled it; one that reserved seats in it twice counts twice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub invocations: Option<u64>,
 }
@@ -189,7 +189,7 @@ pub enum Flushed {
     Full,
     /// The input queue was empty.
     Drained,
-    /// Its window ended, or was so near its end that the batch got no more claims.
+    /// Its window ended.
     Window,
 }
 

@@ -1,8 +1,8 @@
-//! The batch-processor decides which lines of a closed batch of the log win, commits them as a run, and merges runs.
+//! The batch-processor reads the slots of a closed batch; in the log it decides which lines win, commits them as a run, and merges runs.
 
 use std::collections::BTreeSet;
 
-use protocol::limits::SLOT_CALLS_MAX;
+use protocol::limits::{BATCH_GET_KEYS_MAX, SLOT_CALLS_MAX};
 
 use super::batches::BatchId;
 use super::calibration::LIST_ENTRY_BYTES;
@@ -12,21 +12,26 @@ use super::log_index::run_bytes;
 use super::world::{Processing, Stage, World};
 
 impl World {
-    /// Reads the slots and the lines of a closed batch.
+    /// Returns the seconds in which the slots of a closed batch are read, and counts them.
+    pub(super) fn read_slots(&mut self, batch: BatchId) -> f64 {
+        let slots = self.batches.all[batch].slots;
+        self.usage.reads += slots as f64;
+        let rounds = slots.div_ceil((SLOT_CALLS_MAX * BATCH_GET_KEYS_MAX) as u64) as f64;
+        rounds * self.settings.requests.control_secs
+    }
+
+    /// Reads the lines of a closed batch.
     pub(super) fn read_lines(&mut self, run: &mut Processing) -> f64 {
-        let loads = self.batches.all[run.batch].loads;
-        self.usage.reads += loads as f64;
         // Before the lines: the manifest has the secret with which they are hashed.
         run.manifest = self.index.version;
         run.stage = Stage::Resolve;
-        let rounds = loads.div_ceil(SLOT_CALLS_MAX as u64) as f64;
-        rounds * self.settings.requests.control_secs + self.read_loads(run.batch)
+        self.read_loads(run.batch)
     }
 
     /// Returns the seconds in which the loads of a batch are read, and counts them. In S3 only their frames of the batch are read.
     pub(super) fn read_loads(&mut self, batch: BatchId) -> f64 {
         let state = &self.batches.all[batch];
-        let loads = state.loads.max(1);
+        let loads = state.slots.max(1);
         let bytes = state.load_bytes / loads as f64;
         let frame_bytes = self.sizes.load_bytes(state.count.div_ceil(loads), 1);
         let secs = (0..loads)

@@ -117,17 +117,18 @@ pub struct Batches {
     pub index_entries: u64,
     /// Whether a full batch starts at once. Only the proof of concept lets it wait for its window.
     pub full_starts_at_once: bool,
-    /// How long after a look that proves nothing a batch is looked at again; `None` if it never is.
-    pub verify_delay_secs: Option<f64>,
+    /// Whether each environment fills batches of its own, for a window that begins when its invocation must end. Only those of the proof of
+    /// concept do.
+    pub own_batches: bool,
     pub deadline_margin_secs: f64,
 }
 
 /// Where bodies are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Bodies {
-    /// In lock items. Each environment fills batches of its own.
+    /// In lock items.
     Items,
-    /// In the log, whose batches all environments fill. Its loads and its index are in the batch table.
+    /// In the log. Its loads and its index are in the batch table.
     LogTable,
     /// The same, but those of more than a few KB are in S3.
     LogS3,
@@ -242,7 +243,6 @@ impl Settings {
         self.batches.window_secs = local::window_secs(self.burst.messages) as f64;
         self.batches.seal_when_drained =
             local::is_small(self.burst.messages) && self.burst.shape == Shape::Burst;
-        self.batches.verify_delay_secs = Some(f64::from(local::VERIFY_DELAY_SECS));
         // The stand-ins throttle only with a limit.
         self.tables.fix_units(UNLIMITED);
         (self.tables.key, self.tables.index_lag_secs) = (None, 0.0);
@@ -329,7 +329,7 @@ impl Default for Settings {
                 bodies: Bodies::Items,
                 index_entries: 0,
                 full_starts_at_once: true,
-                verify_delay_secs: Some(60.0),
+                own_batches: false,
                 deadline_margin_secs: 3.0,
             },
             tables: Tables {

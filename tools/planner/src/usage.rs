@@ -86,13 +86,14 @@ impl Sizes {
         (bytes / (4.0 * UNIT)).ceil().max(1.0)
     }
 
-    /// Returns the write units of a batch record from its opening to its end, without counts and reservations.
+    /// Returns the write units of a batch record and of its scope item, from its opening to its end, without reservations.
     pub fn record_units(&self, events: u64, seats: u64) -> f64 {
         match self.bodies {
             // A batch of few events has small records: some 20 units.
             Bodies::Items => {
                 let at_full = measured::BATCH_UNITS_ITEMS - 20.0;
-                20.0 + at_full * (events as f64 / 50_000.0).min(1.0)
+                let of_record = 20.0 + at_full * (events as f64 / 50_000.0).min(1.0);
+                of_record + measured::SCOPE_UNITS_ITEMS + measured::COUNT_UNITS_ITEMS
             }
             // Sets of seqs with gaps take 8 KB for 65,536 seats each.
             Bodies::LogTable | Bodies::LogS3 => {

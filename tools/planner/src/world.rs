@@ -66,7 +66,7 @@ pub struct Invocation {
     pub done: u64,
     /// Messages in flight when it first saw the queue without visible ones.
     pub in_flight_seen: Option<u64>,
-    /// Batches that it claimed events for.
+    /// Batches that it reserved seats in.
     pub touched: BTreeSet<BatchId>,
     pub wrapped_up: bool,
 }
@@ -74,8 +74,9 @@ pub struct Invocation {
 /// What a batch-processor does next with its batch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Stage {
-    /// Its slots and lines are to be read; then they are decided, and that is committed to the index: only in the log.
+    /// Its slots are to be read, and in the log its lines.
     Close,
+    /// In the log: its lines are to be decided, and that is to be committed to the index.
     Resolve,
     Commit,
     Collect,
@@ -99,8 +100,6 @@ pub struct Processing {
     pub started_at: f64,
     pub stop_at: f64,
     pub waits_for: Limit,
-    /// Whether it is a second look.
-    pub verifies: bool,
 }
 
 /// The modelled service.
@@ -143,8 +142,8 @@ pub struct World {
 /// Claims or releases of one step. All environments take their units in steps of the same size, so those that share a table
 /// get the same share of it.
 pub const STEP_ITEMS: u64 = 200;
-/// Time from a seal to the lease, or from the end of a ticket's delay: that of a receive.
-pub const TICKET_SECS: f64 = 0.05;
+/// Time from a seal to the lease: that of a receive.
+const TICKET_SECS: f64 = 0.05;
 /// What SQS adds to the delay of a ticket, which is rounded up to whole seconds, on average.
 const ROUNDED_UP_SECS: f64 = 0.5;
 
@@ -191,7 +190,7 @@ impl World {
         }
     }
 
-    /// Returns whether all environments fill the same batches, and duplicates are decided when one is closed.
+    /// Returns whether bodies are in the log. Duplicates are decided there when a batch is closed.
     pub fn is_log(&self) -> bool {
         self.settings.batches.bodies.is_log()
     }
@@ -200,6 +199,12 @@ impl World {
     pub fn jitter(&mut self) -> f64 {
         let percent = self.settings.jitter_percent;
         1.0 + percent / 100.0 * (2.0 * self.random.f64() - 1.0)
+    }
+
+    /// Returns one of the two whole numbers around a number, so that their mean is the number.
+    pub fn whole(&mut self, number: f64) -> u64 {
+        let less = number.floor();
+        less as u64 + u64::from(self.random.f64() < number - less)
     }
 
     /// Returns whether nothing more can happen to the burst.

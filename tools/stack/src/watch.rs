@@ -151,7 +151,10 @@ impl<'a> Watch<'a> {
             true => self.empty_since.or_else(|| Some(Instant::now())),
             false => None,
         };
-        let claimed = self.added(BatchState::events);
+        // A seat of a duplicate counts as an event until its batch is closed.
+        let claimed = self.added(BatchState::events).min(self.options.unique);
+        let before = self.samples.last().and_then(|sample| sample.claimed);
+        let claimed = claimed.max(before.unwrap_or_default());
         let delivered = self.added(|batch| batch.delivered);
         let state = format!("{:?} {claimed} {delivered} {}", self.depth, sent.messages);
         if state != self.last_change.0 {
@@ -180,7 +183,7 @@ impl<'a> Watch<'a> {
     fn drained(&self, sent: SentSoFar) -> bool {
         let mut batches = self.batches.values();
         let idle = !batches.any(|batch| batch.under_way() && batch.events() > 0);
-        let all_claimed = self.added(BatchState::events) >= self.options.unique;
+        let all_claimed = self.added(BatchState::counted) >= self.options.unique;
         let since = self.empty_since;
         let quiet = since.is_some_and(|since| all_claimed || since.elapsed() >= self.options.quiet);
         sent.ended && idle && quiet
@@ -256,7 +259,7 @@ impl<'a> Watch<'a> {
     fn span(&self, batch: &BatchState) -> BatchSpan {
         let secs = |ms| self.secs(ms);
         let max = self.watched.batch_items_max;
-        let full = max.is_some_and(|max| batch.claimed >= max);
+        let full = max.is_some_and(|max| batch.seats() >= max);
         let in_time = batch.sealed_at.is_some_and(|at| at < batch.closes_at);
         BatchSpan {
             batch_id: batch.batch_id.clone(),
@@ -274,7 +277,7 @@ impl<'a> Watch<'a> {
                 (false, true) => None,
                 (false, false) => Some(Flushed::Window),
             },
-            invocations: None,
+            invocations: batch.slots,
         }
     }
 }

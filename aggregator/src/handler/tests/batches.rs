@@ -1,8 +1,13 @@
 //! Batches: records, tickets, windows, keys and deadlines.
 
-use protocol::batch::{BatchCounts, BatchWrite, Lease, Status};
-use protocol::ids::LeaseOwner;
-use shared::ports::BatchStore;
+use async_trait::async_trait;
+use protocol::batch::{BatchWrite, Status};
+use protocol::bodies::ObjectPlace;
+use protocol::ids::{BatchId, ObjectId, PieceId};
+use shared::memory::MemoryBatchStore;
+use shared::ports::{
+    BatchReply, BatchStore, ListPage, ListPosition, ListShard, ObjectStore, Piece, PortError,
+};
 use shared::wire::TicketReason;
 
 use super::*;
@@ -14,15 +19,16 @@ async fn claims_are_counted_in_a_batch_that_has_a_record_and_a_ticket() {
     assert!(invoke(&aggregator, &messages).await.is_empty());
     let record = only_batch(&aggregator);
     assert_eq!(record.status, Some(Status::Open));
-    assert_eq!((record.confirmed, record.settled.len()), (2, 2));
+    let counts = counts(&aggregator, &record);
+    assert_eq!((counts.confirmed, counts.settled.len()), (2, 2));
     let tickets = aggregator.fakes.batch_queue.take();
     let [(ticket, delay)] = &tickets[..] else {
         panic!("one ticket: {tickets:?}");
     };
     assert_eq!(ticket.batch_id, record.batch_id);
     assert_eq!(ticket.reason, Some(TicketReason::Window));
-    // 15 s to the deadline, 300 s of window, 2 s of clock skew.
-    assert_eq!(*delay, Duration::from_secs(317));
+    // 300 s of window, 2 s of clock skew.
+    assert_eq!(*delay, Duration::from_secs(302));
     assert!(aggregator.fakes.metric_log.take()[0].contains(r#""Claimed":2"#));
 }
 
@@ -32,17 +38,16 @@ async fn later_invocations_join_the_batch_until_its_window_closes() {
     invoke(&aggregator, &[("m1", "e1", "")]).await;
     aggregator.fakes.clock.advance(Duration::from_secs(299));
     invoke(&aggregator, &[("m2", "e2", "")]).await;
-    assert_eq!(only_batch(&aggregator).confirmed, 2);
+    assert_eq!(only_batch(&aggregator).reservations.unwrap().slots, 2);
     aggregator.fakes.clock.advance(Duration::from_secs(1));
     invoke(&aggregator, &[("m3", "e3", "")]).await;
     let records = aggregator.fakes.batch_store.records();
     assert_eq!(records.len(), 2);
-    // It was found past its window.
-    assert_eq!(records[0].status, Some(Status::Sealed));
+    // The ticket of its window has it processed.
+    assert_eq!(records[0].status, Some(Status::Open));
     let tickets = aggregator.fakes.batch_queue.take().into_iter();
     let reasons = tickets.map(|(ticket, _)| ticket.reason.unwrap());
-    use TicketReason::{Sealed, Window};
-    assert_eq!(Vec::from_iter(reasons), [Window, Sealed, Window]);
+    assert_eq!(Vec::from_iter(reasons), [TicketReason::Window; 2]);
 }
 
 #[tokio::test]
@@ -56,9 +61,12 @@ async fn each_batch_key_has_a_batch_of_its_own_up_to_the_cap() {
         ("m5", "e5", "c"),
     ];
     assert_eq!(invoke(&aggregator, &messages).await, ["m4", "m5"]);
-    let of = |record: BatchRecord| (record.batch_key.unwrap().to_string(), record.confirmed);
-    let records = aggregator.fakes.batch_store.records().into_iter();
-    let mut batches: Vec<_> = records.map(of).collect();
+    let records = aggregator.fakes.batch_store.records();
+    let of = |record: &BatchRecord| {
+        let key = record.batch_key.as_ref().unwrap();
+        (key.to_string(), confirmed_in(&aggregator, record))
+    };
+    let mut batches: Vec<_> = records.iter().map(of).collect();
     batches.sort();
     assert_eq!(batches, [("a".to_owned(), 2), ("b".to_owned(), 1)]);
 }
@@ -76,41 +84,103 @@ async fn an_invocation_that_begins_within_the_margin_fails_with_both_times_and_s
     assert!(aggregator.fakes.lock_store.items().is_empty());
 }
 
+/// Puts a hole into the next slot of the only batch, as its closer does.
+async fn closed(aggregator: &Aggregator) -> BatchRecord {
+    let record = only_batch(aggregator);
+    let batch = record.batch_id;
+    let object = ObjectId::Slot(SlotId {
+        batch,
+        number: record.reservations.as_ref().unwrap().slots,
+    });
+    let piece = Piece {
+        bytes: serde_json::to_vec(&Slot::Hole).unwrap(),
+        pieces_count: 1,
+    };
+    let id = PieceId { object, index: 0 };
+    let store = &aggregator.fakes.object_store;
+    let put = store.put(&ObjectPlace::Table, id, &piece, START);
+    put.await.unwrap();
+    record
+}
+
+/// A batch table in which a batch completes right before a witness would come.
+struct CompletesBeforeWitness(Arc<MemoryBatchStore>);
+
+#[async_trait]
+impl BatchStore for CompletesBeforeWitness {
+    async fn create(&self, record: &BatchRecord) -> Result<(), PortError> {
+        self.0.create(record).await
+    }
+
+    async fn read(&self, batch: BatchId) -> Result<Option<BatchRecord>, PortError> {
+        self.0.read(batch).await
+    }
+
+    async fn write(&self, batch: BatchId, write: &BatchWrite) -> Result<BatchReply, PortError> {
+        if matches!(write, BatchWrite::Witness { .. }) {
+            let record = self.0.get(batch).unwrap();
+            self.0.remove(batch);
+            let complete = BatchRecord {
+                status: None,
+                completed_at: Some(START),
+                ..record
+            };
+            self.0.create(&complete).await?;
+        }
+        self.0.write(batch, write).await
+    }
+
+    async fn overdue(
+        &self,
+        list: ListShard,
+        due_before: Timestamp,
+        after: Option<&ListPosition>,
+    ) -> Result<ListPage, PortError> {
+        self.0.overdue(list, due_before, after).await
+    }
+}
+
+#[tokio::test]
+async fn claims_whose_batch_was_closed_before_are_witnessed() {
+    let aggregator = aggregator_with(&[]);
+    invoke(&aggregator, &[("m1", "e1", "")]).await;
+    closed(&aggregator).await;
+    let messages = [("m2", "e2", ""), ("m3", "e1", "")];
+    assert!(invoke(&aggregator, &messages).await.is_empty());
+    let record = only_batch(&aggregator);
+    // Its own claim; the environment remembers the other one.
+    assert_eq!(record.witnessed, [1].into_iter().collect());
+    assert_eq!(confirmed(&aggregator), 1);
+}
+
+#[tokio::test]
+async fn a_duplicate_of_another_environment_is_witnessed_in_the_slot() {
+    let aggregator = aggregator_with(&[]);
+    invoke(&aggregator, &[("m1", "e1", ""), ("m2", "e2", "")]).await;
+    let other = another(&aggregator, &[]);
+    assert!(invoke(&other, &[("m3", "e2", "")]).await.is_empty());
+    let record = only_batch(&other);
+    assert_eq!(counts(&other, &record).witnessed, [1].into_iter().collect());
+    assert!(record.witnessed.is_empty());
+    // If the slot is a hole, the record has the witness.
+    closed(&other).await;
+    let third = another(&aggregator, &[]);
+    assert!(invoke(&third, &[("m4", "e1", "")]).await.is_empty());
+    assert_eq!(only_batch(&third).witnessed, [0].into_iter().collect());
+}
+
 #[tokio::test]
 async fn a_claim_whose_batch_ended_before_it_was_counted_is_not_acknowledged() {
     let aggregator = aggregator_with(&[]);
     invoke(&aggregator, &[("m1", "e1", "")]).await;
-    let batch = only_batch(&aggregator).batch_id;
-    let owner: LeaseOwner = "p".parse().unwrap();
-    // A processor with a wrong clock leases and completes the batch while the aggregator still claims into it.
-    let at = START + Duration::from_secs(900);
-    for write in [
-        BatchWrite::Count(BatchCounts {
-            confirmed: 0,
-            uncertain: 0,
-            settled: Default::default(),
-            version: 9,
-        }),
-        BatchWrite::Lease {
-            lease: Lease {
-                owner: owner.clone(),
-                until: at,
-            },
-            at,
-            operator: None,
-        },
-        BatchWrite::Complete {
-            owner,
-            counts_version: 9,
-            witnesses: 0,
-            parts: 0,
-            at,
-            expires_at: Timestamp::EPOCH,
-            notice: None,
-        },
-    ] {
-        let store = &aggregator.fakes.batch_store;
-        store.write(batch, &write).await.unwrap();
-    }
-    assert_eq!(invoke(&aggregator, &[("m2", "e2", "")]).await, ["m2"]);
+    let record = closed(&aggregator).await;
+    let store = CompletesBeforeWitness(aggregator.fakes.batch_store.clone());
+    let ports = Ports {
+        batch_store: Arc::new(store),
+        ..aggregator.fakes.ports()
+    };
+    let late = environment(config_of(&[]), aggregator.fakes.clone(), ports);
+    assert_eq!(invoke(&late, &[("m2", "e2", "")]).await, ["m2"]);
+    let complete = late.fakes.batch_store.get(record.batch_id).unwrap();
+    assert_eq!(complete.status, None);
 }

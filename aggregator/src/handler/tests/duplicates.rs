@@ -16,7 +16,7 @@ fn remove_item(aggregator: &Aggregator, event: &str) -> EventId {
 }
 
 #[tokio::test]
-async fn duplicates_do_not_take_places_and_full_batches_start_at_once() {
+async fn duplicates_of_remembered_claims_take_no_seats_and_full_batches_start_at_once() {
     let aggregator = aggregator_with(&[("MAX_BATCH_SIZE", "3")]);
     let messages = [
         ("m1", "e1", ""),
@@ -26,11 +26,22 @@ async fn duplicates_do_not_take_places_and_full_batches_start_at_once() {
         ("m5", "e4", ""),
     ];
     assert!(invoke(&aggregator, &messages).await.is_empty());
-    let messages = [("m6", "e1", ""), ("m7", "e5", ""), ("m8", "e6", "")];
+    let messages = [("m6", "e4", ""), ("m7", "e5", ""), ("m8", "e6", "")];
     invoke(&aggregator, &messages).await;
-    let records = aggregator.fakes.batch_store.records().into_iter();
-    let sizes = records.map(|record| (record.status, record.confirmed));
+    let records = aggregator.fakes.batch_store.records();
+    let sizes = records
+        .iter()
+        .map(|record| (record.status, confirmed_in(&aggregator, record)));
     assert_eq!(Vec::from_iter(sizes), [(Some(Status::Sealed), 3); 2]);
+    // Of a sealed batch, only the table knows.
+    invoke(&aggregator, &[("m9", "e1", ""), ("m10", "e7", "")]).await;
+    let records = aggregator.fakes.batch_store.records();
+    let mut open = records
+        .iter()
+        .filter(|record| record.status == Some(Status::Open));
+    let open = open.next().unwrap();
+    let reserved = open.reservations.as_ref().unwrap().reserved;
+    assert_eq!((reserved, confirmed_in(&aggregator, open)), (2, 1));
     let tickets = aggregator.fakes.batch_queue.take().into_iter();
     assert_eq!(tickets.filter(|(_, delay)| delay.is_zero()).count(), 2);
 }
@@ -45,8 +56,8 @@ async fn duplicates_of_counted_claims_of_the_open_batch_send_no_request_to_the_t
     assert!(failed.is_empty(), "{failed:?}");
     assert_eq!(aggregator.fakes.lock_store.get(&event), None);
     // Duplicates take no seats.
-    let batch = only_batch(&aggregator);
-    assert_eq!((batch.confirmed, batch.settled.len()), (3, 3));
+    let counts = counts(&aggregator, &only_batch(&aggregator));
+    assert_eq!((counts.confirmed, counts.settled.len()), (3, 3));
     let line = aggregator.fakes.metric_log.take().pop().unwrap();
     assert!(line.contains(r#""Duplicates":1"#), "{line}");
     assert!(line.contains(r#""Redelivered":1"#), "{line}");

@@ -1,8 +1,8 @@
 //! Batches of the log.
 
 use protocol::bodies::{Bodies, ObjectPlace};
-use protocol::ids::{ObjectId, PieceId, SlotId};
-use protocol::log::{Frame, Slot};
+use protocol::ids::{ObjectId, PieceId};
+use protocol::slot::Frame;
 use shared::dry_run::NO_LOAD;
 use shared::load::decode_frame;
 use shared::ports::{ObjectStore, Piece, StoredEvent, in_range};
@@ -34,7 +34,7 @@ fn read_slot(fakes: &Fakes, record: &BatchRecord, number: u32) -> Slot {
 fn frame(fakes: &Fakes, record: &BatchRecord, number: u32) -> Frame {
     match read_slot(fakes, record, number) {
         Slot::Filled(frame) => frame,
-        Slot::Hole => panic!("slot {number} is a hole"),
+        other => panic!("slot {number} has no lines: {other:?}"),
     }
 }
 
@@ -61,7 +61,7 @@ fn line(seq: u32, id: &str, message: &str) -> (u32, String, String) {
 }
 
 fn reserved(record: &BatchRecord) -> (u64, u32) {
-    let log = record.log.as_ref().unwrap();
+    let log = record.reservations.as_ref().unwrap();
     (log.reserved, log.slots)
 }
 

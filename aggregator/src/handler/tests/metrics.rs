@@ -38,14 +38,13 @@ async fn messages_are_counted_by_outcome_and_batches_by_why_they_end() {
     invoke(&aggregator, &messages).await;
     let expected = json!({
         "Received": 5, "Claimed": 3, "Duplicates": 1, "Quarantined": 1, "ClaimedBytes": 3 * body_bytes("e1"),
-        "BatchesOpened": 2, "BatchesSealed": 1, "FlushedFull": 1,
+        "Reserved": 3, "BatchesOpened": 2, "BatchesSealed": 1, "FlushedFull": 1,
     });
     assert_eq!(measured(&aggregator), expected);
     aggregator.fakes.clock.advance(Duration::from_secs(300));
     invoke(&aggregator, &[("m6", "e6", "")]).await;
     let expected = json!({
-        "Received": 1, "Claimed": 1, "ClaimedBytes": body_bytes("e6"), "BatchesOpened": 1, "BatchesSealed": 1,
-        "FlushedWindow": 1,
+        "Received": 1, "Claimed": 1, "ClaimedBytes": body_bytes("e6"), "Reserved": 1, "BatchesOpened": 1,
     });
     assert_eq!(measured(&aggregator), expected);
 }

@@ -23,7 +23,7 @@ async fn a_message_that_cannot_be_processed_is_quarantined_with_its_reason() {
     let reasons = reasons.map(|one| (one.sqs_message_id.as_str(), &*one.reason));
     assert_eq!(Vec::from_iter(reasons), expected);
     assert_eq!(quarantined[0].event_id.as_ref().unwrap().as_str(), "e1");
-    assert_eq!(only_batch(&aggregator).confirmed, 2);
+    assert_eq!(confirmed(&aggregator), 2);
 }
 
 #[tokio::test]

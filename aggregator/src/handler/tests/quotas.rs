@@ -37,14 +37,14 @@ async fn each_key_has_its_own_quota_and_what_is_beyond_it_goes_to_the_quarantine
     let aggregator = aggregator_with(&QUOTA);
     let first = [("m1", "e1", "a"), ("m2", "e2", "a"), ("m3", "e3", "b")];
     assert!(invoke(&aggregator, &first).await.is_empty());
-    assert_eq!(only_batch(&aggregator).confirmed, 3);
+    assert_eq!(confirmed(&aggregator), 3);
     let full = account(&aggregator, "a").await;
     assert_eq!((full.taken, full.reserved.is_empty()), (2, true));
     let more = [("m4", "e4", "a"), ("m5", "e5", "b")];
     assert!(invoke(&aggregator, &more).await.is_empty());
     let reason = "`QUOTA` exceeded: more than 2 events for this key from 1970-01-01T00:00:00Z to 1970-01-02T00:00:00Z";
     assert_eq!(reasons(&aggregator), [reason]);
-    assert_eq!(only_batch(&aggregator).confirmed, 4);
+    assert_eq!(confirmed(&aggregator), 4);
     let line = aggregator.fakes.metric_log.take().pop().unwrap();
     assert!(line.contains(r#""BeyondQuota":1"#), "{line}");
 }

@@ -17,7 +17,10 @@ async fn the_batch_of_an_urgent_event_starts_at_once() {
     let urgent = [("m3", "e3", "now"), ("m4", "e4", "")];
     assert!(invoke(&aggregator, &urgent).await.is_empty());
     let sealed = only_batch(&aggregator);
-    assert_eq!((sealed.status, sealed.confirmed), (Some(Status::Sealed), 4));
+    assert_eq!(
+        (sealed.status, confirmed(&aggregator)),
+        (Some(Status::Sealed), 4)
+    );
     let tickets = aggregator.fakes.batch_queue.take();
     let reasons = tickets.iter().map(|(ticket, _)| ticket.reason);
     assert_eq!(Vec::from_iter(reasons), [Some(TicketReason::Sealed)]);
@@ -34,11 +37,10 @@ async fn the_batch_of_an_urgent_event_starts_at_once() {
 async fn an_urgent_message_that_comes_again_starts_its_batch_too() {
     // As if the claim of the urgent event had no reply: nobody retired its batch.
     let mut aggregator = aggregator_with(&[]);
-    let allocator = Arc::new(SharedAllocator::new(config_of(&[]).limits));
     let (fakes, queues) = (aggregator.fakes.clone(), aggregator.source_queues.clone());
     let handler = |variables: &[(&str, &str)]| {
         let (config, queues) = (config_of(variables), queues.clone());
-        Handler::new(config, fakes.ports(), queues, allocator.clone())
+        Handler::new(config, fakes.ports(), queues, Arc::default())
     };
     aggregator.handler = handler(&[]);
     let claimed = [("m3", "e3", "now")];

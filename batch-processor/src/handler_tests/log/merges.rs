@@ -4,7 +4,7 @@ use protocol::bodies::Bodies;
 use protocol::limits::{RUN_ENTRIES_MAX, RUNS_MAX, RUNS_OF_ONE_SIZE_MAX};
 use protocol::log::{Entry, IdHash, Merged, NO_BODY, Owner, RunList};
 use shared::index::IndexStore;
-use shared::ports::{ObjectReply, PortError, Ports};
+use shared::ports::{ObjectReply, PiecesRead, PortError, Ports};
 use shared::retry::{Budget, RequestPermits};
 
 use super::*;
@@ -113,6 +113,10 @@ impl ObjectStore for Raced {
             assert!(replaced);
         }
         self.fakes.object_store.get(place, id).await
+    }
+
+    async fn get_from_table(&self, ids: &[PieceId]) -> Result<PiecesRead, PortError> {
+        self.fakes.object_store.get_from_table(ids).await
     }
 }
 

@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn uncounted_claims_never_stand_in_for_counted_ones() {
     // Seqs 0..10 are settled and all of them claims; 10..20 belong to an invocation that died.
-    let record = must(&opened(), &BatchWrite::Count(counts(1, 10, 0, 10)));
+    let record = counted(20, 10, 10);
     let shown: SeqSet = (5..20).collect();
     let missing = Lag {
         confirmed: 10,
@@ -24,42 +24,46 @@ fn a_witnessed_claim_must_be_found_before_anything_is_delivered() {
 }
 
 #[test]
-fn completion_is_refused_after_new_counts_or_witnesses() {
+fn completion_is_refused_after_a_new_witness_or_counts_of_a_former_version() {
     let leased = must(&opened(), &lease("p", 30, 60));
     let complete = complete("p", 0);
     let witnessed = must(&leased, &witness(&[3], 0));
     assert_eq!(apply(&witnessed, &complete), None);
-    let counted = must(&leased, &BatchWrite::Count(counts(1, 1, 0, 1)));
+    let counted = BatchRecord {
+        counts_version: 1,
+        ..leased.clone()
+    };
     assert_eq!(apply(&counted, &complete), None);
     let done = must(&leased, &complete);
     assert_eq!((done.status, done.completed_at), (None, Some(at(40))));
     assert_eq!(apply(&done, &witness(&[3], 0)), None);
-    assert_eq!(apply(&done, &BatchWrite::Count(counts(1, 1, 0, 1))), None);
 }
 
 #[test]
-fn a_batch_is_proven_only_when_sealed_certain_delivered_and_released() {
-    let ended = |uncertain, seqs| {
-        let sealed = must(&opened(), &seal(counts(1, 5, uncertain, 5)));
-        delivered(&must(&sealed, &lease("p", 1, 30)), seqs)
-    };
+fn a_batch_is_proven_only_when_counted_certain_delivered_and_released() {
+    let ended = |uncertain: u64, seqs| delivered(&counted(5 + uncertain, 5, 5), seqs);
     let (all, four): (SeqSet, SeqSet) = ((0..5).collect(), (0..4).collect());
     assert!(proven(&ended(0, 0..5), &all));
     assert!(!proven(&ended(0, 0..5), &four), "a release is missing");
     assert!(!proven(&ended(1, 0..5), &all), "a seat is uncertain");
     assert!(!proven(&ended(0, 0..4), &all), "a claim is not delivered");
-    let open = must(&opened(), &BatchWrite::Count(counts(1, 5, 0, 5)));
-    let unsealed = delivered(&must(&open, &lease("p", 30, 60)), 0..5);
-    assert!(!proven(&unsealed, &all), "the batch was not sealed");
+    let uncounted = delivered(&must(&with_seats(5), &lease("p", 30, 60)), 0..5);
+    assert!(!proven(&uncounted, &all), "the slots are not read");
+    let former = delivered(&must(&opened(), &lease("p", 30, 60)), 0..5);
+    assert!(!proven(&former, &all), "its aggregator did not seal it");
+    let sealed = BatchRecord {
+        sealed_at: Some(at(1)),
+        ..former
+    };
+    assert!(proven(&sealed, &all));
 }
 
 #[test]
 fn a_proven_batch_completes_without_verification() {
-    let seal = seal(counts(1, 5, 0, 5));
-    let whole = delivered(&must(&must(&opened(), &seal), &lease("p", 1, 30)), 0..5);
-    let look = |released: &SeqSet| empty_index(&whole, released, at(2), 60 * SECOND);
+    let whole = delivered(&counted(5, 5, 5), 0..5);
+    let look = |released: &SeqSet| empty_index(&whole, released, at(32), 60 * SECOND);
     assert_eq!(look(&(0..5).collect()), EmptyIndex::Complete);
-    assert_eq!(look(&(0..4).collect()), EmptyIndex::VerifyAt(at(62)));
+    assert_eq!(look(&(0..4).collect()), EmptyIndex::VerifyAt(at(92)));
 }
 
 #[test]

@@ -5,11 +5,11 @@ use crate::limits::{CLOCK_SKEW_MAX, DUE_GRACE};
 
 #[test]
 fn only_an_open_batch_is_sealed() {
-    let seal = seal(counts(1, 5, 0, 5));
-    let sealed = must(&opened(), &seal);
+    let seal = seal();
+    let sealed = must(&with_seats(5), &seal);
     assert_eq!(sealed.status, Some(Status::Sealed));
     assert!(already_applied(&sealed, &seal));
-    let taken = must(&opened(), &lease("p", 30, 60));
+    let taken = must(&with_seats(5), &lease("p", 30, 60));
     assert_eq!(apply(&taken, &seal), None);
     assert!(!already_applied(&taken, &seal));
 }
@@ -18,10 +18,10 @@ fn only_an_open_batch_is_sealed() {
 fn a_processor_waits_for_the_window_the_seal_or_the_end_of_the_lease() {
     let may = |record: &BatchRecord, secs| may_lease(record, at(secs), None);
     let (closes_at, until) = (at(30), at(20));
-    let open = opened();
+    let open = with_seats(5);
     assert_eq!(may(&open, 29), LeaseDecision::TooEarly { closes_at });
     assert_eq!(may(&open, 30), LeaseDecision::Free);
-    let sealed = must(&open, &seal(counts(1, 0, 0, 0)));
+    let sealed = must(&open, &seal());
     assert_eq!(may(&sealed, 1), LeaseDecision::Free);
     let leased = must(&sealed, &lease("p", 1, 20));
     assert_eq!(may(&leased, 20), LeaseDecision::Held { until });

@@ -1,9 +1,10 @@
-//! The writes of a batch of the log.
+//! Reservations, and the writes of a batch of the log.
 
 use super::*;
+use crate::limits::SLOTS_MAX;
 
-const LIMITS: LogLimits = LogLimits {
-    lines_max: 5,
+const LIMITS: BatchLimits = BatchLimits {
+    items_max: 5,
     bytes_max: 100,
 };
 
@@ -17,21 +18,22 @@ pub(super) fn leased() -> BatchRecord {
     must(&reserved, &lease("p", 30, 60))
 }
 
-fn reservation(lines: u64, bytes: u64, secs: u64) -> Reservation {
+fn reservation(seats: u64, bytes: u64, secs: u64) -> Reservation {
     Reservation {
-        lines,
+        seats,
         bytes,
         at: at(secs),
+        until: at(secs + 9),
         limits: LIMITS,
     }
 }
 
-fn reserve(lines: u64, bytes: u64, secs: u64) -> BatchWrite {
-    BatchWrite::Reserve(reservation(lines, bytes, secs))
+fn reserve(seats: u64, bytes: u64, secs: u64) -> BatchWrite {
+    BatchWrite::Reserve(reservation(seats, bytes, secs))
 }
 
-fn resolution() -> LogResolution {
-    LogResolution {
+fn resolution() -> Resolution {
+    Resolution {
         duplicates: [1].into_iter().collect(),
         conflicts: [3].into_iter().collect(),
         is_reported: false,
@@ -50,37 +52,46 @@ pub(super) fn reported() -> BatchWrite {
     BatchWrite::Reported { owner: owner("p") }
 }
 
-pub(super) fn resolution_of(record: &mut BatchRecord) -> &mut LogResolution {
-    record.log.as_mut().unwrap().resolution.as_mut().unwrap()
+pub(super) fn resolution_of(record: &mut BatchRecord) -> &mut Resolution {
+    record
+        .reservations
+        .as_mut()
+        .unwrap()
+        .resolution
+        .as_mut()
+        .unwrap()
 }
 
 /// Returns the state with this many lines and bytes reserved.
-fn with_reserved((reserved, reserved_bytes): (u64, u64)) -> LogState {
-    LogState {
+fn with_reserved((reserved, reserved_bytes): (u64, u64)) -> Reservations {
+    Reservations {
         reserved,
         reserved_bytes,
-        ..LogState::default()
+        ..Reservations::default()
     }
 }
 
 #[test]
-fn a_reservation_fits_within_the_limits_and_the_first_with_any_bytes() {
-    for (reserved, lines, bytes, fits) in [
+fn a_reservation_fits_within_the_limits_and_one_large_body_with_any_bytes() {
+    for (reserved, seats, bytes, fits) in [
         ((0, 0), 5, 100, true),
         ((0, 0), 6, 1, false),
         ((0, 0), 1, 101, true),
         ((1, 40), 4, 60, true),
         ((1, 40), 5, 10, false),
         ((1, 40), 1, 61, false),
+        // It fits no batch better.
+        ((1, 40), 1, 101, true),
+        ((5, 40), 1, 101, false),
     ] {
-        let (log, wanted) = (with_reserved(reserved), reservation(lines, bytes, 0));
+        let (log, wanted) = (with_reserved(reserved), reservation(seats, bytes, 0));
         assert_eq!(log.has_room(&wanted), fits, "{log:?}, {wanted:?}");
     }
 }
 
 #[test]
-fn as_many_lines_fit_as_the_limits_allow_and_the_first_with_any_bytes() {
-    let fit = |log: LogState, sizes: &[u64]| log.room(sizes.iter().copied(), LIMITS);
+fn as_many_bodies_fit_as_the_limits_allow_and_the_first_with_any_bytes() {
+    let fit = |log: Reservations, sizes: &[u64]| log.room(sizes.iter().copied(), LIMITS);
     let empty = || with_reserved((0, 0));
     assert_eq!(fit(empty(), &[1; 9]), 5);
     assert_eq!(fit(empty(), &[40, 60, 1]), 2);
@@ -89,6 +100,12 @@ fn as_many_lines_fit_as_the_limits_allow_and_the_first_with_any_bytes() {
     assert_eq!(fit(with_some(), &[1; 9]), 3);
     assert_eq!(fit(with_some(), &[20, 40, 1]), 2);
     assert_eq!(fit(with_some(), &[61]), 0);
+    assert_eq!(fit(with_some(), &[101, 1]), 1);
+    let of_many = Reservations {
+        slots: SLOTS_MAX,
+        ..with_some()
+    };
+    assert_eq!(fit(of_many, &[1]), 0);
 }
 
 #[test]
@@ -99,13 +116,14 @@ fn a_reservation_takes_the_next_slot_and_seqs_of_an_open_batch_with_room() {
     assert_eq!(first.reserved(2), got(0, 0));
     let second = must(&first, &reserve(3, 50, 4));
     assert_eq!(second.reserved(3), got(1, 2));
-    let log = LogState {
+    let reservations = Reservations {
         slots: 2,
         last_at: at(4),
+        busy_until: at(13),
         ..with_reserved((5, 80))
     };
     let expected = BatchRecord {
-        log: Some(log),
+        reservations: Some(reservations),
         ..opened_log()
     };
     assert_eq!(second, expected);
@@ -118,8 +136,8 @@ fn a_reservation_takes_the_next_slot_and_seqs_of_an_open_batch_with_room() {
 }
 
 #[test]
-fn a_batch_of_the_log_is_sealed_once_and_as_idle_only_without_later_reservations() {
-    let seal = |secs, idle_since: Option<u64>| BatchWrite::SealLog {
+fn a_batch_is_sealed_once_and_as_idle_only_without_later_reservations() {
+    let seal = |secs, idle_since: Option<u64>| BatchWrite::Seal {
         at: at(secs),
         due_at: Some(at(50)),
         idle_since: idle_since.map(at),
@@ -149,14 +167,14 @@ fn the_lines_are_decided_once_by_the_owner_of_the_lease_and_reported_then() {
     }
     assert_eq!(apply(&of_another, &resolve()), None);
     let resolved = must(&leased, &resolve());
-    let with = |resolution: LogResolution| {
-        let log = leased.log.clone().unwrap();
+    let with = |resolution: Resolution| {
+        let reservations = leased.reservations.clone().unwrap();
         BatchRecord {
             claimed: [0, 2].into_iter().collect(),
             confirmed: 2,
-            log: Some(LogState {
+            reservations: Some(Reservations {
                 resolution: Some(resolution),
-                ..log
+                ..reservations
             }),
             ..leased.clone()
         }
@@ -164,7 +182,7 @@ fn the_lines_are_decided_once_by_the_owner_of_the_lease_and_reported_then() {
     assert_eq!(resolved, with(resolution()));
     assert_eq!(apply(&resolved, &resolve()), None);
     let done = must(&resolved, &reported());
-    let reported = LogResolution {
+    let reported = Resolution {
         is_reported: true,
         ..resolution()
     };

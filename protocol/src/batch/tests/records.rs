@@ -14,16 +14,16 @@ fn statuses_have_the_names_in_the_table() {
 
 #[test]
 fn the_ticket_comes_after_the_window_and_within_what_sqs_can_delay() {
-    let closing = Closing::plan(at(0), at(15), 300 * SECOND, None).unwrap();
-    assert_eq!(closing.closes_at, at(315));
+    let closing = |secs| Closing {
+        closes_at: at(secs),
+    };
     // The delay is rounded up and includes the clock skew.
-    let delay = closing.ticket_delay(Timestamp::from_ms(1));
+    let delay = closing(315).ticket_delay(Timestamp::from_ms(1));
     assert_eq!(delay, 317 * SECOND);
-    let cut = Closing::plan(at(0), at(800), 300 * SECOND, None).unwrap();
-    assert_eq!(cut.closes_at, at(897));
-    assert_eq!(cut.ticket_delay(Timestamp::from_ms(0)), 899 * SECOND);
-    let error = Closing::plan(at(0), at(897), 300 * SECOND, None).unwrap_err();
-    assert!(error.to_string().contains("in 897 s") && error.to_string().contains("900 s"));
+    assert_eq!(closing(897).ticket_delay(at(0)), 899 * SECOND);
+    assert!(!closing(897).is_beyond_delays(at(0)) && closing(898).is_beyond_delays(at(0)));
+    assert_eq!(closing(898).ticket_delay(at(0)), 900 * SECOND);
+    assert_eq!(closing(9_000).ticket_delay(at(0)), 900 * SECOND);
 }
 
 #[test]
@@ -79,10 +79,10 @@ fn record_of_log(lines: u32) -> BatchRecord {
     let mut record = opened().with_bodies(place.parse().unwrap(), 3_600 * SECOND);
     let (duplicates, claimed): (Vec<Seq>, Vec<Seq>) = (0..lines).partition(|seq| seq % 20 == 7);
     record.claimed = claimed.into_iter().collect();
-    let log = record.log.as_mut().expect("it is of the log");
-    log.resolution = Some(LogResolution {
+    let log = record.reservations.as_mut().expect("it is of the log");
+    log.resolution = Some(Resolution {
         duplicates: duplicates.into_iter().collect(),
-        ..LogResolution::default()
+        ..Resolution::default()
     });
     record.parts = vec![PartRecord::frozen(record.claimed.clone(), [7; 32], None)];
     record.delivered = record.delivered_with(0).expect("the set is large");

@@ -26,11 +26,20 @@ fn a_note_is_written_only_to_the_batch_as_the_operator_saw_it() {
     assert_eq!(apply(&complete, &note(0, 0)), None);
 }
 
+/// Returns a write that counts claims and has a witness.
+fn witnessing() -> BatchWrite {
+    let mut write = count(5, 3, 4);
+    if let BatchWrite::Count { counts, .. } = &mut write {
+        counts.witnessed = [4].into_iter().collect();
+    }
+    write
+}
+
 /// Returns writes of `p`, each with the record after it: `p` has the lease, and part 0 is frozen where the write needs
 /// it.
 fn applied() -> Vec<(BatchRecord, BatchWrite)> {
-    let sealed = must(&opened(), &seal(counts(1, 5, 0, 5)));
-    let leased = must(&sealed, &lease("p", 30, 60));
+    let leased = must(&opened(), &lease("p", 30, 60));
+    let with_seats = must(&with_seats(5), &lease("p", 30, 60));
     let freeze = freeze("p", 0, 0..3);
     let frozen = must(&leased, &freeze);
     let number = BatchWrite::Number {
@@ -47,6 +56,7 @@ fn applied() -> Vec<(BatchRecord, BatchWrite)> {
         (&frozen, deliver("p", 0, None)),
         (&frozen, set_aside(Some(0), 0)),
         (&leased, fail("p")),
+        (&with_seats, witnessing()),
         (&of_log, log::resolve()),
         (&resolved, log::reported()),
     ]
@@ -73,6 +83,9 @@ fn a_write_is_recognised_where_it_applied_and_nowhere_else() {
     let less_set_aside: Change = |record| record.set_aside = (0..2).collect();
     let not_in_error: Change = |record| record.status = Some(Status::Processing);
     let other_error: Change = |record| record.error = Some("never".to_owned());
+    let not_counted: Change = |record| record.reservations = Some(Reservations::default());
+    let other_settled: Change = |record| record.settled = (0..2).collect();
+    let not_witnessed: Change = |record| record.witnessed = SeqSet::new();
     let other_winners: Change = |record| record.claimed = (0..2).collect();
     let other_duplicates: Change = |record| log::resolution_of(record).duplicates = SeqSet::new();
     let other_conflicts: Change = |record| log::resolution_of(record).conflicts = SeqSet::new();
@@ -92,6 +105,7 @@ fn a_write_is_recognised_where_it_applied_and_nowhere_else() {
             BatchWrite::Delivered { .. } => &[another_owner, frozen, no_parts],
             BatchWrite::SetAside { .. } => &[another_owner, less_set_aside],
             BatchWrite::Fail { .. } => &[not_in_error, other_error],
+            BatchWrite::Count { .. } => &[another_owner, not_counted, other_settled, not_witnessed],
             BatchWrite::Resolve { .. } => &[
                 another_owner,
                 other_winners,
@@ -111,19 +125,16 @@ fn a_write_is_recognised_where_it_applied_and_nowhere_else() {
 }
 
 #[test]
-fn a_seal_is_recognised_by_its_counts_and_its_seal() {
-    let seal = |version| seal(counts(version, 5, 0, 5));
-    let counted = must(&opened(), &BatchWrite::Count(counts(2, 5, 0, 5)));
-    assert!(!already_applied(&counted, &seal(1)), "it was not sealed");
-    let sealed = must(&opened(), &seal(1));
-    assert!(already_applied(&sealed, &seal(1)));
-    // It was sealed with other counts.
-    assert!(!already_applied(&sealed, &seal(2)));
-    let counts = |version| BatchWrite::Count(counts(version, 5, 0, 5));
-    assert!(already_applied(&sealed, &counts(1)));
-    assert!(!already_applied(&sealed, &counts(2)));
-    // The later counts include the earlier ones.
-    assert!(already_applied(&counted, &counts(1)));
+fn claims_are_counted_once_and_only_as_the_witnesses_were_read() {
+    let leased = must(&with_seats(5), &lease("p", 30, 60));
+    let record = must(&leased, &witnessing());
+    let counts = (record.confirmed, record.uncertain, record.settled.len());
+    assert_eq!(counts, (3, 1, 4));
+    assert_eq!(record.witnessed, [4].into_iter().collect());
+    assert!(record.has_final_counts() && record.is_resolved() && record.is_reported());
+    assert_eq!(apply(&record, &count(5, 3, 4)), None);
+    let witnessed = must(&leased, &witness(&[2], 0));
+    assert_eq!(apply(&witnessed, &witnessing()), None);
 }
 
 #[test]
@@ -199,7 +210,8 @@ fn a_write_that_misses_any_of_its_conditions_does_not_apply() {
     let frozen = must(&leased, &freeze("p", 0, 0..3));
     let ended = delivered(&leased, 0..3);
     let of_another = must(&frozen, &lease("q", 62, 90));
-    let counted = must(&opened(), &BatchWrite::Count(counts(2, 5, 0, 5)));
+    let counted = counted(5, 5, 5);
+    let seats_of_another = must(&with_seats(5), &lease("q", 30, 60));
     for (record, write) in [
         (&of_another, deliver("p", 0, None)),
         (&ended, deliver("p", 0, None)),
@@ -219,7 +231,10 @@ fn a_write_that_misses_any_of_its_conditions_does_not_apply() {
         (&of_another, fail("p")),
         (&of_another, complete("p", 1)),
         (&ended, complete("p", 0)),
-        (&counted, BatchWrite::Count(counts(1, 3, 0, 3))),
+        (&counted, count(5, 3, 3)),
+        (&seats_of_another, count(5, 5, 5)),
+        (&leased, count(5, 5, 5)),
+        (&log::leased(), count(5, 5, 5)),
     ] {
         assert_eq!(apply(record, &write), None, "{write:?} to {record:?}");
     }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use aggregator::shared_allocator::SharedAllocator;
 use shared::ports::QuarantineQueue;
 
 use super::{Execution, Function, Run};
@@ -43,11 +42,11 @@ impl Run {
         }
         let environment = self.environment();
         let number = environment.number;
-        let current = Arc::new(SharedAllocator::new(self.aggregator_config.limits));
         let config = self.aggregator_config.clone();
         let mut ports = environment.ports();
         let reports: Arc<dyn QuarantineQueue> = Arc::new(DuplicateReports(environment.clone()));
         ports.duplicates_queue = config.duplicates_url.is_some().then_some(reports);
+        let current = Arc::default();
         let handler = aggregator::Handler::new(config, ports, environment, current);
         let function = Function::Aggregator(Arc::new(handler));
         Some(self.cold_start(number, function, false))

@@ -30,24 +30,12 @@ impl Plan {
         plan
     }
 
-    /// Returns the plan of a seed whose batches are often taken before they are sealed, while the index hides their claims.
-    pub fn of_refused_seals(seed: u64) -> Plan {
-        let mut plan = Plan::of_items(seed);
-        (plan.calm, plan.quarantine) = (false, true);
-        plan.focus_on_wrong_clocks(&mut Rng::with_seed(seed));
-        (plan.batch_size, plan.processors, plan.aggregators) = (16, 4, 1);
-        let faults = &mut plan.faults;
-        (faults.early_ticket, faults.index_lags_long) = (0.8, 0.8);
-        (faults.kill, faults.stall) = (0.0, 0.0);
-        plan
-    }
-
-    /// Returns the plan of a seed whose messages arrive twice at the only aggregator, which often dies before its claims are counted.
+    /// Returns the plan of a seed whose messages arrive twice, at aggregators that often die before their claims are counted.
     pub fn of_uncounted_claims(seed: u64) -> Plan {
         let mut plan = Plan::of_items(seed);
         plan.calm = false;
         plan.focus_on_dying_environments(&mut Rng::with_seed(seed));
-        plan.invocations = 3;
+        (plan.aggregators, plan.invocations) = (3, 3);
         let faults = &mut plan.faults;
         (faults.kill, faults.deliver_twice) = (0.05, 0.9);
         (faults.lose_record, faults.index_lags_long) = (0.7, 0.8);

@@ -135,17 +135,17 @@ impl World {
             let check = checks::inv25_an_old_batch_is_not_delivered(write, before, now);
             self.check(check);
         }
-        if let BatchWrite::Seal { counts, .. } = write {
-            self.check_seal(before, counts);
-        }
-        if let BatchWrite::Seal { at, .. } | BatchWrite::SealLog { at, .. } = write {
+        if let BatchWrite::Seal { at, .. } = write {
+            if !before.bodies.is_log() {
+                self.check_seal(before);
+            }
             self.check(checks::p6_a_sealed_batch_is_due_soon(after, *at));
         }
         if let BatchWrite::Complete { at, .. } = write {
             self.check_numbers_given_up(after);
             let plan = &self.plan;
             let is_held = plan.holds_back() || plan.events_per_second > 0;
-            if after.log.is_some() && plan.calm && !is_held {
+            if after.bodies.is_log() && plan.calm && !is_held {
                 self.check(checks::p6_a_batch_is_complete_soon(after, *at));
                 let late = after.closed_at().until(*at);
                 self.late_max = self.late_max.max(late);
@@ -266,7 +266,7 @@ impl World {
         }
         let (now, window) = (self.now(), self.dedup_window());
         let entry = Owner::batch(after.batch_id, after.created_at, after.dedup_window);
-        let entry_ends_at = after.log.as_ref().map(|_| entry.ends_at());
+        let entry_ends_at = after.bodies.is_log().then(|| entry.ends_at());
         self.ledger.change_claims_in(after.batch_id, |one, _| {
             if seqs.contains(one.seat.seq) && one.aside_at.is_none() {
                 let until = now + one.window.unwrap_or(window);

@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use protocol::batch::{BatchCounts, BatchRecord, BatchWrite, Status};
+use protocol::batch::{BatchRecord, BatchWrite, Status};
 use protocol::claim::{LockItem, LockState};
 use protocol::ids::{BatchId, EventId, SeatKey};
 use protocol::invariants::Check;
-use protocol::limits::SEATS_MAX;
 use protocol::period::Period;
 use shared::ports::Quarantined;
 use sinks::Part;
@@ -77,15 +76,13 @@ impl World {
     }
 
     /// Checks that a batch which is sealed before its window ends is full, idle or urgent, or its source drained.
-    pub fn check_seal(&mut self, before: &BatchRecord, counts: &BatchCounts) {
+    pub fn check_seal(&mut self, before: &BatchRecord) {
         let now = self.now();
         let skew = self.plan.skew_max();
-        // An invocation that ends after the window needs another batch.
-        let timeout = Duration::from_millis(self.plan.aggregator_timeout_ms);
-        let window_ends = before.closes_at <= now + timeout + skew;
+        let window_ends = before.closes_at <= now + skew;
         let is_over = before.period.is_none_or(|period| period.ends <= now + skew);
         let has_reason = window_ends
-            || self.may_be_full(counts)
+            || self.may_be_full(before)
             || self.may_be_idle(before.batch_id)
             || self.has_urgent(before.batch_id)
             || self.plan.ever_seals_when_drained() && is_over;
@@ -93,19 +90,15 @@ impl World {
         self.check(check);
     }
 
-    fn may_be_full(&self, counts: &BatchCounts) -> bool {
+    fn may_be_full(&self, before: &BatchRecord) -> bool {
         let plan = &self.plan;
         let changed = plan.redeploys.iter().filter_map(|(_, one)| match one {
             Change::BatchSize(items) => Some(*items),
             _ => None,
         });
         let smallest = changed.fold(plan.batch_size, u64::min);
-        let seats = self.ledger.messages.len() as u64;
-        if plan.seats_max == SEATS_MAX && seats < smallest {
-            return false;
-        }
-        let taken = counts.confirmed + counts.uncertain;
-        smallest <= taken || !plan.calm || plan.seats_max < SEATS_MAX || plan.invocations > 1
+        let reserved = before.reservations.as_ref().map(|one| one.reserved);
+        reserved.is_some_and(|reserved| smallest <= reserved)
     }
 
     fn may_be_idle(&self, batch: BatchId) -> bool {

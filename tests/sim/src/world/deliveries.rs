@@ -35,7 +35,7 @@ impl World {
         for (id, seat) in &part.items {
             let claimed = record
                 .as_ref()
-                .is_some_and(|record| record.log.is_some() && record.claimed.contains(seat.seq));
+                .is_some_and(|record| record.bodies.is_log() && record.claimed.contains(seat.seq));
             let won = claimed && self.ledger.occurrence(id, *seat).is_some();
             let item = self.locks.get(id);
             let live = won || item.as_ref().and_then(live_seat) == Some(*seat);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use protocol::batch::{BatchRecord, PartState};
+use protocol::batch::{BatchRecord, PartState, Status};
 use protocol::claim::{Claim, DuplicateRule, LockItem, LockState};
 use protocol::ids::{EventId, SeatKey, Seq, SqsMessageId};
 use protocol::limits::DYNAMODB_ITEM_BYTES_MAX;
@@ -60,8 +60,10 @@ impl World {
 
         let batch = claim.seat.batch;
         let record = self.batches.get(batch);
-        // With a long window, the sweep sends the ticket.
-        let awaits = record.as_ref().is_some_and(|one| one.awaits_first_ticket());
+        // With a long window, the sweep sends the ticket, also if another environment has sealed the batch meanwhile.
+        let is_swept =
+            |one: &BatchRecord| one.awaits_first_ticket() || one.status == Some(Status::Sealed);
+        let awaits = record.as_ref().is_some_and(is_swept);
         let ticketed = awaits || self.ledger.tickets.contains_key(&batch);
         let (recorded, what) = (record.is_some(), format!("{id} claimed into {batch}"));
         let check = checks::inv13_claims_name_announced_batches(recorded, ticketed, &what);

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use protocol::batch::BatchRecord;
 use protocol::ids::{BatchId, ObjectId, SeatKey, Seq, SlotId};
-use protocol::log::{Entry, Frame, IndexEpoch, Manifest, Owner, RunHeader, RunList, RunRef, Slot};
+use protocol::log::{Entry, IndexEpoch, Manifest, Owner, RunHeader, RunList, RunRef};
 use protocol::seqs::SeqSet;
+use protocol::slot::{Frame, Slot};
 use protocol::time::Timestamp;
 use shared::index_run::{Entries, decode_list, decode_run};
 use shared::load::decode_frame;
@@ -49,7 +50,7 @@ impl World {
         }
         let rebuilt = self.remembered();
         let of_log = self.batches.records().into_iter();
-        let of_log = of_log.filter(|record| record.log.is_some());
+        let of_log = of_log.filter(|record| record.bodies.is_log());
         let of_log: BTreeMap<_, _> = of_log.map(|one| (one.batch_id, one)).collect();
         let counts = |one: &Occurrence| {
             let (batch, seq) = (one.seat.shard.batch, one.seat.seq);
@@ -80,7 +81,7 @@ impl World {
         let slots = slots_of(record).filter_map(|slot| self.slot(record, slot));
         let frames = slots.filter_map(|slot| match slot {
             Slot::Filled(frame) => self.events_of(record, &frame),
-            Slot::Hole => None,
+            Slot::Claims(_) | Slot::Hole => None,
         });
         let events: Vec<StoredEvent> = frames.flatten().collect();
         for event in events {
@@ -239,7 +240,7 @@ impl World {
 /// Returns the slots that were reserved in a batch.
 fn slots_of(record: &BatchRecord) -> impl Iterator<Item = SlotId> + use<> {
     let batch = record.batch_id;
-    let slots = record.log.as_ref().map_or(0, |log| log.slots);
+    let slots = record.reservations.as_ref().map_or(0, |log| log.slots);
     (0..slots).map(move |number| SlotId { batch, number })
 }
 

@@ -63,7 +63,7 @@ impl World {
             let rate = plan.events_per_second;
             // A processor that decides about batches of the log delivers none meanwhile.
             let from = closed_at.max(self.decided_at) + CLOCK_SKEW_MAX + HAND_OVER_MAX;
-            let late_max = match records.iter().any(|record| record.log.is_some()) {
+            let late_max = match records.iter().any(|record| record.bodies.is_log()) {
                 true => PART_LATE_MAX + DECIDED_LATE_MAX,
                 false => PART_LATE_MAX,
             };
@@ -124,11 +124,11 @@ impl World {
                 self.ledger.leased_in.insert(environment, batch);
                 self.ledger.on_turn.remove(&environment);
             }
-            // What is read to decide about lines, and then to merge runs, is not a look, and is not read again.
+            // What is read to count claims, to decide about lines, and then to merge runs, is not a look, and is not read again.
             BatchWrite::Resolve { .. } | BatchWrite::Freeze { .. } => {
                 look_reads.remove(&environment);
             }
-            BatchWrite::Reported { .. } => {
+            BatchWrite::Reported { .. } | BatchWrite::Count { .. } => {
                 look_reads.entry(environment).and_modify(|read| *read = 0);
             }
             BatchWrite::GiveUp {
@@ -162,7 +162,7 @@ impl World {
         let records = self.batches.records().into_iter();
         // The lines of a batch of the log are read once more, to decide about them.
         records
-            .filter(|record| record.log.is_none())
+            .filter(|record| !record.bodies.is_log())
             .map(|record| {
                 let count = |counts: &BTreeMap<_, u64>| {
                     counts.get(&record.batch_id).copied().unwrap_or_default()

@@ -200,7 +200,7 @@ mod tests {
         let problems = problems_of(text).await;
         for expected in [
             "service.toml:2:6: `events.id`: wrong value: got `\"json:a[\"`: ",
-            "service.toml:4:10: `batches.window`: wrong value: got `\"16m\"`, expected a duration from `\"1s\"` to `\"15m\"`, or a whole number of seconds",
+            "service.toml:4:10: `batches.window`: wrong value: got `\"16m\"`, expected a duration from `\"1s\"` to `\"897s\"`, or a whole number of seconds",
             "service.toml:5:14: `batches.close_time` is set, but `batches.close_at` is not: there are no periods",
             "service.toml:7:7: `quota.max`: not set: expected how many events of a key are delivered, because `quota.key` is set",
             "service.toml:9:9: `delivery.hours`: wrong value: got `\"never\"`: ",

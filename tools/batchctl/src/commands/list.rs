@@ -5,14 +5,13 @@ use std::fmt;
 use aws::BatchSummary;
 use clap::Args;
 use futures::{StreamExt, TryStreamExt, stream};
-use protocol::batch::Status;
 use protocol::ids::BatchKey;
 use protocol::text::counted;
 use protocol::time::Timestamp;
 use serde::Serialize;
 use shared::ports::PortError;
 
-use super::views::{BatchView, last_failure};
+use super::views::{BatchView, last_failure, undecided_seats};
 use crate::failure::{Done, Failure};
 use crate::filter::Filter;
 use crate::listing::{Listed, list};
@@ -55,6 +54,9 @@ pub struct Batches {
 pub struct ListedBatch {
     #[serde(flatten)]
     batch: BatchView,
+    /// Reserved seats, until it is known what became of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reserved: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     waits: Option<Waiting>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -92,8 +94,8 @@ async fn listed(
     now: Timestamp,
 ) -> Result<ListedBatch, Failure> {
     let mut listed = ListedBatch::of(batch.clone(), now);
-    // The others wait for nothing by themselves.
-    if matches!(batch.status, None | Some(Status::Error)) {
+    // Nothing more is known of it.
+    if batch.status.is_none() {
         return Ok(listed);
     }
     let record = match service.record(batch.batch_id).await {
@@ -102,6 +104,7 @@ async fn listed(
         Ok(None) | Err(PortError::Refused { .. }) => return Ok(listed),
         Err(error) => return Err(error.into()),
     };
+    listed.reserved = undecided_seats(&record);
     listed.waits = waits.waiting(service, &record).await?;
     listed.last_failure = last_failure(&record);
     Ok(listed)
@@ -120,7 +123,7 @@ impl fmt::Display for Batches {
             "TRIES",
         ]);
         for listed in &self.batches {
-            table.row(row(&listed.batch, self.now));
+            table.row(listed.row(self.now));
         }
         let table = table.to_string();
         let mut rows = table.lines();
@@ -147,9 +150,36 @@ impl ListedBatch {
     fn of(batch: BatchSummary, now: Timestamp) -> ListedBatch {
         ListedBatch {
             batch: BatchView::of(batch, now),
+            reserved: None,
             waits: None,
             last_failure: None,
         }
+    }
+
+    fn row(&self, now: Timestamp) -> Vec<String> {
+        let BatchView {
+            summary, status, ..
+        } = &self.batch;
+        let due = match *status {
+            "error" | "complete" => "-".to_owned(),
+            _ if summary.due_at < now => format!("{} ago", brief(summary.due_at.until(now))),
+            _ => format!("in {}", brief(now.until(summary.due_at))),
+        };
+        let source = summary.source.as_str().rsplit(':').next();
+        let key = summary.batch_key.as_ref().map_or("-", BatchKey::as_str);
+        vec![
+            summary.batch_id.to_string(),
+            (*status).to_owned(),
+            brief(summary.created_at.until(now)),
+            due,
+            cut(source.unwrap_or_default(), SOURCE_CHARS_MAX),
+            cut(key, KEY_CHARS_MAX),
+            match self.reserved {
+                Some(reserved) => format!("{reserved} reserved"),
+                None => format!("{} of {}", summary.delivered, summary.confirmed),
+            },
+            summary.attempts.to_string(),
+        ]
     }
 
     /// Returns the lines below the row: why the batch makes no progress.
@@ -171,32 +201,11 @@ impl ListedBatch {
     }
 }
 
-fn row(batch: &BatchView, now: Timestamp) -> Vec<String> {
-    let BatchView {
-        summary, status, ..
-    } = batch;
-    let due = match *status {
-        "error" | "complete" => "-".to_owned(),
-        _ if summary.due_at < now => format!("{} ago", brief(summary.due_at.until(now))),
-        _ => format!("in {}", brief(now.until(summary.due_at))),
-    };
-    let source = summary.source.as_str().rsplit(':').next();
-    let key = summary.batch_key.as_ref().map_or("-", BatchKey::as_str);
-    vec![
-        summary.batch_id.to_string(),
-        (*status).to_owned(),
-        brief(summary.created_at.until(now)),
-        due,
-        cut(source.unwrap_or_default(), SOURCE_CHARS_MAX),
-        cut(key, KEY_CHARS_MAX),
-        format!("{} of {}", summary.delivered, summary.confirmed),
-        summary.attempts.to_string(),
-    ]
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
+
+    use protocol::batch::Status;
 
     use super::*;
     use crate::filter::summary;
@@ -259,5 +268,14 @@ mod tests {
         let batch = &json["batches"][0];
         assert_eq!(batch["waits"]["for"], "retry", "{json}");
         assert_eq!(batch["lastFailure"]["at"], 65_000, "{json}");
+        assert!(batch.get("reserved").is_none(), "{json}");
+    }
+
+    #[test]
+    fn a_batch_whose_claims_are_not_counted_has_reserved_seats() {
+        let mut batch = ListedBatch::of(summary(Some(Status::Open)), NOW);
+        batch.reserved = Some(12);
+        assert!(batch.row(NOW).contains(&"12 reserved".to_owned()));
+        assert_eq!(serde_json::to_value(&batch).unwrap()["reserved"], 12);
     }
 }

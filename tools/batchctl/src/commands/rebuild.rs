@@ -174,6 +174,9 @@ impl Winners {
             let Some(record) = service.record(batch).await? else {
                 continue;
             };
+            if !record.bodies.is_log() {
+                continue;
+            }
             winners.bodies = Some(record.bodies.clone());
             if !record.is_resolved() {
                 if let Some(until) = held(&record, now) {

@@ -6,10 +6,11 @@ use aws::BatchSummary;
 use clap::Args;
 use protocol::batch::{BatchRecord, PartState, lag};
 use protocol::seqs::SeqSet;
+use protocol::text::counted;
 use protocol::time::Timestamp;
 use serde::Serialize;
 
-use super::views::{BatchView, last_failure};
+use super::views::{BatchView, last_failure, undecided_seats};
 use crate::failure::{Done, Failure};
 use crate::listing::resolve;
 use crate::outcome::{Output, line};
@@ -50,6 +51,9 @@ struct Shown {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Counts {
+    /// Reserved seats, until it is known what became of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reserved: Option<u64>,
     confirmed: u64,
     uncertain: u64,
     witnessed: u64,
@@ -111,6 +115,7 @@ impl Shown {
             waits,
             last_failure: last_failure(&record),
             counts: Counts {
+                reserved: undecided_seats(&record),
                 confirmed: record.confirmed,
                 uncertain: record.uncertain,
                 witnessed: record.witnessed.len(),
@@ -152,6 +157,7 @@ impl fmt::Display for Shown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.life(f)?;
         let Counts {
+            reserved,
             confirmed,
             uncertain,
             witnessed,
@@ -160,6 +166,9 @@ impl fmt::Display for Shown {
             missing,
         } = &self.counts;
         let batch = &self.batch.summary;
+        if let Some(reserved) = reserved {
+            writeln!(f, "reserved   {}", counted(*reserved, "seat"))?;
+        }
         write!(
             f,
             "events     {confirmed} claimed, {in_parts} in parts, {} delivered, {} rejected, {set_aside} set aside, {missing} in no part",

@@ -155,6 +155,7 @@ async fn complete_batches(service: &Service) -> Result<Vec<Remembered>, Failure>
     let mut batches = Vec::new();
     for batch in service.catalogue.of_log().await? {
         match service.record(batch).await? {
+            Some(record) if !record.bodies.is_log() => {}
             // The list of those that are not complete may be a moment behind.
             Some(record) if record.status.is_some() => {
                 open.insert(batch);
@@ -332,7 +333,7 @@ fn puts(tombstones: BTreeMap<EventId, Tombstone>, ended: Vec<Ended>, now: Timest
         let seat = item.state.claimed_seat();
         let present = Tombstone {
             item: of_item,
-            seat: seat,
+            seat,
         };
         let merged = present.clone().with(tombstone);
         if merged.item != present.item {

@@ -44,6 +44,15 @@ impl BatchView {
     }
 }
 
+/// Returns how many seats of a batch are reserved, if it is not known yet what became of them.
+pub fn undecided_seats(record: &BatchRecord) -> Option<u64> {
+    let undecided = record
+        .reservations
+        .as_ref()
+        .filter(|_| !record.is_resolved());
+    undecided.map(|one| one.reserved)
+}
+
 /// Returns the last failure of a batch that is tried again.
 pub fn last_failure(record: &BatchRecord) -> Option<Failure> {
     let retried = matches!(record.status, Some(status) if status != Status::Error);

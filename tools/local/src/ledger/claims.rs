@@ -15,16 +15,18 @@ use crate::dynamodb::{BATCH_TABLE, LOCK_TABLE};
 /// The attribute of the batch in a claim, and its shard: `<batch>#<shard>`.
 const BATCH_SHARD: &str = "batchId";
 
-/// Returns the batches of the claims that a successful request wrote, one for each claim. `results` has the results of the statements of a PartiQL batch.
+/// Returns the batches of the claims that a successful request wrote, one for each claim. `results` has the results of the statements of a
+/// PartiQL batch.
 pub(super) fn claimed(
     operation: &str,
     request: &[u8],
+    reply: &[u8],
     results: &[StatementResult],
 ) -> Vec<BatchId> {
     match operation {
         "PutItem" => put(request).into_iter().collect(),
         "BatchExecuteStatement" => inserts(request, results).unwrap_or_default(),
-        "UpdateItem" => reserved(request).unwrap_or_default(),
+        "UpdateItem" => reserved(request, reply).unwrap_or_default(),
         _ => Vec::new(),
     }
 }
@@ -43,8 +45,9 @@ fn put(request: &[u8]) -> Option<BatchId> {
     (put.table_name == LOCK_TABLE).then(|| claim(put.item.into_iter()))?
 }
 
-/// Returns a claim for each line of a reservation.
-fn reserved(request: &[u8]) -> Option<Vec<BatchId>> {
+/// Returns a claim for each seat of a reservation in a batch of the log. The reply has the record; only that of such a batch says where the
+/// bodies are.
+fn reserved(request: &[u8], reply: &[u8]) -> Option<Vec<BatchId>> {
     #[derive(Deserialize)]
     #[serde(rename_all = "PascalCase")]
     struct Reservation<'a> {
@@ -58,20 +61,30 @@ fn reserved(request: &[u8]) -> Option<Vec<BatchId>> {
         expression_attribute_values: BTreeMap<&'a str, &'a RawValue>,
     }
     #[derive(Deserialize)]
-    struct Lines<'a> {
+    #[serde(rename_all = "PascalCase")]
+    struct Reply<'a> {
+        #[serde(borrow)]
+        attributes: BTreeMap<&'a str, &'a RawValue>,
+    }
+    #[derive(Deserialize)]
+    struct Seats<'a> {
         #[serde(rename = "N")]
         number: Cow<'a, str>,
     }
 
     let reservation: Reservation<'_> = serde_json::from_slice(request).ok()?;
-    let of_log = reservation.table_name == BATCH_TABLE;
-    if !of_log || !reservation.update_expression.contains("ADD #reserved ") {
+    let of_batch = reservation.table_name == BATCH_TABLE;
+    if !of_batch || !reservation.update_expression.contains("ADD #reserved ") {
         return None;
     }
+    let reply: Reply<'_> = serde_json::from_slice(reply).ok()?;
+    reply.attributes.get("bodies")?;
     let batch = reservation.key.get("batchId")?.text.parse().ok()?;
-    let lines = reservation.expression_attribute_values.get(":lines")?;
-    let lines: Lines<'_> = serde_json::from_str(lines.get()).ok()?;
-    Some(vec![batch; lines.number.parse().ok()?])
+    let seats = reservation
+        .expression_attribute_values
+        .get(":reservedAdded")?;
+    let seats: Seats<'_> = serde_json::from_str(seats.get()).ok()?;
+    Some(vec![batch; seats.number.parse().ok()?])
 }
 
 fn inserts(request: &[u8], results: &[StatementResult]) -> Option<Vec<BatchId>> {
@@ -137,7 +150,7 @@ mod tests {
         let request =
             json!({ "Statements": [insert(ONE), insert(ONE), insert(OTHER)] }).to_string();
         let claimed = |results: [StatementResult; 3]| {
-            let batches = claimed("BatchExecuteStatement", request.as_bytes(), &results);
+            let batches = claimed("BatchExecuteStatement", request.as_bytes(), b"", &results);
             Vec::from_iter(batches.iter().map(BatchId::to_string))
         };
         let (applied, failed) = (StatementResult::Applied, StatementResult::ConditionFailed);
@@ -151,29 +164,33 @@ mod tests {
         let claimed = |table: &str| {
             let item = json!({ "messageId": {"S": "e1"}, "batchId": {"S": format!("{ONE}#0")} });
             let request = json!({ "TableName": table, "Item": item }).to_string();
-            claimed("PutItem", request.as_bytes(), &[]).len()
+            claimed("PutItem", request.as_bytes(), b"", &[]).len()
         };
         assert_eq!(claimed(LOCK_TABLE), 1);
         assert_eq!(claimed("batch-table"), 0);
     }
 
     #[test]
-    fn a_reservation_claims_a_seat_for_each_of_its_lines() {
-        let reserves = |table: &str, update: &str| {
+    fn a_reservation_in_the_log_claims_each_of_its_seats_and_another_none() {
+        let reserves = |table: &str, update: &str, bodies: serde_json::Value| {
             let request = json!({
                 "TableName": table,
                 "Key": { "batchId": {"S": ONE} },
                 "UpdateExpression": update,
                 "ExpressionAttributeNames": { "#reserved": "reserved" },
-                "ExpressionAttributeValues": { ":lines": {"N": "3"}, ":one": {"N": "1"} },
+                "ExpressionAttributeValues": { ":reservedAdded": {"N": "3"}, ":slotsAdded": {"N": "1"} },
             });
-            claimed("UpdateItem", request.to_string().as_bytes(), &[])
+            let reply = json!({ "Attributes": bodies }).to_string();
+            let request = request.to_string();
+            claimed("UpdateItem", request.as_bytes(), reply.as_bytes(), &[])
         };
-        let update = "SET #lastAt = :at ADD #reserved :lines, #slots :one";
+        let update = "SET #lastAt = :lastAt ADD #reserved :reservedAdded, #slots :slotsAdded";
+        let of_log = json!({ "bodies": {"S": "log:table"} });
         let batch: BatchId = ONE.parse().unwrap();
-        assert_eq!(reserves(BATCH_TABLE, update), [batch; 3]);
-        assert_eq!(reserves(LOCK_TABLE, update), []);
-        assert_eq!(reserves(BATCH_TABLE, "SET #status = :sealed"), []);
+        assert_eq!(reserves(BATCH_TABLE, update, of_log.clone()), [batch; 3]);
+        assert_eq!(reserves(BATCH_TABLE, update, json!({})), []);
+        assert_eq!(reserves(LOCK_TABLE, update, of_log.clone()), []);
+        assert_eq!(reserves(BATCH_TABLE, "SET #status = :sealed", of_log), []);
     }
 
     #[test]
@@ -184,7 +201,8 @@ mod tests {
         });
         let request = json!({ "Statements": [release] }).to_string();
         let results = [StatementResult::Applied];
-        assert!(claimed("BatchExecuteStatement", request.as_bytes(), &results).is_empty());
-        assert!(claimed("UpdateItem", request.as_bytes(), &[]).is_empty());
+        let request = request.as_bytes();
+        assert!(claimed("BatchExecuteStatement", request, b"", &results).is_empty());
+        assert!(claimed("UpdateItem", request, b"{}", &[]).is_empty());
     }
 }

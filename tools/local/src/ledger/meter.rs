@@ -112,7 +112,8 @@ impl Observer for Meter {
             return;
         }
         let response = parse_reply(operation, &reply.body);
-        let claimed = claimed(operation, &request.body, &response.statements);
+        let statements = &response.statements;
+        let claimed = claimed(operation, &request.body, &reply.body, statements);
         let now = SystemTime::now();
         let mut counts = locked(&self.counts);
         for consumed in &response.consumed {

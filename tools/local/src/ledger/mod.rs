@@ -266,15 +266,15 @@ impl Bill {
 }
 
 impl Counts {
-    /// Returns the price of what the log keeps in the tables, in dollars. Claims are released, and what stays of them, for an hour if
-    /// `DEDUP_WINDOW` has its default, has no price here.
+    /// Returns the price of slots, and of what the log keeps in the tables, in dollars. Claims are released, and what stays of them, for
+    /// an hour if `DEDUP_WINDOW` has its default, has no price here.
     fn storage_dollars(&self) -> f64 {
         use UnitsPurpose::{Loads, Runs, Slots};
-        let of_log = [Slots, Loads, Runs].map(|purpose| {
+        let kept = [Slots, Loads, Runs].map(|purpose| {
             let units = self.units.get(&(BATCH_TABLE.to_owned(), purpose));
             units.map_or(0.0, |units| units.writes)
         });
-        let bytes = of_log.iter().sum::<f64>() * WRITE_UNIT_BYTES as f64;
+        let bytes = kept.iter().sum::<f64>() * WRITE_UNIT_BYTES as f64;
         gb_months(bytes, LOG_RETENTION) * PRICES.dynamodb_gb_month.dollars
     }
 }

@@ -7,8 +7,8 @@ use serde::Deserialize;
 
 use super::attribute::Text;
 
-/// The attribute of the version of the counts, as every update of counts sets it.
-const COUNTS: &str = "#accounts = ";
+/// The attribute of the uncertain seats, which only the update of the counts sets.
+const COUNTS: &str = "#uncertain = ";
 /// The attribute of the witnessed seats, as every update of them sets it.
 const WITNESSED: &str = "#witnessed = ";
 
@@ -16,13 +16,13 @@ const WITNESSED: &str = "#witnessed = ";
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum UnitsPurpose {
     Items,
-    /// Slots of the log, in the batch table.
+    /// Slots, in the batch table.
     Slots,
     /// Loads of the log, in the batch table.
     Loads,
     /// The index of the log, in the batch table: runs, their list and the manifest.
     Runs,
-    /// The counts of claims in batch records.
+    /// The counts of the claims of a batch, which its batch-processor writes once.
     Counts,
     /// The witnesses in batch records.
     Witnesses,
@@ -94,7 +94,7 @@ mod tests {
         let update = |update: &str| {
             let key = json!({ "batchId": { "S": "b" } });
             of(
-                &json!({ "Key": key, "UpdateExpression": update, "ConditionExpression": "#accounts = :a" }),
+                &json!({ "Key": key, "UpdateExpression": update, "ConditionExpression": "#uncertain = :u" }),
             )
         };
         for (id, purpose) in [
@@ -113,8 +113,13 @@ mod tests {
             assert_eq!(of(&json!({ "Item": key })), purpose, "put {id}");
             assert_eq!(of(&json!({ "Key": key })), purpose, "get {id}");
         }
-        let counts = "SET #confirmed = :confirmed, #uncertain = :uncertain, #accounts = :version";
+        let counts = "SET #resolution = :resolution, #confirmed = :confirmed, #uncertain = :uncertain, #witnessed = :witnessed";
         assert_eq!(update(counts), UnitsPurpose::Counts);
+        let decisions =
+            "SET #resolution = :resolution, #confirmed = :confirmed, #claimed = :claimed";
+        assert_eq!(update(decisions), UnitsPurpose::Items);
+        let reservation = "SET #lastAt = :lastAt ADD #reserved :reservedAdded, #slots :slotsAdded";
+        assert_eq!(update(reservation), UnitsPurpose::Items);
         let witnesses = "SET #witnessed = :witnessed ADD #witnesses :one";
         assert_eq!(update(witnesses), UnitsPurpose::Witnesses);
         assert_eq!(update("SET #completedAt = :at"), UnitsPurpose::Items);

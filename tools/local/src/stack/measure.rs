@@ -14,6 +14,7 @@ use shared::ports::{BatchStore, Overdue};
 use sinks::directory_of;
 
 use super::Stack;
+use super::spans::seats_taken;
 use crate::deploy::{AGGREGATOR, BATCH_PROCESSOR};
 use crate::latency::{Claims, DeliveredBatch, Latencies, delivered_at};
 use crate::ledger::{Bill, FunctionBill, Ledger};
@@ -107,11 +108,8 @@ impl Stack {
             Some(DeliveredBatch {
                 // The clock with which the kernel stamps files may be a tick behind.
                 latency: latency.unwrap_or_default(),
-                // Uncertain claims take up room in a batch too.
                 full: batch.record.is_some_and(|record| {
-                    let claimed = record.confirmed + record.uncertain;
-                    let taken = record.log.map_or(claimed, |log| log.reserved);
-                    record.sealed_at.is_some() && taken >= items_max
+                    record.sealed_at.is_some() && seats_taken(&record) >= items_max
                 }),
             })
         });

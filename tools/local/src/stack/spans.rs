@@ -55,13 +55,19 @@ struct FlushRule {
 impl FlushRule {
     fn flushed(self, record: &BatchRecord) -> Flushed {
         match record.sealed_at {
-            // Uncertain claims take up room in a batch too.
-            Some(_) if record.confirmed + record.uncertain >= self.items_max => Flushed::Full,
+            Some(_) if seats_taken(record) >= self.items_max => Flushed::Full,
             Some(_) if self.when_drained => Flushed::Drained,
-            // Also sealed: its window was so near its end that it got no more seats.
+            // Also a batch that was sealed for another reason.
             Some(_) | None => Flushed::Window,
         }
     }
+}
+
+/// Returns how many seats of a batch were given out.
+pub(super) fn seats_taken(record: &BatchRecord) -> u64 {
+    let reservations = record.reservations.as_ref();
+    // A version before 0.3 reserved none.
+    reservations.map_or(record.confirmed + record.uncertain, |one| one.reserved)
 }
 
 fn life(
@@ -92,7 +98,7 @@ fn life(
             events: parts.iter().map(|part| part.events).sum(),
             parts: parts.len() as u64,
             flushed: Some(rule.flushed(record)),
-            invocations: record.log.as_ref().map(|log| log.slots.into()),
+            invocations: record.reservations.as_ref().map(|one| one.slots.into()),
         },
         parts,
     }
@@ -105,7 +111,7 @@ fn since(began: SystemTime, at: SystemTime) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use protocol::batch::PartRecord;
+    use protocol::batch::{PartRecord, Reservations};
     use protocol::seqs::SeqSet;
 
     use super::*;
@@ -138,6 +144,15 @@ mod tests {
         assert_eq!(life_of(&record, false).flushed, Some(Flushed::Window));
         (record.confirmed, record.uncertain) = (98, 2);
         assert_eq!(life_of(&record, true).flushed, Some(Flushed::Full));
+        for (reserved, flushed) in [(99, Flushed::Drained), (100, Flushed::Full)] {
+            record.reservations = Some(Reservations {
+                reserved,
+                slots: 7,
+                ..Reservations::default()
+            });
+            let span = life_of(&record, true);
+            assert_eq!((span.flushed, span.invocations), (Some(flushed), Some(7)));
+        }
     }
 
     #[test]

@@ -212,7 +212,7 @@ pub(super) struct BatchColumns {
     pub parts: Vec<u64>,
     /// `full`, `drained` or `window`; `None` if that is not known.
     pub flushed: Vec<Option<Flushed>>,
-    /// `None` if no batch is of the log.
+    /// `None` if it is known of no batch.
     pub invocations: Option<Vec<Option<u64>>>,
     /// The most rows of the table of the batches.
     pub rows_max: usize,

@@ -133,7 +133,7 @@ fn batches(shape: Shape, unique: u64, taken_after: f64, drained_after: f64) -> V
     let mut left = unique;
     (0..count)
         .map(|batch| {
-            // So many environments fill a batch each at a time.
+            // So many batches, of as many keys, are open at a time.
             let at_once = if count > 100 { 100 } else { 2 };
             let share = 1.0 / (count as f64 / at_once as f64).ceil();
             let from =

@@ -16,8 +16,8 @@ const UNDER_WAY: [&str; 3] = ["open", "sealed", "processing"];
 const IN_ERROR: &str = "error";
 const INDEX: &str = "status-index";
 /// The attributes that are read. `status` and `parts` are reserved words.
-const PROJECTION: &str =
-    "batchId, batchKey, #status, createdAt, closesAt, sealedAt, confirmed, #parts, completedAt";
+const PROJECTION: &str = "batchId, batchKey, #status, createdAt, closesAt, sealedAt, reserved, slots, \
+     resolution, confirmed, #parts, completedAt";
 
 type Item = HashMap<String, AttributeValue>;
 
@@ -31,8 +31,11 @@ pub(super) struct BatchState {
     pub created_at: u64,
     pub closes_at: u64,
     pub sealed_at: Option<u64>,
-    /// Claims that were counted.
-    pub claimed: u64,
+    /// Seats that were reserved, and reservations; `None` if a version before 0.3 opened the batch.
+    pub reserved: Option<u64>,
+    pub slots: Option<u64>,
+    /// Claims that were counted; `None` until the batch is closed.
+    pub claimed: Option<u64>,
     pub parts: u64,
     /// When each part was delivered, by its number; `None` for a part that is not delivered.
     pub parts_delivered_at: Vec<Option<u64>>,
@@ -50,8 +53,21 @@ impl BatchState {
     }
 
     /// Returns how many events are known to be in the batch. A claim whose reply was lost is delivered, and not counted.
+    pub fn counted(&self) -> u64 {
+        self.claimed.unwrap_or_default().max(self.delivered)
+    }
+
+    /// Returns how many events are in the batch. Until its claims are counted, these are the reserved seats, which duplicates have too.
     pub fn events(&self) -> u64 {
-        self.claimed.max(self.delivered)
+        match (self.claimed, self.reserved) {
+            (None, Some(reserved)) => reserved,
+            (_, _) => self.counted(),
+        }
+    }
+
+    /// Returns how many of its seats are taken.
+    pub fn seats(&self) -> u64 {
+        self.reserved.unwrap_or_else(|| self.counted())
     }
 
     /// Returns whether an operator has to decide.
@@ -63,6 +79,8 @@ impl BatchState {
     fn of(item: &Item) -> Option<BatchState> {
         let text = |name: &str| item.get(name)?.as_s().ok().cloned();
         let number = |name: &str| number_of(item.get(name)?);
+        let reserved = number("reserved");
+        let is_counted = reserved.is_none() || item.contains_key("resolution");
         let mut state = BatchState {
             batch_id: text("batchId")?,
             batch_key: text("batchKey"),
@@ -70,7 +88,9 @@ impl BatchState {
             created_at: number("createdAt")?,
             closes_at: number("closesAt")?,
             sealed_at: number("sealedAt"),
-            claimed: number("confirmed").unwrap_or_default(),
+            reserved,
+            slots: number("slots"),
+            claimed: is_counted.then(|| number("confirmed").unwrap_or_default()),
             parts: 0,
             parts_delivered_at: Vec::new(),
             delivered: 0,
@@ -237,7 +257,7 @@ mod tests {
             part("frozen", 1, None),
         ];
         let state = BatchState::of(&record(parts, &[("status", s("processing"))])).unwrap();
-        assert_eq!((state.claimed, state.parts), (7, 3));
+        assert_eq!((state.claimed, state.parts), (Some(7), 3));
         assert_eq!((state.delivered, state.delivered_at), (6, Some(50)));
         assert!(state.under_way() && !state.in_error());
     }
@@ -246,7 +266,17 @@ mod tests {
     fn a_batch_whose_claims_were_not_counted_has_those_that_were_delivered() {
         let parts = vec![part("delivered", 4, Some(50))];
         let state = BatchState::of(&record(parts, &[("confirmed", n(0))])).unwrap();
-        assert_eq!((state.claimed, state.events()), (0, 4));
+        assert_eq!((state.claimed, state.events()), (Some(0), 4));
+    }
+
+    #[test]
+    fn a_batch_has_its_reserved_seats_until_its_claims_are_counted() {
+        let open = [("reserved", n(9)), ("slots", n(2)), ("confirmed", n(0))];
+        let state = BatchState::of(&record(Vec::new(), &open)).unwrap();
+        assert_eq!((state.counted(), state.events(), state.seats()), (0, 9, 9));
+        let counted = [("reserved", n(9)), ("resolution", s("reported"))];
+        let state = BatchState::of(&record(Vec::new(), &counted)).unwrap();
+        assert_eq!((state.counted(), state.events(), state.seats()), (7, 7, 9));
     }
 
     #[test]

@@ -349,19 +349,19 @@
   const numbersOfBatches = chart => {
     const batches = shared.batches[chart.run];
     const keyed = batches.batch_key != null;
-    const ofLog = batches.invocations != null;
+    const anyInvocations = batches.invocations != null;
     const rows = batches.batch_id.slice(0, batches.rows_max).map((id, batch) => [
       whole.format(batch + 1),
       id,
       ...(keyed ? [batches.batch_key[batch] ?? '–'] : []),
       whole.format(batches.events[batch]),
       whole.format(batches.parts[batch]),
-      ...(ofLog ? [written(whole.format, batches.invocations[batch])] : []),
+      ...(anyInvocations ? [written(whole.format, batches.invocations[batch])] : []),
       FLUSHES.find(([reason]) => reason === batches.flushed[batch])[1],
       ...['opened', 'sealed', 'leased', 'delivered'].map(name => written(fixed.format, batches[name][batch])),
     ]);
     const columns = [['no.', true], ['batch', false], ...(keyed ? [['key', false]] : []), ['events', true], ['parts', true],
-      ...(ofLog ? [['invocations', true]] : []), ['closed', false], ['opened, s', true], ['sealed, s', true], ['leased, s', true], ['delivered, s', true]];
+      ...(anyInvocations ? [['invocations', true]] : []), ['closed', false], ['opened, s', true], ['sealed, s', true], ['leased, s', true], ['delivered, s', true]];
     return [table(chart.name, columns, rows)];
   };
 

@@ -1,18 +1,44 @@
-//! The scope item: the batch that all environments bring the events of a scope into.
+//! Scopes, and the scope item: the batch that all environments bring the events of a scope into.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::allocator::BatchScope;
 use crate::batch::BatchRecord;
 use crate::bodies::Bodies;
-use crate::ids::BatchId;
-use crate::limits::{CLOCK_SKEW_MAX, SCOPE_RETENTION, SQS_DELAY_MAX};
+use crate::ids::{BatchId, BatchKey, SourceArn};
+use crate::limits::{SCOPE_RETENTION, WINDOW_MAX};
+use crate::period::Period;
 use crate::time::Timestamp;
 
-/// Shortest window of a batch of the log. Within it, the environment that opened the batch can put its record.
+/// Shortest window of a batch. Within it, the environment that opened the batch can put its record.
 const WINDOW_MIN: Duration = Duration::from_secs(1);
+
+/// Names the events of one current batch: those of a source, of a batch key with `BATCH_KEY`, and of a period with `CLOSE_AT`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BatchScope {
+    pub source: SourceArn,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<BatchKey>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub period: Option<Period>,
+}
+
+/// Why a batch takes no further events and is sealed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlushReason {
+    /// All its seats are reserved.
+    Full,
+    /// The next body would take it beyond its bytes.
+    Bytes,
+    /// Its source is drained.
+    Drained,
+    /// It has an urgent event.
+    Urgent,
+    /// No event of its scope came for a while.
+    Idle,
+}
 
 /// The value of a scope item. It begins without a batch.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,8 +57,34 @@ pub struct CurrentBatch {
     pub created_at: Timestamp,
     pub closes_at: Timestamp,
     pub bodies: Bodies,
+    /// Number of index shards; 1 in the log.
+    #[serde(default = "one")]
+    pub shards: u16,
     /// The dedup window of the batch, in seconds.
     pub window_secs: u64,
+}
+
+/// Scope items of the log had no number of shards at first.
+fn one() -> u16 {
+    1
+}
+
+/// What the batches of a configuration have in common.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BatchRules {
+    /// How long a batch takes events; one of a period until this time after its end.
+    pub window: Duration,
+    pub bodies: Bodies,
+    /// Number of index shards.
+    pub shards: u16,
+    pub dedup_window: Duration,
+}
+
+impl BatchScope {
+    /// Returns whether the batch is one of many that are open at once: one of a key or of a period.
+    pub fn is_one_of_many(&self) -> bool {
+        self.key.is_some() || self.period.is_some()
+    }
 }
 
 impl ScopeItem {
@@ -48,27 +100,25 @@ impl ScopeItem {
 }
 
 impl CurrentBatch {
-    /// Returns a new batch that is opened at `now` and takes events for `window`; for a period, until `window` after its end.
+    /// Returns a new batch that is opened at `now`.
     pub fn new(
         batch: BatchId,
         scope: BatchScope,
         now: Timestamp,
-        window: Duration,
-        bodies: Bodies,
-        dedup_window: Duration,
+        rules: &BatchRules,
     ) -> CurrentBatch {
+        let window = rules.window;
         let of_period = scope.period.map(|period| period.ends + window);
         let closes_at = of_period.filter(|at| now + WINDOW_MIN <= *at);
-        // SQS delays no ticket for longer.
-        let delay_max = SQS_DELAY_MAX - CLOCK_SKEW_MAX - WINDOW_MIN;
-        let closes_at = closes_at.unwrap_or(now + window.clamp(WINDOW_MIN, delay_max));
+        let closes_at = closes_at.unwrap_or(now + window.clamp(WINDOW_MIN, WINDOW_MAX));
         CurrentBatch {
             batch,
             scope,
             created_at: now,
             closes_at,
-            bodies,
-            window_secs: dedup_window.as_secs(),
+            bodies: rules.bodies.clone(),
+            shards: rules.shards,
+            window_secs: rules.dedup_window.as_secs(),
         }
     }
 
@@ -85,7 +135,8 @@ impl CurrentBatch {
             period,
         } = self.scope.clone();
         let window = Duration::from_secs(self.window_secs);
-        BatchRecord::open(self.batch, source, key, 1, self.created_at, self.closes_at)
+        let (shards, created_at) = (self.shards, self.created_at);
+        BatchRecord::open(self.batch, source, key, shards, created_at, self.closes_at)
             .with_period(period)
             .with_bodies(self.bodies.clone(), window)
     }
@@ -95,7 +146,7 @@ impl CurrentBatch {
 mod tests {
     use super::*;
     use crate::bodies::ObjectPlace;
-    use crate::period::Period;
+    use crate::limits::{CLOCK_SKEW_MAX, SQS_DELAY_MAX};
 
     const NOW: Timestamp = Timestamp::from_ms(1_000_000);
 
@@ -113,8 +164,13 @@ mod tests {
 
     fn current(window: Duration, period: Option<Period>) -> CurrentBatch {
         let batch = "0190163d-8694-739b-aea5-966c26f8ad91".parse().unwrap();
-        let bodies = Bodies::Log(ObjectPlace::Table);
-        CurrentBatch::new(batch, scope(period), NOW, window, bodies, secs(60))
+        let rules = BatchRules {
+            window,
+            bodies: Bodies::Log(ObjectPlace::Table),
+            shards: 1,
+            dedup_window: secs(60),
+        };
+        CurrentBatch::new(batch, scope(period), NOW, &rules)
     }
 
     #[test]
@@ -122,8 +178,8 @@ mod tests {
         let closes_after = |window| NOW.until(current(window, None).closes_at);
         assert_eq!(closes_after(secs(30)), secs(30));
         assert_eq!(closes_after(secs(0)), secs(1));
-        let longest = SQS_DELAY_MAX - CLOCK_SKEW_MAX - secs(1);
-        assert_eq!(closes_after(secs(43_200)), longest);
+        assert_eq!(closes_after(secs(43_200)), WINDOW_MAX);
+        assert_eq!(WINDOW_MAX, SQS_DELAY_MAX - CLOCK_SKEW_MAX - secs(1));
     }
 
     #[test]
@@ -163,7 +219,7 @@ mod tests {
         assert_eq!(record.source, current.scope.source);
         assert_eq!(record.batch_key, current.scope.key);
         assert_eq!(record.dedup_window, secs(60));
-        assert!(record.bodies.is_log() && record.log.is_some());
+        assert!(record.bodies.is_log() && record.reservations.is_some());
         let json = serde_json::to_string(&current).unwrap();
         let read: CurrentBatch = serde_json::from_str(&json).unwrap();
         assert_eq!(read.record(), record, "{json}");

@@ -1,4 +1,4 @@
-//! Slots: which lines a reservation brought into a batch.
+//! Slots: what a reservation brought into a batch.
 
 use std::ops::Range;
 
@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use crate::bodies::Bodies;
 use crate::ids::Seq;
+use crate::seqs::SeqSet;
 use crate::time::Timestamp;
 
 /// Where the lines of a slot are: in a load, which is what one invocation of an aggregator brought, for all its scopes.
@@ -37,13 +38,46 @@ impl Frame {
 }
 
 /// The value of a slot. It never changes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Slot {
-    /// The writer of the reservation filled it.
+    /// The writer of the reservation brought lines of the log.
     Filled(Frame),
-    /// The batch was closed before the writer filled it. The seqs of its reservation have no lines.
+    /// The writer of the reservation made claims.
+    Claims(ClaimCounts),
+    /// The batch was closed before the writer filled it. In the log, the seqs of its reservation have no lines; otherwise nobody has said
+    /// which of them have claims.
     Hole,
+}
+
+/// What became of seats whose events were claimed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClaimCounts {
+    /// Number of claims among the settled seqs.
+    pub confirmed: u64,
+    /// Seats whose attempt ended with a known result.
+    pub settled: SeqSet,
+    /// Other seats of the batch whose claims an acknowledgement relies on.
+    pub witnessed: SeqSet,
+}
+
+impl ClaimCounts {
+    /// Returns what the slots of a closed batch say of its claims.
+    pub fn of(slots: &[Option<Slot>]) -> ClaimCounts {
+        let mut all = ClaimCounts::default();
+        for slot in slots.iter().flatten() {
+            match slot {
+                Slot::Claims(counts) => {
+                    all.confirmed += counts.confirmed;
+                    all.settled.extend_from(&counts.settled);
+                    all.witnessed.extend_from(&counts.witnessed);
+                }
+                Slot::Filled(_) | Slot::Hole => {}
+            }
+        }
+        all
+    }
 }
 
 /// The result of an attempt to fill a slot, as its writer knows it.
@@ -77,7 +111,7 @@ pub fn empty_slots(slots: &[Option<Slot>]) -> Vec<u32> {
 pub fn frames_of(slots: &[Option<Slot>]) -> Vec<&Frame> {
     let frames = slots.iter().flatten().filter_map(|slot| match slot {
         Slot::Filled(frame) => Some(frame),
-        Slot::Hole => None,
+        Slot::Claims(_) | Slot::Hole => None,
     });
     frames.collect()
 }
@@ -123,9 +157,33 @@ mod tests {
         assert!(empty_slots(&closed).is_empty());
     }
 
+    fn claims(confirmed: u64, settled: Range<Seq>, witnessed: &[Seq]) -> Slot {
+        Slot::Claims(ClaimCounts {
+            confirmed,
+            settled: settled.collect(),
+            witnessed: witnessed.iter().copied().collect(),
+        })
+    }
+
+    #[test]
+    fn a_closed_batch_counts_the_claims_of_all_its_slots() {
+        let slots = [
+            Some(claims(2, 0..3, &[7])),
+            Some(Slot::Hole),
+            None,
+            Some(claims(1, 9..10, &[1])),
+        ];
+        let expected = claims(3, 0..3, &[1, 7]);
+        let mut counts = ClaimCounts::of(&slots);
+        assert!(counts.settled.contains(9));
+        counts.settled.remove_from(&(9..10).collect());
+        assert_eq!(Slot::Claims(counts), expected);
+    }
+
     #[test]
     fn a_slot_reads_back_as_it_was_stored() {
-        for slot in [Slot::Hole, Slot::Filled(frame(1, 7, 3))] {
+        let claims = claims(2, 7..10, &[3]);
+        for slot in [Slot::Hole, Slot::Filled(frame(1, 7, 3)), claims] {
             let json = serde_json::to_string(&slot).unwrap();
             assert_eq!(serde_json::from_str::<Slot>(&json).unwrap(), slot, "{json}");
         }

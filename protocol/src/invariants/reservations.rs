@@ -1,7 +1,7 @@
-//! The invariants of a batch of the log.
+//! The invariants of a batch's reservations.
 
 use super::check::{Check, hold};
-use crate::batch::{BatchRecord, BatchWrite, LogResolution, LogState, Status};
+use crate::batch::{BatchRecord, BatchWrite, Reservations, Resolution, Status};
 
 /// Checks INV-34 and INV-35 of a step.
 pub(super) fn step_is_sound(
@@ -9,21 +9,23 @@ pub(super) fn step_is_sound(
     write: &BatchWrite,
     after: &BatchRecord,
 ) -> Check {
-    let (Some(was), Some(is)) = (&before.log, &after.log) else {
-        let is_none = before.log.is_none() && after.log.is_none();
+    let (Some(was), Some(is)) = (&before.reservations, &after.reservations) else {
+        let is_none = before.reservations.is_none() && after.reservations.is_none();
         return hold("INV-34 slots_are_final_once_closed", is_none, || {
-            let batch = before.batch_id;
-            format!("batch {batch} became one of the log, or was one")
+            format!("batch {} got reservations, or lost them", before.batch_id)
         });
     };
     slots_are_final_once_closed(before, was, is)?;
     decisions_never_change(before, write, after, (was, is))
 }
 
-/// INV-34: the seats and slots of a batch of the log are reserved one slot after the other while it is open, and are final
-/// afterwards.
-fn slots_are_final_once_closed(before: &BatchRecord, was: &LogState, is: &LogState) -> Check {
-    let reserved = |log: &LogState| (log.slots, log.reserved, log.reserved_bytes);
+/// INV-34: seats and slots are reserved one slot after the other while the batch is open, and are final afterwards.
+fn slots_are_final_once_closed(
+    before: &BatchRecord,
+    was: &Reservations,
+    is: &Reservations,
+) -> Check {
+    let reserved = |one: &Reservations| (one.slots, one.reserved, one.reserved_bytes);
     let is_next = is.slots == was.slots + 1
         && was.reserved < is.reserved
         && was.reserved_bytes <= is.reserved_bytes;
@@ -34,26 +36,29 @@ fn slots_are_final_once_closed(before: &BatchRecord, was: &LogState, is: &LogSta
     })
 }
 
-/// INV-35: the lines of a batch of the log are decided once, after it was closed and before anything of it is frozen, and only seqs that
+/// INV-35: claims are counted, and lines decided, once, after the batch was closed and before anything of it is frozen, and only seqs that
 /// were reserved.
 fn decisions_never_change(
     before: &BatchRecord,
     write: &BatchWrite,
     after: &BatchRecord,
-    (was, is): (&LogState, &LogState),
+    (was, is): (&Reservations, &Reservations),
 ) -> Check {
-    let decided = |log: &LogState| {
-        let resolution = log.resolution.as_ref();
-        resolution.map(|one: &LogResolution| (one.duplicates.clone(), one.conflicts.clone()))
+    let decided = |one: &Reservations| {
+        let resolution = one.resolution.as_ref();
+        resolution.map(|one: &Resolution| (one.duplicates.clone(), one.conflicts.clone()))
     };
+    let counts =
+        |record: &BatchRecord| (record.confirmed, record.uncertain, record.settled.clone());
     let (first, then) = (decided(was), decided(is));
-    let is_same = first == then && before.claimed == after.claimed;
-    let is_decision = matches!(write, BatchWrite::Resolve { .. })
+    let is_same =
+        first == then && before.claimed == after.claimed && counts(before) == counts(after);
+    let is_decision = matches!(write, BatchWrite::Resolve { .. } | BatchWrite::Count { .. })
         && first.is_none()
         && before.status == Some(Status::Processing)
         && before.parts.is_empty();
     let has_decisions = then.is_some() || after.members().is_empty();
-    let mut seqs = after.claimed.clone();
+    let mut seqs = after.claimed.union(&after.settled);
     let mut is_disjoint = true;
     if let Some((duplicates, conflicts)) = &then {
         is_disjoint = seqs.is_disjoint(duplicates)
