@@ -8,7 +8,6 @@ use protocol::claim::{
     PastDeliveries, classify, decide_live, seat_resolution,
 };
 use protocol::ids::{BatchShard, Seat, Seq};
-use protocol::quota::{Place, QuotaScope};
 use protocol::time::Timestamp;
 use shared::ports::PortError;
 use shared::retry::Keyed;
@@ -48,19 +47,6 @@ pub struct ClaimAttempt<'a> {
     /// Whether the claim has past deliveries. Then the environment must not remember the claim: only the lock item can tell
     /// a duplicate from a redelivery.
     pub has_past: bool,
-    pub place: SeatPlace,
-}
-
-/// Whether the seat of an attempt has a place in the account of its event's quota.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SeatPlace {
-    /// It has one, or the event has no quota.
-    Reserved,
-    /// It has none. The attempt may only take over the place of an event that was set aside; this is its outcome if the event is not
-    /// claimed and has no such place.
-    None(Outcome),
-    /// It is not known: the account could not be written. The attempt may not claim the event.
-    Unknown,
 }
 
 /// The state of a claim attempt. Few attempts find an item, so items are boxed to keep the others small.
@@ -85,8 +71,6 @@ pub struct Replacement {
     pub item: LockItem,
     /// The past deliveries that the claim must carry.
     pub past: PastDeliveries,
-    /// Whether the claim takes over the place of its event in a quota.
-    pub takes_over: bool,
 }
 
 /// A candidate whose outcome is known.
@@ -100,8 +84,6 @@ pub struct ClaimResult {
     /// The seat of its attempt, if it had one.
     pub seat: Option<Seat>,
     pub end: SeatEnd,
-    /// Whether the seat has a place in a quota that is given back unless the event is claimed.
-    has_place: bool,
     /// The seat of the same batch whose claim the outcome relies on, if it is not its own.
     pub relied_on: Option<Seq>,
     /// Whether the environment may remember the claim.
@@ -119,7 +101,6 @@ impl ClaimResult {
             winner: None,
             seat: None,
             end: SeatEnd::Free,
-            has_place: false,
             relied_on: None,
             may_be_remembered: false,
             unused: None,
@@ -137,12 +118,6 @@ impl ClaimResult {
     /// Returns the seat of the claim that was made.
     pub fn claimed(&self) -> Option<Seat> {
         self.seat.filter(|_| self.outcome == Outcome::Claimed)
-    }
-
-    /// Returns a seat with a place in a quota that made no claim and never will.
-    pub fn freed(&self) -> Option<Seat> {
-        let is_free = self.end == SeatEnd::Free && self.has_place;
-        self.seat.filter(|_| is_free)
     }
 
     /// Returns the seat of its batch without which it may not be acknowledged.
@@ -174,18 +149,14 @@ impl Keyed for ClaimAttempt<'_> {
 }
 
 impl<'a> ClaimAttempt<'a> {
-    /// Returns an attempt that is not written yet. Without a place, it first reads whether the event is claimed already.
-    pub fn new(seated: Seated<'a>, place: SeatPlace) -> ClaimAttempt<'a> {
+    /// Returns an attempt that is not written yet.
+    pub fn new(seated: Seated<'a>) -> ClaimAttempt<'a> {
         ClaimAttempt {
             seated,
-            state: match place {
-                SeatPlace::Reserved => State::Unwritten,
-                SeatPlace::None(_) | SeatPlace::Unknown => State::Unread,
-            },
+            state: State::Unwritten,
             unanswered: false,
             overflow: None,
             has_past: false,
-            place,
         }
     }
 
@@ -199,36 +170,13 @@ impl<'a> ClaimAttempt<'a> {
         self
     }
 
-    /// Returns the state after the attempt found no item.
-    pub fn absent(&self) -> State {
-        match self.place {
-            SeatPlace::Reserved => State::Unwritten,
-            SeatPlace::None(outcome) => State::Done(outcome, None),
-            SeatPlace::Unknown => State::Done(Outcome::Failed, None),
-        }
-    }
-
-    /// Returns whether the claim takes over a place, and its seat has one that must be given back before. A write without a reply may be
-    /// applied in this seat later, and then needs it.
-    pub fn holds_two_places(&self) -> bool {
-        let takes_over =
-            matches!(&self.state, State::Replace(replacement) if replacement.takes_over);
-        takes_over && self.place == SeatPlace::Reserved
-    }
-
     /// Returns the claim to write, with these past deliveries.
-    pub fn claim(&self, past: PastDeliveries, is_taken_over: bool) -> Claim {
-        let candidate = self.seated.candidate;
-        let account = candidate.quota.as_ref().map(QuotaScope::account);
+    pub fn claim(&self, past: PastDeliveries) -> Claim {
         Claim {
-            candidate: candidate.clone(),
+            candidate: self.seated.candidate.clone(),
             seat: self.seated.seat,
             overflow: self.overflow.as_deref().cloned(),
             past,
-            place: account.map(|account| Place {
-                account,
-                is_taken_over,
-            }),
         }
     }
 
@@ -295,16 +243,9 @@ impl<'a> ClaimAttempt<'a> {
                 State::Done(existing.outcome(), Some(item))
             }
             Decision::Live(existing) => State::Live(item, existing),
-            Decision::Replace { past, takes_over } => match (self.place, takes_over) {
-                (SeatPlace::Reserved, _) | (SeatPlace::None(_), true) => {
-                    State::Replace(Box::new(Replacement {
-                        item: *item,
-                        past,
-                        takes_over,
-                    }))
-                }
-                (SeatPlace::None(_), false) | (SeatPlace::Unknown, _) => self.absent(),
-            },
+            Decision::Replace { past } => {
+                State::Replace(Box::new(Replacement { item: *item, past }))
+            }
         }
     }
 
@@ -339,7 +280,6 @@ impl<'a> ClaimAttempt<'a> {
             winner,
             seat: Some(seat),
             end,
-            has_place: !matches!(self.place, SeatPlace::None(_)),
             relied_on,
             may_be_remembered: outcome == Outcome::Claimed && !self.has_past,
             unused: self.overflow.filter(|_| end == SeatEnd::Free),

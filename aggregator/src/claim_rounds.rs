@@ -16,7 +16,7 @@ use shared::traces::names::ITEMS_COUNT;
 use shared::traces::{self, span};
 use tracing::{error, warn};
 
-use crate::claim_attempt::{ClaimAttempt, ClaimResult, SeatEnd, SeatPlace, Seated, State};
+use crate::claim_attempt::{ClaimAttempt, ClaimResult, SeatEnd, Seated, State};
 use crate::claim_log::{ClaimedTraces, log_claims};
 use crate::claim_writer::ClaimWriter;
 use crate::config::Config;
@@ -24,7 +24,6 @@ use crate::drain_detector::ReceivedCounts;
 use crate::grants::{Grant, Grants, Reply, Waiting};
 use crate::invocation::{Budgets, InvocationCounts};
 use crate::overflow_bodies::OverflowBodies;
-use crate::quotas::{Placed, Quotas};
 use crate::records::Record;
 use crate::witnesses::{ReliedOn, Witnesses};
 
@@ -33,7 +32,6 @@ pub struct ClaimRounds {
     grants: Grants,
     witnesses: Arc<Witnesses>,
     writer: ClaimWriter,
-    quotas: Quotas,
     bodies: OverflowBodies,
     /// The bucket for bodies that do not fit their lock items.
     overflow_bucket: Option<Arc<str>>,
@@ -58,14 +56,12 @@ impl ClaimRounds {
         grants: Grants,
         witnesses: Arc<Witnesses>,
         writer: ClaimWriter,
-        quotas: Quotas,
         bodies: OverflowBodies,
     ) -> ClaimRounds {
         ClaimRounds {
             grants,
             witnesses,
             writer,
-            quotas,
             bodies,
             overflow_bucket: config.overflow_bucket.clone(),
             concurrency: config.common.write_concurrency,
@@ -112,7 +108,7 @@ impl ClaimRounds {
             let batches = filling.iter().map(|grant| grant.current.batch);
             self.grants.scopes.links.add_present(batches);
             let claim = span("claim").count(ITEMS_COUNT, seated.len());
-            let claimed = claim.run(self.claim_round(seated, firsts, budgets, counts));
+            let claimed = claim.run(self.claim_round(seated, budgets, counts));
             let mut of_batch: BTreeMap<BatchId, Vec<ClaimResult>> = BTreeMap::new();
             for one in claimed.await {
                 let batch = one.seat.map(|seat| seat.batch);
@@ -140,7 +136,6 @@ impl ClaimRounds {
             .seal_due(urgent, received, budgets, counts)
             .await;
         log_results(&results, firsts);
-        self.quotas.finish(&results, firsts, &budgets.wrap_up).await;
         results
     }
 
@@ -229,38 +224,22 @@ impl ClaimRounds {
     async fn claim_round<'a>(
         &'a self,
         seated: Vec<Seated<'a>>,
-        firsts: &[&Record],
         budgets: &Budgets<'_>,
         counts: &'a InvocationCounts,
     ) -> Vec<ClaimResult> {
-        let Placed {
-            with_place,
-            without,
-        } = self.quotas.reserve(seated, firsts, &budgets.claims).await;
-        let without = without
-            .into_iter()
-            .map(|(seated, place)| ClaimAttempt::new(seated, place));
-        let looked_up = self.writer.look_up(without.collect(), &budgets.claims);
-        let mut attempted = self.classify_live(looked_up.await, budgets).await;
-        let taking_over =
-            attempted.extract_if(.., |attempt| matches!(attempt.state, State::Replace(_)));
         let bucket = self.overflow_bucket.as_ref();
-        let mut attempts: Vec<_> = with_place
+        let mut attempts: Vec<_> = seated
             .into_iter()
-            .map(|seated| ClaimAttempt::new(seated, SeatPlace::Reserved))
-            .chain(taking_over)
-            .map(|attempt| attempt.with_overflow(bucket))
+            .map(|seated| ClaimAttempt::new(seated).with_overflow(bucket))
             .collect();
         self.bodies.store(&mut attempts, &budgets.claims).await;
         let unwritten = attempts
             .extract_if(.., |attempt| matches!(attempt.state, State::Unwritten))
             .collect();
-        attempted.extend(attempts);
+        let mut attempted = attempts;
         let writer = &self.writer;
         let written = writer.write_all(unwritten, &budgets.claims, counts).await;
-        let mut written = self.classify_live(written, budgets).await;
-        self.quotas.give_back(&mut written, &budgets.claims).await;
-        attempted.extend(written);
+        attempted.extend(self.classify_live(written, budgets).await);
         let mut results = Vec::with_capacity(attempted.len());
         let mut unfinished = Vec::new();
         for attempt in attempted {

@@ -48,7 +48,7 @@ impl<'a> Writer for ClaimRequest<'a> {
     }
 
     async fn send(&self, attempts: &[ClaimAttempt<'a>]) -> Vec<ClaimReply> {
-        let claim = |attempt: &ClaimAttempt<'_>| attempt.claim(PastDeliveries::new(), false);
+        let claim = |attempt: &ClaimAttempt<'_>| attempt.claim(PastDeliveries::new());
         let claims: Vec<_> = attempts.iter().map(claim).collect();
         self.lock_store.claim(&claims).await
     }
@@ -131,17 +131,6 @@ impl ClaimWriter {
         }
     }
 
-    /// Reads and classifies the items of attempts that may not claim their events.
-    pub async fn look_up<'a>(
-        &self,
-        mut attempts: Vec<ClaimAttempt<'a>>,
-        budget: &Budget<'_>,
-    ) -> Vec<ClaimAttempt<'a>> {
-        let unwritten = self.read_existing(&mut attempts, budget).await;
-        debug_assert!(unwritten.is_empty(), "they are not written");
-        attempts
-    }
-
     /// Gives attempts that ran out of time the outcome `Failed`. Reads the items of those whose replies were lost once,
     /// because some of their writes may have succeeded.
     async fn fail<'a>(
@@ -201,7 +190,7 @@ impl ClaimWriter {
         for (attempt, item) in attempts.iter_mut().zip(items) {
             attempt.state = match item {
                 Some(item) => attempt.classify(item, &self.rules, budget.clock.now()),
-                None => attempt.absent(),
+                None => State::Unwritten,
             };
         }
     }
@@ -215,10 +204,6 @@ impl ClaimWriter {
         counts: &InvocationCounts,
     ) -> ClaimResult {
         for round in 0..REPLACE_ROUNDS_MAX {
-            if attempt.holds_two_places() {
-                // The message comes again.
-                break;
-            }
             let step = std::mem::replace(&mut attempt.state, State::Done(Outcome::Failed, None));
             attempt.state = match step {
                 State::Done(..) => {
@@ -275,10 +260,9 @@ impl ClaimWriter {
         let Replacement {
             item: expected,
             past,
-            takes_over,
         } = replacement;
         attempt.has_past = !past.is_empty();
-        let claim = attempt.claim(past, takes_over);
+        let claim = attempt.claim(past);
         let unanswered = AtomicBool::new(false);
         let write = || async {
             let _permit = self.bulk.permits.acquire(budget).await?;

@@ -19,7 +19,7 @@ use shared::config::{
 use shared::expression::Expression;
 
 use crate::event_id::EventIdRule;
-use crate::quota::QuotaRule;
+use crate::quota::{QUOTA, QuotaRule};
 
 const MAX_SECONDARY_BATCHING_WINDOW: Variable<Number<u64>> = Variable {
     name: "MAX_SECONDARY_BATCHING_WINDOW",
@@ -320,9 +320,9 @@ impl Config {
             }),
         );
         reader.rule(
-            "`QUOTA` is not set if `BODIES` is in the log, which does not count events yet.",
-            (is_log && quota.is_some()).then(|| {
-                format!("`QUOTA`: not with the log: expected none, or another `{BODIES}`")
+            "`QUOTA` is set only if `BODIES` is in the log: events are counted when a batch of the log is decided.",
+            (!is_log && quota.is_some()).then(|| {
+                format!("`{QUOTA}`: only with the log: expected none, or a `{BODIES}` that begins with `log:`")
             }),
         );
         let place = bodies.as_ref().and_then(Bodies::s3);

@@ -53,23 +53,35 @@ fn a_place_of_the_chunks_of_former_versions_is_refused() {
 }
 
 #[test]
-fn the_log_needs_a_quarantine_and_takes_neither_requeue_nor_quotas() {
+fn the_log_needs_a_quarantine_and_takes_no_requeue() {
     let error = read(&[
         ("BODIES", "log:table"),
         ("MAX_BATCH_SIZE", "100001"),
         ("ON_DUPLICATE", "requeue"),
-        ("QUOTA", "key"),
-        ("QUOTA_MAX", "5"),
     ]);
     let text = error.unwrap_err().to_string();
     for words in [
         "`QUARANTINE_SQS_URL`: not set",
         "`MAX_BATCH_SIZE`: too large: got 100001",
         "`ON_DUPLICATE`: not with the log: got `requeue`",
-        "`QUOTA`: not with the log",
     ] {
         assert!(text.contains(words), "{words}: {text}");
     }
+}
+
+#[test]
+fn a_quota_needs_the_log() {
+    let with = |bodies| {
+        let quarantine = (
+            "QUARANTINE_SQS_URL",
+            "https://sqs.eu-west-1.amazonaws.com/1/q",
+        );
+        let quota = [("QUOTA", "key"), ("QUOTA_MAX", "5")];
+        read(&[("BODIES", bodies), quarantine, quota[0], quota[1]])
+    };
+    let text = with("items").unwrap_err().to_string();
+    assert!(text.contains("`QUOTA`: only with the log"), "{text}");
+    assert_eq!(with("log:table").unwrap().quota.unwrap().events_max, 5);
 }
 
 #[test]

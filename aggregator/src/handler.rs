@@ -14,7 +14,6 @@ use shared::metrics::{About, Count, write_line};
 use shared::ports::{Ports, Quarantined, SourceQueues};
 use shared::quarantine_attributes::CONFLICT;
 use shared::retry::{BulkWriter, NoTime, RequestPermits};
-use shared::rfc3339;
 use shared::traces;
 use shared::traces::names::FAILED_COUNT;
 use tracing::{error, info};
@@ -34,7 +33,6 @@ use crate::invocation::{Budgets, Invocation, InvocationCounts};
 use crate::metrics::AggregatorMetrics;
 use crate::overflow_bodies::OverflowBodies;
 use crate::quarantine::Quarantine;
-use crate::quotas::Quotas;
 use crate::records::{self, NoMessageId, Record};
 use crate::scopes::Scopes;
 use crate::witnesses::Witnesses;
@@ -123,7 +121,6 @@ impl Handler {
                     grants,
                     witnesses.clone(),
                     ClaimWriter::new(&config, &ports, witnesses, bulk),
-                    Quotas::new(&config, &ports),
                     OverflowBodies::new(&ports, permits),
                 )))
             }
@@ -315,41 +312,11 @@ impl Handler {
             .zip(outcomes)
             .enumerate()
             .filter(|(_, (_, outcome))| outcome.response(self.config.rule) == Response::Quarantine)
-            .map(|(index, (record, outcome))| (index, self.to_quarantine(record, outcome)))
+            .map(|(index, (record, outcome))| (index, to_quarantine(record, outcome)))
             .unzip();
         let sent = self.quarantine.send(&messages, &budgets.wrap_up).await;
         let sent = indices.into_iter().zip(sent).filter(|(_, sent)| *sent);
         sent.map(|(index, _)| index).collect()
-    }
-
-    /// Returns what goes to the quarantine of a record with this outcome.
-    fn to_quarantine(&self, record: &Result<Record, Quarantined>, outcome: Outcome) -> Quarantined {
-        let candidate = match record {
-            Ok(Record { candidate, .. }) => candidate,
-            Err(bad) => return bad.clone(),
-        };
-        let reason = match (outcome, &candidate.quota) {
-            (Outcome::Conflict, _) => CONFLICT.to_owned(),
-            (Outcome::BeyondQuota, Some(scope)) => {
-                let events_max = self.config.quota.as_ref().map_or(0, |rule| rule.events_max);
-                format!(
-                    "`QUOTA` exceeded: more than {events_max} events for this key from {} to {}",
-                    rfc3339(scope.begins),
-                    rfc3339(scope.ends)
-                )
-            }
-            _ => "message: too large: the lock table refused the item".to_owned(),
-        };
-        Quarantined {
-            sqs_message_id: candidate.sqs_message_id.clone(),
-            event_id: Some(candidate.event_id.clone()),
-            source: candidate.source.clone(),
-            reason,
-            body: candidate.body.clone(),
-            attributes: candidate.attributes.as_deref().and_then(|text| {
-                MessageAttributes::read(text).expect("the text was written from attributes")
-            }),
-        }
     }
 
     /// Logs a summary of the invocation, and writes the metrics of each source.
@@ -389,6 +356,28 @@ impl Handler {
             };
             write_line(&*self.ports.metric_log, about, metrics);
         }
+    }
+}
+
+/// Returns what goes to the quarantine of a record with this outcome.
+fn to_quarantine(record: &Result<Record, Quarantined>, outcome: Outcome) -> Quarantined {
+    let candidate = match record {
+        Ok(Record { candidate, .. }) => candidate,
+        Err(bad) => return bad.clone(),
+    };
+    let reason = match outcome {
+        Outcome::Conflict => CONFLICT.to_owned(),
+        _ => "message: too large: the lock table refused the item".to_owned(),
+    };
+    Quarantined {
+        sqs_message_id: candidate.sqs_message_id.clone(),
+        event_id: Some(candidate.event_id.clone()),
+        source: candidate.source.clone(),
+        reason,
+        body: candidate.body.clone(),
+        attributes: candidate.attributes.as_deref().and_then(|text| {
+            MessageAttributes::read(text).expect("the text was written from attributes")
+        }),
     }
 }
 

@@ -4,8 +4,8 @@
 //! One invocation, in order:
 //!
 //! 1. [`records`] reads the messages. One that cannot be read goes to the quarantine.
-//! 2. `claim_rounds` takes a seat for the first message of each event id, a place of its quota (`quotas`), and claims the event
-//!    (`claim_writer`), in rounds. With the log, `intake` stores the messages and takes seats for all of them instead.
+//! 2. `claim_rounds` takes a seat for the first message of each event id and claims the event (`claim_writer`), in rounds. With the log,
+//!    `intake` stores the messages and takes seats for all of them instead.
 //! 3. Both take seats from `grants`, in the current batches that `scopes` finds and opens; say in the slot of each grant what became of
 //!    its seats; and seal batches that are full, urgent or idle, or whose queue is empty (`drain_detector`).
 //! 4. [`handler`] returns the messages that failed; `quarantine` sends unprocessable messages, `duplicates` reports
@@ -55,8 +55,6 @@ pub mod metrics;
 mod overflow_bodies;
 #[cfg(feature = "function")]
 mod quarantine;
-#[cfg(feature = "function")]
-mod quotas;
 #[cfg(feature = "function")]
 mod remembered_claims;
 #[cfg(feature = "function")]

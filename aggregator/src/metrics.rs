@@ -18,8 +18,6 @@ pub struct AggregatorMetrics {
     pub redelivered: Count,
     /// Messages with the event id of another message and another body.
     pub conflicts: Count,
-    /// Messages for which the quota of their key had no place (`QUOTA`). They go to the quarantine.
-    pub beyond_quota: Count,
     /// Messages that the quarantine queue has acknowledged.
     pub quarantined: Count,
     /// Messages that SQS delivers again, duplicates that wait among them.
@@ -58,7 +56,6 @@ impl AggregatorMetrics {
             Outcome::Redelivered | Outcome::RedeliveredLate => self.redelivered.add(1),
             Outcome::Duplicate => self.duplicates.add(1),
             Outcome::Conflict => self.conflicts.add(1),
-            Outcome::BeyondQuota => self.beyond_quota.add(1),
             Outcome::Unstorable | Outcome::Failed => {}
         }
     }

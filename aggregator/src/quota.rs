@@ -1,4 +1,4 @@
-//! The configuration of quotas, and the quota scope of an event.
+//! The configuration of quotas. The quota of an event, which `records` finds by it, goes into its line of the log.
 
 use std::str::FromStr;
 
@@ -20,7 +20,7 @@ pub(crate) const QUOTA: Variable<Text> = Variable {
         allowed: "a JMESPath over the body",
     },
     meaning: "Where a body has its quota key, such as a customer. Of the events of one key and period, at most `QUOTA_MAX` are \
-              delivered, however often they are sent; the others go to the quarantine.",
+              delivered, however often they are sent; the others go to the quarantine. Needs the log (`BODIES`).",
 };
 const QUOTA_MAX: Variable<Number<u64>> = Variable {
     name: "QUOTA_MAX",
@@ -31,7 +31,8 @@ const QUOTA_MAX: Variable<Number<u64>> = Variable {
         min: 0,
         max: 1_000_000_000,
     },
-    meaning: "How many distinct events of a quota key and a period are delivered. With `QUOTA`, at least 1.",
+    meaning: "How many distinct events of a quota key and a period are delivered. With `QUOTA`, at least 1. A message is decided by the \
+              value of the aggregator that received it.",
 };
 const QUOTA_PERIOD: Variable<Text> = Variable {
     name: "QUOTA_PERIOD",

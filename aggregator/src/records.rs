@@ -9,9 +9,11 @@ use aws_lambda_events::event::sqs::SqsMessageAttribute;
 use jmespath::{Rcvar, Variable};
 use protocol::claim::Candidate;
 use protocol::ids::{BatchKey, BodyHash, EventId, IdError, QuotaKey, SourceArn, SqsMessageId};
-use protocol::limits::{DYNAMODB_ITEM_BYTES_MAX, EVENT_AHEAD_MAX, QUOTA_EVENT_AGE_MAX};
+use protocol::limits::{
+    DYNAMODB_ITEM_BYTES_MAX, EVENT_AHEAD_MAX, QUOTA_EVENT_AGE_MAX, QUOTA_EVENT_AHEAD_MAX,
+};
 use protocol::period::Period;
-use protocol::quota::QuotaScope;
+use protocol::quota::Quota;
 use protocol::scope::BatchScope;
 use protocol::time::Timestamp;
 use shared::compression::compress;
@@ -89,11 +91,12 @@ enum BadRecord {
         at: Timestamp,
     },
     #[error(
-        "`{needed_by}`: got {}, expected a time in a period that ended at most {} days ago",
+        "`{needed_by}`: got {}, expected a time in a period that ended at most {} days ago, and begins in {} h at most",
         rfc3339(*at),
-        QUOTA_EVENT_AGE_MAX.as_secs() / 86_400
+        QUOTA_EVENT_AGE_MAX.as_secs() / 86_400,
+        QUOTA_EVENT_AHEAD_MAX.as_secs() / 3_600
     )]
-    TooLongAgo {
+    Uncounted {
         needed_by: &'static str,
         at: Timestamp,
     },
@@ -250,13 +253,13 @@ fn period(config: &Config, json: &Json, sent_at: Timestamp) -> Result<Option<Per
     Ok(Some(period.ok_or(BadRecord::NoPeriod { needed_by, at })?))
 }
 
-/// Returns the quota key and the period of an event, by the time in its body or else by the present time.
+/// Returns the quota of an event, whose period is that of the time in its body or else of the present time.
 fn quota(
     config: &Config,
     json: &Json,
     sent_at: Timestamp,
     now: Timestamp,
-) -> Result<Option<QuotaScope>, BadRecord> {
+) -> Result<Option<Quota>, BadRecord> {
     let Some(rule) = &config.quota else {
         return Ok(None);
     };
@@ -268,11 +271,16 @@ fn quota(
     };
     let period = rule.period.of(at);
     let Period { begins, ends } = period.ok_or(BadRecord::NoPeriod { needed_by, at })?;
-    // Its account may be gone, and would have every place again.
-    if ends + QUOTA_EVENT_AGE_MAX < now {
-        return Err(BadRecord::TooLongAgo { needed_by, at });
+    // The tallies of a period are not kept for ever. Once they are dropped, its account would have every place again.
+    if ends + QUOTA_EVENT_AGE_MAX < now || begins > now + QUOTA_EVENT_AHEAD_MAX {
+        return Err(BadRecord::Uncounted { needed_by, at });
     }
-    Ok(Some(QuotaScope { key, begins, ends }))
+    Ok(Some(Quota {
+        key,
+        begins,
+        ends,
+        max: rule.events_max,
+    }))
 }
 
 /// Returns the time in a body. One that is far ahead would keep a batch open for as long.

@@ -59,7 +59,8 @@ pub(crate) struct Components {
 
 /// Where the lines of a batch of the log go that do not win.
 pub(crate) struct Losers {
-    pub(crate) conflicts: Option<Arc<dyn QuarantineQueue>>,
+    /// For conflicts and lines beyond a quota.
+    pub(crate) quarantine: Option<Arc<dyn QuarantineQueue>>,
     /// Without it, duplicates are not reported.
     pub(crate) duplicates: Option<Arc<dyn QuarantineQueue>>,
     pub(crate) concurrency: usize,

@@ -7,10 +7,10 @@ use futures::future::try_join_all;
 use protocol::batch::BatchRecord;
 use protocol::bodies::Bodies;
 use protocol::ids::{BatchId, ObjectId, Seq};
-use protocol::limits::{DECIDED_WITHIN, LOG_CALLS_MAX, OWNERS_KEPT_MAX, RUN_ENTRIES_MAX, RUNS_MAX};
+use protocol::limits::{LOG_CALLS_MAX, OWNERS_KEPT_MAX, RUN_ENTRIES_MAX, RUN_ROWS_MAX, RUNS_MAX};
 use protocol::log::{
     Begin, Decided, Entry, Input, Line, Manifest, Matches, Owner, RunHeader, RunList, RunRef,
-    begin, crowded, merge, mergeable, resolve,
+    begin, crowded, merge, mergeable, resolve, run_of,
 };
 use protocol::retry::RetryPolicy;
 use protocol::seqs::SeqSet;
@@ -31,8 +31,8 @@ struct Kept {
     owners: BTreeMap<BatchId, Arc<BatchRecord>>,
 }
 
-/// The lines of a batch, and the entries of their ids in the runs that were read. A commit that is refused is decided again, with the
-/// runs that are new.
+/// The lines of a batch, and the entries of their ids and the tallies of their accounts in the runs that were read. A commit that is refused
+/// is decided again, with the runs that are new.
 pub(crate) struct Undecided {
     lines: Vec<Line>,
     matches: Matches,
@@ -42,7 +42,8 @@ pub(crate) struct Undecided {
 impl Undecided {
     pub(crate) fn new(lines: Vec<Line>) -> Undecided {
         Undecided {
-            matches: Matches::of_ids(lines.iter().map(|line| line.id)),
+            matches: Matches::of_ids(lines.iter().map(|line| line.id))
+                .with_accounts(lines.iter().filter_map(Line::account)),
             lines,
             runs: BTreeSet::new(),
         }
@@ -182,8 +183,7 @@ impl LogIndex {
             .inspect_err(|_| warn!(batch_id = %record.batch_id, "lines cannot be decided"))?;
         let lines = &undecided.lines;
         let run = self.store_winners(record, lines, &decided, budget).await?;
-        let past = budget.clock.now().saturating_sub(DECIDED_WITHIN);
-        let next = list.with(run, past);
+        let next = list.with(run, budget.clock.now());
         if next.runs.len() > RUNS_MAX {
             return Err(HandOverError::Permanent(format!(
                 "index: list: got {} runs, expected at most {RUNS_MAX}: merges do not keep up",
@@ -214,7 +214,12 @@ impl LogIndex {
             matches,
             runs,
         } = undecided;
-        let needed = list.runs_for(first_stored_at);
+        let now = budget.clock.now();
+        let tallies_end = lines
+            .iter()
+            .filter_map(|line| line.quota)
+            .map(|one| one.ends_at);
+        let needed = list.runs_for(first_stored_at, tallies_end.min(), now);
         let needed: Vec<&RunRef> = needed.filter(|run| !runs.contains(&run.run)).collect();
         let mut left = &*needed;
         while !left.is_empty() {
@@ -222,14 +227,14 @@ impl LogIndex {
             for (run, read) in some.iter().zip(self.runs(some, budget).await?) {
                 let added = matches.add(&read.header.owners, &read.entries);
                 added.map_err(|error| damaged(ObjectId::Run(run.run), &error))?;
+                matches.add_tallies(&read.header.tallies);
                 runs.insert(run.run);
             }
             left = later;
         }
         let owners = self.owners(matches.batches(), budget).await?;
         let record_of = |batch| owners.get(&batch).map(|owner| &**owner);
-        let now = budget.clock.now();
-        resolve(lines, matches, list.left_out_until, record_of, now)
+        resolve(lines, matches, list, record_of, budget.clock.now())
             .map_err(|error| HandOverError::Permanent(error.to_string()))
     }
 
@@ -303,7 +308,7 @@ impl LogIndex {
         Ok(read)
     }
 
-    /// Stores the run of the winners, with the duplicates and conflicts.
+    /// Stores the run of the winners, with the places that they take, and the lines that did not win.
     async fn store_winners(
         &self,
         record: &BatchRecord,
@@ -312,24 +317,27 @@ impl LogIndex {
         budget: &Budget<'_>,
     ) -> Result<RunRef, HandOverError> {
         let owner = Owner::batch(record.batch_id, record.created_at, record.dedup_window);
-        let header = RunHeader {
-            owners: vec![owner],
-            duplicates: decided.duplicates.clone(),
-            conflicts: decided.conflicts.clone(),
-        };
         let winners = lines
             .iter()
             .filter(|line| decided.winners.contains(line.seq));
-        let mut entries: Vec<Entry> = winners.map(Line::entry).collect();
-        entries.sort_unstable();
-        let ends_at = owner.ends_at();
+        let winners = run_of(winners.map(|line| (decided.owner_of(line, owner), line.entry())));
+        let ends_at = winners.owners.iter().map(|owner| owner.ends_at());
+        let ends_at = ends_at.fold(owner.ends_at(), Timestamp::max);
+        let header = RunHeader {
+            owners: winners.owners,
+            duplicates: decided.duplicates.clone(),
+            conflicts: decided.conflicts.clone(),
+            beyond_quota: decided.beyond_quota.clone(),
+            tallies: decided.tallies.clone(),
+        };
         let run = NewRun {
             bodies: &record.bodies,
             ends_at,
             events_end_at: ends_at,
             batch: Some(record.batch_id),
         };
-        Ok(self.store(budget).store_run(run, &header, &entries).await?)
+        let store = self.store(budget);
+        Ok(store.store_run(run, &header, &winners.entries).await?)
     }
 
     /// Merges runs if there are many of one size. `bodies` says where the merged run and the list go.
@@ -377,10 +385,9 @@ impl LogIndex {
         budget: &Budget<'_>,
     ) -> Result<(), HandOverError> {
         let runs = self.runs(inputs, budget).await?;
-        let entries = runs.iter().map(|run| (&*run.header.owners, &*run.entries));
+        let entries = runs.iter().map(|run| (&run.header, &*run.entries));
         let entries: Vec<Input<'_>> = entries.collect();
-        let past = budget.clock.now().saturating_sub(DECIDED_WITHIN);
-        let merged = merge(&entries, record_of, past)
+        let merged = merge(&entries, record_of, budget.clock.now())
             .map_err(|(position, error)| damaged(ObjectId::Run(inputs[position].run), &error))?;
         let (left_out_until, entries_count) = (merged.left_out_until, merged.entries.len());
         // A large run takes a while to store, and another commit in between has been in vain.
@@ -402,10 +409,11 @@ impl LogIndex {
 
 /// Returns how many of the first runs are read at once: together they are no larger than a large run, which is read by itself.
 fn read_at_once(runs: &[&RunRef]) -> usize {
-    let mut entries = 0;
+    let (mut entries, mut rows) = (0, 0);
     let small = runs.iter().take_while(|run| {
         entries += run.entries;
-        entries <= RUN_ENTRIES_MAX
+        rows += run.rows;
+        entries <= RUN_ENTRIES_MAX && rows <= RUN_ROWS_MAX
     });
     small.count().max(1)
 }
@@ -419,6 +427,8 @@ fn decided_of(run: &Run) -> Decided {
         redelivered: SeqSet::new(),
         duplicates: run.header.duplicates.clone(),
         conflicts: run.header.conflicts.clone(),
+        beyond_quota: run.header.beyond_quota.clone(),
+        ..Decided::default()
     }
 }
 

@@ -33,6 +33,8 @@ pub struct BatchProcessorMetrics {
     /// Lines of batches of the log with the event id of another line and another body. The aggregator has a metric of the same
     /// name, for claims.
     pub conflicts: Count,
+    /// Lines of batches of the log for which the quota of their key had no place (`QUOTA`). They go to the quarantine.
+    pub beyond_quota: Count,
     /// Slots that were empty when their batch was closed: an aggregator died, or had no reply.
     pub holes: Count,
     /// The time in which the lines of a batch of the log were decided and committed; of several batches, the longest.

@@ -53,7 +53,7 @@ impl TicketProcessor {
                 },
                 log_index: LogIndex::new(ports, permits.clone(), config.index_bytes_kept),
                 losers: Losers {
-                    conflicts: ports.quarantine_queue.clone(),
+                    quarantine: ports.quarantine_queue.clone(),
                     duplicates: ports.duplicates_queue.clone(),
                     concurrency,
                 },

@@ -15,7 +15,6 @@ use std::time::Duration;
 
 use crate::ids::{Seat, SqsMessageId};
 use crate::planted::planted;
-use crate::quota::QuotaScope;
 use crate::time::Timestamp;
 
 mod candidate;
@@ -93,8 +92,6 @@ pub enum Outcome {
     Conflict,
     /// The table refused the item permanently, because it is too large.
     Unstorable,
-    /// The quota of the event's key has no place left, and the event goes to the quarantine.
-    BeyondQuota,
     /// The attempt was throttled until its time was over, or its result is unknown.
     Failed,
 }
@@ -119,8 +116,9 @@ impl Outcome {
             }
             (Outcome::Duplicate, DuplicateRule::Drop) => Response::Success,
             (Outcome::Duplicate | Outcome::Conflict, DuplicateRule::Requeue) => Response::Failure,
-            (Outcome::Conflict, DuplicateRule::Drop)
-            | (Outcome::Unstorable | Outcome::BeyondQuota, _) => Response::Quarantine,
+            (Outcome::Conflict, DuplicateRule::Drop) | (Outcome::Unstorable, _) => {
+                Response::Quarantine
+            }
             (Outcome::Failed, _) if planted("failed-acknowledged") => Response::Success,
             (Outcome::Failed, _) => Response::Failure,
         }
@@ -137,9 +135,6 @@ pub enum Decision {
     Replace {
         /// The past deliveries that the new claim must carry.
         past: PastDeliveries,
-        /// Whether the new claim takes over the place that the event has in the account of its quota. Then its seat must have no place
-        /// of its own; otherwise it must have one.
-        takes_over: bool,
     },
 }
 
@@ -171,7 +166,7 @@ pub fn classify(
             if item.set_aside {
                 // The tombstone lasts longer than its message must be remembered.
                 let until = expires_at.min(now + rules.dedup_window);
-                return after_set_aside(candidate, item, until, rules, now);
+                return after_set_aside(item, until, rules, now);
             }
             if same_message {
                 return Decision::Done(redelivered(expires_at, now));
@@ -202,23 +197,13 @@ pub fn decide_live(
         }
         // The event is in the quarantine or in a reject list. Its message is done, and another message may claim the event.
         SeatResolution::SetAside { .. } if same_message => Decision::Done(Outcome::RedeliveredLate),
-        SeatResolution::SetAside { until } => after_set_aside(candidate, item, until, rules, now),
+        SeatResolution::SetAside { until } => after_set_aside(item, until, rules, now),
         // The claim was not delivered and never will be, so any candidate may replace it.
         SeatResolution::Orphan | SeatResolution::Expired => Decision::Replace {
             past: still_remembered(&item.past, now),
-            // The account gives back the place of an orphan's seat, but not one that its claim took over.
-            takes_over: resolution == SeatResolution::Orphan
-                && item.place.is_some_and(|place| place.is_taken_over)
-                && has_place_of(candidate, item),
         },
         SeatResolution::Unknown => Decision::Done(Outcome::Failed),
     }
-}
-
-/// Returns whether the place of the item's claim is in the account of the candidate's quota.
-fn has_place_of(candidate: &Candidate, item: &LockItem) -> bool {
-    let account = candidate.quota.as_ref().map(QuotaScope::account);
-    account.is_some() && account == item.place.map(|place| place.account)
 }
 
 fn existing(candidate: &Candidate, item: &LockItem) -> ExistingClaim {
@@ -247,13 +232,8 @@ fn against_tombstone(
     now: Timestamp,
 ) -> Decision {
     let mut past = still_remembered(&item.past, now);
-    // A delivered event has used its place.
-    let replace = |past| Decision::Replace {
-        past,
-        takes_over: false,
-    };
     if expires_at <= now && !planted("expired-tombstone-believed") {
-        return replace(past);
+        return Decision::Replace { past };
     }
     match rules.on_duplicate {
         DuplicateRule::Drop if item.body_hash == candidate.body_hash => {
@@ -267,32 +247,29 @@ fn against_tombstone(
         }
         DuplicateRule::Requeue => {
             past.insert(item.sqs_message_id.clone(), expires_at);
-            replace(past)
+            Decision::Replace { past }
         }
     }
 }
 
-/// Classifies another message of an event that was set aside or rejected. It may claim the event, whatever its content, and takes its
-/// place in a quota over. The message that was set aside or rejected may not, so the new claim remembers it as a past delivery until
-/// `expires_at`.
+/// Classifies another message of an event that was set aside or rejected. It may claim the event, whatever its content.
+/// The message that was set aside or rejected may not, so the new claim remembers it as a past delivery until `expires_at`.
 fn after_set_aside(
-    candidate: &Candidate,
     item: &LockItem,
     expires_at: Timestamp,
     rules: &ClaimRules,
     now: Timestamp,
 ) -> Decision {
-    let takes_over = has_place_of(candidate, item);
     let mut past = still_remembered(&item.past, now);
     if expires_at <= now {
-        return Decision::Replace { past, takes_over };
+        return Decision::Replace { past };
     }
     if past.len() >= rules.past_deliveries_max {
         // SQS delivers the message again, and it claims the event once an older delivery is past its window.
         return Decision::Done(Outcome::Failed);
     }
     past.insert(item.sqs_message_id.clone(), expires_at);
-    Decision::Replace { past, takes_over }
+    Decision::Replace { past }
 }
 
 fn remembers(past: &PastDeliveries, message: &SqsMessageId, now: Timestamp) -> bool {
@@ -338,8 +315,8 @@ pub fn classify_repeat(
         (_, Some(item)) => (&item.sqs_message_id, item.body_hash),
     };
     debug_assert_ne!(*message, repeat.sqs_message_id);
-    if matches!(first_outcome, Outcome::Unstorable | Outcome::BeyondQuota) {
-        // The first does not hold the event; a smaller repeat, or one in another period, may claim it at its next delivery.
+    if first_outcome == Outcome::Unstorable {
+        // The first does not hold the event; a smaller repeat may claim it at its next delivery.
         return Outcome::Failed;
     }
     if hash == repeat.body_hash {

@@ -128,13 +128,6 @@ pub const DEDUP_WINDOW_MAX: Duration = Duration::from_secs(13 * 24 * 3_600);
 /// How long the lock item of an event that was set aside or rejected is kept at least: as long as SQS keeps its message in the quarantine.
 /// Source: <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html> (2026-08).
 pub const SET_ASIDE_RETENTION: Duration = Duration::from_secs(14 * 24 * 3_600);
-/// Batches with reserved places in the account of a quota; with more of them, complete ones are resolved. So the account
-/// stays small.
-pub const QUOTA_BATCHES_MAX: usize = 16;
-/// How long an invocation that has classified its messages waits for accounts of quotas. What is not written then is written later.
-pub const QUOTA_SETTLE_TIME_MAX: Duration = Duration::from_secs(2);
-/// Keys and periods of quotas that an environment remembers unwritten results of.
-pub const QUOTA_SCOPES_MAX: usize = 10_000;
 /// How far after its message was sent an event may have happened by its own time. With `CLOSE_AT`, its batch is open until then.
 pub const EVENT_AHEAD_MAX: Duration = Duration::from_secs(24 * 3_600);
 /// How long past its due time a batch is left alone before the sweep sends another ticket.
@@ -164,15 +157,19 @@ pub const ATTEMPT_TIMEOUT_MAX: Duration = Duration::from_millis(1_500);
 
 /// How long a batch may stay incomplete. After that, nothing of it is frozen or delivered, and it is set aside.
 pub const BATCH_LIFE_MAX: Duration = Duration::from_secs(10 * 24 * 3_600);
-/// Bytes of a quota key. With the time before it, it fits the key of an item, so no hash need stand for it.
+/// Bytes of a quota key.
 pub const QUOTA_KEY_BYTES_MAX: usize = 1_024;
-/// Age of the oldest event that gets a place of a quota. The aggregator refuses older ones, so the account of a period may
-/// be removed some day.
-pub const QUOTA_EVENT_AGE_MAX: Duration = Duration::from_secs(30 * 24 * 3_600);
-/// How long the account of a quota outlasts its period: events get places for [`QUOTA_EVENT_AGE_MAX`] after the period, and
-/// the batch of the last one may be incomplete for [`BATCH_LIFE_MAX`] more.
-pub const QUOTA_RETENTION: Duration =
-    Duration::from_secs(QUOTA_EVENT_AGE_MAX.as_secs() + BATCH_LIFE_MAX.as_secs());
+/// How long ago the period of an event may have ended that counts in a quota. The aggregator refuses older ones, so the tallies of a
+/// period may be dropped some day.
+pub const QUOTA_EVENT_AGE_MAX: Duration = Duration::from_secs(24 * 24 * 3_600);
+/// How far ahead the period of an event may begin that counts in a quota.
+pub const QUOTA_EVENT_AHEAD_MAX: Duration = Duration::from_secs(24 * 3_600);
+/// Longest period of a quota. A day on which a clock is put back has 25 hours.
+pub const QUOTA_PERIOD_MAX: Duration = Duration::from_secs(25 * 3_600);
+/// How long the tallies of a period are kept after its end: lines of its events are stored for [`QUOTA_EVENT_AGE_MAX`], and a batch with
+/// one of them may deliver for [`BATCH_LIFE_MAX`] more. As for entries, an invocation may deliver for some minutes after that.
+pub const QUOTA_TALLY_RETENTION: Duration =
+    Duration::from_secs(QUOTA_EVENT_AGE_MAX.as_secs() + ENTRY_RETENTION.as_secs());
 /// How long deliveries may be paused by one pause.
 pub const PAUSE_TIME_MAX: Duration = Duration::from_secs(3 * 24 * 3_600);
 /// Pauses at the same time. The batch-processor reads all of them for every ticket.
@@ -201,6 +198,8 @@ pub const LOG_RETENTION: Duration = Duration::from_secs(40 * 24 * 3_600);
 /// How long an entry of the index is remembered beyond the dedup window, from the opening of its batch on. An invocation that began
 /// within the batch life may deliver for some minutes more.
 pub const ENTRY_RETENTION: Duration = Duration::from_secs(BATCH_LIFE_MAX.as_secs() + 24 * 3_600);
+/// How much longer an entry is kept whose place was taken over from an entry that ends later.
+pub const ENTRY_EXTENSION_MAX: Duration = Duration::from_secs(12 * 3_600);
 /// How long after its opening a batch of the log gets holes. An empty slot of an older one had a load, which is lost.
 pub const HOLES_UNTIL: Duration = Duration::from_secs(20 * 24 * 3_600);
 /// How long after a line was stored it is decided, unless the batch-processor stands still. Entries that ended earlier may be left out.
@@ -232,6 +231,10 @@ pub const RUNS_OF_ONE_SIZE_MAX: usize = 8;
 pub const RUNS_INCOMPLETE_MAX: usize = 64;
 /// Entries of the runs that one merge takes, so that it needs less than 100 MB.
 pub const MERGED_ENTRIES_MAX: u64 = 8 * RUN_ENTRIES_MAX;
+/// Owners and tallies in the header of a run from which on it is not merged once more: some 4 MB.
+pub const RUN_ROWS_MAX: u64 = 32_768;
+/// Owners and tallies of the runs that one merge takes. A reader takes a header of twice as many, as JSON.
+pub const MERGED_ROWS_MAX: u64 = 8 * RUN_ROWS_MAX;
 /// Runs in a list. A reader takes a list of as many.
 pub const RUNS_MAX: usize = 50_000;
 
@@ -273,18 +276,28 @@ pub const NOTICE_BYTES_MAX: usize = 240_000;
 const _: () = assert!(
     LOG_RETENTION.as_secs()
         > ENTRY_RETENTION.as_secs()
+            + ENTRY_EXTENSION_MAX.as_secs()
             + DEDUP_WINDOW_MAX.as_secs()
             + DECIDED_WITHIN.as_secs()
             + BATCH_LIFE_MAX.as_secs()
 );
-const _: () =
-    assert!(LOG_RECORD_RETENTION.as_secs() > ENTRY_RETENTION.as_secs() + BATCH_LIFE_MAX.as_secs());
+// A run with a tally of a period that is still ahead is read until the tally ends.
+const _: () = assert!(
+    LOG_RETENTION.as_secs()
+        > QUOTA_EVENT_AHEAD_MAX.as_secs()
+            + QUOTA_PERIOD_MAX.as_secs()
+            + QUOTA_TALLY_RETENTION.as_secs()
+            + 24 * 3_600
+);
+const _: () = assert!(LOG_BATCH_ITEMS_MAX * 2 <= MERGED_ROWS_MAX);
+const _: () = assert!(
+    LOG_RECORD_RETENTION.as_secs()
+        > ENTRY_RETENTION.as_secs() + ENTRY_EXTENSION_MAX.as_secs() + BATCH_LIFE_MAX.as_secs()
+);
 const _: () = assert!(HOLES_UNTIL.as_secs() * 2 <= LOG_RETENTION.as_secs());
 const _: () = assert!(PAUSE_TIME_MAX.as_secs() < BATCH_LIFE_MAX.as_secs());
 const _: () = assert!(LOG_BATCH_ITEMS_MAX <= LISTED_SEATS_MAX as u64);
 
-// `quota/`, the beginning of the period in milliseconds, and a slash come before the key.
-const _: () = assert!(6 + 20 + 1 + QUOTA_KEY_BYTES_MAX <= DYNAMODB_KEY_BYTES_MAX);
 const _: () = assert!(BATCH_RECORD_RETENTION.as_secs() > DEDUP_WINDOW_MAX.as_secs());
 /// Bytes of a set of any seqs below [`SEATS_MAX`]: a container of 8 KB for every 65,536 of them, and its header.
 /// Source: <https://github.com/RoaringBitmap/RoaringFormatSpec> (2026-08).
@@ -296,9 +309,9 @@ pub const RECORD_BYTES_MAX: usize = record_bytes_max(5, SEATS_BYTES_MAX);
 /// Bytes of a set of any seqs below [`LISTED_SEATS_MAX`], as [`SEATS_BYTES_MAX`].
 pub const LISTED_SEATS_BYTES_MAX: usize =
     (LISTED_SEATS_MAX as usize).div_ceil(65_536) * (8_192 + 8) + 64;
-/// Bytes of the largest record of a batch of the log, with seven sets: claimed, witnessed, duplicates, conflicts, delivered, set
-/// aside, and the members of a frozen part. With 50,000 lines, every twentieth a duplicate, a record has some 31 KB.
-pub const LISTING_RECORD_BYTES_MAX: usize = record_bytes_max(7, LISTED_SEATS_BYTES_MAX);
+/// Bytes of the largest record of a batch of the log, with eight sets: claimed, witnessed, duplicates, conflicts, beyond a quota,
+/// delivered, set aside, and the members of a frozen part. With 50,000 lines, every twentieth a duplicate, a record has some 31 KB.
+pub const LISTING_RECORD_BYTES_MAX: usize = record_bytes_max(8, LISTED_SEATS_BYTES_MAX);
 
 const fn record_bytes_max(sets: usize, set_bytes_max: usize) -> usize {
     RECORD_OVERHEAD_BYTES
@@ -314,7 +327,7 @@ const fn record_bytes_max(sets: usize, set_bytes_max: usize) -> usize {
         + 3 * 2_048
 }
 
-const _: () = assert!(LISTING_RECORD_BYTES_MAX < 192 << 10);
+const _: () = assert!(LISTING_RECORD_BYTES_MAX < 208 << 10);
 const _: () = assert!(RECORD_BYTES_MAX < DYNAMODB_ITEM_BYTES_MAX);
 const _: () = assert!(PARTS_FOR_STRAGGLERS < PARTS_MAX);
 const _: () = assert!(OVERFLOW_DAYS_MIN as u64 * 24 * 3_600 > BATCH_RECORD_RETENTION.as_secs());

@@ -3,7 +3,8 @@
 //! docs/protocol.md describes it ("The log"). An aggregator stores what an invocation brings as a *load*, reserves seats in the open
 //! batch of each scope, and fills the *slot* of its reservation with a reference to the load. Nothing is written for an event. The
 //! batch-processor closes a batch: it reads every slot, and puts a *hole* into each that is empty. Then it resolves the lines of the
-//! batch against the *index*, which has an [`Entry`] for each event that won, and commits.
+//! batch against the *index*, which has an [`Entry`] for each event that won, and commits. The index also has a [`Tally`] of the places
+//! that winners took in the account of a quota.
 //!
 //! Two rules carry the promises:
 //!
@@ -17,14 +18,16 @@ mod list;
 mod matching;
 mod merge;
 mod resolve;
+mod tally;
 
 pub use entry::{ENTRY_BYTES, Entry, IdHash, IndexSecret, NO_BODY, Owner};
 pub use list::{
     Begin, CommitTurn, IndexEpoch, Manifest, RunHeader, RunList, RunRef, begin, crowded, mergeable,
 };
 pub use matching::{Match, Matches, NoOwner};
-pub use merge::{Input, Merged, merge, runs_of};
+pub use merge::{Input, Merged, merge, run_of, runs_of};
 pub use resolve::{Decided, Line, LineDecision, Unresolved, resolve};
+pub use tally::{LineQuota, Tallies, Tally};
 
 use crate::ids::BodyHash;
 

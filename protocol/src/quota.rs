@@ -1,174 +1,140 @@
 //! Quotas: at most so many distinct events of a quota key and a period are delivered.
 //!
-//! One account for each quota key and period counts places. An aggregator reserves a place for each seat before it makes a claim
-//! in the seat, so a claim without a place never exists. Once it is known whether the claim was made, the seat is finished: its
-//! place is taken permanently, or given back.
-//!
-//! A place belongs to a seat, and a seat is used for one claim at most. So a write that is sent again, or a message that comes
-//! again, changes nothing: a seat that is reserved already keeps its place, and a seat that is finished already is left alone.
-//!
-//! The place of a claim that was set aside or rejected stays taken. The lock item says which account has it ([`Place`]), and the claim
-//! that replaces this item takes the place over: the account is not asked, so its counts stay as they are. One claim at most can
-//! replace an item.
-//!
-//! At any time, the claims of the scope that can ever be delivered are at most as many as the places that are taken or reserved,
-//! and these are at most as many as the quota has.
+//! The aggregator says in the line of a message which key and period its event counts in, and how many events these may have. The places
+//! are counted when a batch of the log is decided: see the module `log`.
 
-use std::collections::BTreeMap;
+use std::fmt;
+use std::num::ParseIntError;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::batch::BatchRecord;
-use crate::ids::{BatchId, BodyHash, IdError, QuotaKey, Seq};
-use crate::seqs::SeqSet;
+use crate::ids::{BatchId, BodyHash, QuotaKey};
+use crate::limits::QUOTA_TALLY_RETENTION;
 use crate::time::Timestamp;
 
-/// The events that have places in common: those of a quota key and a period.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct QuotaScope {
+/// The quota that an event counts in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Quota {
     pub key: QuotaKey,
-    /// The beginning of the period. With the key, it names the account.
     pub begins: Timestamp,
     /// The end of the period, which is no part of it.
     pub ends: Timestamp,
+    /// How many events of the key and the period are delivered, by the aggregator that received the message.
+    pub max: u64,
 }
 
-impl QuotaScope {
-    /// Returns the hash that stands for the account of this scope in lock items.
+impl Quota {
+    /// Returns the account in which the event takes a place.
     pub fn account(&self) -> AccountHash {
-        let name = format!("{}/{}", self.begins.as_ms(), self.key);
-        AccountHash(*BodyHash::of(name.as_bytes()).as_bytes())
+        let (begins, ends) = (self.begins.as_ms(), self.ends.as_ms());
+        let name = format!("{begins}/{ends}/{}", self.key);
+        AccountHash(u128::from_be_bytes(
+            *BodyHash::of(name.as_bytes()).as_bytes(),
+        ))
+    }
+
+    /// Returns the time from which on nobody needs to know how many places are taken: no line with this account is decided later, unless
+    /// its batch is too old for a delivery.
+    pub fn tally_ends_at(&self) -> Timestamp {
+        self.ends + QUOTA_TALLY_RETENTION
     }
 }
 
-/// A hash of a quota key and the beginning of its period.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AccountHash([u8; 16]);
+/// A hash of a quota key and its period, which stands for their account.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct AccountHash(u128);
 
-/// The place that a claim has in the account of a quota, as the lock item says it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+impl fmt::Display for AccountHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl fmt::Debug for AccountHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "AccountHash({self})")
+    }
+}
+
+impl From<AccountHash> for String {
+    fn from(account: AccountHash) -> String {
+        account.to_string()
+    }
+}
+
+impl FromStr for AccountHash {
+    type Err = ParseIntError;
+
+    fn from_str(text: &str) -> Result<AccountHash, ParseIntError> {
+        u128::from_str_radix(text, 16).map(AccountHash)
+    }
+}
+
+impl TryFrom<String> for AccountHash {
+    type Error = ParseIntError;
+
+    fn try_from(text: String) -> Result<AccountHash, ParseIntError> {
+        text.parse()
+    }
+}
+
+/// The place that a winner has in the account of its quota.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Place {
     pub account: AccountHash,
-    /// Whether the claim took the place over from an earlier claim of its event. Then the account knows nothing of its seat.
-    pub is_taken_over: bool,
-}
-
-impl Place {
-    /// Returns the form in lock items: the hash, and a byte more, 1, if the place was taken over.
-    pub fn to_bytes(self) -> Vec<u8> {
-        let mut bytes = self.account.0.to_vec();
-        bytes.extend(self.is_taken_over.then_some(1));
-        bytes
-    }
-}
-
-impl TryFrom<&[u8]> for Place {
-    type Error = IdError;
-
-    fn try_from(bytes: &[u8]) -> Result<Place, IdError> {
-        let (hash, is_taken_over) = match bytes {
-            [hash @ .., 1] if hash.len() == 16 => (hash, true),
-            hash => (hash, false),
-        };
-        let hash = <[u8; 16]>::try_from(hash).map_err(|_| IdError::Malformed {
-            what: "place in a quota",
-            value: format!("{} bytes", bytes.len()),
-            form: "16 bytes, or 17 bytes with a last byte of 1",
-        })?;
-        Ok(Place {
-            account: AccountHash(hash),
-            is_taken_over,
-        })
-    }
-}
-
-/// The places of one scope.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct QuotaAccount {
-    /// How many places are taken permanently: those of claims that certainly were made, or that may have been.
-    pub taken: u64,
-    /// The seats that have a place while it is not known whether their claims were made. No batch has an empty set.
-    pub reserved: BTreeMap<BatchId, SeqSet>,
-}
-
-impl QuotaAccount {
-    /// Returns the number of places that no other seat may get.
-    pub fn places(&self) -> u64 {
-        // An item that was edited by hand may have any number. It must not wrap to a small one.
-        let reserved = self.reserved.values().map(SeqSet::len);
-        reserved.fold(self.taken, u64::saturating_add)
-    }
-
-    /// Returns whether a quota of `max` places has none left. A seat that is given back later may free one.
-    pub fn is_full(&self, max: u64) -> bool {
-        self.places() >= max
-    }
-
-    /// Reserves a place for each seat of `batch`, the first seats first, until `max` places are taken or reserved. Returns the
-    /// seats that have a place, also earlier ones. A seat that was finished must not be reserved again: it would
-    /// get a second place.
-    pub fn reserve(
-        &mut self,
-        batch: BatchId,
-        seats: impl Iterator<Item = Seq>,
-        max: u64,
-    ) -> SeqSet {
-        // A smaller quota may have been configured since places were reserved.
-        let mut left = max.saturating_sub(self.places());
-        let reserved = self.reserved.entry(batch).or_default();
-        let mut with_place = SeqSet::new();
-        for seq in seats {
-            if !reserved.contains(seq) {
-                if left == 0 {
-                    continue;
-                }
-                left -= 1;
-                reserved.insert(seq);
-            }
-            with_place.insert(seq);
-        }
-        self.without_empty(batch);
-        with_place
-    }
-
-    /// Finishes reserved seats of `batch`: those in `claimed` take their places permanently, those in `free` give them back. A seat
-    /// that is in both counts as claimed. A seat that is not reserved is left alone.
-    pub fn finish(&mut self, batch: BatchId, claimed: &SeqSet, free: &SeqSet) {
-        let reserved = self.reserved.entry(batch).or_default();
-        let claims = reserved.intersection_len(claimed);
-        self.taken = self.taken.saturating_add(claims);
-        reserved.remove_from(claimed);
-        reserved.remove_from(free);
-        self.without_empty(batch);
-    }
-
-    /// Finishes all reserved seats of `batch` if it has ended. `record` is the record of the batch, read after the seats were.
-    ///
-    /// A seat of a complete batch takes its place if it is a member. The others give theirs back, because no claim of a complete
-    /// batch is ever delivered later.
-    pub fn finish_ended(&mut self, batch: BatchId, record: Option<&BatchRecord>) {
-        let Some(mut rest) = self.reserved.get(&batch).cloned() else {
-            return;
-        };
-        let Some(record) = record else {
-            // The record has expired, long after the batch was complete, and which seats were members is not known any more. A
-            // place that is taken without need delivers one event less; a place that is given back without need, one too many.
-            return self.finish(batch, &rest, &SeqSet::new());
-        };
-        if record.status.is_some() {
-            return;
-        }
-        let members = record.members();
-        rest.remove_from(&members);
-        self.finish(batch, &members, &rest);
-    }
-
-    fn without_empty(&mut self, batch: BatchId) {
-        if self.reserved.get(&batch).is_some_and(SeqSet::is_empty) {
-            self.reserved.remove(&batch);
-        }
-    }
+    /// The batch whose tally counts the place, if the winner took it over from an earlier one of its event, which was set aside or
+    /// rejected. It is counted once.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub taken_in: Option<BatchId>,
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn quota(key: &str, begins_ms: u64, max: u64) -> Quota {
+        let begins = Timestamp::from_ms(begins_ms);
+        let ends = Timestamp::from_ms(begins_ms + 60_000);
+        let key = key.parse().unwrap();
+        Quota {
+            key,
+            begins,
+            ends,
+            max,
+        }
+    }
+
+    #[test]
+    fn an_account_is_of_a_key_and_a_period() {
+        let of = |key, begins| quota(key, begins, 1).account();
+        let longer = Quota {
+            ends: Timestamp::from_ms(180_000),
+            ..quota("a", 60_000, 1)
+        };
+        assert_ne!(of("a", 60_000), longer.account());
+        assert_eq!(of("a", 60_000), quota("a", 60_000, 9).account());
+        assert_ne!(of("a", 60_000), of("b", 60_000));
+        assert_ne!(of("a", 60_000), of("a", 120_000));
+    }
+
+    #[test]
+    fn an_account_reads_back_as_it_was_written() {
+        // A hash that begins with zeros keeps them.
+        for account in [quota("a", 0, 1).account(), AccountHash(5)] {
+            let json = serde_json::to_string(&account).unwrap();
+            assert_eq!(json.len(), 34);
+            assert_eq!(serde_json::from_str::<AccountHash>(&json).unwrap(), account);
+        }
+        assert!("place".parse::<AccountHash>().is_err());
+    }
+
+    #[test]
+    fn a_tally_ends_thirty_five_days_after_its_period() {
+        let days = std::time::Duration::from_secs(35 * 24 * 3_600);
+        let quota = quota("a", 0, 1);
+        assert_eq!(quota.tally_ends_at(), Timestamp::from_ms(60_000) + days);
+    }
+}

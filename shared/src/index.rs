@@ -10,7 +10,8 @@ use protocol::bodies::{Bodies, ObjectSizes};
 use protocol::ids::{BatchId, ObjectId};
 use protocol::limits::LOG_RETENTION;
 use protocol::log::{
-    Entry, IndexEpoch, IndexSecret, Line, Manifest, Merged, RunHeader, RunList, RunRef, object_hash,
+    Entry, IndexEpoch, IndexSecret, Line, LineQuota, Manifest, Merged, RunHeader, RunList, RunRef,
+    object_hash,
 };
 use protocol::retry::RetryPolicy;
 use protocol::time::Timestamp;
@@ -54,7 +55,8 @@ pub struct Run {
 impl Run {
     /// Returns how many bytes of memory it takes.
     pub fn bytes(&self) -> usize {
-        size_of_val(&*self.entries) + size_of_val(&*self.header.owners)
+        let header = size_of_val(&*self.header.owners) + size_of_val(&*self.header.tallies);
+        size_of_val(&*self.entries) + header
     }
 }
 
@@ -199,8 +201,8 @@ impl IndexStore<'_> {
         self.budget.call(RetryPolicy::CONTROL, replace).await
     }
 
-    /// Reads the list that decides about lines whose first was stored at `stored_at`. Long after its last entry has ended, it may
-    /// be gone, and counts as empty.
+    /// Reads the list that decides about lines whose first was stored at `stored_at`. Long after its last entry and tally have ended, it
+    /// may be gone, and counts as empty.
     ///
     /// # Errors
     /// [`IndexError`].
@@ -209,7 +211,7 @@ impl IndexStore<'_> {
         manifest: &Manifest,
         stored_at: Timestamp,
     ) -> Result<RunList, IndexError> {
-        match manifest.list_for(stored_at) {
+        match manifest.list_for(stored_at, self.budget.clock.now()) {
             Some(list) => self.list(&manifest.bodies, list).await,
             None => Ok(RunList::ended(manifest.ends_at)),
         }
@@ -257,11 +259,13 @@ impl IndexStore<'_> {
             entries: entries.len() as u64,
             ends_at: run.ends_at,
             events_end_at: run.events_end_at,
+            tallies_end_at: header.tallies_end_at(),
+            rows: header.rows(),
             batch: run.batch,
         })
     }
 
-    /// Stores a run that is of no single batch. `None` if it has no owners, so that there is nothing to store.
+    /// Stores a run that is of no single batch. `None` if it has no owners and no tallies, so that there is nothing to store.
     ///
     /// # Errors
     /// [`IndexError`].
@@ -270,18 +274,18 @@ impl IndexStore<'_> {
         bodies: &Bodies,
         merged: Merged,
     ) -> Result<Option<RunRef>, IndexError> {
-        let (Some(ends_at), Some(events_end_at)) = (merged.ends_at(), merged.events_end_at())
-        else {
+        if merged.owners.is_empty() && merged.tallies.is_empty() {
             return Ok(None);
-        };
+        }
         let run = NewRun {
             bodies,
-            ends_at,
-            events_end_at,
+            ends_at: merged.ends_at().unwrap_or_default(),
+            events_end_at: merged.events_end_at().unwrap_or_default(),
             batch: None,
         };
         let header = RunHeader {
             owners: merged.owners,
+            tallies: merged.tallies,
             ..RunHeader::default()
         };
         Ok(Some(self.store_run(run, &header, &merged.entries).await?))
@@ -353,6 +357,7 @@ pub fn line_of(secret: IndexSecret, event: &StoredEvent, stored_at: Timestamp) -
         body: secret.body(event.body_hash),
         seq: event.seq,
         stored_at,
+        quota: event.quota.as_deref().map(LineQuota::from),
     }
 }
 

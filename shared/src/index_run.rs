@@ -110,7 +110,7 @@ fn from_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, IndexFormatError> {
 
 #[cfg(test)]
 mod tests {
-    use protocol::log::{IdHash, Owner, RunRef};
+    use protocol::log::{IdHash, Owner, RunRef, Tally};
     use protocol::time::Timestamp;
 
     use super::*;
@@ -122,6 +122,12 @@ mod tests {
             }],
             duplicates: [1, 2].into_iter().collect(),
             conflicts: [70_000].into_iter().collect(),
+            beyond_quota: [5].into_iter().collect(),
+            tallies: vec![Tally {
+                account: "00ff".parse().unwrap(),
+                ends_at: Timestamp::from_ms(9),
+                count: 3,
+            }],
         }
     }
 
@@ -157,9 +163,12 @@ mod tests {
                 entries: 3,
                 ends_at: Timestamp::from_ms(5),
                 events_end_at: Timestamp::from_ms(5),
+                tallies_end_at: Timestamp::from_ms(7),
+                rows: 2,
                 batch: Some("0190163d-8694-739b-aea5-966c26f8ad91".parse().unwrap()),
             }],
             left_out_until: Timestamp::from_ms(2),
+            counted_from: Timestamp::from_ms(3),
         };
         assert_eq!(decode_list(&encode_list(&list)).unwrap(), list);
     }

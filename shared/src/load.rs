@@ -9,6 +9,7 @@ use std::sync::Arc;
 use protocol::claim::Candidate;
 use protocol::ids::{BatchId, BatchShard, BodyHash, EventId, Seq, SourceArn, SqsMessageId};
 use protocol::log::object_hash;
+use protocol::quota::Quota;
 use protocol::slot::Frame;
 use protocol::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -65,6 +66,8 @@ struct Line<'a> {
     sent_at: u64,
     #[serde(borrow, skip_serializing_if = "Option::is_none", default)]
     attributes: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    quota: Option<Cow<'a, Quota>>,
     message: Cow<'a, str>,
 }
 
@@ -77,6 +80,7 @@ impl<'a> Line<'a> {
             source: candidate.source.clone(),
             sent_at: candidate.sent_at.as_ms(),
             attributes: candidate.attributes.as_deref().map(Cow::Borrowed),
+            quota: candidate.quota.as_ref().map(Cow::Borrowed),
             message: Cow::Borrowed(&candidate.body),
         }
     }
@@ -98,6 +102,7 @@ impl<'a> Line<'a> {
             overflow: None,
             source: self.source,
             sent_at: Timestamp::from_ms(self.sent_at),
+            quota: self.quota.map(|quota| Box::new(quota.into_owned())),
         })
     }
 }
@@ -269,6 +274,31 @@ mod tests {
         assert_eq!(texts, [with.attributes, None]);
         assert!(events.iter().all(|event| event.body_hash == with.body_hash));
         assert!(events.iter().all(|event| event.sent_at == with.sent_at));
+    }
+
+    #[test]
+    fn a_quota_reads_back_and_an_event_without_one_has_no_such_field() {
+        let mut with = candidate(7, "body");
+        let (begins, ends) = (Timestamp::from_ms(60_000), Timestamp::from_ms(120_000));
+        with.quota = Some(Quota {
+            key: "customer \"5\"".parse().unwrap(),
+            begins,
+            ends,
+            max: 3,
+        });
+        let load = encode_frame([with.clone(), candidate(8, "body")].iter());
+        let lines = decompress_bytes(&load, LINES_BYTES_MAX).unwrap();
+        let lines = String::from_utf8(lines).unwrap();
+        let field = r#""quota":{"key":"customer \"5\"","begins":60000,"ends":120000,"max":3}"#;
+        let have = lines
+            .lines()
+            .map(|line| (line.contains(field), line.contains("quota")));
+        assert_eq!(Vec::from_iter(have), [(true, true), (false, false)]);
+        let events = decode_frame(batch(), &frame_of(&load, 2), &load).unwrap();
+        let quotas = events
+            .into_iter()
+            .map(|event| event.quota.map(|quota| *quota));
+        assert_eq!(Vec::from_iter(quotas), [with.quota, None]);
     }
 
     /// Returns why the bytes of a frame are refused.

@@ -1,5 +1,5 @@
-//! Items of the batch table that have a name where others have a batch id, which is a UUID: pauses, turns, sequences, quota accounts,
-//! scope items and the manifest.
+//! Items of the batch table that have a name where others have a batch id, which is a UUID: pauses, turns, sequences, scope items and the
+//! manifest.
 //!
 //! Each item has a version, and a write replaces only the version that was read. A field that this program does not know is kept.
 //! The items have no `statusShard`, so they are not in `status-index`.
@@ -7,10 +7,9 @@
 use std::collections::HashMap;
 
 use protocol::ids::BodyHash;
-use protocol::limits::{DYNAMODB_KEY_BYTES_MAX, QUOTA_RETENTION};
+use protocol::limits::DYNAMODB_KEY_BYTES_MAX;
 use protocol::log::{IndexEpoch, Manifest};
 use protocol::pause::Pauses;
-use protocol::quota::{QuotaAccount, QuotaScope};
 use protocol::scope::{BatchScope, ScopeItem};
 use protocol::sequence::{Sequence, SequenceScope};
 use protocol::time::Timestamp;
@@ -142,20 +141,6 @@ impl NamedItem for Sequence {
                 BodyHash::of(batch_key.as_str().as_bytes())
             ),
         }
-    }
-}
-
-impl NamedItem for QuotaAccount {
-    type Scope = QuotaScope;
-
-    /// Returns `quota/<beginning in ms>/<quota key>`. It always fits: see
-    /// [`QUOTA_KEY_BYTES_MAX`](protocol::limits::QUOTA_KEY_BYTES_MAX).
-    fn name(scope: &QuotaScope) -> String {
-        format!("quota/{}/{}", scope.begins.as_ms(), scope.key)
-    }
-
-    fn expires_at(&self, scope: &QuotaScope) -> Option<Timestamp> {
-        Some(scope.ends + QUOTA_RETENTION)
     }
 }
 

@@ -17,6 +17,7 @@ use protocol::claim::{Claim, LockItem, Overflow};
 use protocol::ids::{
     BatchId, BatchShard, BodyHash, EventId, SeatKey, Seq, SourceArn, SqsMessageId,
 };
+use protocol::quota::Quota;
 use protocol::time::Timestamp;
 use uuid::{Builder, Uuid};
 
@@ -47,7 +48,7 @@ pub enum Release {
     /// The tombstone of a delivered event, until this time.
     Remembered(Timestamp),
     /// The tombstone of an event that was set aside, until this time. Another message may claim the event at
-    /// once. The tombstone is kept because it remembers past deliveries, and the place of the event in a quota.
+    /// once. The tombstone is kept because it remembers past deliveries.
     SetAside(Timestamp),
 }
 
@@ -103,6 +104,8 @@ pub struct StoredEvent {
     pub sent_at: Timestamp,
     /// The message attributes, if there are any.
     pub attributes: Option<MessageAttributes>,
+    /// The quota that the event counts in; only events of the log have one.
+    pub quota: Option<Box<Quota>>,
 }
 
 impl StoredEvent {

@@ -5,12 +5,14 @@
 //! go into one attribute together, `moreAttributes`, as JSON. [`of_producer`] undoes that. The message group is none of the ten.
 
 use protocol::limits::{SQS_ATTRIBUTES_MAX, SQS_MESSAGE_BYTES_MAX};
+use protocol::quota::Quota;
 
 use crate::message_attributes::{
     AttributeMap, MESSAGE_GROUP_ID, MessageAttribute, MessageAttributes,
 };
 use crate::ports::Quarantined;
 use crate::sqs_text::sqs_text;
+use crate::zone::rfc3339;
 
 /// Why the message is in the quarantine.
 pub const REASON: &str = "reason";
@@ -28,6 +30,24 @@ const OWN_PLACES: usize = SQS_ATTRIBUTES_MAX - (OF_SERVICE.len() - 1);
 /// The reason of a message whose event id another message has with another body.
 pub const CONFLICT: &str =
     "event id: conflict: another message has the same event id and another body";
+
+/// What the reason of a message says whose event is beyond its quota.
+const BEYOND_QUOTA: &str = "`QUOTA` exceeded: more than ";
+
+/// Returns whether a message with this reason is beyond its quota.
+pub fn is_beyond_quota(reason: &str) -> bool {
+    reason.contains(BEYOND_QUOTA)
+}
+
+/// Returns the reason of a message whose event is beyond its quota.
+pub fn beyond_quota(quota: &Quota) -> String {
+    format!(
+        "{BEYOND_QUOTA}{} events for this key from {} to {}",
+        quota.max,
+        rfc3339(quota.begins),
+        rfc3339(quota.ends)
+    )
+}
 
 /// Longest `reason`, in bytes; a longer one is cut.
 pub const REASON_BYTES_MAX: usize = 1_024;

@@ -65,6 +65,7 @@ pub(crate) fn part(number: usize, bodies: &[&str]) -> Part {
         source: "arn:q".parse().unwrap(),
         sent_at: Timestamp::from_ms(7),
         attributes: None,
+        quota: None,
     };
     Part {
         batch_id,

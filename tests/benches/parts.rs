@@ -10,7 +10,7 @@ use protocol::batch::BatchRecord;
 use protocol::claim::Candidate;
 use protocol::ids::{BatchId, BodyHash, Seat, SourceArn};
 use protocol::log::{
-    ENTRY_BYTES, Entry, IdHash, Line, Matches, Owner, RunHeader, object_hash, resolve,
+    ENTRY_BYTES, Entry, IdHash, Line, Matches, Owner, RunHeader, RunList, object_hash, resolve,
 };
 use protocol::time::Timestamp;
 use serde_json::json;
@@ -73,20 +73,14 @@ fn resolve_lines(bencher: Bencher<'_, '_>) {
     let runs: Vec<Vec<_>> = runs.iter().map(|run| to_bytes(run)).collect();
     let lines = lines();
     let owners = [owner()];
-    let record = record();
+    let (record, list) = (record(), RunList::default());
     bencher.counter(ItemsCount::new(LINES)).bench_local(|| {
         let mut matches = Matches::of_ids(lines.iter().map(|line| line.id));
         for run in &runs {
             matches.add(&owners, run).expect("the owner is there");
         }
         let record_of = |_| Some(&record);
-        let decided = resolve(
-            &lines,
-            &matches,
-            Timestamp::EPOCH,
-            record_of,
-            Timestamp::EPOCH,
-        );
+        let decided = resolve(&lines, &matches, &list, record_of, Timestamp::EPOCH);
         let decided = decided.expect("every owner has a record");
         assert_eq!(decided.duplicates.len(), LINES / 20);
         decided
@@ -150,6 +144,7 @@ fn lines() -> Vec<Line> {
         body: 0,
         seq: index as u32,
         stored_at: Timestamp::EPOCH,
+        quota: None,
     };
     (0..LINES).map(line).collect()
 }
@@ -209,6 +204,7 @@ fn part() -> Part {
             source: candidate.source,
             sent_at: candidate.sent_at,
             attributes: None,
+            quota: None,
         }
     };
     Part {

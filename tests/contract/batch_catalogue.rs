@@ -9,7 +9,7 @@ use crate::dynamo::{batch_table, dynamodb};
 use crate::events::{batch, record};
 
 #[tokio::test]
-async fn the_account_of_a_quota_is_no_batch_of_the_log() {
+async fn the_account_of_a_quota_that_0_2_wrote_is_no_batch_of_the_log() {
     let client = dynamodb();
     let table = batch_table(&client).await;
     let account = client.put_item().table_name(&table);

@@ -209,6 +209,7 @@ impl Draw {
             resolution: Resolution {
                 duplicates: self.seqs(),
                 conflicts: self.seqs(),
+                beyond_quota: self.seqs(),
                 is_reported: self.chance(20),
             },
         }

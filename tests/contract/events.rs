@@ -3,7 +3,6 @@
 use protocol::batch::{BatchRecord, BatchWrite};
 use protocol::claim::{Candidate, Claim, LockItem, LockState, PastDeliveries};
 use protocol::ids::{BatchId, BodyHash, EventId, Seat, Seq, SourceArn};
-use protocol::quota::{Place, QuotaScope};
 use protocol::time::Timestamp;
 use shared::ports::{ClaimReply, LockStore, PortError, Release};
 use uuid::Uuid;
@@ -55,19 +54,6 @@ pub fn candidate(id: &str, body: &str) -> Candidate {
     }
 }
 
-/// Returns a place in the account of some quota.
-pub fn place(is_taken_over: bool) -> Place {
-    let scope = QuotaScope {
-        key: "customer".parse().unwrap(),
-        begins: ms(0),
-        ends: ms(1_000),
-    };
-    Place {
-        account: scope.account(),
-        is_taken_over,
-    }
-}
-
 /// Returns a claim with seq `seq` in batch 1.
 pub fn claim(id: &str, body: &str, seq: Seq) -> Claim {
     claim_in(batch(1), id, body, seq)
@@ -89,7 +75,6 @@ pub fn claim_in(batch: BatchId, id: &str, body: &str, seq: Seq) -> Claim {
         },
         overflow: None,
         past: PastDeliveries::new(),
-        place: None,
     }
 }
 
@@ -131,7 +116,6 @@ pub fn item(claim: &Claim) -> LockItem {
             seq: seat.seq,
         },
         set_aside: false,
-        place: claim.place,
     }
 }
 

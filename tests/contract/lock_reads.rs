@@ -78,6 +78,7 @@ async fn events_are_read_as_they_were_claimed(store: &dyn LockStore) {
             shard: seat.shard(),
             seq: seat.seq,
             overflow: None,
+            quota: None,
             attributes: candidate.attributes.as_deref().and_then(attributes),
             event_id: candidate.event_id,
             sqs_message_id: candidate.sqs_message_id,

@@ -10,7 +10,7 @@ use shared::ports::{ClaimReply, LockStore, Release, ReleaseReply};
 use crate::dynamo;
 use crate::events::{
     ATTRIBUTES, assert_written, batch, claim, claim_all, claim_free, claim_in, claimed, claims,
-    event, item, item_of, ms, past, place, read_one, releases, replacements, tombstone,
+    event, item, item_of, ms, past, read_one, releases, replacements, tombstone,
 };
 
 /// Makes every check of the contract a test of each implementation. `on` names what makes the one on DynamoDB.
@@ -310,7 +310,6 @@ async fn a_set_aside_tombstone_is_marked_and_keeps_past_deliveries_until_it_is_r
 ) {
     let mut old = claim("e", "body", 0);
     old.past.insert("earlier".parse().unwrap(), ms(4_000));
-    old.place = Some(place(false));
     claim_free(store, std::slice::from_ref(&old)).await;
     release(store, &old, Release::SetAside(ms(5_000))).await;
     let there = LockItem {
@@ -318,8 +317,7 @@ async fn a_set_aside_tombstone_is_marked_and_keeps_past_deliveries_until_it_is_r
         ..tombstone(&old, ms(5_000))
     };
     assert_eq!(item_of(store, &old).await, Some(there.clone()));
-    let mut new = claim("e", "other", 1);
-    new.place = Some(place(true));
+    let new = claim("e", "other", 1);
     assert_written(&store.replace(&new, &there).await);
     assert_eq!(item_of(store, &new).await, Some(item(&new)));
 }

@@ -1,15 +1,15 @@
-//! The contract of the named items of the batch table: pauses, turns, sequences and quota accounts.
+//! The contract of the named items of the batch table: pauses, turns, sequences and scope items.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 
 use aws::DynamoNamedItems;
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
-use protocol::limits::QUOTA_RETENTION;
+use protocol::bodies::Bodies;
+use protocol::limits::SCOPE_RETENTION;
 use protocol::pause::{Pause, Pauses};
-use protocol::quota::{QuotaAccount, QuotaScope};
+use protocol::scope::{BatchScope, CurrentBatch, ScopeItem};
 use protocol::sequence::{PartId, Sequence, SequenceScope};
 use protocol::time::Timestamp;
 use protocol::turns::Turns;
@@ -21,9 +21,8 @@ use crate::dynamo::{self, edit};
 use crate::events::assert_says;
 
 const BATCH: &str = "0190163d-8694-739b-aea5-966c26f8ad91";
-const OTHER: &str = "0190163d-8694-739b-aea5-966c26f8ad92";
-/// The key of the item in [`table_with_quota`].
-const KEY: (&str, &str) = ("batchId", "quota/1000/customer");
+/// The key of the item in [`table_with_sequence`].
+const KEY: (&str, &str) = ("batchId", "sequence/arn:q");
 
 fn ms(ms: u64) -> Timestamp {
     Timestamp::from_ms(ms)
@@ -47,24 +46,39 @@ fn sequence_scope(source: &str, key: Option<&str>) -> SequenceScope {
     }
 }
 
-fn quota_scope(key: &str, begins_ms: u64, ends_ms: u64) -> QuotaScope {
-    QuotaScope {
-        key: key.parse().unwrap(),
-        begins: ms(begins_ms),
-        ends: ms(ends_ms),
+/// Returns a sequence that a part holds.
+fn held() -> Sequence {
+    Sequence {
+        last: 1,
+        holder: Some(PartId {
+            batch: BATCH.parse().unwrap(),
+            part: 12,
+        }),
     }
 }
 
-/// Returns an account with reserved seats of two batches.
-fn reserved() -> QuotaAccount {
-    let mut account = QuotaAccount {
-        taken: 7,
-        ..QuotaAccount::default()
+/// Returns the item of a scope whose batch closes at a time.
+fn scope_item(closes_at: Timestamp) -> ScopeItem {
+    let current = CurrentBatch {
+        batch: BATCH.parse().unwrap(),
+        scope: batch_scope(),
+        created_at: ms(1_000),
+        closes_at,
+        bodies: Bodies::Items,
+        shards: 3,
+        window_secs: 60,
     };
-    let (batch, other) = (BATCH.parse().unwrap(), OTHER.parse().unwrap());
-    account.reserve(batch, (0..30).chain([65_536, 524_287]), 1_000);
-    account.reserve(other, [3].into_iter(), 1_000);
-    account
+    ScopeItem {
+        current: Some(current),
+    }
+}
+
+fn batch_scope() -> BatchScope {
+    BatchScope {
+        source: "arn:q".parse().unwrap(),
+        key: None,
+        period: None,
+    }
 }
 
 /// Checks that `first` and `second` replace each other, and only the value that was read.
@@ -133,21 +147,14 @@ async fn keeps_the_contract(store: &dyn NamedItems) {
         ..turns
     };
     is_replaced_only_as_it_was_read(store, &(), turns, later).await;
-    let held = Sequence {
-        last: 1,
-        holder: Some(PartId {
-            batch: BATCH.parse().unwrap(),
-            part: 12,
-        }),
-    };
     let free = Sequence {
         last: 1,
         holder: None,
     };
     let scope = sequence_scope("arn:q", Some("replaced"));
-    is_replaced_only_as_it_was_read(store, &scope, held, free).await;
-    let scope = quota_scope("replaced", 1_000, 2_000);
-    is_replaced_only_as_it_was_read(store, &scope, reserved(), QuotaAccount::default()).await;
+    is_replaced_only_as_it_was_read(store, &scope, held(), free).await;
+    let (first, second) = (scope_item(ms(2_001)), scope_item(ms(9_000)));
+    is_replaced_only_as_it_was_read(store, &batch_scope(), first, second).await;
 
     let (long, source) = ("x".repeat(1_024), format!("arn:{}", "q".repeat(1_020)));
     let scopes = [
@@ -158,22 +165,6 @@ async fn keeps_the_contract(store: &dyn NamedItems) {
         sequence_scope(&source, Some(&long)),
     ];
     each_scope_has_its_own(store, &scopes, |last| Sequence { last, holder: None }).await;
-    let account = |taken| QuotaAccount {
-        taken,
-        ..QuotaAccount::default()
-    };
-    let scopes = [
-        quota_scope("a", 0, 1_000),
-        quota_scope("a", 1_000, 2_000),
-        quota_scope("b", 1_000, 2_000),
-        quota_scope("b/1000", 1_000, 2_000),
-        quota_scope(&long, u64::from(u32::MAX) * 1_000, u64::MAX),
-    ];
-    each_scope_has_its_own(store, &scopes, account).await;
-    // Only the beginning of a period is part of the name.
-    let longer = quota_scope("a", 1_000, 9_000);
-    let longer = store.get::<QuotaAccount>(&longer).await.unwrap();
-    assert_eq!(longer.value, account(2));
 }
 
 #[tokio::test]
@@ -188,74 +179,73 @@ async fn dynamo_named_items_keep_the_contract() {
     keeps_the_contract(&DynamoNamedItems::new(client, table)).await;
 }
 
-/// Returns a table with an item of which places are reserved.
-async fn table_with_quota(client: &Client) -> String {
+/// Returns a table with a sequence that a part holds.
+async fn table_with_sequence(client: &Client) -> String {
     let table = dynamo::batch_table(client).await;
     let store: &dyn NamedItems = &DynamoNamedItems::new(client.clone(), &table);
-    let scope = quota_scope("customer", 1_000, 2_001);
-    let (none, reserved) = (Versioned::default(), reserved());
-    assert!(store.replace(&scope, &none, &reserved).await.unwrap());
+    let scope = sequence_scope("arn:q", None);
+    let none = Versioned::default();
+    assert!(store.replace(&scope, &none, &held()).await.unwrap());
     table
 }
 
 #[tokio::test]
-async fn a_quota_item_outlasts_its_period_and_keeps_an_attribute_of_a_later_version() {
+async fn a_scope_item_outlasts_its_window_and_keeps_an_attribute_of_a_later_version() {
     let client = dynamo::dynamodb();
-    let table = table_with_quota(&client).await;
-    let later = AttributeValue::S("kept".to_owned());
-    edit(&client, &table, KEY, "later", Some(later)).await;
+    let table = dynamo::batch_table(&client).await;
     let store: &dyn NamedItems = &DynamoNamedItems::new(client.clone(), &table);
-    let scope = quota_scope("customer", 1_000, 2_001);
-    let read = store.get::<QuotaAccount>(&scope).await.unwrap();
-    assert_eq!(read.value, reserved());
-    let none = QuotaAccount::default();
-    assert!(store.replace(&scope, &read, &none).await.unwrap());
+    let (none, first) = (Versioned::default(), scope_item(ms(2_001)));
+    let scope = batch_scope();
+    assert!(store.replace(&scope, &none, &first).await.unwrap());
+    let name = ScopeItem::name(&scope);
+    let later = AttributeValue::S("kept".to_owned());
+    edit(&client, &table, (KEY.0, &name), "later", Some(later)).await;
+    let read = store.get::<ScopeItem>(&scope).await.unwrap();
+    assert_eq!(read.value, first);
+    let next = scope_item(ms(3_001));
+    assert!(store.replace(&scope, &read, &next).await.unwrap());
     let call = client.get_item().table_name(&table);
-    let call = call.key(KEY.0, AttributeValue::S(KEY.1.to_owned()));
+    let call = call.key(KEY.0, AttributeValue::S(name));
     let item = call.send().await.unwrap().item.unwrap();
     let names = BTreeSet::from_iter(item.keys().map(String::as_str));
     let names = Vec::from_iter(names).join(" ");
-    assert_eq!(names, "batchId expiresAt later reserved taken version");
-    let expires_at = (3 + QUOTA_RETENTION.as_secs()).to_string();
+    assert_eq!(names, "batchId current expiresAt later version");
+    let expires_at = (4 + SCOPE_RETENTION.as_secs()).to_string();
     assert_eq!(item["expiresAt"], AttributeValue::N(expires_at));
-    assert_eq!(QUOTA_RETENTION.as_secs(), 40 * 24 * 3_600);
 }
 
 #[tokio::test]
 async fn an_item_with_version_0_that_was_made_by_hand_is_read() {
     let client = dynamo::dynamodb();
-    let table = table_with_quota(&client).await;
+    let table = table_with_sequence(&client).await;
     let first = AttributeValue::N("0".to_owned());
     edit(&client, &table, KEY, "version", Some(first)).await;
     let store: &dyn NamedItems = &DynamoNamedItems::new(client.clone(), &table);
-    let scope = quota_scope("customer", 1_000, 2_000);
-    let read = store.get::<QuotaAccount>(&scope).await.unwrap();
-    assert_eq!((read.value, read.version), (reserved(), 0));
+    let scope = sequence_scope("arn:q", None);
+    let read = store.get::<Sequence>(&scope).await.unwrap();
+    assert_eq!((read.value, read.version), (held(), 0));
 }
 
 #[tokio::test]
 async fn an_edited_item_is_refused_with_its_name_and_attribute() {
     let client = dynamo::dynamodb();
     let number = |text: &str| Some(AttributeValue::N(text.to_owned()));
-    let set = |batch: &str, seats| Some(AttributeValue::M([(batch.to_owned(), seats)].into()));
-    let damaged = || AttributeValue::B(Blob::new([1, 2, 3]));
+    let text = |text: &str| Some(AttributeValue::S(text.to_owned()));
     let edits = [
-        ("taken", None),
-        ("taken", number("-1")),
+        ("last", None),
+        ("last", number("-1")),
         ("version", None),
-        ("version", Some(AttributeValue::S("1".to_owned()))),
-        ("reserved", number("1")),
-        ("reserved", set("no batch", damaged())),
-        ("reserved", set(BATCH, damaged())),
-        ("reserved", set(BATCH, AttributeValue::N("1".to_owned()))),
+        ("version", text("1")),
+        ("holder", number("1")),
+        ("holder", text("no part")),
         ("formatVersion", number("3")),
     ];
     for (attribute, value) in edits {
-        let table = table_with_quota(&client).await;
+        let table = table_with_sequence(&client).await;
         edit(&client, &table, KEY, attribute, value).await;
         let store: &dyn NamedItems = &DynamoNamedItems::new(client.clone(), &table);
-        let scope = quota_scope("customer", 1_000, 2_000);
-        let error = store.get::<QuotaAccount>(&scope).await.unwrap_err();
+        let scope = sequence_scope("arn:q", None);
+        let error = store.get::<Sequence>(&scope).await.unwrap_err();
         let name = format!("`{}`", KEY.1);
         assert_says(&error, &["refused by", &name, &format!("`{attribute}")]);
     }

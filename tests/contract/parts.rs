@@ -28,6 +28,7 @@ pub(crate) fn part<B: AsRef<str>>(bodies: &[B]) -> Part {
             source: "arn:q".parse().expect("the value is a source"),
             sent_at: Timestamp::from_ms(7),
             attributes: None,
+            quota: None,
         }
     };
     Part {

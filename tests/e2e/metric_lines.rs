@@ -33,7 +33,7 @@ const MEASURED: &str = "Received Claimed ClaimedBytes Duplicates Quarantined Bat
                         OldestOverdueAge OldestErrorAge";
 /// The metrics that say for which reason a batch was flushed.
 const FLUSHED: &str =
-    "FlushedFull FlushedBytes FlushedWindow FlushedDrained FlushedUrgent FlushedIdle BeyondQuota";
+    "FlushedFull FlushedBytes FlushedWindow FlushedDrained FlushedUrgent FlushedIdle";
 
 fn metric_lines(rig: &Rig) -> Vec<(String, Value)> {
     let lines = lines_of(rig).into_iter();

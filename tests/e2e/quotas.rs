@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use loadgen::{DuplicateRule, Duplicates, Workload, WorkloadConfig};
+use local::bodies::BodiesKind;
 use local::stack::QUARANTINE_QUEUE;
 use serde_json::Value;
 
@@ -16,8 +17,8 @@ use crate::rig::{Rig, Setup, owned, workload};
 const KEYS: u32 = 10;
 const QUOTA: usize = 100;
 
-fn with_quota(quota: usize) -> Setup {
-    let setup = Setup::new().var("QUOTA", "source");
+fn with_quota(bodies: BodiesKind, quota: usize) -> Setup {
+    let setup = Setup::new().bodies(bodies).var("QUOTA", "source");
     setup.var("QUOTA_MAX", quota)
 }
 
@@ -44,7 +45,19 @@ fn delivered_per_key(rig: &Rig, quota: usize) -> BTreeSet<String> {
 
 #[tokio::test]
 async fn of_2_000_events_of_10_keys_with_duplicates_exactly_100_a_key_are_delivered() {
-    let mut setup = with_quota(QUOTA).mortal();
+    exactly_the_quota_is_delivered(BodiesKind::LogTable).await;
+}
+
+#[tokio::test]
+async fn quotas_hold_with_loads_in_a_bucket_too() {
+    exactly_the_quota_is_delivered(BodiesKind::LogS3).await;
+}
+
+/// Sends a burst while environments of both functions die.
+async fn exactly_the_quota_is_delivered(bodies: BodiesKind) {
+    // Many small batches, so that tallies are merged.
+    let mut setup = with_quota(bodies, QUOTA).mortal().batches_of(100);
+    setup.options.faults.kills = percent(8);
     setup.options.faults.duplicate_deliveries = percent(20);
     setup.options.faults.lost_replies = percent(3);
     let rig = setup.start().await;
@@ -77,7 +90,7 @@ async fn of_2_000_events_of_10_keys_with_duplicates_exactly_100_a_key_are_delive
 
 #[tokio::test]
 async fn events_beyond_a_quota_are_delivered_once_it_is_larger_and_they_are_redriven() {
-    let rig = with_quota(40).quick().start().await;
+    let rig = with_quota(BodiesKind::LogTable, 40).quick().start().await;
     let workload = workload(62, 60, 0.0);
     rig.burst(&workload).await;
     rig.until_depth(QUARANTINE_QUEUE, 20).await;
@@ -92,7 +105,7 @@ async fn events_beyond_a_quota_are_delivered_once_it_is_larger_and_they_are_redr
 
 #[tokio::test]
 async fn repro_discarded_events_were_beyond_their_quota_when_they_were_redriven() {
-    let setup = with_quota(40).quick();
+    let setup = with_quota(BodiesKind::LogTable, 40).quick();
     let rig = setup.one_aggregator_environment().start().await;
     let batchctl = Batchctl::of(&rig);
     let workload = workload(63, 60, 0.0);

@@ -1,13 +1,13 @@
-//! Decides about the lines of a batch of the log, and reports conflicts and duplicates.
+//! Decides about the lines of a batch of the log, and reports those that did not win.
 
 use protocol::batch::Resolution;
 use protocol::limits::{COMMIT_ATTEMPTS_MAX, ENTRY_RETENTION};
 use protocol::log::{Decided, IndexSecret, Line};
 use protocol::retry::RetryPolicy;
-use protocol::seqs::SeqSet;
 use shared::index::line_of;
 use shared::metrics::Level;
 use shared::ports::{Quarantined, StoredEvent};
+use shared::quarantine_attributes::{CONFLICT, beyond_quota};
 use shared::retry::{Unsent, send_to_quarantine};
 use shared::traces::names::ITEMS_COUNT;
 use tracing::{error, info, warn};
@@ -54,14 +54,17 @@ impl BatchRun<'_> {
                     redelivered_count = decided.redelivered.len(),
                     duplicates_count = decided.duplicates.len(),
                     conflicts_count = decided.conflicts.len(),
+                    beyond_quota_count = decided.beyond_quota.len(),
                     "batch resolved"
                 );
-                let is_reported = decided.duplicates.is_empty() && decided.conflicts.is_empty();
-                let resolution = Resolution {
+                let mut resolution = Resolution {
                     duplicates: decided.duplicates,
                     conflicts: decided.conflicts,
-                    is_reported,
+                    beyond_quota: decided.beyond_quota,
+                    is_reported: false,
                 };
+                resolution.is_reported =
+                    resolution.duplicates.is_empty() && resolution.quarantined().is_empty();
                 (decided.winners, resolution)
             }
             // Nothing is decided about its lines: all of them go to the quarantine.
@@ -86,9 +89,11 @@ impl BatchRun<'_> {
         };
         let duplicates = resolution.duplicates.len();
         let conflicts = resolution.conflicts.len();
+        let beyond_quota = resolution.beyond_quota.len();
         self.batch.resolve(winners, resolution).await?;
         self.metrics.duplicates.add(duplicates);
         self.metrics.conflicts.add(conflicts);
+        self.metrics.beyond_quota.add(beyond_quota);
         Ok(())
     }
 
@@ -207,21 +212,17 @@ impl BatchRun<'_> {
         reader.read(record, unread, limits, work).await
     }
 
-    /// Sends the conflicts to the quarantine and the reports of duplicates to their queue, and notes that.
+    /// Sends conflicts and lines beyond a quota to the quarantine and the reports of duplicates to their queue, and notes that.
     async fn report_losers(&mut self) -> Result<(), TicketEnd> {
         let record = self.batch.record();
         let resolution = record
             .reservations
             .as_ref()
             .and_then(|log| log.resolution.clone());
-        let Resolution {
-            duplicates,
-            conflicts,
-            ..
-        } = resolution.unwrap_or_default();
-        let mut seqs = conflicts.clone();
+        let resolution = resolution.unwrap_or_default();
+        let mut seqs = resolution.quarantined();
         if self.components.losers.duplicates.is_some() {
-            seqs.extend_from(&duplicates);
+            seqs.extend_from(&resolution.duplicates);
         }
         let frames = self.close().await?.frames.clone();
         let mut unread = UnreadObjects::of(seqs, frames);
@@ -239,7 +240,7 @@ impl BatchRun<'_> {
                 }
                 self.report_lost(lost).await?;
             }
-            self.report(&events, &conflicts).await?;
+            self.report(&events, &resolution).await?;
             match failed {
                 None => {}
                 // Events that won go to the quarantine meanwhile.
@@ -253,26 +254,39 @@ impl BatchRun<'_> {
         self.batch.reported().await
     }
 
-    /// Reports lines that did not win: `conflicts` to the quarantine, the others as duplicates.
+    /// Reports lines that did not win: duplicates to their queue, the others to the quarantine.
     async fn report(
         &mut self,
         events: &[StoredEvent],
-        conflicts: &SeqSet,
+        resolution: &Resolution,
     ) -> Result<(), TicketEnd> {
         let ports = &self.components.losers;
         let now = self.budgets.work.clock.now();
-        let (conflicts, duplicates): (Vec<_>, Vec<_>) = events
+        let (duplicates, others): (Vec<_>, Vec<_>) = events
             .iter()
-            .partition(|event| conflicts.contains(event.seq));
-        let conflicts: Vec<Quarantined> = conflicts.into_iter().map(conflict).collect();
+            .partition(|event| resolution.duplicates.contains(event.seq));
+        let quarantined = others.into_iter().map(|event| {
+            let quota = event.quota.as_deref();
+            let quota = quota.filter(|_| resolution.beyond_quota.contains(event.seq));
+            quarantined(
+                event,
+                quota.map_or_else(|| CONFLICT.to_owned(), beyond_quota),
+            )
+        });
+        let quarantined: Vec<Quarantined> = quarantined.collect();
         let reports = duplicates
             .into_iter()
             .map(|event| shared::duplicate_report::report(event, None, now));
         let reports: Vec<Quarantined> = reports.collect();
-        // Of a duplicate, another copy is delivered. A conflict is an event of its own, and this is its only copy.
+        // Of a duplicate, another copy is delivered. Of the others, this is the only copy.
         let may_drop_reports = self.batch.record().quarantine.is_some();
         for (queue, messages, what, may_drop) in [
-            (&ports.conflicts, conflicts, "`QUARANTINE_SQS_URL`", false),
+            (
+                &ports.quarantine,
+                quarantined,
+                "`QUARANTINE_SQS_URL`",
+                false,
+            ),
             (
                 &ports.duplicates,
                 reports,
@@ -284,7 +298,7 @@ impl BatchRun<'_> {
                 continue;
             }
             let Some(queue) = queue.as_deref() else {
-                let error = format!("conflicts: no queue for them: set {what}");
+                let error = format!("lines that did not win: no queue for them: set {what}");
                 return Err(self.batch.fail(error).await);
             };
             let concurrency = ports.concurrency;
@@ -336,13 +350,13 @@ impl BatchRun<'_> {
     }
 }
 
-/// Returns the message to the quarantine about a conflict.
-fn conflict(event: &StoredEvent) -> Quarantined {
+/// Returns the message to the quarantine about a line that did not win.
+fn quarantined(event: &StoredEvent, reason: String) -> Quarantined {
     Quarantined {
         sqs_message_id: event.sqs_message_id.clone(),
         event_id: Some(event.event_id.clone()),
         source: event.source.clone(),
-        reason: shared::quarantine_attributes::CONFLICT.to_owned(),
+        reason,
         body: event.body.clone(),
         attributes: event.attributes.clone(),
     }

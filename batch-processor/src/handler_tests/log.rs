@@ -17,6 +17,7 @@ use super::*;
 
 mod loads;
 mod merges;
+mod quotas;
 
 const WINDOW: Duration = Duration::from_secs(600);
 
@@ -94,6 +95,7 @@ async fn fill(
             sqs_message_id: message.parse().unwrap(),
             body_hash: BodyHash::of(body.as_bytes()),
             body: (*body).into(),
+            quota: quotas::quota_of(body),
             ..a_claim(0).candidate
         })
         .collect();

@@ -196,7 +196,6 @@ fn a_claim(seq: u32) -> Claim {
         },
         overflow: None,
         past: PastDeliveries::new(),
-        place: None,
     }
 }
 

@@ -305,6 +305,7 @@ pub fn already_applied(record: &BatchRecord, write: &BatchWrite) -> bool {
             let is_same = |decided: &Resolution| {
                 decided.duplicates == resolution.duplicates
                     && decided.conflicts == resolution.conflicts
+                    && decided.beyond_quota == resolution.beyond_quota
             };
             is_leased && record.claimed == *winners && decided.is_some_and(is_same)
         }

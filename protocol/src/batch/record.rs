@@ -340,7 +340,11 @@ impl BatchRecord {
         let mut bodies_bytes = 0;
         let reservations = self.reservations.as_ref();
         if let Some(resolution) = reservations.and_then(|one| one.resolution.as_ref()) {
-            sets.extend([&resolution.duplicates, &resolution.conflicts]);
+            sets.extend([
+                &resolution.duplicates,
+                &resolution.conflicts,
+                &resolution.beyond_quota,
+            ]);
         }
         if self.bodies.is_log() {
             sets.push(&self.claimed);

@@ -14,7 +14,7 @@ impl BatchRecord {
         reservations.is_none_or(|one| one.resolution.is_some())
     }
 
-    /// Returns whether duplicates and conflicts of the log are reported too; always, if the batch has no slots.
+    /// Returns whether the lines of the log that did not win are reported too; always, if the batch has no slots.
     pub fn is_reported(&self) -> bool {
         let resolution = self.reservations.as_ref().map(|one| &one.resolution);
         resolution.is_none_or(|one| one.as_ref().is_some_and(|one| one.is_reported))

@@ -28,8 +28,16 @@ pub struct Reservations {
 pub struct Resolution {
     pub duplicates: SeqSet,
     pub conflicts: SeqSet,
-    /// Whether the reports of duplicates and conflicts were sent; always, if the batch has claims.
+    pub beyond_quota: SeqSet,
+    /// Whether these lines were reported; always, if the batch has claims.
     pub is_reported: bool,
+}
+
+impl Resolution {
+    /// Returns the losing lines that go to the quarantine.
+    pub fn quarantined(&self) -> SeqSet {
+        self.conflicts.union(&self.beyond_quota)
+    }
 }
 
 /// How much one batch may hold.

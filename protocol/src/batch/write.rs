@@ -41,7 +41,7 @@ pub enum BatchWrite {
         winners: SeqSet,
         resolution: Resolution,
     },
-    /// Notes that duplicates and conflicts are reported. Needs: the lease; the decisions.
+    /// Notes that the lines that did not win are reported. Needs: the lease; the decisions.
     Reported { owner: LeaseOwner },
     /// Records witnesses. Needs: not complete; no witness since the record was read.
     Witness {

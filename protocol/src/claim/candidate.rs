@@ -8,7 +8,7 @@ use crate::ids::{BodyHash, EventId, Seat, SourceArn, SqsMessageId};
 use crate::limits::{
     CLAIM_OVERHEAD_BYTES, DYNAMODB_ITEM_BYTES_MAX, OVERFLOW_BYTES, WRITE_UNIT_BYTES,
 };
-use crate::quota::{Place, QuotaScope};
+use crate::quota::Quota;
 use crate::time::Timestamp;
 
 /// An event before it is claimed.
@@ -25,8 +25,8 @@ pub struct Candidate {
     pub sent_at: Timestamp,
     /// The SQS message attributes as JSON text, if there are any.
     pub attributes: Option<Arc<str>>,
-    /// The quota key and the period of the event, if `QUOTA` is set.
-    pub quota: Option<QuotaScope>,
+    /// The quota that the event counts in, if `QUOTA` is set.
+    pub quota: Option<Quota>,
 }
 
 impl Candidate {
@@ -89,8 +89,6 @@ pub struct Claim {
     pub overflow: Option<Overflow>,
     /// Earlier deliveries of the same event; empty unless `ON_DUPLICATE=requeue`.
     pub past: PastDeliveries,
-    /// The place of the event in the account of its quota, if it has a quota.
-    pub place: Option<Place>,
 }
 
 /// The S3 object with the body of a claim, when the body does not fit the lock item.

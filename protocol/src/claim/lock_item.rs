@@ -3,7 +3,6 @@
 use super::candidate::PastDeliveries;
 use crate::ids::{BatchId, BatchShard, BodyHash, Seat, Seq, SqsMessageId};
 use crate::planted::planted;
-use crate::quota::Place;
 use crate::time::Timestamp;
 
 /// One item of the lock table, without the body.
@@ -16,8 +15,6 @@ pub struct LockItem {
     pub state: LockState,
     /// Whether the item is the tombstone of an event that was set aside or rejected. Then the event was not delivered.
     pub set_aside: bool,
-    /// The place of the claim, or of the claim that became this tombstone, in the account of its quota.
-    pub place: Option<Place>,
 }
 
 impl LockItem {

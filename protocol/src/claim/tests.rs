@@ -6,7 +6,6 @@ mod sizes;
 use super::*;
 use crate::ids::{BatchId, BodyHash, Seq};
 use crate::limits::PAST_DELIVERIES_MAX;
-use crate::quota::{Place, QuotaScope};
 
 const NOW: Timestamp = Timestamp::from_ms(1_000_000);
 const WINDOW: Duration = Duration::from_secs(3_600);
@@ -54,7 +53,6 @@ pub(super) fn item_of(candidate: &Candidate, state: LockState) -> LockItem {
         past: PastDeliveries::new(),
         state,
         set_aside: false,
-        place: None,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::check::{Check, hold};
 use crate::batch::{BatchRecord, BatchWrite, Reservations, Resolution, Status};
+use crate::seqs::SeqSet;
 
 /// Checks INV-34 and INV-35 of a step.
 pub(super) fn step_is_sound(
@@ -46,7 +47,9 @@ fn decisions_never_change(
 ) -> Check {
     let decided = |one: &Reservations| {
         let resolution = one.resolution.as_ref();
-        resolution.map(|one: &Resolution| (one.duplicates.clone(), one.conflicts.clone()))
+        resolution.map(|one: &Resolution| {
+            [&one.duplicates, &one.conflicts, &one.beyond_quota].map(SeqSet::clone)
+        })
     };
     let counts =
         |record: &BatchRecord| (record.confirmed, record.uncertain, record.settled.clone());
@@ -60,12 +63,9 @@ fn decisions_never_change(
     let has_decisions = then.is_some() || after.members().is_empty();
     let mut seqs = after.claimed.union(&after.settled);
     let mut is_disjoint = true;
-    if let Some((duplicates, conflicts)) = &then {
-        is_disjoint = seqs.is_disjoint(duplicates)
-            && seqs.is_disjoint(conflicts)
-            && duplicates.is_disjoint(conflicts);
-        seqs.extend_from(duplicates);
-        seqs.extend_from(conflicts);
+    for losers in then.iter().flatten() {
+        is_disjoint &= seqs.is_disjoint(losers);
+        seqs.extend_from(losers);
     }
     let last = seqs.iter().max();
     let are_reserved = last.is_none_or(|last| u64::from(last) < is.reserved);

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::batch::BatchRecord;
 use crate::ids::{BatchId, BodyHash, EventId, Seq, SqsMessageId};
-use crate::limits::ENTRY_RETENTION;
+use crate::limits::{ENTRY_EXTENSION_MAX, ENTRY_RETENTION};
+use crate::quota::Place;
 use crate::time::Timestamp;
 
 /// Bytes of an entry in a run.
@@ -123,6 +124,10 @@ pub enum Owner {
         /// When the dedup window of its last event is over. Known once the batch is complete, and the run is merged.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         events_end_at: Option<Timestamp>,
+        /// The place that each of the entries has, of events with a quota. A batch has one owner for each account, and one more for places
+        /// that are taken over.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        place: Option<Place>,
     },
     /// An event that was delivered before the index knew it, and is remembered until this time.
     Primed { until: Timestamp },
@@ -139,6 +144,54 @@ impl Owner {
             batch,
             ends_at: opened_at + ENTRY_RETENTION + window,
             events_end_at: None,
+            place: None,
+        }
+    }
+
+    /// Returns the owner of those entries of a batch that have such a place.
+    #[must_use]
+    pub fn with_place(self, of: Option<Place>) -> Owner {
+        match self {
+            Owner::Batch {
+                batch,
+                ends_at,
+                events_end_at,
+                ..
+            } => Owner::Batch {
+                batch,
+                ends_at,
+                events_end_at,
+                place: of,
+            },
+            _ => self,
+        }
+    }
+
+    /// Returns the batch and the place that each of the entries has.
+    pub fn place(self) -> Option<(BatchId, Place)> {
+        match self {
+            Owner::Batch { batch, place, .. } => Some((batch, place?)),
+            Owner::Primed { .. } | Owner::PrimedMessage { .. } | Owner::Forget { .. } => None,
+        }
+    }
+
+    /// Returns the owner with entries that end no sooner than `at`, or up to [`ENTRY_EXTENSION_MAX`] later than they did. Those of places that
+    /// are taken over end no sooner than the entries that took the places first. Otherwise the places would be free once more.
+    #[must_use]
+    pub fn that_outlives(self, at: Timestamp) -> Owner {
+        match self {
+            Owner::Batch {
+                batch,
+                ends_at,
+                events_end_at,
+                place,
+            } => Owner::Batch {
+                batch,
+                ends_at: at.clamp(ends_at, ends_at + ENTRY_EXTENSION_MAX),
+                events_end_at,
+                place,
+            },
+            _ => self,
         }
     }
 
@@ -161,24 +214,30 @@ impl Owner {
         }
     }
 
-    /// Returns the owner with the end of its events, if its batch is complete.
+    /// Returns the owner with the end of its events, if its batch is complete. Entries of places that are taken over stay until they end: see
+    /// [`that_outlives`](Self::that_outlives).
     #[must_use]
     pub fn with_events_end<'r>(
         self,
         record_of: impl Fn(BatchId) -> Option<&'r BatchRecord>,
     ) -> Owner {
+        let is_taken_over = self
+            .place()
+            .is_some_and(|(_, place)| place.taken_in.is_some());
         match self {
             Owner::Batch {
                 batch,
                 ends_at,
                 events_end_at: None,
-            } => {
+                place,
+            } if !is_taken_over => {
                 let record = record_of(batch);
                 let end = record.and_then(|one| Some(one.completed_at? + one.dedup_window));
                 Owner::Batch {
                     batch,
                     ends_at,
                     events_end_at: end.map(|end| end.min(ends_at)),
+                    place,
                 }
             }
             _ => self,

@@ -4,12 +4,13 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::entry::{IndexSecret, Owner};
+use super::tally::Tally;
 use crate::batch::BatchRecord;
 use crate::bodies::Bodies;
 use crate::ids::BatchId;
 use crate::limits::{
-    COMMIT_TURN, DECIDED_WITHIN, MERGED_ENTRIES_MAX, RUN_ENTRIES_MAX, RUNS_INCOMPLETE_MAX,
-    RUNS_OF_ONE_SIZE_MAX,
+    COMMIT_TURN, DECIDED_WITHIN, MERGED_ENTRIES_MAX, MERGED_ROWS_MAX, RUN_ENTRIES_MAX,
+    RUN_ROWS_MAX, RUNS_INCOMPLETE_MAX, RUNS_OF_ONE_SIZE_MAX,
 };
 use crate::seqs::SeqSet;
 use crate::time::Timestamp;
@@ -29,6 +30,12 @@ pub struct RunRef {
     pub ends_at: Timestamp,
     /// When the last of its events ends, as far as is known.
     pub events_end_at: Timestamp,
+    /// The latest end of its tallies.
+    #[serde(default)]
+    pub tallies_end_at: Timestamp,
+    /// How many owners and tallies its header has.
+    #[serde(default)]
+    pub rows: u64,
     /// The batch that committed it, until it is merged.
     pub batch: Option<BatchId>,
 }
@@ -40,6 +47,9 @@ pub struct RunList {
     pub runs: Vec<RunRef>,
     /// Merges left out entries that ended at this time or before. A line that was stored earlier may need one of them.
     pub left_out_until: Timestamp,
+    /// The index was lost, and places of accounts whose tallies end before this time may be missing. So these accounts have no place left.
+    #[serde(default)]
+    pub counted_from: Timestamp,
 }
 
 /// The header of a run.
@@ -47,9 +57,27 @@ pub struct RunList {
 #[serde(rename_all = "camelCase")]
 pub struct RunHeader {
     pub owners: Vec<Owner>,
-    /// Of a run that a batch committed: its duplicates and conflicts. The entries are its winners.
+    /// Of a run that a batch committed: its duplicates, conflicts, and lines beyond a quota. The entries are its winners.
     pub duplicates: SeqSet,
     pub conflicts: SeqSet,
+    #[serde(skip_serializing_if = "SeqSet::is_empty", default)]
+    pub beyond_quota: SeqSet,
+    /// The places that its winners took.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub tallies: Vec<Tally>,
+}
+
+impl RunHeader {
+    /// Returns the latest end of the tallies.
+    pub fn tallies_end_at(&self) -> Timestamp {
+        let ends = self.tallies.iter().map(|tally| tally.ends_at);
+        ends.max().unwrap_or(Timestamp::EPOCH)
+    }
+
+    /// Returns how many owners and tallies there are.
+    pub fn rows(&self) -> u64 {
+        (self.owners.len() + self.tallies.len()) as u64
+    }
 }
 
 /// Which manifest is the present one: its name.
@@ -68,6 +96,8 @@ pub struct Manifest {
     pub bodies: Bodies,
     /// The latest end of its entries. Lines that were stored later need none of them. Long after it, the list may be gone.
     pub ends_at: Timestamp,
+    /// The latest end of its tallies. They are needed until then, and the list is there.
+    pub tallies_end_at: Timestamp,
     /// 32 bytes; empty before the first commit.
     #[serde(with = "serde_bytes")]
     pub secret: Vec<u8>,
@@ -114,20 +144,24 @@ impl Manifest {
     #[must_use]
     pub fn with_list(&self, name: Uuid, bodies: &Bodies, list: &RunList) -> Manifest {
         let ends = list.runs.iter().map(|run| run.ends_at);
+        let tallies_end = list.runs.iter().map(|run| run.tallies_end_at);
         Manifest {
             list: Some(name),
             bodies: bodies.clone(),
             ends_at: ends.fold(list.left_out_until, Timestamp::max),
+            tallies_end_at: tallies_end.fold(list.counted_from, Timestamp::max),
             secret: self.secret.clone(),
             turn: None,
         }
     }
 
     /// Returns the name of the list that decides about lines whose first was stored at `stored_at`; `None` if every entry had
-    /// ended long before. Not right after the last end: the batch that commits then would leave out what lines from before need.
-    pub fn list_for(&self, stored_at: Timestamp) -> Option<Uuid> {
-        self.list
-            .filter(|_| stored_at < self.ends_at + DECIDED_WITHIN)
+    /// ended long before, and every tally has ended. Not right after the last end of an entry: the batch that commits then would leave out
+    /// what lines from before need.
+    pub fn list_for(&self, stored_at: Timestamp, now: Timestamp) -> Option<Uuid> {
+        let has_entries = stored_at < self.ends_at + DECIDED_WITHIN;
+        let has_tallies = now < self.tallies_end_at;
+        self.list.filter(|_| has_entries || has_tallies)
     }
 }
 
@@ -158,16 +192,18 @@ impl RunList {
     /// Returns the list as it is once every entry has ended.
     pub fn ended(left_out_until: Timestamp) -> RunList {
         RunList {
-            runs: Vec::new(),
             left_out_until,
+            ..RunList::default()
         }
     }
 
-    /// Returns the next list, in which a batch has committed `run`. Leaves out the runs whose events ended at or before `past`.
+    /// Returns the next list, in which a batch has committed `run`. Leaves out the runs whose events ended so long before `now` that every
+    /// line that is still to be decided was stored later, unless its batch is stuck, and whose tallies have ended.
     #[must_use]
-    pub fn with(&self, run: RunRef, past: Timestamp) -> RunList {
+    pub fn with(&self, run: RunRef, now: Timestamp) -> RunList {
+        let past = now.saturating_sub(DECIDED_WITHIN);
         let mut next = self.clone();
-        let is_past = |run: &RunRef| run.events_end_at <= past;
+        let is_past = |run: &RunRef| run.events_end_at <= past && run.tallies_end_at <= now;
         let ended = self.runs.iter().filter(|run| is_past(run));
         let ends = ended.map(|run| run.events_end_at);
         next.left_out_until = ends.fold(next.left_out_until, Timestamp::max);
@@ -209,9 +245,18 @@ impl RunList {
         Some(next)
     }
 
-    /// Returns the runs to compare with lines whose first was stored at `stored_at`. The others have ended.
-    pub fn runs_for(&self, stored_at: Timestamp) -> impl Iterator<Item = &RunRef> {
-        let needed = move |run: &&RunRef| run.entries > 0 && stored_at < run.ends_at;
+    /// Returns the runs to compare with lines whose first was stored at `stored_at`. The others have ended. If there are lines with quotas, and
+    /// `tallies_end_at` is the first end of a tally of theirs, also the runs with tallies that end then or later, unless they have ended.
+    pub fn runs_for(
+        &self,
+        stored_at: Timestamp,
+        tallies_end_at: Option<Timestamp>,
+        now: Timestamp,
+    ) -> impl Iterator<Item = &RunRef> {
+        let needed = move |run: &&RunRef| {
+            let may_count = |ends_at| ends_at <= run.tallies_end_at && now < run.tallies_end_at;
+            tallies_end_at.is_some_and(may_count) || run.entries > 0 && stored_at < run.ends_at
+        };
         self.runs.iter().filter(needed)
     }
 }
@@ -220,7 +265,8 @@ impl RunList {
 /// [`RUNS_INCOMPLETE_MAX`], in the order in which they came.
 pub fn crowded(list: &RunList) -> Vec<Vec<&RunRef>> {
     let size = |run: &RunRef| run.entries.checked_ilog(8).map_or(0, |size| size + 1);
-    let runs = list.runs.iter().filter(|run| run.entries < RUN_ENTRIES_MAX);
+    let is_small = |run: &&RunRef| run.entries < RUN_ENTRIES_MAX && run.rows < RUN_ROWS_MAX;
+    let runs = list.runs.iter().filter(is_small);
     let mut runs: Vec<&RunRef> = runs.collect();
     runs.sort_by_key(|run| size(run));
     let of_one_size = runs.chunk_by(|left, right| size(left) == size(right));
@@ -239,10 +285,11 @@ pub fn mergeable<'l, 'r>(
     let of = |may_merge: &dyn Fn(&BatchRecord) -> bool| {
         let is_done = |batch| record_of(batch).is_some_and(may_merge);
         let done = runs.iter().filter(|run| run.batch.is_none_or(is_done));
-        let mut entries = 0;
+        let (mut entries, mut rows) = (0, 0);
         let fit = done.take_while(|run| {
             entries += run.entries;
-            entries <= MERGED_ENTRIES_MAX
+            rows += run.rows;
+            entries <= MERGED_ENTRIES_MAX && rows <= MERGED_ROWS_MAX
         });
         fit.copied().collect::<Vec<_>>()
     };
@@ -255,209 +302,5 @@ pub fn mergeable<'l, 'r>(
 }
 
 #[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-    use crate::bodies::ObjectPlace;
-
-    fn batch(number: u128) -> BatchId {
-        BatchId::new(Uuid::from_u128(number))
-    }
-
-    fn run(number: u128, entries: u64) -> RunRef {
-        RunRef {
-            run: Uuid::from_u128(number),
-            hash: [0; 16],
-            bodies: Bodies::Log(ObjectPlace::Table),
-            entries,
-            ends_at: Timestamp::from_ms(100),
-            events_end_at: Timestamp::from_ms(90),
-            batch: Some(batch(number)),
-        }
-    }
-
-    fn list(runs: Vec<RunRef>) -> RunList {
-        RunList {
-            runs,
-            left_out_until: Timestamp::from_ms(5),
-        }
-    }
-
-    fn record() -> BatchRecord {
-        let source = "arn:q".parse().unwrap();
-        let at = Timestamp::from_ms(1);
-        BatchRecord::open(batch(2), source, None, 1, at, at)
-            .with_bodies(Bodies::Log(ObjectPlace::Table), Duration::ZERO)
-    }
-
-    #[test]
-    fn a_batch_adopts_what_it_has_committed_and_else_resolves() {
-        let mut record = record();
-        assert_eq!(begin(&list(vec![run(1, 9)]), &record), Begin::Resolve);
-        let committed = list(vec![run(1, 9), run(2, 9)]);
-        assert_eq!(begin(&committed, &record), Begin::Adopt(&run(2, 9)));
-        let merged = RunRef {
-            batch: None,
-            ..run(2, 9)
-        };
-        assert_eq!(begin(&list(vec![merged]), &record), Begin::Resolve);
-        record.reservations.as_mut().unwrap().resolution = Some(Default::default());
-        assert_eq!(begin(&committed, &record), Begin::Resolved);
-        assert_eq!(begin(&list(Vec::new()), &record), Begin::Resolved);
-    }
-
-    #[test]
-    fn a_commit_adds_its_run_and_leaves_out_what_has_ended() {
-        let at = Timestamp::from_ms;
-        let next = list(vec![run(1, 9)]).with(run(2, 0), at(89));
-        assert_eq!(next.runs, [run(1, 9), run(2, 0)]);
-        assert_eq!(next.left_out_until, at(5));
-        let later = RunRef {
-            events_end_at: at(200),
-            ..run(3, 1)
-        };
-        let next = next.with(later.clone(), at(90));
-        assert_eq!(next.runs, [later]);
-        assert_eq!(next.left_out_until, at(90));
-        // The bound of an earlier merge stays in force.
-        let next = list(vec![run(1, 9)]).with_merged(&[], None, at(150));
-        let next = next.unwrap().with(run(2, 0), at(100));
-        assert_eq!(next.left_out_until, at(150));
-    }
-
-    #[test]
-    fn a_manifest_says_when_the_last_entry_of_its_list_ends() {
-        let at = Timestamp::from_ms;
-        let name = Uuid::from_u128(7);
-        let log = Bodies::Log(ObjectPlace::Table);
-        let before = Manifest {
-            secret: vec![1; 32],
-            ..Manifest::default()
-        };
-        let of = |list: &RunList| before.with_list(name, &log, list);
-        let manifest = of(&list(vec![run(1, 9), run(2, 0)]));
-        assert_eq!((manifest.ends_at, &manifest.bodies), (at(100), &log));
-        assert_eq!(manifest.secret(), Some(IndexSecret::new([1; 32])));
-        let long_after = at(100) + DECIDED_WITHIN;
-        let before = long_after.saturating_sub(Duration::from_millis(1));
-        assert_eq!(manifest.list_for(before), Some(name));
-        assert_eq!(manifest.list_for(long_after), None);
-        assert_eq!(of(&RunList::ended(at(300))).ends_at, at(300));
-        assert_eq!(Manifest::default().list_for(at(0)), None);
-        assert_eq!(Manifest::default().secret(), None);
-        assert_eq!(RunList::ended(at(300)).left_out_until, at(300));
-    }
-
-    #[test]
-    fn others_wait_for_the_turn_of_a_batch_until_it_ends_or_commits() {
-        let now = Timestamp::from_ms(1_000);
-        let manifest = Manifest::default().with_turn(batch(1), now);
-        let until = now + COMMIT_TURN;
-        assert!(manifest.is_turn_of_another(batch(2), now));
-        assert!(!manifest.is_turn_of_another(batch(2), until));
-        let behind = now.saturating_sub(Duration::from_millis(1));
-        assert!(!manifest.is_turn_of_another(batch(2), behind));
-        assert!(!manifest.is_turn_of_another(batch(1), now));
-        assert!(!Manifest::default().is_turn_of_another(batch(2), now));
-        let log = Bodies::Log(ObjectPlace::Table);
-        let committed = manifest.with_list(Uuid::nil(), &log, &RunList::default());
-        assert_eq!(committed.turn, None);
-    }
-
-    #[test]
-    fn a_merge_replaces_its_inputs_and_only_while_all_are_listed() {
-        let before = list(vec![run(1, 9), run(2, 9), run(3, 9)]);
-        let merged = || {
-            Some(RunRef {
-                batch: None,
-                ..run(9, 18)
-            })
-        };
-        let inputs = [Uuid::from_u128(1), Uuid::from_u128(3)];
-        let at = Timestamp::from_ms;
-        let next = before.with_merged(&inputs, merged(), at(8)).unwrap();
-        assert_eq!(next.runs, [run(2, 9), merged().unwrap()]);
-        assert_eq!(next.left_out_until, at(8));
-        let earlier = before.with_merged(&inputs, merged(), at(3)).unwrap();
-        assert_eq!(earlier.left_out_until, at(5));
-        assert_eq!(next.with_merged(&inputs, merged(), at(8)), None);
-    }
-
-    #[test]
-    fn an_operator_adds_runs_and_takes_one_out_that_is_listed() {
-        let before = list(vec![run(1, 9)]);
-        let next = before.with_all(vec![run(2, 9), run(3, 9)]);
-        assert_eq!(next.runs, [run(1, 9), run(2, 9), run(3, 9)]);
-        assert_eq!(next.left_out_until, before.left_out_until);
-        let left = next.without(Uuid::from_u128(2)).unwrap();
-        assert_eq!(left.runs, [run(1, 9), run(3, 9)]);
-        assert_eq!(left.without(Uuid::from_u128(2)), None);
-    }
-
-    #[test]
-    fn a_run_that_has_ended_or_is_empty_is_not_read() {
-        let empty = run(1, 0);
-        let list = list(vec![empty, run(2, 1)]);
-        let needed = |ms| Vec::from_iter(list.runs_for(Timestamp::from_ms(ms)).map(|run| run.run));
-        assert_eq!(needed(99), [Uuid::from_u128(2)]);
-        assert!(needed(100).is_empty());
-    }
-
-    #[test]
-    fn more_than_eight_runs_of_one_size_are_crowded() {
-        let runs = |numbers: std::ops::Range<u128>, entries| numbers.map(move |n| run(n, entries));
-        let sizes = |list: &RunList| Vec::from_iter(crowded(list).iter().map(Vec::len));
-        let eight = list(runs(1..9, 9).collect());
-        assert!(crowded(&eight).is_empty());
-        // 9 and 63 entries are of one size, 64 are of another; 0 have their own.
-        let mixed = runs(1..9, 9).chain(runs(9..10, 64));
-        let small = runs(10..18, 0).chain(runs(18..19, 1));
-        assert!(crowded(&list(mixed.chain(small).collect())).is_empty());
-        let two = runs(1..9, 9).chain(runs(9..10, 63)).chain(runs(20..30, 1));
-        assert_eq!(sizes(&list(two.collect())), [10, 9]);
-        assert_eq!(
-            sizes(&list(runs(1..100, 9).collect())),
-            [RUNS_INCOMPLETE_MAX]
-        );
-        let full = list(runs(1..20, RUN_ENTRIES_MAX).collect());
-        assert!(crowded(&full).is_empty());
-    }
-
-    #[test]
-    fn runs_of_complete_batches_are_merged_and_of_many_those_of_decided_ones_too() {
-        let record = |number: u128, is_resolved: bool, is_complete: bool| {
-            let mut record = record();
-            record.batch_id = batch(number);
-            record.reservations.as_mut().unwrap().resolution =
-                bool::then(is_resolved, Default::default);
-            record.completed_at = is_complete.then(|| Timestamp::from_ms(9));
-            record
-        };
-        let merged = |count: u128, records: &[BatchRecord], entries| {
-            let list = list((1..=count).map(|n| run(n, entries)).collect());
-            let record_of = |id| records.iter().find(|record| record.batch_id == id);
-            let runs: Vec<&RunRef> = list.runs.iter().collect();
-            mergeable(&runs, record_of).map(|runs| runs.len())
-        };
-        let complete = |count: u128| Vec::from_iter((1..=count).map(|n| record(n, true, true)));
-        let resolved = |count: u128| Vec::from_iter((1..=count).map(|n| record(n, true, false)));
-        let undecided = |count: u128| Vec::from_iter((1..=count).map(|n| record(n, false, false)));
-        assert_eq!(merged(9, &complete(9), 9), Some(9));
-        assert_eq!(merged(9, &complete(8), 9), Some(8));
-        assert_eq!(merged(9, &complete(7), 9), None);
-        assert_eq!(merged(9, &resolved(9), 9), None);
-        assert_eq!(merged(64, &resolved(63), 9), Some(63));
-        assert_eq!(merged(64, &resolved(1), 9), None);
-        assert_eq!(merged(64, &undecided(64), 9), None);
-        assert_eq!(merged(64, &[], 9), None);
-        // As many as fit into memory.
-        assert_eq!(merged(20, &complete(20), RUN_ENTRIES_MAX / 2), Some(16));
-        let of_merged = RunRef {
-            batch: None,
-            ..run(1, 9)
-        };
-        let runs = vec![&of_merged; 9];
-        assert_eq!(mergeable(&runs, |_| None).map(|runs| runs.len()), Some(9));
-    }
-}
+#[path = "list_tests.rs"]
+mod tests;

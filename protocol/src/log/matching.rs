@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::entry::{ENTRY_BYTES, Entry, IdHash, Owner};
+use super::tally::{Tallies, Tally};
 use crate::ids::{BatchId, Seq};
+use crate::quota::AccountHash;
 
 /// An entry of an id that a line has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -14,12 +16,14 @@ pub struct Match {
     pub body: u64,
 }
 
-/// The entries of the ids of some lines, from all runs that were added.
+/// The entries of the ids of some lines, and the places that are taken in their accounts, from all runs that were added.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Matches {
     ids: Ids,
     found: BTreeMap<IdHash, Vec<Match>>,
     forgotten: BTreeSet<(IdHash, BatchId, Seq)>,
+    accounts: BTreeSet<AccountHash>,
+    tallies: Tallies,
 }
 
 /// An entry of a run names an owner that the header of the run does not list.
@@ -40,7 +44,28 @@ impl Matches {
             ids: Ids::new(ids),
             found: BTreeMap::new(),
             forgotten: BTreeSet::new(),
+            accounts: BTreeSet::new(),
+            tallies: Tallies::default(),
         }
+    }
+
+    /// Has the places of these accounts counted too.
+    #[must_use]
+    pub fn with_accounts(self, accounts: impl IntoIterator<Item = AccountHash>) -> Matches {
+        let accounts = accounts.into_iter().collect();
+        Matches { accounts, ..self }
+    }
+
+    /// Adds the tallies of a run for the accounts of the lines. Each run must be added once.
+    pub fn add_tallies(&mut self, tallies: &[Tally]) {
+        let wanted = tallies.iter().copied();
+        let wanted = wanted.filter(|tally| self.accounts.contains(&tally.account));
+        wanted.for_each(|tally| self.tallies.add(tally));
+    }
+
+    /// Returns how many places of an account the batches of the runs took.
+    pub fn places_taken(&self, account: AccountHash) -> u64 {
+        self.tallies.of(account)
     }
 
     /// Adds the entries of `block` that have one of the ids. A block is a run, or some entries of one; `owners` is the header of the
@@ -158,6 +183,7 @@ pub(super) mod tests {
             batch: batch(number),
             ends_at: ENDS_AT,
             events_end_at: None,
+            place: None,
         }
     }
 

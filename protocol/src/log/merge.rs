@@ -3,14 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::entry::{ENTRY_BYTES, Entry, IdHash, Owner};
+use super::list::RunHeader;
 use super::matching::NoOwner;
+use super::tally::{Tallies, Tally};
 use crate::batch::BatchRecord;
 use crate::ids::{BatchId, Seq};
-use crate::limits::RUN_ENTRIES_MAX;
+use crate::limits::{DECIDED_WITHIN, RUN_ENTRIES_MAX};
 use crate::time::Timestamp;
 
-/// A run that is merged: the owners of its header, and its entries.
-pub type Input<'a> = (&'a [Owner], &'a [[u8; ENTRY_BYTES]]);
+/// A run that is merged: its header and its entries.
+pub type Input<'a> = (&'a RunHeader, &'a [[u8; ENTRY_BYTES]]);
 
 /// Several runs as one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,26 +20,33 @@ pub struct Merged {
     pub owners: Vec<Owner>,
     /// In order.
     pub entries: Vec<Entry>,
+    /// The places that the batches of the runs took: one tally for each account.
+    pub tallies: Vec<Tally>,
     /// The latest time at which events of an owner ended that was left out.
     pub left_out_until: Timestamp,
 }
 
 /// Merges runs. `record_of` returns the records of their owners, read after the manifest.
 ///
-/// Leaves out the entries of an owner whose events ended at or before `past`. That is so long ago that every line that is still to be
-/// decided was stored later, unless its batch is stuck. A forget entry is left out together with the entry that it forgets, and an owner
-/// that has no entry.
+/// Leaves out the entries of an owner whose events ended so long before `now` that every line that is still to be decided was stored
+/// later, unless its batch is stuck. A forget entry is left out together with the entry that it forgets, and an owner that has no entry.
+/// Tallies stay until they have ended, whatever became of the entries.
 ///
 /// # Errors
 /// The position of a run that is damaged, and [`NoOwner`].
 pub fn merge<'r>(
     inputs: &[Input<'_>],
     record_of: impl Fn(BatchId) -> Option<&'r BatchRecord>,
-    past: Timestamp,
+    now: Timestamp,
 ) -> Result<Merged, (usize, NoOwner)> {
+    let past = now.saturating_sub(DECIDED_WITHIN);
     let mut merged = Merged::default();
+    let mut tallies = Tallies::default();
     let mut positions: BTreeMap<Owner, u32> = BTreeMap::new();
-    for (position, (owners, entries)) in inputs.iter().enumerate() {
+    for (position, (header, entries)) in inputs.iter().enumerate() {
+        let tallied = header.tallies.iter().filter(|tally| now < tally.ends_at);
+        tallied.for_each(|tally| tallies.add(*tally));
+        let owners = &header.owners;
         let kept = owners.iter().map(|owner| {
             let owner = owner.with_events_end(&record_of);
             if owner.events_end_at() <= past {
@@ -65,23 +74,34 @@ pub fn merge<'r>(
     }
     merged.leave_out_owners();
     merged.entries.sort_unstable();
+    merged.tallies = tallies.into_sums();
     Ok(merged)
 }
 
-/// Returns runs with these entries and their owners. Each is small enough that no merge needs to read it again.
-pub fn runs_of(mut entries: Vec<(Owner, Entry)>) -> Vec<Merged> {
+/// Returns a run with these entries and their owners.
+pub fn run_of(entries: impl IntoIterator<Item = (Owner, Entry)>) -> Merged {
+    let mut run = Merged::default();
+    let mut positions: BTreeMap<Owner, u32> = BTreeMap::new();
+    for (owner, entry) in entries {
+        let owner = run.position(&mut positions, owner);
+        run.entries.push(Entry { owner, ..entry });
+    }
+    run.entries.sort_unstable();
+    run
+}
+
+/// Returns runs with these entries and their owners, and with these tallies. Each is small enough that a reader takes it, and no merge
+/// needs to read it again.
+pub fn runs_of(mut entries: Vec<(Owner, Entry)>, tallies: &[Tally]) -> Vec<Merged> {
     entries.sort_unstable_by_key(|(_, entry)| entry.id);
-    let runs = entries.chunks(RUN_ENTRIES_MAX as usize).map(|entries| {
-        let mut run = Merged::default();
-        let mut positions: BTreeMap<Owner, u32> = BTreeMap::new();
-        for (owner, entry) in entries {
-            let owner = run.position(&mut positions, *owner);
-            run.entries.push(Entry { owner, ..*entry });
-        }
-        run.entries.sort_unstable();
-        run
+    let of_entries = entries.chunks(RUN_ENTRIES_MAX as usize);
+    let of_entries = of_entries.map(|entries| run_of(entries.iter().copied()));
+    let of_tallies = tallies.chunks(RUN_ENTRIES_MAX as usize);
+    let of_tallies = of_tallies.map(|tallies| Merged {
+        tallies: tallies.to_vec(),
+        ..Merged::default()
     });
-    runs.collect()
+    of_entries.chain(of_tallies).collect()
 }
 
 impl Merged {

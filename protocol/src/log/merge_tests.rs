@@ -5,6 +5,8 @@ use proptest::prelude::*;
 use super::super::matching::tests::{ENDS_AT, batch, block, entry, forget, of_batch};
 use super::*;
 use crate::bodies::{Bodies, ObjectPlace};
+use crate::quota::Place;
+use crate::quota::tests::quota;
 
 const WINDOW: Duration = Duration::from_millis(50);
 const OPENED: Timestamp = Timestamp::from_ms(100);
@@ -17,6 +19,7 @@ fn owner(number: u128, events_end_at: Option<Timestamp>) -> Owner {
         batch: batch(number),
         ends_at: ENDS_AT,
         events_end_at,
+        place: None,
     }
 }
 
@@ -29,10 +32,14 @@ fn complete(number: u128) -> BatchRecord {
     record
 }
 
-type Run = (Vec<Owner>, Vec<[u8; ENTRY_BYTES]>);
+type Run = (RunHeader, Vec<[u8; ENTRY_BYTES]>);
 
 fn run(owners: &[Owner], entries: &[Entry]) -> Run {
-    (owners.to_vec(), block(entries.to_vec()))
+    let header = RunHeader {
+        owners: owners.to_vec(),
+        ..RunHeader::default()
+    };
+    (header, block(entries.to_vec()))
 }
 
 type Kept = (IdHash, Owner, Seq);
@@ -46,9 +53,9 @@ fn kept(owners: &[Owner], entries: impl IntoIterator<Item = Entry>) -> Vec<Kept>
 
 /// Returns what a merge keeps, and the latest end of what it left out.
 fn merged(runs: &[Run], records: &[BatchRecord], past: Timestamp) -> (Vec<Kept>, Timestamp) {
-    let inputs: Vec<Input<'_>> = runs.iter().map(|run| (&*run.0, &*run.1)).collect();
+    let inputs: Vec<Input<'_>> = runs.iter().map(|run| (&run.0, &*run.1)).collect();
     let record_of = |id| records.iter().find(|record| record.batch_id == id);
-    let merged = merge(&inputs, record_of, past).unwrap();
+    let merged = merge(&inputs, record_of, past + DECIDED_WITHIN).unwrap();
     assert!(merged.entries.is_sorted(), "{merged:?}");
     (kept(&merged.owners, merged.entries), merged.left_out_until)
 }
@@ -154,8 +161,9 @@ fn the_ends_of_what_was_left_out_and_of_what_is_kept_are_noted() {
     };
     let owners = [primed(30), primed(40), primed(60), owner(1, Some(ENDED))];
     let entries = [0, 1, 2, 3].map(|number| entry(number.into(), number, 0));
-    let (owners_, bytes) = run(&owners, &entries);
-    let result = merge(&[(&owners_, &bytes)], |_| None, Timestamp::from_ms(50)).unwrap();
+    let (header, bytes) = run(&owners, &entries);
+    let now = Timestamp::from_ms(50) + DECIDED_WITHIN;
+    let result = merge(&[(&header, &bytes)], |_| None, now).unwrap();
     assert_eq!(result.owners, owners[2..]);
     assert_eq!(result.left_out_until, Timestamp::from_ms(40));
     assert_eq!(result.events_end_at(), Some(ENDED));
@@ -165,8 +173,8 @@ fn the_ends_of_what_was_left_out_and_of_what_is_kept_are_noted() {
 
 #[test]
 fn an_entry_without_its_owner_stops_the_merge() {
-    let (owners, entries) = run(&[of_batch(1)], &[entry(5, 1, 0)]);
-    let result = merge(&[(&owners, &entries)], |_| None, Timestamp::EPOCH);
+    let (header, entries) = run(&[of_batch(1)], &[entry(5, 1, 0)]);
+    let result = merge(&[(&header, &entries)], |_| None, Timestamp::EPOCH);
     let (run, error) = result.unwrap_err();
     let words = "run: entry 0 names owner 1: expected fewer than 1";
     assert_eq!((run, &*error.to_string()), (0, words));
@@ -177,7 +185,7 @@ fn runs_are_made_of_entries_with_their_owners_and_each_is_small_enough_to_stay()
     let count = RUN_ENTRIES_MAX as u128 + 1;
     let owner_of = |id: u128| of_batch(id % 2);
     let entries = (0..count).rev().map(|id| (owner_of(id), entry(id, 7, 3)));
-    let runs = runs_of(entries.collect());
+    let runs = runs_of(entries.collect(), &[]);
     let sizes = Vec::from_iter(runs.iter().map(|run| run.entries.len() as u64));
     assert_eq!(sizes, [RUN_ENTRIES_MAX, 1]);
     assert_eq!(runs[0].owners, [of_batch(0), of_batch(1)]);
@@ -189,7 +197,63 @@ fn runs_are_made_of_entries_with_their_owners_and_each_is_small_enough_to_stay()
     assert!(runs.iter().all(|run| run.entries.is_sorted()));
     let second = runs[0].entries[1];
     assert_eq!(runs[0].owners[second.owner as usize], of_batch(1));
-    assert!(runs_of(Vec::new()).is_empty());
+    assert!(runs_of(Vec::new(), &[]).is_empty());
+}
+
+fn tally(key: &str, ends_at: u64, count: u64) -> Tally {
+    Tally {
+        account: quota(key, 0, 1).account(),
+        ends_at: Timestamp::from_ms(ends_at),
+        count,
+    }
+}
+
+#[test]
+fn tallies_are_summed_until_they_end_whatever_became_of_the_entries() {
+    let counted = |tallies: &[Tally]| {
+        let (mut header, entries) = run(&[owner(1, Some(ENDED))], &[entry(5, 0, 0)]);
+        header.tallies = tallies.to_vec();
+        (header, entries)
+    };
+    let now = ENDED + DECIDED_WITHIN;
+    let ends_at = now.as_ms() + 1;
+    let runs = [
+        counted(&[tally("a", ends_at, 2), tally("b", ends_at, 1)]),
+        counted(&[tally("a", ends_at, 3), tally("c", now.as_ms(), 9)]),
+    ];
+    let inputs: Vec<Input<'_>> = runs.iter().map(|run| (&run.0, &*run.1)).collect();
+    let merged = merge(&inputs, |_| None, now).unwrap();
+    assert_eq!((merged.entries, merged.owners), (vec![], vec![]));
+    let mut expected = [tally("a", ends_at, 5), tally("b", ends_at, 1)];
+    expected.sort_unstable_by_key(|tally| tally.account);
+    assert_eq!(merged.tallies, expected);
+}
+
+#[test]
+fn entries_of_one_batch_keep_their_places_in_a_merge() {
+    let place = |taken_in| Place {
+        account: quota("a", 0, 1).account(),
+        taken_in,
+    };
+    let places = [None, Some(place(None)), Some(place(Some(batch(9))))];
+    let owners = places.map(|place| of_batch(1).with_place(place));
+    let entries = [entry(5, 0, 0), entry(6, 1, 1), entry(7, 2, 2)];
+    let (header, entries) = run(&owners, &entries);
+    let merged = merge(&[(&header, &entries)], |_| None, Timestamp::EPOCH).unwrap();
+    let of = |entry: &Entry| {
+        let place = merged.owners[entry.owner as usize].place();
+        place.map(|(_, place)| place)
+    };
+    assert_eq!(Vec::from_iter(merged.entries.iter().map(of)), places);
+}
+
+#[test]
+fn tallies_of_an_operator_have_runs_of_their_own() {
+    let tallies = [tally("a", 9, 1), tally("b", 9, 1)];
+    let runs = runs_of(vec![(of_batch(1), entry(5, 0, 0))], &tallies);
+    assert_eq!(runs.len(), 2);
+    assert!(runs[0].tallies.is_empty() && runs[1].entries.is_empty());
+    assert_eq!(runs[1].tallies, tallies);
 }
 
 #[test]
@@ -198,7 +262,7 @@ fn an_owner_without_entries_is_left_out() {
         run(&[of_batch(1), of_batch(2)], &[entry(5, 1, 0)]),
         run(&[of_batch(3)], &[]),
     ];
-    let inputs: Vec<Input<'_>> = runs.iter().map(|run| (&*run.0, &*run.1)).collect();
+    let inputs: Vec<Input<'_>> = runs.iter().map(|run| (&run.0, &*run.1)).collect();
     let merged = merge(&inputs, |_| None, Timestamp::EPOCH).unwrap();
     assert_eq!(merged.owners, [of_batch(2)]);
     assert_eq!(merged.entries, [entry(5, 0, 0)]);

@@ -5,6 +5,8 @@ use super::super::matching::tests::batch;
 use super::*;
 use crate::batch::{PartRecord, PartState};
 use crate::bodies::{Bodies, ObjectPlace};
+use crate::limits::ENTRY_EXTENSION_MAX;
+use crate::quota::tests::quota;
 
 const OWNER: u128 = 1;
 const STORED: Timestamp = Timestamp::from_ms(1_000);
@@ -16,6 +18,7 @@ fn owner() -> Owner {
         batch: batch(OWNER),
         ends_at: ENDS_AT,
         events_end_at: None,
+        place: None,
     }
 }
 
@@ -27,6 +30,7 @@ fn line(seq: Seq, message: u64, body: u64) -> Line {
         body,
         seq,
         stored_at: STORED,
+        quota: None,
     }
 }
 
@@ -80,7 +84,7 @@ fn resolved(
     records: &[BatchRecord],
 ) -> Result<Decided, Unresolved> {
     let record_of = |id| records.iter().find(|record| record.batch_id == id);
-    resolve(lines, matches, Timestamp::EPOCH, record_of, STORED)
+    resolve(lines, matches, &RunList::default(), record_of, STORED)
 }
 
 /// Decides about one line with the message 1 and the body 1.
@@ -95,6 +99,7 @@ fn decisions(decided: &Decided, count: u32) -> Vec<LineDecision> {
             (&decided.redelivered, LineDecision::Redelivered),
             (&decided.duplicates, LineDecision::Duplicate),
             (&decided.conflicts, LineDecision::Conflict),
+            (&decided.beyond_quota, LineDecision::BeyondQuota),
         ];
         let mut of_seq = sets.into_iter().filter(|(seqs, _)| seqs.contains(seq));
         let (_, decision) = of_seq.next().unwrap();
@@ -104,7 +109,7 @@ fn decisions(decided: &Decided, count: u32) -> Vec<LineDecision> {
     (0..count).map(of).collect()
 }
 
-use LineDecision::{Conflict, Duplicate, Redelivered, Wins};
+use LineDecision::{BeyondQuota, Conflict, Duplicate, Redelivered, Wins};
 
 #[test]
 fn without_an_entry_the_first_line_wins_and_the_others_follow_from_it() {
@@ -195,6 +200,7 @@ fn an_entry_that_has_ended_or_is_forgotten_is_not_looked_at() {
         batch: batch(OWNER),
         ends_at: STORED,
         events_end_at: None,
+        place: None,
     };
     let no_record = |entry| resolved(&[line(0, 1, 1)], &entries(&[entry]), &[]);
     let decided = no_record((ended, 0, 1, 1)).unwrap();
@@ -239,8 +245,8 @@ fn a_batch_with_a_line_from_before_what_was_left_out_stops() {
         },
     ];
     let at = |ms| {
-        let until = Timestamp::from_ms(ms);
-        resolve(&lines, &Matches::of_ids([]), until, |_| None, STORED)
+        let list = RunList::ended(Timestamp::from_ms(ms));
+        resolve(&lines, &Matches::of_ids([]), &list, |_| None, STORED)
     };
     assert!(at(900).is_ok());
     let left_out = Unresolved::LeftOut {
@@ -248,4 +254,181 @@ fn a_batch_with_a_line_from_before_what_was_left_out_stops() {
         left_out_until: Timestamp::from_ms(901),
     };
     assert_eq!(at(901), Err(left_out));
+}
+
+/// A line of an event with a quota for the key `a`.
+fn counted(seq: Seq, id: u128, max: u64) -> Line {
+    Line {
+        id: IdHash::new(id),
+        quota: Some(LineQuota::from(&quota("a", 0, max))),
+        ..line(seq, u64::from(seq) + 1, 1)
+    }
+}
+
+fn tally(key: &str, count: u64) -> Tally {
+    let quota = quota(key, 0, 1);
+    Tally {
+        account: quota.account(),
+        ends_at: quota.tally_ends_at(),
+        count,
+    }
+}
+
+/// Adds the tallies of a run to the entries of the event 5.
+fn with_tallies(matches: Matches, tallies: &[Tally]) -> Matches {
+    let mut matches = matches.with_accounts([quota("a", 0, 1).account()]);
+    matches.add_tallies(tallies);
+    matches
+}
+
+#[test]
+fn a_line_wins_while_its_account_has_a_place_for_it_and_takes_it() {
+    let lines = [
+        counted(0, 10, 3),
+        line(1, 9, 9),
+        counted(2, 11, 3),
+        counted(3, 12, 3),
+        counted(4, 13, 4),
+        // Another message of the first event, and of one that is beyond the quota.
+        counted(5, 10, 3),
+        counted(6, 12, 3),
+    ];
+    let matches = with_tallies(Matches::of_ids([]), &[tally("a", 1), tally("b", 9)]);
+    let decided = resolved(&lines, &matches, &[]).unwrap();
+    // The line of an aggregator with a larger quota has a place.
+    let expected = [Wins, Wins, Wins, BeyondQuota, Wins, Duplicate, BeyondQuota];
+    assert_eq!(decisions(&decided, 7), expected);
+    assert_eq!(decided.tallies, [tally("a", 3)]);
+}
+
+#[test]
+fn an_account_that_may_be_counted_in_part_has_no_place_left() {
+    let line = counted(0, 10, 3);
+    let ends_at = line.quota.unwrap().ends_at;
+    let decide = |counted_from| {
+        let list = RunList {
+            counted_from,
+            ..RunList::default()
+        };
+        let matches = with_tallies(Matches::of_ids([]), &[]);
+        let decided = resolve(&[line], &matches, &list, |_| None, STORED).unwrap();
+        decisions(&decided, 1)[0]
+    };
+    assert_eq!(decide(ends_at), Wins);
+    assert_eq!(decide(ends_at + Duration::from_millis(1)), BeyondQuota);
+}
+
+#[test]
+fn the_tallies_of_all_runs_count() {
+    let of = |runs: &[&[Tally]]| {
+        let mut matches = with_tallies(Matches::of_ids([]), &[]);
+        runs.iter().for_each(|run| matches.add_tallies(run));
+        let decided = resolved(&[counted(0, 10, 3)], &matches, &[]).unwrap();
+        decisions(&decided, 1)[0]
+    };
+    assert_eq!(of(&[&[tally("a", 1)], &[tally("a", 1)]]), Wins);
+    assert_eq!(of(&[&[tally("a", 1)], &[tally("a", 2)]]), BeyondQuota);
+}
+
+#[test]
+fn a_redelivery_a_duplicate_and_a_conflict_are_not_beyond_a_full_quota() {
+    let full = |entry| with_tallies(entries(&[entry]), &[tally("a", 9)]);
+    let line = counted(0, 5, 1);
+    let decide = |entry| {
+        let decided = resolved(&[line], &full(entry), &[record()]).unwrap();
+        assert_eq!(decided.tallies, []);
+        decisions(&decided, 1)[0]
+    };
+    assert_eq!(decide((owner(), 0, 1, 1)), Redelivered);
+    assert_eq!(decide((owner(), 0, 9, 1)), Duplicate);
+    assert_eq!(decide((owner(), 0, 9, 7)), Conflict);
+}
+
+/// Decides about a line of the event 5 in a full quota, after entries of the event.
+fn after(found: &[(Owner, Seq, u64, u64)], records: &[BatchRecord]) -> LineDecision {
+    let matches = with_tallies(entries(found), &[tally("a", 9)]);
+    let line = counted(0, 5, 1);
+    let decided = resolved(&[line], &matches, records).unwrap();
+    assert_eq!(
+        decided.tallies,
+        [],
+        "a place that is taken over counts once"
+    );
+    let decision = decisions(&decided, 1)[0];
+    let (_, place) = decided.owner_of(&line, owner()).place().unwrap();
+    assert_eq!(place.taken_in.is_some(), decision == Wins);
+    decision
+}
+
+/// Returns the place of an event of this key, which took it over from the first winner in this batch.
+fn place(key: &str, taken_in: Option<BatchId>) -> Option<Place> {
+    Some(Place {
+        account: quota(key, 0, 1).account(),
+        taken_in,
+    })
+}
+
+#[test]
+fn a_line_takes_over_the_place_of_its_event_that_was_set_aside_in_the_same_account() {
+    let one = |place| after(&[(owner().with_place(place), 0, 9, 1)], &[set_aside()]);
+    assert_eq!(one(place("a", None)), Wins);
+    assert_eq!(one(place("b", None)), BeyondQuota);
+    assert_eq!(one(None), BeyondQuota);
+    let long_ago = delivered(Timestamp::from_ms(2));
+    let used = owner().with_place(place("a", None));
+    assert_eq!(after(&[(used, 0, 9, 1)], &[long_ago]), BeyondQuota);
+}
+
+#[test]
+fn a_place_is_passed_on_until_one_is_delivered_with_it() {
+    let second = |place| Owner::Batch {
+        batch: batch(2),
+        ends_at: ENDS_AT,
+        events_end_at: None,
+        place,
+    };
+    let as_second = |record| BatchRecord {
+        batch_id: batch(2),
+        ..record
+    };
+    let (aside, long_ago) = (set_aside(), delivered(Timestamp::from_ms(2)));
+    let both = |of_second, records: [&BatchRecord; 2]| {
+        let first = owner().with_place(place("a", None));
+        let found = [(first, 0, 9, 1), (second(of_second), 0, 8, 1)];
+        let records = [records[0].clone(), as_second(records[1].clone())];
+        after(&found, &records)
+    };
+    let (taken, over) = (place("a", None), place("a", Some(batch(1))));
+    assert_eq!(both(over, [&aside, &aside]), Wins);
+    assert_eq!(both(over, [&aside, &long_ago]), BeyondQuota);
+    // An event that is delivered again takes another place.
+    assert_eq!(both(taken, [&long_ago, &aside]), Wins);
+    assert_eq!(both(taken, [&long_ago, &long_ago]), BeyondQuota);
+    // A delivery in another account did not use the place.
+    assert_eq!(both(place("b", None), [&aside, &long_ago]), Wins);
+    // The entry of the place that was used has ended, and the event has taken another one since.
+    let of_ended = place("a", Some(batch(3)));
+    assert_eq!(both(of_ended, [&aside, &long_ago]), Wins);
+}
+
+#[test]
+fn an_entry_ends_no_sooner_than_the_one_whose_place_it_took_over() {
+    let first = owner().with_place(place("a", None));
+    let matches = with_tallies(entries(&[(first, 0, 9, 1)]), &[tally("a", 9)]);
+    let line = counted(0, 5, 1);
+    let decided = resolved(&[line], &matches, &[set_aside()]).unwrap();
+    let own = |ends_at| Owner::Batch {
+        batch: batch(2),
+        ends_at,
+        events_end_at: None,
+        place: None,
+    };
+    let ends_at = |own_end| decided.owner_of(&line, own(own_end)).ends_at();
+    let second = Duration::from_secs(1);
+    let (sooner, later) = (ENDS_AT.saturating_sub(second), ENDS_AT + second);
+    assert_eq!(ends_at(sooner), ENDS_AT);
+    assert_eq!(ends_at(later), later);
+    let long_after = ENDS_AT + ENTRY_EXTENSION_MAX * 2;
+    let ends_at = own(ENDS_AT).that_outlives(long_after).ends_at();
+    assert_eq!(ends_at, ENDS_AT + ENTRY_EXTENSION_MAX);
 }

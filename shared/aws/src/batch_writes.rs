@@ -226,6 +226,7 @@ fn resolve(owner: &LeaseOwner, winners: &SeqSet, resolution: &Resolution) -> Upd
         .set_or_remove("#claimed", seqs_value(winners))
         .set_or_remove("#duplicates", seqs_value(&resolution.duplicates))
         .set_or_remove("#conflicts", seqs_value(&resolution.conflicts))
+        .set_or_remove("#beyondQuota", seqs_value(&resolution.beyond_quota))
 }
 
 /// Sets the witnessed seats, if the batch is not complete and got no witness since it was read.

@@ -11,10 +11,9 @@ use protocol::batch::{
 };
 use protocol::bodies::{Bodies, ObjectPlace, S3Prefix};
 use protocol::claim::{Candidate, Claim, LockState, Overflow};
-use protocol::ids::{BatchId, BodyHash, QuotaKey, Seat, Seq};
+use protocol::ids::{BatchId, BodyHash, Seat, Seq};
 use protocol::limits::{FAILURE_BYTES_MAX, NOTES_MAX};
 use protocol::period::Period;
-use protocol::quota::{Place, QuotaScope};
 use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
 use shared::compression::compress;
@@ -78,8 +77,8 @@ fn claims() -> impl Strategy<Value = Claim> {
         bytes,
     });
     let overflow = prop::option::of(overflow);
-    (candidate, seat, overflow, past, places()).prop_map(
-        |(candidate, (batch, seq, shards), overflow, past, place)| {
+    (candidate, seat, overflow, past).prop_map(
+        |(candidate, (batch, seq, shards), overflow, past)| {
             let (event_id, sqs_message_id, body, source, sent_at, attributes) = candidate;
             Claim {
                 candidate: Candidate {
@@ -97,24 +96,9 @@ fn claims() -> impl Strategy<Value = Claim> {
                 seat: Seat { batch, seq, shards },
                 overflow,
                 past,
-                place,
             }
         },
     )
-}
-
-fn places() -> impl Strategy<Value = Option<Place>> {
-    let place = (id::<QuotaKey>(), time(), any::<bool>());
-    let place = place.prop_map(|(key, begins, is_taken_over)| Place {
-        account: QuotaScope {
-            key,
-            begins,
-            ends: begins,
-        }
-        .account(),
-        is_taken_over,
-    });
-    prop::option::of(place)
 }
 
 fn parts() -> impl Strategy<Value = PartRecord> {
@@ -147,12 +131,16 @@ fn bodies() -> impl Strategy<Value = Bodies> {
 }
 
 fn reservations() -> impl Strategy<Value = Reservations> {
-    let resolution = (seqs(), seqs(), any::<bool>());
-    let resolution = resolution.prop_map(|(duplicates, conflicts, is_reported)| Resolution {
-        duplicates,
-        conflicts,
-        is_reported,
-    });
+    let resolution = (seqs(), seqs(), seqs(), any::<bool>());
+    let resolution =
+        resolution.prop_map(
+            |(duplicates, conflicts, beyond_quota, is_reported)| Resolution {
+                duplicates,
+                conflicts,
+                beyond_quota,
+                is_reported,
+            },
+        );
     let counts = any::<(u64, u64, u32)>();
     (counts, (time(), time()), prop::option::of(resolution)).prop_map(
         |((reserved, reserved_bytes, slots), (last_at, busy_until), resolution)| Reservations {

@@ -33,8 +33,8 @@ mod parameter;
 mod part_items;
 mod partiql;
 mod ports;
-#[cfg(feature = "full")]
 mod reservation_items;
+#[cfg(feature = "full")]
 mod s3_lifecycle;
 #[cfg(feature = "full")]
 mod s3_object_store;

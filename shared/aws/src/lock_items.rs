@@ -44,8 +44,6 @@ pub(crate) const SET_ASIDE: &str = "setAside";
 /// The seat of the claim that was released, `<batch uuid>/<seq>`; only tombstones have it. It tells people which batch had the
 /// event; no decision depends on it.
 pub(crate) const LAST_SEAT: &str = "lastSeat";
-/// The place of the claim in the account of its quota; only claims with a quota have it, and their tombstones.
-pub(crate) const QUOTA_PLACE: &str = "quotaPlace";
 /// Message id to epoch ms; absent when empty.
 pub(crate) const PAST_DELIVERIES: &str = "pastDeliveries";
 
@@ -56,7 +54,7 @@ const CHUNK_CLAIM: &str =
 /// The attributes that a release removes.
 pub(crate) const OF_LIVE_CLAIMS: [&str; 6] = [BATCH_ID, SEQ, MESSAGE, SOURCE, SENT_AT, ATTRIBUTES];
 /// The attributes that [`read_lock_item`] needs. The body is not among them, because it may be large.
-pub(crate) const LOCK_ITEM_PROJECTION: &str = "messageId, sqsMessageId, bodyHash, batchId, #batch, seq, expiresAt, setAside, quotaPlace, pastDeliveries, formatVersion";
+pub(crate) const LOCK_ITEM_PROJECTION: &str = "messageId, sqsMessageId, bodyHash, batchId, #batch, seq, expiresAt, setAside, pastDeliveries, formatVersion";
 /// The placeholder in [`LOCK_ITEM_PROJECTION`], with its attribute. `batch` is a reserved word.
 pub(crate) const LOCK_ITEM_NAME: (&str, &str) = ("#batch", BATCH);
 /// The attributes that [`read_event`] needs. `source` is a reserved word.
@@ -76,8 +74,8 @@ pub(crate) const OF_EVERY_CLAIM: [&str; 8] = [
     SENT_AT,
 ];
 
-/// Returns the values of a claim: those of [`OF_EVERY_CLAIM`] in that order, then [`ATTRIBUTES`], [`QUOTA_PLACE`] and
-/// [`PAST_DELIVERIES`] if the claim has them.
+/// Returns the values of a claim: those of [`OF_EVERY_CLAIM`] in that order, then [`ATTRIBUTES`] and [`PAST_DELIVERIES`]
+/// if the claim has them.
 pub(crate) fn claim_values(claim: &Claim) -> Vec<AttributeValue> {
     let candidate = &claim.candidate;
     let body = match (&claim.overflow, &candidate.compressed) {
@@ -96,7 +94,6 @@ pub(crate) fn claim_values(claim: &Claim) -> Vec<AttributeValue> {
         ms(candidate.sent_at),
     ];
     values.extend(candidate.attributes.as_deref().map(s));
-    values.extend(claim.place.map(|place| b(place.to_bytes())));
     values.extend((!claim.past.is_empty()).then(|| past_value(&claim.past)));
     values
 }
@@ -106,7 +103,6 @@ pub(crate) fn claim_names(form: ClaimForm) -> impl Iterator<Item = &'static str>
     OF_EVERY_CLAIM
         .into_iter()
         .chain(form.has_attributes.then_some(ATTRIBUTES))
-        .chain(form.has_place.then_some(QUOTA_PLACE))
         .chain(form.has_past.then_some(PAST_DELIVERIES))
 }
 
@@ -114,24 +110,21 @@ pub(crate) fn claim_names(form: ClaimForm) -> impl Iterator<Item = &'static str>
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ClaimForm {
     pub(crate) has_attributes: bool,
-    pub(crate) has_place: bool,
     pub(crate) has_past: bool,
 }
 
 impl ClaimForm {
     /// Returns every form.
     pub(crate) fn all() -> impl Iterator<Item = ClaimForm> {
-        (0..8_u8).map(|bits| ClaimForm {
+        (0..4_u8).map(|bits| ClaimForm {
             has_attributes: bits & 1 != 0,
-            has_place: bits & 2 != 0,
-            has_past: bits & 4 != 0,
+            has_past: bits & 2 != 0,
         })
     }
 
     pub(crate) fn of(claim: &Claim) -> ClaimForm {
         ClaimForm {
             has_attributes: claim.candidate.attributes.is_some(),
-            has_place: claim.place.is_some(),
             has_past: !claim.past.is_empty(),
         }
     }
@@ -152,7 +145,7 @@ pub(crate) fn tombstone_item(
     seat: Option<(BatchId, Seq)>,
 ) -> Item {
     let past = (!tombstone.past.is_empty()).then(|| past_value(&tombstone.past));
-    let (set_aside, place) = (tombstone.set_aside, tombstone.place);
+    let set_aside = tombstone.set_aside;
     item_of([
         (MESSAGE_ID, Some(s(id.as_str()))),
         (SQS_MESSAGE_ID, Some(s(tombstone.sqs_message_id.as_str()))),
@@ -160,7 +153,6 @@ pub(crate) fn tombstone_item(
         (EXPIRES_AT, tombstone.expires_at().map(ttl)),
         (SET_ASIDE, set_aside.then_some(AttributeValue::Bool(true))),
         (LAST_SEAT, seat.map(last_seat)),
-        (QUOTA_PLACE, place.map(|place| b(place.to_bytes()))),
         (PAST_DELIVERIES, past),
     ])
 }
@@ -229,7 +221,6 @@ pub(crate) fn read_lock_item(
         past: past_deliveries(&mut item)?,
         state,
         set_aside: item.has(SET_ASIDE),
-        place: item.decoded(QUOTA_PLACE)?,
     };
     Ok((id, lock_item))
 }
@@ -274,6 +265,7 @@ pub(crate) fn read_event(
         source,
         sent_at: required(&mut item, SENT_AT, StoredItem::time_ms)?,
         attributes,
+        quota: None,
     }))
 }
 

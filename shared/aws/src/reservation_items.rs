@@ -31,6 +31,7 @@ pub(crate) fn reservation_item(reservations: &Reservations) -> Item {
     let decided = reservations.resolution.as_ref();
     let duplicates = decided.and_then(|decided| seqs_value(&decided.duplicates));
     let conflicts = decided.and_then(|decided| seqs_value(&decided.conflicts));
+    let beyond_quota = decided.and_then(|decided| seqs_value(&decided.beyond_quota));
     item_of([
         (FORMAT_VERSION_FIELD, Some(n(FORMAT_VERSION))),
         ("reserved", Some(n(reservations.reserved))),
@@ -41,6 +42,7 @@ pub(crate) fn reservation_item(reservations: &Reservations) -> Item {
         (RESOLUTION, decided.map(state)),
         ("duplicates", duplicates),
         ("conflicts", conflicts),
+        ("beyondQuota", beyond_quota),
     ])
 }
 
@@ -78,6 +80,7 @@ fn resolution(item: &mut StoredItem<'_>) -> Result<Option<Resolution>, Malformed
     Ok(Some(Resolution {
         duplicates: item.decoded("duplicates")?.unwrap_or_default(),
         conflicts: item.decoded("conflicts")?.unwrap_or_default(),
+        beyond_quota: item.decoded("beyondQuota")?.unwrap_or_default(),
         is_reported,
     }))
 }

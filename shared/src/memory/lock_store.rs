@@ -86,7 +86,6 @@ impl Stored {
                     seq: claim.seat.seq,
                 },
                 set_aside: false,
-                place: claim.place,
             },
             event: Some(StoredEvent {
                 event_id: candidate.event_id.clone(),
@@ -104,6 +103,7 @@ impl Stored {
                 attributes: candidate.attributes.as_deref().and_then(|text| {
                     MessageAttributes::read(text).expect("the aggregator writes such texts")
                 }),
+                quota: None,
             }),
         }
     }

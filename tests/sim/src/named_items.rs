@@ -1,4 +1,4 @@
-//! Pauses, turns, sequences and quota accounts, as an environment reads and writes them.
+//! Pauses, turns and sequences, as an environment reads and writes them.
 
 use async_trait::async_trait;
 use shared::ports::{Change, Document, NamedItems, PortError};
@@ -11,10 +11,7 @@ use crate::world::now;
 impl NamedItems for Environment {
     async fn read(&self, name: &str) -> Result<Document, PortError> {
         let (environment, kind) = (self.number, Kind::of(name));
-        if !matches!(
-            kind,
-            Kind::Quota | Kind::Scope | Kind::Epoch | Kind::Manifest
-        ) {
+        if !matches!(kind, Kind::Scope | Kind::Epoch | Kind::Manifest) {
             self.note_reads(1);
         }
         // A history without pauses takes the same course as before there were pauses.

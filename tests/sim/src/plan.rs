@@ -205,7 +205,7 @@ pub struct Plan {
     pub event_times: bool,
     /// `CLOSE_AFTER_IDLE`, in seconds; 0 is never.
     pub close_after_idle_secs: u64,
-    /// `QUOTA_MAX`, for the hours of the events' own times.
+    /// `QUOTA_MAX`, for the hours of the events' own times; only in a history of the log.
     pub quota_max: Option<u64>,
     /// `DELIVERY_MAX_PER_SECOND`; 0 is no limit.
     pub events_per_second: u64,

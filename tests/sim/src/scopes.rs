@@ -39,6 +39,7 @@ pub fn minutes(minutes: u64, close: Close) -> Plan {
         close_every,
         close_after_idle_secs: 0,
         event_times: false,
+        quota_max: None,
         urgent: 0.0,
         write_concurrency: 64,
         event_records: 60,

@@ -66,6 +66,13 @@ impl Plan {
 
     /// Returns the plan of a seed with bodies in lock items.
     pub fn of_items(seed: u64) -> Plan {
+        let mut plan = Plan::drawn(seed);
+        plan.leave_quotas_out();
+        plan
+    }
+
+    /// Returns the plan of a seed with bodies in lock items, and perhaps with quotas, which only the log has.
+    fn drawn(seed: u64) -> Plan {
         let rng = &mut Rng::with_seed(seed);
         // Draws that were added later have generators of their own: a new draw from `rng` would change every history.
         let apart = &mut Rng::with_seed(seed ^ 0xd2a1_4ed0);
@@ -101,7 +108,7 @@ impl Plan {
         plan.keys = plan.keys.max(3);
         plan.hours = plan.hours.or_else(|| Some(plan.hours(rng)));
         plan.close_every = plan.close_every.or_else(|| Some(pick(rng, &PERIODS)));
-        if !plan.ever_log() {
+        if plan.bodies.is_log() && plan.switch.is_none() {
             plan.quota_max = plan.quota_max.or_else(|| Some(pick(rng, &QUOTAS)));
         }
         (plan.event_times, plan.sequence, plan.notices) = (true, true, true);
@@ -115,7 +122,7 @@ impl Plan {
 
     /// Returns the plan of a seed with the batches of a log, which all environments share.
     pub fn of_log(seed: u64) -> Plan {
-        let mut plan = Plan::of_items(seed);
+        let mut plan = Plan::drawn(seed);
         let rng = &mut Rng::with_seed(seed ^ 0x0010_60f5);
         plan.bodies = pick(rng, &LOGS);
         plan.aggregators = plan.aggregators.max(rng.usize(1..6));
@@ -126,14 +133,10 @@ impl Plan {
         // What a log does not have, or not yet.
         plan.quarantine = true;
         plan.rule = DuplicateRule::Drop;
-        (plan.quota_max, plan.large, plan.reports_duplicates) = (None, 0, false);
+        (plan.large, plan.reports_duplicates) = (0, false);
         plan.faults.edit = 0.0;
-        plan.redeploys.retain(|(_, change)| {
-            !matches!(
-                change,
-                Change::Bodies(_) | Change::Rule(_) | Change::QuotaMax(_)
-            )
-        });
+        plan.redeploys
+            .retain(|(_, change)| !matches!(change, Change::Bodies(_) | Change::Rule(_)));
         if !plan.calm {
             // A fifth of the plans has a subject that concerns the log alone.
             if Rng::with_seed(seed ^ 0x0f0c_0105).u8(..10) < 2 {
@@ -190,6 +193,7 @@ impl Plan {
         };
         self.redeploys
             .retain(|(_, change)| !matches!(change, Change::Bodies(_)));
+        self.leave_quotas_out();
         // What was primed is not made anew with a lost manifest, and the way back needs an index that nobody else changes.
         self.manifest_lost_at_ms = None;
         self.forgets_at_ms.clear();

@@ -76,7 +76,7 @@ pub struct World {
     /// When each load, slot, run and list may be removed.
     pub objects_expire_at: BTreeMap<ObjectId, Timestamp>,
     pub batches: MemoryBatchStore,
-    /// Pauses, turns, sequences and quota accounts.
+    /// Pauses, turns and sequences.
     pub named_items: MemoryNamedItems,
     /// The pauses as they really were.
     pub pauses: PauseTable,

@@ -168,7 +168,7 @@ fn no_promise_is_broken_and_every_fault_strikes() {
         "rejected",
         "corrected",
         "correction delivered",
-        "place taken over",
+        "beyond a quota",
         "paused",
         "waits for the hours",
         "duplicate reported",

@@ -140,7 +140,6 @@ pub fn item(state: LockState, set_aside: bool) -> LockItem {
         past: BTreeMap::new(),
         state,
         set_aside,
-        place: None,
     }
 }
 

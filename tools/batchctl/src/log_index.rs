@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use protocol::batch::BatchRecord;
 use protocol::bodies::Bodies;
 use protocol::ids::{BatchId, BodyHash, EventId, ObjectId, Seq};
-use protocol::limits::RUNS_MAX;
+use protocol::limits::{BATCH_LIFE_MAX, RUNS_MAX};
 use protocol::log::{
-    ENTRY_BYTES, IdHash, IndexSecret, Manifest, Match, Matches, Owner, RunList, RunRef, runs_of,
+    ENTRY_BYTES, IdHash, IndexSecret, Manifest, Match, Matches, Owner, RunList, RunRef, Tally,
+    runs_of,
 };
 use protocol::time::Timestamp;
 use shared::index::{IndexError, IndexStore, OpenIndex, Run, damaged};
@@ -136,7 +137,7 @@ pub async fn find(
     let list = index.list_for(&open.manifest.value, service.now()).await?;
     let hash = open.secret.id(id);
     let mut matches = Matches::of_ids([hash]);
-    for run in list.runs.iter().filter(|run| run.entries > 0) {
+    for run in runs_with_entries(&list, service.now()) {
         let read = runs.get(service, run).await?;
         let added = matches.add(&read.header.owners, &read.entries);
         added.map_err(|error| damaged(ObjectId::Run(run.run), &error))?;
@@ -217,7 +218,7 @@ pub async fn contents(service: &Service) -> Result<Option<Contents>, Failure> {
         primed: BTreeSet::new(),
     };
     let mut forgotten = Vec::new();
-    for run in list.runs.iter().filter(|run| run.entries > 0) {
+    for run in runs_with_entries(&list, now) {
         let read = read_run(service, run).await?;
         for entry in read.entries.iter().map(protocol::log::Entry::from_bytes) {
             match read.header.owners.get(entry.owner as usize) {
@@ -302,9 +303,10 @@ pub async fn store_entries(
     service: &Service,
     bodies: &Bodies,
     entries: NewEntries,
+    tallies: &[Tally],
 ) -> Result<Vec<RunRef>, IndexError> {
     let mut runs = Vec::new();
-    for run in runs_of(entries) {
+    for run in runs_of(entries, tallies) {
         // Each is as much as a step.
         let budget = service.budget();
         let index = store(service, &budget);
@@ -355,6 +357,13 @@ impl From<IndexError> for Failure {
             IndexError::Port(error) => Failure::Service(error),
         }
     }
+}
+
+/// Returns the runs with entries that some line may still be decided by. The objects of others may be gone, although the list names them
+/// for their tallies.
+fn runs_with_entries(list: &RunList, now: Timestamp) -> impl Iterator<Item = &RunRef> {
+    let runs = list.runs.iter();
+    runs.filter(move |run| run.entries > 0 && now < run.ends_at + BATCH_LIFE_MAX)
 }
 
 #[cfg(test)]

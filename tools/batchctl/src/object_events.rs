@@ -1,6 +1,6 @@
 //! Reads events whose bodies are in loads of the log.
 
-use protocol::batch::BatchRecord;
+use protocol::batch::{BatchRecord, Resolution};
 use protocol::ids::Seq;
 use protocol::seqs::SeqSet;
 use protocol::slot::{Slot, frames_of};
@@ -57,12 +57,12 @@ pub fn unresolved(record: &BatchRecord) -> SeqSet {
     (0..undecided_seats(record).unwrap_or_default() as Seq).collect()
 }
 
-/// Returns the seats of conflicts that are not in the quarantine yet.
-pub fn unreported_conflicts(record: &BatchRecord) -> SeqSet {
+/// Returns the seats of lines that did not win and are not in the quarantine yet, although they go there.
+pub fn unreported(record: &BatchRecord) -> SeqSet {
     let reservations = record.reservations.as_ref();
     let resolution = reservations.and_then(|one| one.resolution.as_ref());
     let unreported = resolution.filter(|resolution| !resolution.is_reported);
-    unreported.map_or_else(SeqSet::new, |resolution| resolution.conflicts.clone())
+    unreported.map_or_else(SeqSet::new, Resolution::quarantined)
 }
 
 /// Reads the events of an object in the wanted seats, in seq order. Returns them, and why some are missing.

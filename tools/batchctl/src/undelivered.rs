@@ -17,7 +17,7 @@ use shared::ports::{IndexEntry, StoredEvent};
 use shared::retry::read_events;
 
 use crate::failure::Failure;
-use crate::object_events::{lost_slots, objects, read, slots, unreported_conflicts, unresolved};
+use crate::object_events::{lost_slots, objects, read, slots, unreported, unresolved};
 use crate::service::Service;
 
 /// What was written.
@@ -131,7 +131,7 @@ async fn save_objects(
     let mut saved = Saved::default();
     let mut seqs = record.undelivered();
     seqs.extend_from(&record.undelivered_of_frozen_part());
-    seqs.extend_from(&unreported_conflicts(record));
+    seqs.extend_from(&unreported(record));
     let decided = seqs.clone();
     // Seats of holes are among these.
     seqs.extend_from(&unresolved(record));

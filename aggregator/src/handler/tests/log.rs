@@ -38,7 +38,7 @@ fn frame(fakes: &Fakes, record: &BatchRecord, number: u32) -> Frame {
     }
 }
 
-fn events(fakes: &Fakes, record: &BatchRecord, number: u32) -> Vec<StoredEvent> {
+pub(super) fn events(fakes: &Fakes, record: &BatchRecord, number: u32) -> Vec<StoredEvent> {
     let frame = frame(fakes, record, number);
     let load = ObjectId::Load(frame.load);
     let bytes = fakes.object_store.bytes(&record.bodies, load).unwrap();

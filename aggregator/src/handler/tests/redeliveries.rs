@@ -30,7 +30,6 @@ async fn live_claim(aggregator: &Aggregator, message: &str, event: &str, seq: u3
         },
         overflow: None,
         past: PastDeliveries::new(),
-        place: None,
     };
     aggregator.fakes.lock_store.claim(&[claim]).await;
     batch

@@ -66,6 +66,8 @@ async fn a_list_that_is_full_is_merged_when_a_batch_fails_and_takes_its_next_att
         entries: RUN_ENTRIES_MAX,
         ends_at: at,
         events_end_at: at,
+        tallies_end_at: Timestamp::EPOCH,
+        rows: 1,
         batch: None,
     };
     let others = (CROWDED..RUNS_MAX).map(|number| RunRef {

@@ -36,6 +36,7 @@ fn resolution() -> Resolution {
     Resolution {
         duplicates: [1].into_iter().collect(),
         conflicts: [3].into_iter().collect(),
+        beyond_quota: SeqSet::new(),
         is_reported: false,
     }
 }

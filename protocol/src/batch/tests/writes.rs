@@ -89,6 +89,7 @@ fn a_write_is_recognised_where_it_applied_and_nowhere_else() {
     let other_winners: Change = |record| record.claimed = (0..2).collect();
     let other_duplicates: Change = |record| log::resolution_of(record).duplicates = SeqSet::new();
     let other_conflicts: Change = |record| log::resolution_of(record).conflicts = SeqSet::new();
+    let other_beyond_quota: Change = |record| log::resolution_of(record).beyond_quota.insert(4);
     let not_reported: Change = |record| log::resolution_of(record).is_reported = false;
     for (record, write) in applied() {
         assert!(already_applied(&record, &write), "{write:?}");
@@ -111,6 +112,7 @@ fn a_write_is_recognised_where_it_applied_and_nowhere_else() {
                 other_winners,
                 other_duplicates,
                 other_conflicts,
+                other_beyond_quota,
             ],
             BatchWrite::Reported { .. } => &[another_owner, not_reported],
             other => panic!("{other:?} is not among them"),

@@ -4,12 +4,8 @@ use std::collections::BTreeMap;
 
 use super::*;
 
-/// Returns the decision of a claim without a quota that replaces an item.
 fn replace(past: PastDeliveries) -> Decision {
-    Decision::Replace {
-        past,
-        takes_over: false,
-    }
+    Decision::Replace { past }
 }
 
 #[test]
@@ -130,67 +126,6 @@ fn a_full_memory_makes_the_next_duplicate_wait() {
     assert_eq!(decision, Decision::Done(Outcome::Duplicate));
     let decision = classify(&m2, None, &item, &REQUEUE, until);
     assert!(matches!(decision, Decision::Replace { .. }));
-}
-
-#[test]
-fn only_an_event_that_was_not_delivered_keeps_a_place_that_is_not_given_back() {
-    let scope = |key: &str| QuotaScope {
-        key: key.parse().unwrap(),
-        begins: Timestamp::EPOCH,
-        ends: NOW,
-    };
-    let place = |key, is_taken_over| Place {
-        account: scope(key).account(),
-        is_taken_over,
-    };
-    let former = message("m1", "a");
-    let mut candidate = message("m2", "a");
-    candidate.quota = Some(scope("k"));
-    let takes_over = |candidate: &Candidate, item: LockItem, resolution| {
-        let decision = match classify(candidate, None, &item, &REQUEUE, NOW) {
-            Decision::Live(existing) => {
-                decide_live(candidate, &item, existing, resolution, &REQUEUE, NOW)
-            }
-            decision => decision,
-        };
-        match decision {
-            Decision::Replace { takes_over, .. } => takes_over,
-            decision => panic!("{decision:?}"),
-        }
-    };
-    let live = |place| LockItem {
-        place,
-        ..live(&former, seat(1, 3))
-    };
-    let ended = |set_aside, expires_ms, place| LockItem {
-        place,
-        set_aside,
-        ..tombstone(&former, expires_ms)
-    };
-    let until = NOW + WINDOW;
-    for is_taken_over in [false, true] {
-        let own = Some(place("k", is_taken_over));
-        let kept = |item, resolution| takes_over(&candidate, item, resolution);
-        assert!(kept(live(own), SeatResolution::SetAside { until }));
-        assert!(kept(live(own), SeatResolution::SetAside { until: NOW }));
-        assert!(kept(ended(true, 1_000_001, own), SeatResolution::Unknown));
-        assert!(kept(ended(true, 999_999, own), SeatResolution::Unknown));
-        // The place of an orphan's seat is given back, unless the claim took it over.
-        assert_eq!(kept(live(own), SeatResolution::Orphan), is_taken_over);
-        // It may have been delivered.
-        assert!(!kept(live(own), SeatResolution::Expired));
-        assert!(!kept(live(own), SeatResolution::Delivered { until }));
-        assert!(!kept(ended(false, 1_000_001, own), SeatResolution::Unknown));
-        assert!(!kept(ended(false, 999_999, own), SeatResolution::Unknown));
-        for other in [None, Some(place("other", is_taken_over))] {
-            assert!(!kept(live(other), SeatResolution::SetAside { until }));
-            assert!(!kept(live(other), SeatResolution::Orphan));
-        }
-        let without = message("m2", "a");
-        let aside = SeatResolution::SetAside { until };
-        assert!(!takes_over(&without, live(own), aside));
-        assert!(!takes_over(&without, live(None), aside));
-    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn the_response_to_an_outcome_follows_the_rule() {
-    use Outcome::{BeyondQuota, Claimed, Conflict, Duplicate, Failed, Redelivered, Unstorable};
+    use Outcome::{Claimed, Conflict, Duplicate, Failed, Redelivered, Unstorable};
     use Response::{Failure, Quarantine, Success};
     let table = [
         (Claimed, Success, Success),
@@ -12,7 +12,6 @@ fn the_response_to_an_outcome_follows_the_rule() {
         (Duplicate, Success, Failure),
         (Conflict, Quarantine, Failure),
         (Unstorable, Quarantine, Quarantine),
-        (BeyondQuota, Quarantine, Quarantine),
         (Failed, Failure, Failure),
     ];
     for (outcome, drop, requeue) in table {

@@ -33,7 +33,6 @@ fn the_size_of_an_item_counts_everything_it_stores() {
         seat: seat(1, 3),
         overflow,
         past: PastDeliveries::new(),
-        place: None,
     };
     assert_eq!(claim(None).item_bytes(), without_body + 10);
     let overflow = Overflow {

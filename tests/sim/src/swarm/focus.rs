@@ -53,6 +53,13 @@ impl Plan {
         plan
     }
 
+    /// Leaves out quotas, which only the log has.
+    pub(super) fn leave_quotas_out(&mut self) {
+        self.quota_max = None;
+        let is_other = |change: &Change| !matches!(change, Change::QuotaMax(_));
+        self.redeploys.retain(|(_, change)| is_other(change));
+    }
+
     /// Changes six plans in ten to one of ten subjects.
     pub(super) fn focus(&mut self, rng: &mut Rng) {
         match rng.u8(..20) {

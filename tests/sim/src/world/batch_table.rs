@@ -282,12 +282,13 @@ impl World {
         if after.set_aside.is_empty() && after.quarantine.is_none() {
             return;
         }
+        let entry = Owner::batch(after.batch_id, after.created_at, after.dedup_window);
         self.ledger.change_claims_in(after.batch_id, |one, last| {
             if one.aside_at.is_some() {
                 one.released_at = Some(at);
                 one.remembered_until = Some(at);
                 if last {
-                    one.aside_until = Some(at);
+                    one.aside_until = Some(at.min(entry.ends_at()));
                 }
             }
         });

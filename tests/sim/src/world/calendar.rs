@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use protocol::batch::{BatchRecord, BatchWrite, Status};
-use protocol::claim::{LockItem, LockState};
 use protocol::ids::{BatchId, EventId, SeatKey};
 use protocol::invariants::Check;
 use protocol::period::Period;
-use shared::ports::Quarantined;
+use protocol::time::Timestamp;
+use shared::ports::StoredEvent;
 use sinks::Part;
 
 use super::World;
@@ -21,8 +21,8 @@ use crate::redeploy::Change;
 const OPENING_TIME_MAX: Duration = Duration::from_secs(60);
 /// How long a request of a claim takes at most, and by how much a clock may jump meanwhile.
 const CLAIM_TIME_MAX: Duration = Duration::from_secs(4);
-/// Longest time in days after which no record of a batch has expired.
-const RECORDS_KEPT_DAYS: u64 = 10;
+/// Longest time in days after which no entry of an event that was set aside has ended.
+const ENTRIES_KEPT_DAYS: u64 = 4;
 
 impl World {
     /// Records that a batch waits for the hours, if it was put back for them.
@@ -150,42 +150,28 @@ impl World {
         self.check(check);
     }
 
-    /// Notes that a message arrives in the quarantine as beyond its quota, and checks that its event has no place there.
-    pub(super) fn beyond_quota(&mut self, message: &Quarantined) {
-        self.note("beyond a quota", || message.sqs_message_id.to_string());
-        let sent = self.ledger.message(&message.sqs_message_id);
-        let quota = sent.and_then(Sent::quota);
-        let (Some(quota), Some(id)) = (quota, &message.event_id) else {
+    /// Notes that a line is beyond its quota, and checks that its event has no place there.
+    pub(super) fn beyond_quota(&mut self, event: &StoredEvent, stored_at: Timestamp) {
+        let id = &event.event_id;
+        self.note("beyond a quota", || event.sqs_message_id.to_string());
+        let sent = self.ledger.message(&event.sqs_message_id);
+        let Some(quota) = sent.and_then(Sent::quota) else {
             return;
         };
         self.ledger.beyond.insert(quota.clone());
-        let kept = self.locks.get(id).and_then(|item| self.aside(id, &item));
-        // The message may have been classified before its event was set aside.
-        let classified_within = Duration::from_millis(self.plan.aggregator_timeout_ms);
-        let classified_from = self.now().saturating_sub(classified_within);
-        let has_place = kept.is_some_and(|one| {
-            one.aside_at.is_some_and(|at| at < classified_from)
-                && self.quota_of(one).as_ref() == Some(&quota)
+        // The line may have been decided before its event was set aside.
+        let decided_within = Duration::from_millis(self.plan.processor_timeout_ms);
+        let decided_from = self.now().saturating_sub(decided_within);
+        let has_place = self.of_quota(id, &quota).last().is_some_and(|one| {
+            one.aside_at.is_some_and(|at| at < decided_from)
+                && one.aside_until.is_some_and(|until| stored_at < until)
+                && one.forgotten_at.is_none()
+                // A rebuilt index does not know whether the batch was decided before it was set aside.
+                && self.plan.manifest_lost_at_ms.is_none()
         });
-        let what = format!("{id} of {}", message.sqs_message_id);
+        let what = format!("{id} of {}", event.sqs_message_id);
         let check = checks::p9_what_was_set_aside_keeps_its_place(&quota, !has_place, &what);
         self.check(check);
-    }
-
-    /// Returns the claim that an item is of, or was of, if its event was set aside or rejected.
-    fn aside(&self, id: &EventId, item: &LockItem) -> Option<&Occurrence> {
-        let claims = self.ledger.claims_of(id).iter().rev();
-        let mut of_message = claims.filter(|one| one.sqs_message_id == item.sqs_message_id);
-        let claim = match item.state {
-            LockState::Tombstone { .. } => of_message.next().filter(|_| item.set_aside),
-            LockState::Live { shard, seq } => {
-                // Without the record nobody knows what became of the seat.
-                self.batches.get(shard.batch)?;
-                let seat = (shard.batch, seq);
-                of_message.find(|one| (one.seat.shard.batch, one.seat.seq) == seat)
-            }
-        };
-        claim.filter(|one| one.aside_at.is_some())
     }
 
     /// Checks that every quota which some event was beyond is used up, if nothing else can have used its places.
@@ -202,26 +188,29 @@ impl World {
         self.ledger.beyond.iter().map(check).collect()
     }
 
-    /// Returns how many places of a quota have a claim that `counts` holds for. A claim of an event that was set aside or rejected has
-    /// the place of the claim before it, unless another quota came between them.
+    /// Returns how many places of a quota have a winner that `counts` holds for. A winner has the place of the winner of its event before
+    /// it, if that was set aside or rejected.
     fn places_of(&self, quota: &Quota, counts: impl Fn(&Occurrence) -> bool) -> usize {
         let mut places = 0;
-        for claims in self.ledger.occurrences.values() {
-            let (mut kept, mut is_counted) = (None, false);
-            for one in claims {
-                let of = self.quota_of(one);
-                let is_kept = of.is_some() && of == kept;
+        for id in self.ledger.occurrences.keys() {
+            let (mut is_kept, mut is_counted) = (false, false);
+            for one in self.of_quota(id, quota) {
                 is_counted &= is_kept;
-                if !is_counted && of.as_ref() == Some(quota) && counts(one) {
+                if !is_counted && counts(one) {
                     places += 1;
                     is_counted = true;
                 }
-                // An orphan leaves the place to the next claim.
-                let is_left = one.aside_at.is_some() || is_kept && one.delivered_at.is_none();
-                kept = of.filter(|_| is_left);
+                is_kept = one.aside_at.is_some();
             }
         }
         places
+    }
+
+    /// Returns the winners of an event that count in a quota.
+    fn of_quota(&self, id: &EventId, quota: &Quota) -> impl Iterator<Item = &Occurrence> {
+        let claims = self.ledger.claims_of(id).iter();
+        let of_quota = move |one: &&Occurrence| self.quota_of(one).as_ref() == Some(quota);
+        claims.filter(|one| !one.undone).filter(of_quota)
     }
 
     fn quota_of(&self, claim: &Occurrence) -> Option<Quota> {
@@ -229,10 +218,11 @@ impl World {
     }
 }
 
-/// Returns whether nothing in the plan can use a place without a delivery: losses that only people repair, or records that expire
-/// before anyone looked what their batches delivered.
+/// Returns whether nothing in the plan can use a place without a delivery: losses that only people repair, events that are forgotten, or
+/// entries that end before their events come again.
 fn is_exact(plan: &Plan) -> bool {
-    let passed = |days: Option<u64>| days.is_some_and(|days| days > RECORDS_KEPT_DAYS);
-    let lost = plan.faults.edit > 0.0 || plan.denial.is_some();
-    !lost && plan.standstill_days.is_none() && !passed(plan.afterlife_days)
+    let passed = |days: Option<u64>| days.is_some_and(|days| days > ENTRIES_KEPT_DAYS);
+    let lost = plan.denial.is_some() || plan.manifest_lost_at_ms.is_some();
+    let forgotten = !plan.forgets_at_ms.is_empty();
+    !lost && !forgotten && plan.standstill_days.is_none() && !passed(plan.afterlife_days)
 }

@@ -50,9 +50,6 @@ impl World {
         let message = candidate.sqs_message_id.clone();
         let SeatKey { shard, seq } = seat;
         self.note("claimed", || format!("{id} by {message} at {shard}/{seq}"));
-        if claim.place.is_some_and(|place| place.is_taken_over) {
-            self.note("place taken over", || id.to_string());
-        }
         if let Some(former) = before.as_ref().and_then(live_seat) {
             self.index_changes(&id, former, false);
         }

@@ -182,11 +182,17 @@ impl World {
         let winners: SeqSet = seqs.collect();
         self.note("committed", || {
             let losers = header.duplicates.len() + header.conflicts.len();
-            format!("{} {winners:?}, {losers} did not win", record.batch_id)
+            let beyond = header.beyond_quota.len();
+            format!(
+                "{} {winners:?}, {losers} did not win, {beyond} beyond a quota",
+                record.batch_id
+            )
         });
         for (event, stored_at) in self.lines(&record) {
             if winners.contains(event.seq) {
                 self.won(&record, &event, stored_at);
+            } else if header.beyond_quota.contains(event.seq) {
+                self.beyond_quota(&event, stored_at);
             }
         }
     }

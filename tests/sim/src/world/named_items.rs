@@ -15,7 +15,6 @@ pub enum Kind {
     Pauses,
     Turns,
     Sequence,
-    Quota,
     Scope,
     Epoch,
     Manifest,
@@ -28,7 +27,6 @@ impl Kind {
             Some("pauses") => Kind::Pauses,
             Some("turns") => Kind::Turns,
             Some("sequence") => Kind::Sequence,
-            Some("quota") => Kind::Quota,
             Some("scope") => Kind::Scope,
             Some("dedup") if name == IndexEpoch::name(&()) => Kind::Epoch,
             Some("dedup") => Kind::Manifest,
@@ -60,7 +58,7 @@ impl World {
                 let sequence: Versioned<Sequence> = versioned(name, read.clone())?;
                 self.note_sequence_look(environment, name, sequence.value);
             }
-            Kind::Pauses | Kind::Quota | Kind::Scope | Kind::Epoch | Kind::Manifest => {}
+            Kind::Pauses | Kind::Scope | Kind::Epoch | Kind::Manifest => {}
         }
         Ok(())
     }
@@ -91,9 +89,7 @@ impl World {
             (Kind::Manifest, true) => self.note_committed(),
             (Kind::Epoch, true) => self.note_epoch(),
             (Kind::Manifest, false) => self.note("commit refused", || environment.to_string()),
-            (Kind::Pauses | Kind::Epoch, false)
-            | (Kind::Turns, true)
-            | (Kind::Quota | Kind::Scope, _) => {}
+            (Kind::Pauses | Kind::Epoch, false) | (Kind::Turns, true) | (Kind::Scope, _) => {}
         }
         Ok(())
     }

@@ -114,9 +114,6 @@ impl World {
         if let Some(slot) = slot_id(message.sqs_message_id.as_str()) {
             self.slot_reported_lost(slot, &message.body);
         }
-        if message.reason.starts_with("`QUOTA` exceeded") {
-            self.beyond_quota(message);
-        }
         if let Some(sent) = self.ledger.message(&message.sqs_message_id) {
             let check = checks::p8_the_quarantine_has_what_was_sent(message, sent);
             self.check(check);

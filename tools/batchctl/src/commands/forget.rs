@@ -85,7 +85,7 @@ pub async fn run(service: &Service, args: &ForgetArgs, output: Output) -> Result
         )));
     }
     if let Some(entry) = entry {
-        let runs = store_entries(service, &entry.bodies, entry.forgetting(&id)).await?;
+        let runs = store_entries(service, &entry.bodies, entry.forgetting(&id), &[]).await?;
         commit(service, &entry.bodies, async |open, list: &RunList| {
             if !entry.is_of(open.secret) {
                 return Err(Failure::Refused(format!(

@@ -93,7 +93,7 @@ pub async fn run(service: &Service, args: &PrimeArgs, output: Output) -> Result<
             Some((_, runs)) => runs,
             None => {
                 let entries = entries(&remembered, open.secret);
-                store_entries(service, &bodies, entries).await?
+                store_entries(service, &bodies, entries, &[]).await?
             }
         };
         let next = list.with_all(runs.clone());

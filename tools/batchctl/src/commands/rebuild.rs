@@ -3,10 +3,15 @@
 use std::fmt;
 
 use clap::Args;
-use protocol::batch::BatchRecord;
+use protocol::batch::{BatchRecord, PartState};
 use protocol::bodies::Bodies;
-use protocol::limits::{CLOCK_SKEW_MAX, DECIDED_WITHIN, LOG_RECORD_RETENTION};
-use protocol::log::{IndexEpoch, IndexSecret, Manifest, Owner, RunList};
+use protocol::ids::Seq;
+use protocol::limits::{
+    CLOCK_SKEW_MAX, DECIDED_WITHIN, LOG_RECORD_RETENTION, QUOTA_EVENT_AHEAD_MAX, QUOTA_PERIOD_MAX,
+    QUOTA_TALLY_RETENTION,
+};
+use protocol::log::{IndexEpoch, IndexSecret, Manifest, Owner, RunList, Tallies};
+use protocol::quota::Place;
 use protocol::text::counted;
 use protocol::time::Timestamp;
 use serde::Serialize;
@@ -54,6 +59,8 @@ struct Left {
 struct Winners {
     batches: usize,
     entries: NewEntries,
+    /// A place for each winner with a quota. Whether it took another one over is not known any more.
+    tallies: Tallies,
     unread: Vec<String>,
     /// The `BODIES` of the latest batch.
     bodies: Option<Bodies>,
@@ -92,9 +99,11 @@ pub async fn run(
     if operator.is_none() {
         return args.change.only_shown(output, &rebuilt, NOTHING_IS_CHANGED);
     }
+    let tallies = winners.tallies.into_sums();
     let list = RunList {
-        runs: store_entries(service, &bodies, winners.entries).await?,
+        runs: store_entries(service, &bodies, winners.entries, &tallies).await?,
         left_out_until: winners.left_out_until,
+        counted_from: counted_from(service.now()),
     };
     left.replace(service, &bodies, &manifest, &list).await?;
     rebuilt.done = true;
@@ -157,7 +166,7 @@ impl Left {
 }
 
 impl Winners {
-    /// Reads the winners of all batches that may still have to be remembered.
+    /// Reads the winners of all batches that may still have to be remembered, and of all others that there are: those took places too.
     ///
     /// # Errors
     /// [`Failure::Refused`] if a batch is being decided: it may have committed to the index that is lost, and not noted it yet.
@@ -189,11 +198,12 @@ impl Winners {
             }
             let owner = Owner::batch(batch, record.created_at, record.dedup_window);
             let owner = owner.with_events_end(|_| Some(&record));
-            if owner.events_end_at() + DECIDED_WITHIN <= now {
+            let has_entries = now < owner.events_end_at() + DECIDED_WITHIN;
+            if !has_entries {
                 winners.left_out_until = winners.left_out_until.max(owner.events_end_at());
-                continue;
             }
-            winners.batches += 1;
+            winners.batches += usize::from(has_entries);
+            let owner = has_entries.then_some(owner);
             winners.add(service, &record, owner, secret).await?;
         }
         Ok(winners)
@@ -203,21 +213,64 @@ impl Winners {
         &mut self,
         service: &Service,
         record: &BatchRecord,
-        owner: Owner,
+        owner: Option<Owner>,
         secret: IndexSecret,
     ) -> Result<(), Failure> {
-        let entries = &mut self.entries;
+        let Winners {
+            entries, tallies, ..
+        } = self;
+        let now = service.now();
         let problems = read_each(service, record, &record.claimed, |event| {
             // When its load was stored does not matter any more.
             let line = line_of(secret, &event, record.created_at);
-            entries.push((owner, line.entry()));
+            let is_delivered = delivery_of(record, line.seq);
+            let quota = line.quota.filter(|_| is_delivered != Some(false));
+            if let Some(quota) = quota.filter(|quota| now < quota.ends_at) {
+                tallies.take(quota);
+            }
+            let kept = quota.filter(|_| is_delivered == Some(true));
+            let place = kept.map(|quota| Place {
+                account: quota.account,
+                taken_in: None,
+            });
+            entries.extend(owner.map(|owner| (owner.with_place(place), line.entry())));
         });
-        let problems = problems.await?.into_iter();
+        // Of a batch whose events have ended, the loads may be gone.
+        let problems = problems.await?.into_iter().filter(|_| owner.is_some());
         let batch = record.batch_id;
         self.unread
             .extend(problems.map(|problem| format!("batch `{batch}`: {problem}")));
         Ok(())
     }
+}
+
+/// Returns whether the event of a seat was or may still be delivered; `None` if it was set aside and the sink may have it.
+///
+/// An event that was rejected or set aside loses its place, and takes another one when it is redriven: another winner may have taken the
+/// place over, or the batch was set aside undecided, so that all its lines are winners, and took no places.
+fn delivery_of(record: &BatchRecord, seq: Seq) -> Option<bool> {
+    let part = record.parts.iter().find(|part| part.members.contains(seq));
+    let is_frozen = part.is_some_and(|part| part.state == PartState::Frozen);
+    let is_delivered = record.delivered.contains(seq)
+        || part.is_some_and(|part| matches!(part.state, PartState::Delivered { .. }));
+    let is_set_aside = record.set_aside.contains(seq);
+    if is_delivered || record.quarantine.is_none() {
+        return Some(!is_set_aside);
+    }
+    // The record does not keep the members of a part that was set aside.
+    let mut parts = record.parts.iter();
+    let may_be_member = is_set_aside && parts.any(|part| part.state == PartState::SetAside);
+    match is_frozen || may_be_member {
+        true => None,
+        false => Some(false),
+    }
+}
+
+/// Returns from which end of a tally on all places of an account are known. Winners of others may have been of batches whose records have
+/// expired.
+fn counted_from(now: Timestamp) -> Timestamp {
+    let first_won = now.saturating_sub(LOG_RECORD_RETENTION);
+    first_won + QUOTA_EVENT_AHEAD_MAX + QUOTA_PERIOD_MAX + QUOTA_TALLY_RETENTION
 }
 
 /// Returns until when a batch may be decided under its lease, by whatever clock; `None` if it is not.

@@ -12,7 +12,9 @@ use protocol::time::Timestamp;
 use serde::Serialize;
 use shared::expression::Expression;
 use shared::message_attributes::AttributeMap;
-use shared::quarantine_attributes::{CONFLICT, EVENT_ID, REASON, SOURCE, of_producer};
+use shared::quarantine_attributes::{
+    CONFLICT, EVENT_ID, REASON, SOURCE, is_beyond_quota, of_producer,
+};
 
 use crate::dead_letter::{Decision, Origin, age, decide};
 use crate::event_ids::EventIds;
@@ -293,6 +295,8 @@ impl Run<'_> {
         // A wrong `EVENT_ID` gives several events one id. Once it is fixed, the fixed id of such a message is its own.
         let reason = message.attribute(REASON);
         let is_conflict = reason.is_some_and(|reason| reason.ends_with(CONFLICT));
+        // A batch of the log has decided about it, and its event did not win.
+        let is_beyond_quota = origin == Origin::Quarantine && reason.is_some_and(is_beyond_quota);
         let by_rule = || self.id_of(message, origin);
         let id = match named {
             Some(named) if is_conflict && self.ids.are_of_content() => by_rule().or(Some(named)),
@@ -307,7 +311,7 @@ impl Run<'_> {
             return Ok((Some(id), Decision::Repeated));
         }
         // Asked before the index, which knows the event once its batch is decided.
-        let may_be_undecided = self.may_be_undecided().await?;
+        let may_be_undecided = !is_beyond_quota && self.may_be_undecided().await?;
         let found = look_up(self.service, &id, &mut self.runs).await?;
         let state = match found.classification.state {
             EventState::Unknown if may_be_undecided => EventState::Unclear,

@@ -245,7 +245,6 @@ impl Remembered {
                 past: BTreeMap::new(),
                 state: LockState::Tombstone { expires_at },
                 set_aside,
-                place: None,
             },
             seat: Some((self.record.batch_id, event.seq)),
         })
