@@ -49,6 +49,12 @@ impl<'a> Budget<'a> {
         self.clock.now() < self.stop_at
     }
 
+    /// Waits until there is no time left for a new request.
+    pub async fn until_end(&self) {
+        let left = self.clock.now().until(self.stop_at);
+        self.clock.sleep(left).await;
+    }
+
     /// Checks that an invocation has time for requests. It ends at `deadline`, and this budget `margin` before that.
     ///
     /// # Errors

@@ -1,7 +1,9 @@
 //! The limit on requests in flight of an environment.
 
 use std::future::Future;
+use std::pin::pin;
 
+use futures::future::{Either, select};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::budget::Budget;
@@ -16,14 +18,20 @@ impl RequestPermits {
         RequestPermits(Semaphore::new(requests_max))
     }
 
-    /// Waits for a permit. Dropping the permit returns it.
+    /// Waits for a permit, while there is time for a request. Dropping the permit returns it.
     ///
     /// # Errors
     /// [`PortError::DeadlineReached`] when the permit came too late. A request that is sent within the deadline margin may
     /// still be in flight when Lambda freezes the environment.
     pub async fn acquire(&self, budget: &Budget<'_>) -> Result<SemaphorePermit<'_>, PortError> {
-        let permit = self.0.acquire().await;
-        let permit = permit.expect("the semaphore is never closed");
+        let permit = match self.0.try_acquire() {
+            Ok(permit) => permit,
+            // Other invocations may keep all permits for longer than this one has time.
+            Err(_) => match select(pin!(self.0.acquire()), pin!(budget.until_end())).await {
+                Either::Left((permit, _)) => permit.expect("the semaphore is never closed"),
+                Either::Right(_) => return Err(PortError::DeadlineReached),
+            },
+        };
         match budget.has_time() {
             true => Ok(permit),
             false => Err(PortError::DeadlineReached),
@@ -53,6 +61,23 @@ mod tests {
     use super::*;
     use crate::memory::{ManualClock, SeededEntropy};
     use crate::ports::Clock;
+
+    #[tokio::test]
+    async fn repro_a_request_waited_for_a_permit_until_its_invocation_timed_out() {
+        let clock = ManualClock::at(Timestamp::from_ms(1_000_000));
+        let entropy = SeededEntropy::new(1);
+        let budget = Budget {
+            clock: &clock,
+            entropy: &entropy,
+            stop_at: clock.now() + Duration::from_secs(1),
+        };
+        let permits = RequestPermits::new(1);
+        let others = permits.acquire(&budget).await.unwrap();
+        let error = permits.acquire(&budget).await.unwrap_err();
+        assert!(matches!(error, PortError::DeadlineReached), "{error:?}");
+        assert_eq!(clock.now(), budget.stop_at);
+        drop(others);
+    }
 
     #[tokio::test]
     async fn repro_a_request_that_got_its_place_after_the_margin_was_sent_all_the_same() {
