@@ -5,6 +5,7 @@ use std::time::Duration;
 use protocol::batch::{BatchRecord, BatchWrite, Status};
 use protocol::ids::{BatchId, EventId, SeatKey};
 use protocol::invariants::Check;
+use protocol::limits::SQS_MESSAGE_BYTES_MAX;
 use protocol::period::Period;
 use protocol::time::Timestamp;
 use shared::ports::StoredEvent;
@@ -97,8 +98,16 @@ impl World {
             _ => None,
         });
         let smallest = changed.fold(plan.batch_size, u64::min);
-        let reserved = before.reservations.as_ref().map(|one| one.reserved);
-        reserved.is_some_and(|reserved| smallest <= reserved)
+        let Some(reservations) = &before.reservations else {
+            return false;
+        };
+        // The next body may be as large as a message.
+        let has_no_bytes = || {
+            let (aggregator, _) = plan.configs();
+            let next = reservations.reserved_bytes + SQS_MESSAGE_BYTES_MAX as u64;
+            aggregator.limits.bytes_max < next
+        };
+        smallest <= reservations.reserved || has_no_bytes()
     }
 
     fn may_be_idle(&self, batch: BatchId) -> bool {

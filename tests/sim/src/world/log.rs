@@ -61,8 +61,16 @@ impl World {
                 None => record.is_resolved(),
             })
         };
-        for one in self.ledger.occurrences.values_mut().flatten() {
-            one.undone |= !counts(one);
+        for of_event in self.ledger.occurrences.values_mut() {
+            for one in &mut *of_event {
+                one.undone |= !counts(one);
+            }
+            // No record says that an event was forgotten. If no later message has won, it is remembered again.
+            if let Some(last) = of_event.last_mut()
+                && rebuilt.contains(&(last.seat.shard.batch, last.seat.seq))
+            {
+                last.forgotten_at = None;
+            }
         }
         let is_aside = |record: &&BatchRecord| record.quarantine.is_some() && record.is_resolved();
         for record in of_log.values().filter(is_aside) {
