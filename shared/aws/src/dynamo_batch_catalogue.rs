@@ -1,6 +1,6 @@
 //! The batch table as operators look at it: many batches at once. The functions do not use it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use async_trait::async_trait;
 use aws_sdk_dynamodb::Client;
@@ -19,7 +19,8 @@ use protocol::time::Timestamp;
 use serde::{Serialize, Serializer};
 use shared::ports::{Overdue, PortError};
 
-use crate::attributes::{Item, StoredItem, item_of, ms, s};
+use crate::attributes::{Item, StoredItem, ms};
+use crate::batch_get::batch_get;
 use crate::batch_items::{BATCH_ID, listing_shard_key, read_overdue, read_record};
 use crate::dynamo_batch_store::STATUS_INDEX;
 use crate::errors::{DYNAMODB, port_error};
@@ -201,26 +202,18 @@ impl DynamoBatchCatalogue {
 
     /// Reads items by key, with strong consistency.
     async fn get(&self, ids: &[BatchId]) -> Result<Vec<Item>, PortError> {
-        let keys = ids.iter();
-        let keys = keys.map(|id| item_of([(BATCH_ID, s(id.to_string()))]));
         let (projection, names) = projection();
-        let keys = KeysAndAttributes::builder()
-            .set_keys(Some(keys.collect()))
-            .consistent_read(true)
+        let request = KeysAndAttributes::builder()
             .projection_expression(projection)
-            .set_expression_attribute_names(Some(names))
-            .build()
-            .expect("the keys are set");
-        let mut requested = HashMap::from([(self.table.clone(), keys)]);
+            .set_expression_attribute_names(Some(names));
+        let mut keys: BTreeSet<String> = ids.iter().map(BatchId::to_string).collect();
         let mut items = Vec::with_capacity(ids.len());
         for _ in 0..ROUNDS_MAX {
-            let call = self.client.batch_get_item();
-            let sent = call.set_request_items(Some(requested)).send().await;
-            let reply = sent.map_err(|error| port_error(DYNAMODB, &self.table, &error))?;
-            let found = reply.responses.unwrap_or_default().into_values();
-            items.extend(found.flatten());
-            requested = reply.unprocessed_keys.unwrap_or_default();
-            if requested.is_empty() {
+            let (client, request) = (&self.client, request.clone());
+            let got = batch_get(client, &self.table, BATCH_ID, keys, request).await?;
+            items.extend(got.items);
+            keys = got.unread;
+            if keys.is_empty() {
                 return Ok(items);
             }
         }
