@@ -228,15 +228,14 @@ impl ClaimRounds {
         counts: &'a InvocationCounts,
     ) -> Vec<ClaimResult> {
         let bucket = self.overflow_bucket.as_ref();
-        let mut attempts: Vec<_> = seated
+        let mut attempted: Vec<_> = seated
             .into_iter()
             .map(|seated| ClaimAttempt::new(seated).with_overflow(bucket))
             .collect();
-        self.bodies.store(&mut attempts, &budgets.claims).await;
-        let unwritten = attempts
+        self.bodies.store(&mut attempted, &budgets.claims).await;
+        let unwritten = attempted
             .extract_if(.., |attempt| matches!(attempt.state, State::Unwritten))
             .collect();
-        let mut attempted = attempts;
         let writer = &self.writer;
         let written = writer.write_all(unwritten, &budgets.claims, counts).await;
         attempted.extend(self.classify_live(written, budgets).await);
@@ -339,23 +338,18 @@ impl ClaimRounds {
             Ok(Some(record)) => record.members().difference(&record.set_aside),
             Ok(None) | Err(_) => SeqSet::new(),
         };
-        let count = seqs_missing(&results, &known);
+        let is_unknown =
+            |one: &ClaimResult| one.relies_on().is_some_and(|seq| !known.contains(seq));
+        let count = results.iter().filter(|one| is_unknown(one)).count();
         if count > 0 {
             warn!(batch_id = %batch, failed_count = count, "batch was closed before its claims were counted; their messages come back");
         }
-        let results = results.into_iter();
-        results
-            .map(|one| match one.relies_on() {
-                Some(seq) if !known.contains(seq) => one.uncounted(),
-                Some(_) | None => one,
-            })
-            .collect()
+        let counted = |one| match is_unknown(&one) {
+            true => one.uncounted(),
+            false => one,
+        };
+        results.into_iter().map(counted).collect()
     }
-}
-
-fn seqs_missing(results: &[ClaimResult], known: &SeqSet) -> usize {
-    let relied_on = results.iter().filter_map(ClaimResult::relies_on);
-    relied_on.filter(|seq| !known.contains(*seq)).count()
 }
 
 /// Returns what the slot of a grant says of its seats.

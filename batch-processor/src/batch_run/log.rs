@@ -215,10 +215,8 @@ impl BatchRun<'_> {
     /// Sends conflicts and lines beyond a quota to the quarantine and the reports of duplicates to their queue, and notes that.
     async fn report_losers(&mut self) -> Result<(), TicketEnd> {
         let record = self.batch.record();
-        let resolution = record
-            .reservations
-            .as_ref()
-            .and_then(|log| log.resolution.clone());
+        let reservations = record.reservations.as_ref();
+        let resolution = reservations.and_then(|one| one.resolution.clone());
         let resolution = resolution.unwrap_or_default();
         let mut seqs = resolution.quarantined();
         if self.components.losers.duplicates.is_some() {

@@ -301,7 +301,7 @@ pub fn already_applied(record: &BatchRecord, write: &BatchWrite) -> bool {
             let decided = record
                 .reservations
                 .as_ref()
-                .and_then(|log| log.resolution.as_ref());
+                .and_then(|one| one.resolution.as_ref());
             let is_same = |decided: &Resolution| {
                 decided.duplicates == resolution.duplicates
                     && decided.conflicts == resolution.conflicts

@@ -98,10 +98,7 @@ impl Reservations {
         let fit = sizes.into_iter().take_while(|bytes| {
             wanted.seats += 1;
             wanted.bytes += bytes;
-            // Of several, only the first may exceed the limit by itself.
-            let is_first = wanted.seats == 1;
-            let fits_together = is_first || wanted.bytes <= limits.bytes_max;
-            self.has_room(&wanted) && fits_together
+            self.has_room(&wanted)
         });
         fit.count()
     }

@@ -150,21 +150,11 @@ impl Owner {
 
     /// Returns the owner of those entries of a batch that have such a place.
     #[must_use]
-    pub fn with_place(self, of: Option<Place>) -> Owner {
-        match self {
-            Owner::Batch {
-                batch,
-                ends_at,
-                events_end_at,
-                ..
-            } => Owner::Batch {
-                batch,
-                ends_at,
-                events_end_at,
-                place: of,
-            },
-            _ => self,
+    pub fn with_place(mut self, of: Option<Place>) -> Owner {
+        if let Owner::Batch { place, .. } = &mut self {
+            *place = of;
         }
+        self
     }
 
     /// Returns the batch and the place that each of the entries has.
@@ -178,21 +168,11 @@ impl Owner {
     /// Returns the owner with entries that end no sooner than `at`, or up to [`ENTRY_EXTENSION_MAX`] later than they did. Those of places that
     /// are taken over end no sooner than the entries that took the places first. Otherwise the places would be free once more.
     #[must_use]
-    pub fn that_outlives(self, at: Timestamp) -> Owner {
-        match self {
-            Owner::Batch {
-                batch,
-                ends_at,
-                events_end_at,
-                place,
-            } => Owner::Batch {
-                batch,
-                ends_at: at.clamp(ends_at, ends_at + ENTRY_EXTENSION_MAX),
-                events_end_at,
-                place,
-            },
-            _ => self,
+    pub fn that_outlives(mut self, at: Timestamp) -> Owner {
+        if let Owner::Batch { ends_at, .. } = &mut self {
+            *ends_at = at.clamp(*ends_at, *ends_at + ENTRY_EXTENSION_MAX);
         }
+        self
     }
 
     /// Returns the time from which on lines ignore the entries. The owner of an event is delivered and its dedup window is over by then.
@@ -218,30 +198,21 @@ impl Owner {
     /// [`that_outlives`](Self::that_outlives).
     #[must_use]
     pub fn with_events_end<'r>(
-        self,
+        mut self,
         record_of: impl Fn(BatchId) -> Option<&'r BatchRecord>,
     ) -> Owner {
-        let is_taken_over = self
-            .place()
-            .is_some_and(|(_, place)| place.taken_in.is_some());
-        match self {
-            Owner::Batch {
-                batch,
-                ends_at,
-                events_end_at: None,
-                place,
-            } if !is_taken_over => {
-                let record = record_of(batch);
-                let end = record.and_then(|one| Some(one.completed_at? + one.dedup_window));
-                Owner::Batch {
-                    batch,
-                    ends_at,
-                    events_end_at: end.map(|end| end.min(ends_at)),
-                    place,
-                }
-            }
-            _ => self,
+        if let Owner::Batch {
+            batch,
+            ends_at,
+            events_end_at: events_end_at @ None,
+            place: None | Some(Place { taken_in: None, .. }),
+        } = &mut self
+        {
+            let record = record_of(*batch);
+            let end = record.and_then(|one| Some(one.completed_at? + one.dedup_window));
+            *events_end_at = end.map(|end| end.min(*ends_at));
         }
+        self
     }
 }
 

@@ -59,7 +59,7 @@ struct Left {
 struct Winners {
     batches: usize,
     entries: NewEntries,
-    /// A place for each winner with a quota. Whether it took another one over is not known any more.
+    /// A place for each winner with a quota that was, or may be, delivered.
     tallies: Tallies,
     unread: Vec<String>,
     /// The `BODIES` of the latest batch.
