@@ -7,7 +7,7 @@ use crate::redeploy::BodiesKind;
 const SCOPES: usize = 100;
 
 /// Messages that a scope gets in a minute, on average.
-const MESSAGES_A_MINUTE: usize = 2;
+const MESSAGES_A_MINUTE: usize = 4;
 
 const MINUTE_MS: u64 = 60_000;
 

@@ -86,6 +86,22 @@ async fn every_message_is_a_line_of_the_batch_that_all_environments_share() {
 }
 
 #[tokio::test]
+async fn an_environment_of_the_other_layout_opens_a_batch_of_its_own() {
+    let first = aggregator(&[]);
+    assert!(invoke(&first, &[("m1", "a", "")]).await.is_empty());
+    let of_items = another(&first, &[]);
+    assert!(invoke(&of_items, &[("m2", "b", "")]).await.is_empty());
+    let again = over(&[], first.fakes.clone());
+    assert!(invoke(&again, &[("m3", "c", "")]).await.is_empty());
+
+    let records = first.fakes.batch_store.records();
+    let layouts: Vec<bool> = records.iter().map(|one| one.bodies.is_log()).collect();
+    assert_eq!(layouts.len(), 3, "{records:?}");
+    assert_eq!(layouts.iter().filter(|is_log| **is_log).count(), 2);
+    assert_eq!(first.fakes.lock_store.items().len(), 1);
+}
+
+#[tokio::test]
 async fn what_does_not_fit_goes_into_the_next_batch_and_the_full_one_is_sealed() {
     let aggregator = aggregator(&[("MAX_BATCH_SIZE", "3")]);
     let messages = [

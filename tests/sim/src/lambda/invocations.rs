@@ -255,8 +255,7 @@ impl Run {
 
     /// Checks P6: without faults, the only aggregator has sealed its batch after it drained its source.
     ///
-    /// With several aggregators, each has its own batch and seals it only when it receives the end of the source
-    /// itself.
+    /// One of several seals only the batches that it knows, and of two that work at the same time, each may leave it to the other.
     fn check_a_drained_source(&self, world: &mut World, source: usize) {
         let alone = self.plan.aggregators * self.plan.invocations == 1;
         let seals = self.plan.calm && self.plan.seal_when_drained && alone;
@@ -267,7 +266,7 @@ impl Run {
         let records = world.batches.records();
         let open = records.iter().find(|record| {
             record.status == Some(Status::Open)
-                && record.confirmed > 0
+                && record.reservations.as_ref().is_some_and(|one| one.reserved > 0)
                 // A batch of a period waits until the period is over.
                 && record.period.is_none_or(|period| period.ends <= now)
                 && source_index(&record.source) == source

@@ -5,8 +5,8 @@ use protocol::claim::DuplicateRule;
 use protocol::limits::PARTS_FOR_STRAGGLERS;
 
 use super::pick;
-use crate::plan::Plan;
-use crate::redeploy::Change;
+use crate::plan::{IdKind, Plan};
+use crate::redeploy::{BodiesKind, Change};
 
 /// A period of a day, in minutes.
 const DAY: u32 = 24 * 60;
@@ -51,6 +51,75 @@ impl Plan {
         }
         plan.faults.apply_late = 0.2;
         plan
+    }
+
+    /// Returns the plan of a seed with few messages in batches that fill up long before their windows end. They are set aside and sent back
+    /// before these windows end, to environments that had nothing to do since.
+    pub fn of_early_redrives(seed: u64) -> Plan {
+        let mut plan = Plan::of_items(seed);
+        (plan.calm, plan.quarantine) = (false, true);
+        (plan.operates_early, plan.sets_aside) = (true, 0.9);
+        (plan.redrives, plan.redrives_early) = (true, true);
+        (plan.sources, plan.keys, plan.close_every) = (1, 0, None);
+        (plan.batch_size, plan.batching_window_secs) = (4, 300);
+        (plan.aggregators, plan.invocations, plan.event_records) = (4, 1, 5);
+        (plan.messages, plan.burst_ms) = (16, 1_000);
+        plan.pauses.clear();
+        (plan.hours, plan.seal_when_drained) = (None, false);
+        let faults = &mut plan.faults;
+        (faults.sink_refuses, faults.sink_fails_before) = (0.7, 0.0);
+        plan
+    }
+
+    /// Returns the plan of a seed whose duplicates wait for one another, and replace orphans.
+    pub fn of_waiting_duplicates(seed: u64) -> Plan {
+        let mut plan = Plan::of_items(seed);
+        plan.calm = false;
+        plan.focus_on_waiting_duplicates(&mut Rng::with_seed(seed));
+        plan
+    }
+
+    /// Returns the plan of a seed of the log whose operator often has events forgotten that come again.
+    pub fn of_forgets(seed: u64) -> Plan {
+        let mut plan = Plan::of_log(seed);
+        plan.stay_with_the_log();
+        (plan.batch_size, plan.duplicates, plan.conflicts) = (4, 0.7, 0.0);
+        (plan.dedup_window_secs, plan.afterlife_days) = (3_600, Some(0));
+        let rng = &mut Rng::with_seed(seed);
+        let times = 0..10;
+        plan.forgets_at_ms = times.map(|_| rng.u64(..plan.calm_at_ms)).collect();
+        plan
+    }
+
+    /// Returns the plan of a seed of the log with few places in each quota, for events that are set aside and come again, some of them
+    /// in another quota, and for batches that commit at the same time.
+    pub fn of_places(seed: u64) -> Plan {
+        let mut plan = Plan::of_log(seed);
+        plan.stay_with_the_log();
+        plan.id_kind = IdKind::Json;
+        (plan.keys, plan.accounts, plan.event_times) = (3, 3, true);
+        plan.quota_max = Some(1 + seed % 4);
+        (plan.messages, plan.batch_size, plan.processors) = (100, 4, 4);
+        (plan.duplicates, plan.conflicts) = (0.5, 0.3);
+        (plan.redrives, plan.redrives_early) = (true, true);
+        (plan.operates_early, plan.sets_aside) = (true, 0.9);
+        (plan.hours, plan.events_per_second) = (None, 0);
+        plan.afterlife_days = None;
+        plan.pauses.clear();
+        plan.redeploys.clear();
+        plan.forgets_at_ms.clear();
+        let faults = &mut plan.faults;
+        (faults.sink_refuses, faults.sink_fails_before) = (0.5, 0.0);
+        plan
+    }
+
+    /// Leaves out a switch of the layout, and all that loses the index or what it was made from.
+    fn stay_with_the_log(&mut self) {
+        if self.switch.take().is_some() {
+            self.bodies = BodiesKind::Log;
+        }
+        (self.calm, self.denial) = (false, None);
+        (self.standstill_days, self.manifest_lost_at_ms) = (None, None);
     }
 
     /// Leaves out quotas, which only the log has.
