@@ -33,7 +33,6 @@ const ID_KINDS: [IdKind; 5] = [
 
 /// The places of loads to draw from.
 const LOGS: [BodiesKind; 3] = [BodiesKind::Log, BodiesKind::LogS3(0), BodiesKind::LogS3(1)];
-
 /// The lengths of periods to draw from, in minutes.
 const PERIODS: [u32; 2] = [10, 30];
 /// The dedup windows of days to draw from, in seconds.
@@ -130,6 +129,10 @@ impl Plan {
             small_bytes_max: pick(rng, &[0, 200, 8 << 10]),
             item_bytes_max: pick(rng, &[400, 350 << 10]),
         };
+        // An attempt reads all loads of a batch, here one after the other.
+        if plan.write_concurrency == 1 {
+            plan.processor_timeout_ms = 30_000;
+        }
         // What a log does not have, or not yet.
         plan.quarantine = true;
         plan.rule = DuplicateRule::Drop;
@@ -285,9 +288,8 @@ impl Plan {
         }
     }
 
-    /// Draws hours of delivery. Short ones
-    /// often end while a batch is worked on. Where clocks are too wrong, rare hours are longer than the error: a clock that is always
-    /// ahead would miss every opening.
+    /// Draws hours of delivery. Short ones often end while a batch is worked on. Where clocks are too wrong, rare hours are longer than the
+    /// error: a clock that is always ahead would miss every opening.
     fn hours(&self, rng: &mut Rng) -> Calendar {
         let every = pick(rng, &[6, 120]);
         let (first, open) = (rng.u32(..every), rng.u32(1..every));

@@ -267,6 +267,8 @@ impl Run {
         let open = records.iter().find(|record| {
             record.status == Some(Status::Open)
                 && record.reservations.as_ref().is_some_and(|one| one.reserved > 0)
+                // One whose window has ended waits for its ticket.
+                && now + self.plan.skew_max() < record.closes_at
                 // A batch of a period waits until the period is over.
                 && record.period.is_none_or(|period| period.ends <= now)
                 && source_index(&record.source) == source
