@@ -74,9 +74,6 @@ impl Intake {
         counts: &InvocationCounts,
     ) -> Vec<bool> {
         let mut acknowledged = vec![false; records.len()];
-        if records.is_empty() {
-            return acknowledged;
-        }
         let (all, _) = self.grants.admit(records, &budgets.claims).await;
         let store = span("store").count(ITEMS_COUNT, records.len());
         let frames = match store.run(self.store(&all, records, &budgets.claims)).await {

@@ -95,6 +95,21 @@ async fn a_source_that_cannot_be_asked_keeps_its_batch_open_and_fails_nothing() 
 }
 
 #[tokio::test]
+async fn a_burst_that_ends_with_an_unreadable_message_has_its_batch_sealed_in_both_layouts() {
+    for bodies in ["items", "log:table"] {
+        let aggregator = aggregator_with(&[SWITCH, QUARANTINE, ("BODIES", bodies)]);
+        source_becomes(&aggregator, [FULL, DRAINED]);
+        assert!(invoke(&aggregator, &[("m1", "e1", "")]).await.is_empty());
+        assert_eq!(statuses(&aggregator), [Some(Status::Open)], "{bodies}");
+        let unreadable = json!({ "messageId": "m2", "eventSourceARN": "arn:q", "body": "{}" });
+        let deadline = aggregator.fakes.clock.now() + Duration::from_secs(15);
+        let failed = invoke_with(&aggregator, vec![unreadable], deadline).await;
+        assert!(failed.unwrap().is_empty());
+        assert_eq!(statuses(&aggregator), [Some(Status::Sealed)], "{bodies}");
+    }
+}
+
+#[tokio::test]
 async fn without_the_switch_a_drained_source_changes_nothing() {
     let aggregator = aggregator_with(&[]);
     source_is(&aggregator, DRAINED);
