@@ -20,8 +20,6 @@ use crate::redeploy::Change;
 
 /// How long after the opening the delivery of a batch that waited for it begins, in a history without faults.
 const OPENING_TIME_MAX: Duration = Duration::from_secs(60);
-/// How long a request of a claim takes at most, and by how much a clock may jump meanwhile.
-const CLAIM_TIME_MAX: Duration = Duration::from_secs(4);
 /// Longest time in days after which no entry of an event that was set aside has ended.
 const ENTRIES_KEPT_DAYS: u64 = 4;
 
@@ -84,7 +82,7 @@ impl World {
         let is_over = before.period.is_none_or(|period| period.ends <= now + skew);
         let has_reason = window_ends
             || self.may_be_full(before)
-            || self.may_be_idle(before.batch_id)
+            || self.may_be_idle(before)
             || self.has_urgent(before.batch_id)
             || self.plan.ever_seals_when_drained() && is_over;
         let check = checks::p10_a_batch_is_sealed_for_a_reason(before, now, has_reason);
@@ -110,18 +108,12 @@ impl World {
         smallest <= reservations.reserved || has_no_bytes()
     }
 
-    fn may_be_idle(&self, batch: BatchId) -> bool {
-        let plan = &self.plan;
-        let idle = Duration::from_secs(plan.close_after_idle_secs);
-        // A claim whose reply is lost is not seen by its aggregator, nor one of another invocation that has not ended.
-        let faults = &plan.faults;
-        let lost = faults.apply_late + faults.lose_reply + faults.unknown_member;
-        let is_seen = lost == 0.0 && plan.invocations == 1 && !plan.is_wild();
-        if idle.is_zero() || !is_seen {
-            return !idle.is_zero();
-        }
-        let last = self.ledger.claims_in(batch).map(|one| one.claimed_at).max();
-        last.is_none_or(|last| last + idle <= self.now() + CLAIM_TIME_MAX)
+    /// Returns whether nothing was reserved in a batch for as long as its sealer waits.
+    fn may_be_idle(&self, before: &BatchRecord) -> bool {
+        let idle = Duration::from_secs(self.plan.close_after_idle_secs);
+        let latest = self.now() + self.plan.skew_max();
+        let last = before.reservations.as_ref().map(|one| one.last_at);
+        !idle.is_zero() && last.is_some_and(|last| last + idle <= latest)
     }
 
     /// Returns whether a batch has an urgent event. Without a reply, its aggregator may take it for claimed although it is not.
