@@ -88,13 +88,18 @@ pub fn caught_by(bug: &'static str, seed: u64) -> Option<&'static str> {
 
 /// Returns the plan of a history that may show a bug: in batches of a log only those whose names begin with it. Some are too rare
 /// there: a processor must die after it set a part with a number aside; an aggregator must die after another one acknowledged a message
-/// for the sake of a claim that is not counted; or an event must be set aside and come again, in a quota that some other is beyond.
+/// for the sake of a claim that is not counted, or before its message comes again, after the record of its batch has expired; or an event
+/// must be set aside and come again, in a quota that some other is beyond.
 fn plan_of(bug: &str, seed: u64) -> Plan {
     match bug {
         "ended-holder-awaited" => Plan::of_discarded_numbers(seed),
         "slot-without-witness" => Plan::of_uncounted_claims(seed),
         "closed-batch-remembered" => Plan::of_early_redrives(seed),
         "orphans-past-dropped" => Plan::of_waiting_duplicates(seed),
+        "unknown-resolution-taken-for-alive" => Plan {
+            afterlife_days: Some(40),
+            ..Plan::of_uncounted_claims(seed)
+        },
         "log-first-manifest-put-again" => Plan::of_lost_manifests(seed),
         "log-merge-drops-forgets" => Plan::of_forgets(seed),
         "quota-counted-twice" | "quota-place-of-another" | "quota-refused-commit-counted" => {
