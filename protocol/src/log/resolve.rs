@@ -97,7 +97,7 @@ pub struct Decided {
 pub struct FreePlace {
     /// The batch whose tally counts it.
     pub taken_in: BatchId,
-    /// The end of the entry there.
+    /// When the last of the entries ends that have it.
     pub ends_at: Timestamp,
 }
 
@@ -212,7 +212,7 @@ fn decide<'r>(
     }
     let mut has_same_body = winner.map(|winner| winner.body == line.body);
     // The places that the event took in the account of the line and was not delivered with at first, and those that it was delivered with.
-    let (mut places, mut used) = (Vec::new(), BTreeSet::new());
+    let (mut places, mut used) = (BTreeMap::new(), BTreeSet::new());
     for entry in entries() {
         let place = entry.owner.place();
         let place = place.filter(|(_, place)| Some(place.account) == line.account());
@@ -223,19 +223,23 @@ fn decide<'r>(
             (Meaning::DeliveredBefore, Some((batch, place))) => {
                 used.insert(place.taken_in.unwrap_or(batch));
             }
-            (Meaning::SetAside, Some((batch, Place { taken_in: None, .. }))) => {
-                places.push(FreePlace {
-                    taken_in: batch,
-                    ends_at: entry.owner.ends_at(),
-                });
+            // Of several entries with one place, a merge may have left the first one out.
+            (Meaning::SetAside, Some((batch, place))) => {
+                let taken_in = place.taken_in.unwrap_or(batch);
+                let ends_at = places.entry(taken_in).or_insert(Timestamp::EPOCH);
+                *ends_at = entry.owner.ends_at().max(*ends_at);
             }
             (Meaning::DeliveredBefore | Meaning::SetAside | Meaning::Message, _) => {}
         }
     }
     Ok(match has_same_body {
-        None => Claimed::Never {
-            place: places.into_iter().find(|one| !used.contains(&one.taken_in)),
-        },
+        None => {
+            let mut free = places.into_iter();
+            let free = free.find(|(taken_in, _)| !used.contains(taken_in));
+            Claimed::Never {
+                place: free.map(|(taken_in, ends_at)| FreePlace { taken_in, ends_at }),
+            }
+        }
         Some(true) => Claimed::By(LineDecision::Duplicate),
         Some(false) => Claimed::By(LineDecision::Conflict),
     })

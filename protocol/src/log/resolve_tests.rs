@@ -409,6 +409,10 @@ fn a_place_is_passed_on_until_one_is_delivered_with_it() {
     // The entry of the place that was used has ended, and the event has taken another one since.
     let of_ended = place("a", Some(batch(3)));
     assert_eq!(both(of_ended, [&aside, &long_ago]), Wins);
+    // A merge has left out the entry of the batch that took the place first.
+    let only = |record| after(&[(second(over), 0, 8, 1)], &[as_second(record)]);
+    assert_eq!(only(aside), Wins);
+    assert_eq!(only(long_ago), BeyondQuota);
 }
 
 #[test]
@@ -428,6 +432,14 @@ fn an_entry_ends_no_sooner_than_the_one_whose_place_it_took_over() {
     let (sooner, later) = (ENDS_AT.saturating_sub(second), ENDS_AT + second);
     assert_eq!(ends_at(sooner), ENDS_AT);
     assert_eq!(ends_at(later), later);
+    // Another batch took the place over before, and its entry ends later.
+    let other = owner()
+        .with_place(place("a", Some(batch(1))))
+        .that_outlives(later);
+    let found = entries(&[(first, 0, 9, 1), (other, 0, 8, 1)]);
+    let matches = with_tallies(found, &[tally("a", 9)]);
+    let decided = resolved(&[line], &matches, &[set_aside()]).unwrap();
+    assert_eq!(decided.owner_of(&line, own(sooner)).ends_at(), later);
     let long_after = ENDS_AT + ENTRY_EXTENSION_MAX * 2;
     let ends_at = own(ENDS_AT).that_outlives(long_after).ends_at();
     assert_eq!(ends_at, ENDS_AT + ENTRY_EXTENSION_MAX);

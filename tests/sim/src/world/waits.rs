@@ -185,7 +185,7 @@ impl World {
             state.is_some_and(|state| *state != PartState::Frozen)
         });
         if has_ended {
-            self.ledger.late_numbers.insert(part);
+            self.ledger.late_numbers.insert(part, taken.last);
         }
     }
 
@@ -193,7 +193,7 @@ impl World {
     pub fn check_numbers_given_up(&mut self, complete: &BatchRecord) {
         let scope = SequenceScope::of(complete);
         let sequence = self.named_item::<Sequence>(&scope).value;
-        let is_late = |part: &PartId| self.ledger.late_numbers.contains(part);
+        let is_late = |part: &PartId| self.ledger.late_numbers.contains_key(part);
         let held = sequence
             .holder
             .filter(|part| part.batch == complete.batch_id && !is_late(part));
