@@ -211,6 +211,32 @@ mod tests {
     }
 
     #[test]
+    fn a_scope_of_a_key_or_a_period_is_one_of_many() {
+        let source = || BatchScope {
+            key: None,
+            ..scope(None)
+        };
+        let period = Some(Period {
+            begins: Timestamp::EPOCH,
+            ends: NOW,
+        });
+        assert!(!source().is_one_of_many());
+        assert!(scope(None).is_one_of_many());
+        assert!(BatchScope { period, ..source() }.is_one_of_many());
+    }
+
+    #[test]
+    fn an_item_of_the_first_previews_of_the_log_has_one_index_shard() {
+        let item = ScopeItem {
+            current: Some(current(secs(30), None)),
+        };
+        let mut json = serde_json::to_value(&item).unwrap();
+        let fields = json["current"].as_object_mut().unwrap();
+        assert!(fields.remove("shards").is_some());
+        assert_eq!(serde_json::from_value::<ScopeItem>(json).unwrap(), item);
+    }
+
+    #[test]
     fn the_record_is_a_function_of_the_item() {
         let current = current(secs(30), None);
         let record = current.record();
