@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::bodies::ObjectPlace;
+use crate::quota::Quota;
 
 fn batch(number: u128) -> BatchId {
     BatchId::new(Uuid::from_u128(number))
@@ -34,6 +35,34 @@ fn record() -> BatchRecord {
     let at = Timestamp::from_ms(1);
     BatchRecord::open(batch(2), source, None, 1, at, at)
         .with_bodies(Bodies::Log(ObjectPlace::Table), Duration::ZERO)
+}
+
+#[test]
+fn a_header_has_rows_of_owners_and_tallies_and_ends_with_its_last_tally() {
+    let empty = RunHeader::default();
+    assert_eq!(
+        (empty.rows(), empty.tallies_end_at()),
+        (0, Timestamp::EPOCH)
+    );
+    let quota = Quota {
+        key: "k".parse().unwrap(),
+        begins: Timestamp::EPOCH,
+        ends: Timestamp::from_ms(5),
+        max: 1,
+    };
+    let tally = |ends_at| Tally {
+        account: quota.account(),
+        ends_at: Timestamp::from_ms(ends_at),
+        count: 1,
+    };
+    let until = Timestamp::from_ms(3);
+    let header = RunHeader {
+        owners: vec![Owner::Primed { until }],
+        tallies: vec![tally(7), tally(9), tally(8)],
+        ..RunHeader::default()
+    };
+    let ends_at = Timestamp::from_ms(9);
+    assert_eq!((header.rows(), header.tallies_end_at()), (4, ends_at));
 }
 
 #[test]

@@ -81,6 +81,7 @@ fn a_reservation_fits_within_the_limits_and_one_large_body_with_any_bytes() {
         ((1, 40), 4, 60, true),
         ((1, 40), 5, 10, false),
         ((1, 40), 1, 61, false),
+        ((1, 40), 1, 100, false),
         // It fits no batch better.
         ((1, 40), 1, 101, true),
         ((5, 40), 1, 101, false),
@@ -181,6 +182,7 @@ fn the_lines_are_decided_once_by_the_owner_of_the_lease_and_reported_then() {
         }
     };
     assert_eq!(resolved, with(resolution()));
+    assert_eq!(resolution().quarantined(), [3].into_iter().collect());
     assert_eq!(apply(&resolved, &resolve()), None);
     let done = must(&resolved, &reported());
     let reported = Resolution {
@@ -192,4 +194,27 @@ fn the_lines_are_decided_once_by_the_owner_of_the_lease_and_reported_then() {
     assert_eq!(known(&leased), (false, false));
     assert_eq!(known(&resolved), (true, false));
     assert_eq!([&done, &opened()].map(known), [(true, true); 2]);
+}
+
+#[test]
+fn a_count_is_a_witness_and_leaves_the_seats_uncertain_that_no_slot_names() {
+    let leased = must(&with_seats(5), &lease("p", 30, 60));
+    let witnessed = must(&leased, &witness(&[4], 0));
+    assert_eq!(witnessed.witnesses, 1);
+    let counts = ClaimCounts {
+        confirmed: 2,
+        settled: (0..3).collect(),
+        witnessed: witnessed.witnessed.clone(),
+    };
+    assert_eq!(witnessed.uncertain_beside(&counts), 2);
+    assert_eq!(opened().uncertain_beside(&ClaimCounts::default()), 0);
+    let count = BatchWrite::Count {
+        owner: owner("p"),
+        counts: counts.clone(),
+        uncertain: 2,
+        witnesses: 1,
+    };
+    let counted = must(&witnessed, &count);
+    assert_eq!((counted.witnesses, counted.uncertain), (2, 2));
+    assert_eq!(counted.settled, counts.settled);
 }
