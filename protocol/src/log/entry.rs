@@ -166,7 +166,7 @@ impl Owner {
     }
 
     /// Returns the owner with entries that end no sooner than `at`, or up to [`ENTRY_EXTENSION_MAX`] later than they did. Those of places that
-    /// are taken over end no sooner than the entries that took the places first. Otherwise the places would be free once more.
+    /// are taken over end no sooner than the entries that had the places before. Otherwise the places would be free once more.
     #[must_use]
     pub fn that_outlives(mut self, at: Timestamp) -> Owner {
         if let Owner::Batch { ends_at, .. } = &mut self {
