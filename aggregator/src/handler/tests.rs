@@ -16,11 +16,12 @@ mod urgent;
 use std::time::Duration;
 
 use protocol::batch::BatchRecord;
-use protocol::ids::SlotId;
+use protocol::bodies::ObjectPlace;
+use protocol::ids::{ObjectId, PieceId, SlotId};
 use protocol::slot::{ClaimCounts, Slot};
 use serde_json::{Value, json};
 use shared::memory::{Fakes, MemorySourceQueues};
-use shared::ports::Clock;
+use shared::ports::{Clock, ObjectStore, Piece};
 
 use super::*;
 use crate::config::tests_support::config;
@@ -122,6 +123,25 @@ fn reasons(aggregator: &Aggregator) -> Vec<String> {
     let quarantined = aggregator.fakes.quarantine_queue.take();
     let reasons = quarantined.into_iter().map(|message| message.reason);
     reasons.collect()
+}
+
+/// Puts a hole into the next slot of the only batch, as its closer does.
+async fn close_next_slot(aggregator: &Aggregator) -> BatchRecord {
+    let record = only_batch(aggregator);
+    let batch = record.batch_id;
+    let object = ObjectId::Slot(SlotId {
+        batch,
+        number: record.reservations.as_ref().unwrap().slots,
+    });
+    let hole = Piece {
+        bytes: serde_json::to_vec(&Slot::Hole).unwrap(),
+        pieces_count: 1,
+    };
+    let id = PieceId { object, index: 0 };
+    let store = &aggregator.fakes.object_store;
+    let put = store.put(&ObjectPlace::Table, id, &hole, START);
+    put.await.unwrap();
+    record
 }
 
 /// Returns what the slots of a batch say of its claims.

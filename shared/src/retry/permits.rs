@@ -62,15 +62,20 @@ mod tests {
     use crate::memory::{ManualClock, SeededEntropy};
     use crate::ports::Clock;
 
+    const START: Timestamp = Timestamp::from_ms(1_000_000);
+
+    fn budget_of_a_second<'a>(clock: &'a ManualClock, entropy: &'a SeededEntropy) -> Budget<'a> {
+        Budget {
+            clock,
+            entropy,
+            stop_at: clock.now() + Duration::from_secs(1),
+        }
+    }
+
     #[tokio::test]
     async fn repro_a_request_waited_for_a_permit_until_its_invocation_timed_out() {
-        let clock = ManualClock::at(Timestamp::from_ms(1_000_000));
-        let entropy = SeededEntropy::new(1);
-        let budget = Budget {
-            clock: &clock,
-            entropy: &entropy,
-            stop_at: clock.now() + Duration::from_secs(1),
-        };
+        let (clock, entropy) = (ManualClock::at(START), SeededEntropy::new(1));
+        let budget = budget_of_a_second(&clock, &entropy);
         let permits = RequestPermits::new(1);
         let others = permits.acquire(&budget).await.unwrap();
         let error = permits.acquire(&budget).await.unwrap_err();
@@ -81,13 +86,8 @@ mod tests {
 
     #[tokio::test]
     async fn repro_a_request_that_got_its_place_after_the_margin_was_sent_all_the_same() {
-        let clock = ManualClock::at(Timestamp::from_ms(1_000_000));
-        let entropy = SeededEntropy::new(1);
-        let budget = Budget {
-            clock: &clock,
-            entropy: &entropy,
-            stop_at: clock.now() + Duration::from_secs(1),
-        };
+        let (clock, entropy) = (ManualClock::at(START), SeededEntropy::new(1));
+        let budget = budget_of_a_second(&clock, &entropy);
         let permits = RequestPermits::new(1);
         let first = permits.acquire(&budget).await.unwrap();
         let second = permits.with(&budget, async { Ok("sent") });
@@ -98,6 +98,9 @@ mod tests {
         };
         let (second, ()) = futures::future::join(second, first_ends_late).await;
         let error = second.unwrap_err();
+        assert!(matches!(error, PortError::DeadlineReached), "{error:?}");
+        // Nobody has the permit now.
+        let error = permits.acquire(&budget).await.unwrap_err();
         assert!(matches!(error, PortError::DeadlineReached), "{error:?}");
     }
 }

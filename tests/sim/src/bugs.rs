@@ -87,9 +87,7 @@ pub fn caught_by(bug: &'static str, seed: u64) -> Option<&'static str> {
 }
 
 /// Returns the plan of a history that may show a bug: in batches of a log only those whose names begin with it. Some are too rare
-/// there: a processor must die after it set a part with a number aside; an aggregator must die after another one acknowledged a message
-/// for the sake of a claim that is not counted, or before its message comes again, after the record of its batch has expired; or an event
-/// must be set aside and come again, in a quota that some other is beyond.
+/// there, and have plans that bring together all that they need (`swarm/focus.rs`).
 fn plan_of(bug: &str, seed: u64) -> Plan {
     match bug {
         "ended-holder-awaited" => Plan::of_discarded_numbers(seed),

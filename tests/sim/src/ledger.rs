@@ -172,7 +172,7 @@ pub struct Ledger {
     /// The parts with numbers that were not set aside, in the order in which the sink got them.
     pub numbered: BTreeMap<SequenceScope, Vec<(BatchId, usize, u64)>>,
     /// The parts that took a number after they had ended, and the number.
-    pub late_numbers: BTreeMap<PartId, u64>,
+    pub late_numbers: BTreeMap<PartId, (SequenceScope, u64)>,
     /// The quotas that some message was beyond.
     pub beyond: BTreeSet<Quota>,
     /// The parts that were set aside.

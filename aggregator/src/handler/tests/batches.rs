@@ -2,12 +2,9 @@
 
 use async_trait::async_trait;
 use protocol::batch::{BatchWrite, Status};
-use protocol::bodies::ObjectPlace;
-use protocol::ids::{BatchId, ObjectId, PieceId};
+use protocol::ids::BatchId;
 use shared::memory::MemoryBatchStore;
-use shared::ports::{
-    BatchReply, BatchStore, ListPage, ListPosition, ListShard, ObjectStore, Piece, PortError,
-};
+use shared::ports::{BatchReply, BatchStore, ListPage, ListPosition, ListShard, PortError};
 use shared::wire::TicketReason;
 
 use super::*;
@@ -84,25 +81,6 @@ async fn an_invocation_that_begins_within_the_margin_fails_with_both_times_and_s
     assert!(aggregator.fakes.lock_store.items().is_empty());
 }
 
-/// Puts a hole into the next slot of the only batch, as its closer does.
-async fn closed(aggregator: &Aggregator) -> BatchRecord {
-    let record = only_batch(aggregator);
-    let batch = record.batch_id;
-    let object = ObjectId::Slot(SlotId {
-        batch,
-        number: record.reservations.as_ref().unwrap().slots,
-    });
-    let piece = Piece {
-        bytes: serde_json::to_vec(&Slot::Hole).unwrap(),
-        pieces_count: 1,
-    };
-    let id = PieceId { object, index: 0 };
-    let store = &aggregator.fakes.object_store;
-    let put = store.put(&ObjectPlace::Table, id, &piece, START);
-    put.await.unwrap();
-    record
-}
-
 /// A batch table in which a batch completes right before a witness would come.
 struct CompletesBeforeWitness(Arc<MemoryBatchStore>);
 
@@ -144,7 +122,7 @@ impl BatchStore for CompletesBeforeWitness {
 async fn claims_whose_batch_was_closed_before_are_witnessed() {
     let aggregator = aggregator_with(&[]);
     invoke(&aggregator, &[("m1", "e1", "")]).await;
-    closed(&aggregator).await;
+    close_next_slot(&aggregator).await;
     let messages = [("m2", "e2", ""), ("m3", "e1", "")];
     assert!(invoke(&aggregator, &messages).await.is_empty());
     let record = only_batch(&aggregator);
@@ -163,7 +141,7 @@ async fn a_duplicate_of_another_environment_is_witnessed_in_the_slot() {
     assert_eq!(counts(&other, &record).witnessed, [1].into_iter().collect());
     assert!(record.witnessed.is_empty());
     // If the slot is a hole, the record has the witness.
-    closed(&other).await;
+    close_next_slot(&other).await;
     let third = another(&aggregator, &[]);
     assert!(invoke(&third, &[("m4", "e1", "")]).await.is_empty());
     assert_eq!(only_batch(&third).witnessed, [0].into_iter().collect());
@@ -173,7 +151,7 @@ async fn a_duplicate_of_another_environment_is_witnessed_in_the_slot() {
 async fn a_claim_whose_batch_ended_before_it_was_counted_is_not_acknowledged() {
     let aggregator = aggregator_with(&[]);
     invoke(&aggregator, &[("m1", "e1", "")]).await;
-    let record = closed(&aggregator).await;
+    let record = close_next_slot(&aggregator).await;
     let store = CompletesBeforeWitness(aggregator.fakes.batch_store.clone());
     let ports = Ports {
         batch_store: Arc::new(store),

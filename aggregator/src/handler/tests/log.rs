@@ -1,11 +1,11 @@
 //! Batches of the log.
 
 use protocol::bodies::{Bodies, ObjectPlace};
-use protocol::ids::{ObjectId, PieceId};
+use protocol::ids::ObjectId;
 use protocol::slot::Frame;
 use shared::dry_run::NO_LOAD;
 use shared::load::decode_frame;
-use shared::ports::{ObjectStore, Piece, StoredEvent, in_range};
+use shared::ports::{StoredEvent, in_range};
 use shared::wire::TicketReason;
 
 use super::*;
@@ -131,20 +131,8 @@ async fn what_does_not_fit_goes_into_the_next_batch_and_the_full_one_is_sealed()
 async fn a_slot_that_was_closed_is_not_acknowledged_and_its_lines_are_reserved_anew() {
     let aggregator = aggregator(&[]);
     assert!(invoke(&aggregator, &[("m1", "a", "")]).await.is_empty());
-    let record = only_batch(&aggregator);
     // The closer of the batch comes before the writer of slot 1.
-    let object = ObjectId::Slot(SlotId {
-        batch: record.batch_id,
-        number: 1,
-    });
-    let hole = Piece {
-        bytes: serde_json::to_vec(&Slot::Hole).unwrap(),
-        pieces_count: 1,
-    };
-    let id = PieceId { object, index: 0 };
-    let store = &aggregator.fakes.object_store;
-    let put = store.put(&ObjectPlace::Table, id, &hole, START);
-    put.await.unwrap();
+    let record = close_next_slot(&aggregator).await;
     assert!(invoke(&aggregator, &[("m2", "b", "")]).await.is_empty());
     let fakes = &aggregator.fakes;
     let records = fakes.batch_store.records();

@@ -86,8 +86,7 @@ impl Plan {
         (plan.batch_size, plan.duplicates, plan.conflicts) = (4, 0.7, 0.0);
         (plan.dedup_window_secs, plan.afterlife_days) = (3_600, Some(0));
         let rng = &mut Rng::with_seed(seed);
-        let times = 0..10;
-        plan.forgets_at_ms = times.map(|_| rng.u64(..plan.calm_at_ms)).collect();
+        plan.forgets_at_ms = (0..10).map(|_| rng.u64(..plan.calm_at_ms)).collect();
         plan
     }
 

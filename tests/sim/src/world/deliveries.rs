@@ -2,7 +2,6 @@
 
 use protocol::claim::DuplicateRule;
 use protocol::ids::EventId;
-use protocol::sequence::PartId;
 
 use super::World;
 use super::lock_table::live_seat;
@@ -82,9 +81,9 @@ impl World {
         }
         let last = numbered.last().map_or(0, |(_, _, number)| *number);
         // A number counts as used if the record has expired that could tell.
-        let is_expired =
-            |(late, of): (&PartId, &u64)| *of == last + 1 && self.batches.get(late.batch).is_none();
-        let is_skipped = self.ledger.late_numbers.iter().any(is_expired);
+        let late = self.ledger.late_numbers.iter();
+        let mut next = late.filter(|(_, late)| **late == (part.scope.clone(), last + 1));
+        let is_skipped = next.any(|(late, _)| self.batches.get(late.batch).is_none());
         let before = last + u64::from(is_skipped && number > last + 1);
         let check = checks::inv31_numbers_have_no_gaps(&part.key, &part.scope, before, number);
         self.check(check);

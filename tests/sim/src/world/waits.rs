@@ -179,13 +179,13 @@ impl World {
         let Some(part) = taken.holder else {
             return;
         };
-        let record = self.batches.get(part.batch);
-        let has_ended = record.is_some_and(|record| {
-            let state = record.parts.get(part.part).map(|part| &part.state);
-            state.is_some_and(|state| *state != PartState::Frozen)
-        });
-        if has_ended {
-            self.ledger.late_numbers.insert(part, taken.last);
+        let Some(record) = self.batches.get(part.batch) else {
+            return;
+        };
+        let state = record.parts.get(part.part).map(|part| &part.state);
+        if state.is_some_and(|state| *state != PartState::Frozen) {
+            let late = (SequenceScope::of(&record), taken.last);
+            self.ledger.late_numbers.insert(part, late);
         }
     }
 
