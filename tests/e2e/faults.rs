@@ -103,7 +103,8 @@ async fn a_hot_index_key_only_slows_claims_down() {
 async fn a_table_without_units_left_only_slows_claims_down() {
     for write_mode in cases(&["batch", "put"]) {
         let mut setup = setup(Items).var("WRITE_MODE", write_mode);
-        setup.options.faults.table_limit = Some(1);
+        // Enough for the batch table to reserve seats before its batches close, and too little for the claims of one request.
+        setup.options.faults.table_limit = Some(8);
         burst_through(setup, &burst(Items, MESSAGES), |report| {
             let limit = report.table_limit.as_ref();
             limit.is_some_and(|limit| limit.throttled_by_items > 0)
