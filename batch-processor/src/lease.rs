@@ -3,8 +3,8 @@
 mod decisions;
 
 use protocol::batch::{
-    BatchRecord, BatchWrite, Failure, Lease, LeaseDecision, Notice, OperatorDecision, PartRecord,
-    may_lease,
+    BatchRecord, BatchWrite, Due, Failure, Lease, LeaseDecision, Notice, OperatorDecision,
+    PartRecord, may_lease,
 };
 use protocol::gate::Why;
 use protocol::ids::{BatchId, LeaseOwner};
@@ -195,9 +195,10 @@ async fn give_up(
     let write = BatchWrite::GiveUp {
         owner,
         // The batch is due after the ticket comes back, so that the sweep sends no second ticket.
-        due_at: now + away_for + DUE_GRACE,
-        verify_at: None,
-        turn_at,
+        due: Due {
+            turn_at,
+            ..Due::at(now + away_for + DUE_GRACE)
+        },
         failure: Some(Failure {
             at: now,
             text: cut(why, FAILURE_BYTES_MAX),
@@ -347,25 +348,26 @@ impl LeasedBatch<'_> {
     pub(crate) async fn put_back(&mut self, due_at: Timestamp, why: Why) -> Result<(), TicketEnd> {
         let keeps_turn = matches!(why, Why::Number(_) | Why::Turn);
         let turn_at = self.record.turn_at.filter(|_| keeps_turn);
-        self.give_up_until(due_at, None, turn_at).await
+        self.give_up_until(Due {
+            turn_at,
+            ..Due::at(due_at)
+        })
+        .await
     }
 
     /// Gives the lease up until the batch is verified at `at`.
     pub(crate) async fn verify_at(&mut self, at: Timestamp) -> Result<(), TicketEnd> {
-        self.give_up_until(at + DUE_GRACE, Some(at), None).await
+        self.give_up_until(Due {
+            verify_at: Some(at),
+            ..Due::at(at + DUE_GRACE)
+        })
+        .await
     }
 
-    async fn give_up_until(
-        &mut self,
-        due_at: Timestamp,
-        verify_at: Option<Timestamp>,
-        turn_at: Option<Timestamp>,
-    ) -> Result<(), TicketEnd> {
+    async fn give_up_until(&mut self, due: Due) -> Result<(), TicketEnd> {
         let write = BatchWrite::GiveUp {
             owner: self.owner.clone(),
-            due_at,
-            verify_at,
-            turn_at,
+            due,
             failure: None,
         };
         self.write(&write, self.budgets.wrap_up).await

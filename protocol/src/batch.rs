@@ -38,7 +38,7 @@ pub use proof::{EmptyIndex, Lag, Role, empty_index, lag, nothing_to_deliver, pro
 pub use record::{BatchRecord, Failure, Lease, Listing, Status};
 pub use rejects::Rejects;
 pub use reservations::{BatchLimits, Reservation, Reservations, Reserved, Resolution};
-pub use write::{BatchWrite, NO_ERROR};
+pub use write::{BatchWrite, Due, NO_ERROR};
 
 #[cfg(test)]
 mod tests;

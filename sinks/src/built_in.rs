@@ -5,12 +5,12 @@ use aws::Sdk;
 use shared::config::{FULL, Text, Unset, Variable, WITHOUT_FULL};
 
 use crate::kind::{Kind, RejectLists, SinkConfig};
-use crate::part::Part;
 use crate::rejects::RejectStore;
 use crate::sink::{Receipt, Sink, SinkError};
 use crate::{file, http, log};
 #[cfg(feature = "full")]
 use crate::{lambda, postgres, s3, sftp, states};
+use forms::Part;
 
 /// Every kind of destination.
 #[cfg(feature = "full")]

@@ -7,8 +7,8 @@
 use aws::read_document;
 use shared::config::{ConfigError, Settings};
 
-use crate::columns::Columns;
 use crate::config::form::SINK_COLUMNS;
+use forms::Columns;
 
 /// The longest list of columns: some thousands.
 const COLUMNS_BYTES_MAX: u64 = 256 * 1_024;
@@ -67,9 +67,9 @@ mod tests {
     use super::*;
     use shared::config::Reader;
 
-    use crate::format::Format;
     use crate::kind::SinkConfig;
     use crate::tests_support::assert_has;
+    use forms::Format;
 
     const COLUMNS: &str = r#"[{"name":"id","json":"id"},{"name":"seq","field":"seq"}]"#;
 

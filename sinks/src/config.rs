@@ -6,20 +6,20 @@ use std::time::Duration;
 use shared::config::{Description, Number, Reader, Variable, Word};
 
 use crate::built_in::{KINDS, SINK, parse};
-use crate::columns::Columns;
-use crate::compression::Compression;
-use crate::format::Format;
 use crate::kind::{Kind, Make, SinkConfig};
 use crate::log::LogSink;
-use crate::parquet::ParquetFormat;
 #[cfg(feature = "full")]
 use crate::payload::SINK_PAYLOADS;
 #[cfg(feature = "full")]
 use crate::place::BucketPlace;
 use crate::place::FilePlace;
 use crate::rejects::SINK_REJECTS;
-use crate::rendering::Rendering;
 use crate::secret::{Secret, SecretConfig};
+use forms::Columns;
+use forms::Compression;
+use forms::Format;
+use forms::ParquetFormat;
+use forms::Rendering;
 
 pub(crate) mod form;
 pub(crate) mod layout;

@@ -3,7 +3,7 @@
 use shared::config::{ConfigError, ConfigFile, Settings};
 
 use super::*;
-use crate::encoding::{Encoding, LineEnd};
+use forms::{Encoding, LineEnd};
 
 fn read(set: &[(&str, &str)]) -> Result<SinkConfig, ConfigError> {
     let lookup = |name: &str| {

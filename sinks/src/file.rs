@@ -8,14 +8,14 @@ use async_trait::async_trait;
 use uuid::Uuid;
 
 use crate::config::layout::SINK_PATH;
-use crate::directory::shown;
 use crate::kind::{Kind, Make, RejectLists};
-use crate::layout::LayoutFailed;
-use crate::part::Part;
 use crate::place::directory;
-use crate::rendering::Rendering;
 use crate::sink::{Receipt, Sink, SinkError, render_failed};
 use crate::store::{self, NewFile, Store, other_content, path_below};
+use forms::LayoutFailed;
+use forms::Part;
+use forms::Rendering;
+use forms::shown;
 
 pub(crate) const KIND: Kind = Kind {
     name: "file:",

@@ -1,9 +1,9 @@
 //! Which files a part has, and what an attempt does if some of them exist already.
 
 use super::*;
-use crate::compression::Compression;
-use crate::format::Format;
 use crate::tests_support::{assert_has, part, refused, rendering};
+use forms::Compression;
+use forms::Format;
 
 fn sink(directory: &tempfile::TempDir, format: Format, compression: Compression) -> FileSink {
     FileSink::new(directory.path().to_owned(), rendering(format, compression))

@@ -16,15 +16,15 @@ use protocol::limits::TICKET_AWAY_MAX;
 use shared::traces::traceparent;
 use tracing::info;
 
-use crate::compression::Compression;
-use crate::directory::percent_encoded;
 use crate::endpoint::{EXCERPT_BYTES_MAX, check_url, excerpt};
 use crate::kind::{Kind, Make, RejectLists};
-use crate::part::Part;
 use crate::rejects::{RejectStore, SINK_REJECTS, store_rejects};
-use crate::rendering::Rendering;
 use crate::secret::{SINK_SECRET, SINK_SECRET_HEADER, SecretHeader, SecretReader};
 use crate::sink::{Receipt, Sink, SinkError, render_failed};
+use forms::Compression;
+use forms::Part;
+use forms::Rendering;
+use forms::percent_encoded;
 
 pub(crate) const KIND: Kind = Kind {
     name: "https:",
@@ -238,10 +238,10 @@ mod tests {
 
     use super::*;
     use crate::endpoint::HEADERS;
-    use crate::format::Format;
     use crate::secret::tests::{ANSWER, reader};
     use crate::stand_in::StandIn;
     use crate::tests_support::{BATCH, part, refused, rendering};
+    use forms::Format;
 
     fn sink(endpoint: &StandIn, format: Format, compression: Compression) -> HttpSink {
         let url = format!("{}/in?x=y", endpoint.url());

@@ -7,13 +7,13 @@ use std::time::Duration;
 use aws::Sdk;
 use shared::config::{Declared, Reader};
 
-use crate::columns::Columns;
 #[cfg(feature = "full")]
 use crate::place::BucketPlace;
 use crate::place::FilePlace;
-use crate::rendering::Rendering;
 use crate::secret::{Secret, SecretConfig};
 use crate::sink::Sink;
+use forms::Columns;
+use forms::Rendering;
 
 /// A kind of destination that `SINK` can name.
 pub(crate) struct Kind {

@@ -11,12 +11,12 @@ use tracing::info;
 use crate::arn::{self, is_of_service};
 use crate::endpoint::excerpt;
 use crate::kind::{Kind, Make, RejectLists};
-use crate::part::Part;
 use crate::payload::{Payload, Payloads, SINK_PAYLOADS};
-use crate::reject::{Reject, RejectReason};
 use crate::rejects::{SINK_REJECTS, store_rejects};
 use crate::service::{call_failed, is_transient};
 use crate::sink::{Receipt, Sink, SinkError};
+use forms::Part;
+use forms::{Reject, RejectReason};
 
 /// The longest payload of a synchronous invocation. The service's error is "Request must be smaller than 6291456 bytes".
 /// Source: <https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html> (2026-11).
@@ -205,11 +205,11 @@ mod tests {
 
     use super::*;
     use crate::endpoint::EXCERPT_BYTES_MAX;
-    use crate::format::Format;
     use crate::payload::tests::payloads;
     use crate::rejects::RejectStore;
     use crate::stand_in::StandIn;
     use crate::tests_support::{BATCH, assert_has, part, refused};
+    use forms::Format;
 
     const ARN: &str = "arn:aws:lambda:eu-west-1:123456789012:function:f:live";
 

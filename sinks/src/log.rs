@@ -2,8 +2,8 @@ use async_trait::async_trait;
 use tracing::info;
 
 use crate::kind::{Kind, Make, RejectLists};
-use crate::part::Part;
 use crate::sink::{Receipt, Sink, SinkError};
+use forms::Part;
 
 pub(crate) const KIND: Kind = Kind {
     name: "log:",

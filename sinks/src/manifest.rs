@@ -17,9 +17,9 @@ use protocol::ids::{BatchId, BatchKey, SourceArn};
 use protocol::period::Period;
 use serde::{Deserialize, Serialize};
 
-use crate::compression::Compression;
-use crate::part::Part;
-use crate::rendering::{Content, Rendering};
+use forms::Compression;
+use forms::Part;
+use forms::{Content, Rendering};
 
 /// The longest manifest that is read. A manifest has some 500 bytes and a batch key, which may be long.
 pub(crate) const BYTES_MAX: u64 = 64 * 1_024;
@@ -163,8 +163,8 @@ impl fmt::Display for Identity {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::Format;
     use crate::tests_support::{assert_has, part, rendering};
+    use forms::Format;
 
     fn plain() -> Rendering {
         rendering(Format::Body, Compression::None)

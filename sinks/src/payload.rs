@@ -3,15 +3,15 @@ use protocol::ids::{BatchId, BatchKey, SourceArn};
 use serde::Serialize;
 use shared::config::{MAX_PART_BYTES, Text, Unset, Variable};
 
-use crate::format::Format;
 use crate::kind::SinkConfig;
-use crate::part::Part;
-use crate::reject::Reject;
 use crate::rejects::{RejectStore, store_rejects};
-use crate::rendering::{Content, Rendering};
 use crate::s3::{Objects, PartObjects};
 use crate::sink::{SinkError, render_failed};
 use crate::store::{self, Store as _};
+use forms::Format;
+use forms::Part;
+use forms::Reject;
+use forms::{Content, Rendering};
 
 /// Where parts go that are too large or compressed for a call.
 pub(crate) const SINK_PAYLOADS: Variable<Text> = Variable {
@@ -223,9 +223,9 @@ pub(crate) mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::compression::Compression;
     use crate::stand_in::StandIn;
     use crate::tests_support::{BATCH, assert_has, part, reason, rendering};
+    use forms::Compression;
 
     pub(crate) fn payloads(format: Format, s3: Option<&StandIn>) -> Payloads {
         let place = "s3://bucket/parts".parse().unwrap();

@@ -4,15 +4,15 @@ use aws::Sdk;
 use protocol::ids::{BatchId, BatchKey};
 use shared::config::{Text, Unset, Variable};
 
-use crate::directory::{directory_of, rejects_name};
 use crate::file::{Files, PartFiles};
-use crate::part::Part;
 use crate::place::FilePlace;
-use crate::reject::Reject;
 #[cfg(feature = "full")]
 use crate::s3::{Objects, PartObjects};
 use crate::sink::SinkError;
 use crate::store::put_rejects;
+use forms::Part;
+use forms::Reject;
+use forms::{directory_of, rejects_name};
 
 /// Where reject lists go if the sink has no files or objects to put them beside.
 pub(crate) const SINK_REJECTS: Variable<Text> = Variable {

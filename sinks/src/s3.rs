@@ -12,14 +12,14 @@ use aws_sdk_s3::operation::get_object::GetObjectError;
 use aws_sdk_s3::primitives::ByteStream;
 
 use crate::config::layout::SINK_PATH;
-use crate::directory::{percent_encoded, shown};
 use crate::kind::{Kind, Make, RejectLists};
-use crate::part::Part;
 use crate::place::BucketPlace;
-use crate::rendering::Rendering;
 use crate::service::{call_failed, status};
 use crate::sink::{Receipt, Sink, SinkError};
 use crate::store::{self, NewFile, Store, deleted, path_below};
+use forms::Part;
+use forms::Rendering;
+use forms::{percent_encoded, shown};
 
 /// The time limit of one request, including its body. The time limit of the part usually ends a request earlier.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(600);

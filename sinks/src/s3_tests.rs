@@ -3,11 +3,11 @@
 use axum::http::Method;
 
 use super::*;
-use crate::compression::Compression;
-use crate::directory::directory_of;
-use crate::format::Format;
 use crate::stand_in::StandIn;
 use crate::tests_support::{BATCH, assert_has, part, refused, rendering};
+use forms::Compression;
+use forms::Format;
+use forms::directory_of;
 
 const NOT_THERE: &str = "<Error><Code>NoSuchKey</Code><Message>no key</Message></Error>";
 

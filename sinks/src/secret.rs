@@ -13,9 +13,9 @@ use http::HeaderName;
 use serde_json::Value;
 use shared::config::{Reader, Text, Unset, Variable};
 
-use crate::directory::percent_encoded;
 use crate::endpoint::HEADERS;
 use crate::sink::SinkError;
+use forms::percent_encoded;
 
 /// Where the secret for an endpoint, a database or a server is kept.
 pub(crate) const SINK_SECRET: Variable<Text> = Variable {

@@ -5,9 +5,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use protocol::seqs::SeqSet;
 
-use crate::layout::LayoutFailed;
-use crate::part::Part;
-use crate::reject::Reject;
+use forms::LayoutFailed;
+use forms::Part;
+use forms::Reject;
 
 /// A sink's confirmation of a stored part.
 #[derive(Clone, Debug, PartialEq)]

@@ -5,11 +5,11 @@ use tracing::info;
 
 use crate::arn::{self, is_of_service};
 use crate::kind::{Kind, Make, RejectLists};
-use crate::part::Part;
 use crate::payload::{Payload, Payloads, SINK_PAYLOADS};
 use crate::rejects::{SINK_REJECTS, store_rejects};
 use crate::service::{call_failed, is_transient};
 use crate::sink::{Receipt, Sink, SinkError};
+use forms::Part;
 
 /// The longest input of an execution, in bytes of UTF-8.
 /// Source: <https://docs.aws.amazon.com/step-functions/latest/apireference/API_StartExecution.html> (2026-11).
@@ -139,11 +139,11 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::format::Format;
     use crate::payload::tests::payloads;
     use crate::rejects::RejectStore;
     use crate::stand_in::StandIn;
     use crate::tests_support::{BATCH, part, refused};
+    use forms::Format;
 
     const ARN: &str = "arn:aws:states:eu-west-1:123456789012:stateMachine:m";
     const STARTED: &str = r#"{"executionArn":"arn:e","startDate":1}"#;

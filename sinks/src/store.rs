@@ -6,14 +6,14 @@ use std::io::{self, Write};
 use async_trait::async_trait;
 use tracing::info;
 
-use crate::compression::Compression;
-use crate::directory::{directory_of, rejects_name};
-use crate::format::write_rejects;
 use crate::manifest;
-use crate::part::Part;
-use crate::reject::Reject;
-use crate::rendering::{Content, Rendering};
 use crate::sink::{Receipt, SinkError, render_failed};
+use forms::Compression;
+use forms::Part;
+use forms::Reject;
+use forms::write_rejects;
+use forms::{Content, Rendering};
+use forms::{directory_of, rejects_name};
 
 /// A file that is to be written, without its bytes.
 pub(crate) struct NewFile<'f> {

@@ -1,20 +1,10 @@
-//! Makes parts for tests, and delivers them.
+//! Delivers parts in tests.
 
-use std::sync::Arc;
+pub(crate) use forms::tests_support::{BATCH, assert_has, part, rendering};
 
-use protocol::ids::{BatchId, BodyHash, Seat};
-use protocol::time::Timestamp;
-use shared::ports::StoredEvent;
+use forms::Part;
 
-use crate::compression::Compression;
-use crate::format::Format;
-use crate::layout::Layout;
-use crate::part::Part;
-use crate::rendering::Rendering;
 use crate::sink::{Sink, SinkError};
-
-/// The id of the batch of every part.
-pub(crate) const BATCH: &str = "0190163d-8694-739b-aea5-966c26f8ad91";
 
 /// Returns the reason of an error, which is `permanent` or else retryable.
 pub(crate) fn reason(error: SinkError, permanent: bool) -> String {
@@ -25,57 +15,7 @@ pub(crate) fn reason(error: SinkError, permanent: bool) -> String {
     }
 }
 
-/// Checks that a text has all of these words.
-#[track_caller]
-pub(crate) fn assert_has(text: &str, all: &[&str]) {
-    for words in all {
-        assert!(text.contains(words), "{words} in {text}");
-    }
-}
-
 /// Delivers a part; returns the reason why it is refused, permanently or else until a retry.
 pub(crate) async fn refused(sink: &impl Sink, part: &Part, permanent: bool) -> String {
     reason(sink.deliver(part).await.unwrap_err(), permanent)
-}
-
-/// Returns a rendering in the default layout.
-pub(crate) fn rendering(format: Format, compression: Compression) -> Rendering {
-    Rendering {
-        format,
-        layout: Layout::default(),
-        compression,
-    }
-}
-
-pub(crate) fn part(number: usize, bodies: &[&str]) -> Part {
-    let batch_id: BatchId = BATCH.parse().unwrap();
-    let item = |(seq, body): (usize, &&str)| StoredEvent {
-        event_id: format!("e{seq}").parse().unwrap(),
-        sqs_message_id: format!("m{seq}").parse().unwrap(),
-        body_hash: BodyHash::of(body.as_bytes()),
-        shard: Seat {
-            batch: batch_id,
-            seq: seq as u32,
-            shards: 10,
-        }
-        .shard(),
-        seq: seq as u32,
-        body: Arc::<str>::from(*body),
-        overflow: None,
-        source: "arn:q".parse().unwrap(),
-        sent_at: Timestamp::from_ms(7),
-        attributes: None,
-        quota: None,
-    };
-    Part {
-        batch_id,
-        part_index: number,
-        source: "arn:q".parse().unwrap(),
-        batch_key: None,
-        // 2026-11-25, 23:30 UTC.
-        closed_at: Timestamp::from_ms(1_795_649_400_000),
-        period: None,
-        file_number: None,
-        items: bodies.iter().enumerate().map(item).collect(),
-    }
 }

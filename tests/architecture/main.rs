@@ -27,6 +27,7 @@ use tests::root;
 /// of a crate too.
 const MAY_IMPORT: &str = "\
 protocol:
+console:
 emulators:
 planner: protocol
 stack: planner protocol
@@ -34,12 +35,13 @@ loadgen: planner protocol stack
 shared: protocol
 aws: protocol shared
 aggregator: aws protocol shared
-batchctl: aggregator aws batch-processor protocol shared sinks stack
-sinks: aws protocol shared
+batchctl: aggregator aws batch-processor console protocol shared sinks stack
+forms: protocol shared
+sinks: aws forms protocol shared
 batch-processor: aws protocol shared sinks
-local: aggregator aws batch-processor emulators loadgen planner protocol shared sinks
+local: aggregator aws batch-processor batchctl console emulators loadgen planner protocol shared sinks stack
 sim: aggregator aws batch-processor batchctl protocol shared sinks stack
-fuzz: aggregator protocol shared
+fuzz: aggregator console protocol shared
 tests: aggregator aws batch-processor batchctl emulators loadgen local planner protocol shared sinks
 xtask:";
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use protocol::batch::{
-    BatchLimits, BatchRecord, BatchWrite, Failure, Lease, Listing, Notice, OperatorDecision,
+    BatchLimits, BatchRecord, BatchWrite, Due, Failure, Lease, Listing, Notice, OperatorDecision,
     OperatorNote, PartRecord, PartState, Rejects, Reservation, Resolution, Status, apply,
     with_note,
 };
@@ -159,9 +159,11 @@ impl Draw {
             },
             10 => BatchWrite::GiveUp {
                 owner,
-                due_at: self.edge(),
-                verify_at: self.chance(50).then(|| self.edge()),
-                turn_at: self.chance(50).then(|| self.edge()),
+                due: Due {
+                    at: self.edge(),
+                    verify_at: self.chance(50).then(|| self.edge()),
+                    turn_at: self.chance(50).then(|| self.edge()),
+                },
                 failure: self.chance(50).then(|| Failure {
                     at: self.edge(),
                     text: format!("failure {}", self.below(9)),

@@ -2,7 +2,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use protocol::batch::{
-    BatchRecord, BatchWrite, Lease, PartRecord, PartState, Reservations, Status,
+    BatchRecord, BatchWrite, Due, Lease, PartRecord, PartState, Reservations, Status,
 };
 use protocol::bodies::{Bodies, ObjectPlace};
 use protocol::claim::{Candidate, Claim, LockState, Overflow, PastDeliveries};

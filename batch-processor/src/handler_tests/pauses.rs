@@ -143,9 +143,7 @@ async fn repro_a_batch_that_was_leased_before_a_resume_and_put_back_after_it_wai
     let until = processor.fakes.clock.now() + Duration::from_secs(60);
     let give_up = BatchWrite::GiveUp {
         owner: leased(&processor, "slow", until).await,
-        due_at: START + PAUSE,
-        verify_at: None,
-        turn_at: None,
+        due: Due::at(START + PAUSE),
         failure: None,
     };
     resume(&processor, "arn:q").await;

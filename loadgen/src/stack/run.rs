@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use ::stack::Connection;
-use ::stack::watch::{Seen, SentSoFar, WatchError, WatchOptions, watch};
+use ::stack::watch::{Seen, SentSoFar, WatchOptions, watch};
+use ::stack::{Connection, WatchError};
 use planner::{LatencySummary, Record};
 
 use crate::audit::{AuditError, AuditReport, Manifests, audit_watched};

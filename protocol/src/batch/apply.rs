@@ -72,17 +72,11 @@ pub fn apply(record: &BatchRecord, write: &BatchWrite) -> Option<BatchRecord> {
         BatchWrite::TicketResent { was_due_at, due_at } => {
             next.ticket_resent(*was_due_at, *due_at)?;
         }
-        BatchWrite::GiveUp {
-            due_at,
-            verify_at,
-            turn_at,
-            failure,
-            ..
-        } => {
+        BatchWrite::GiveUp { due, failure, .. } => {
             next.lease = None;
-            next.due_at = *due_at;
-            next.verify_at = verify_at.or(next.verify_at);
-            next.turn_at = *turn_at;
+            next.due_at = due.at;
+            next.verify_at = due.verify_at.or(next.verify_at);
+            next.turn_at = due.turn_at;
             next.last_failure = failure.clone().or(next.last_failure.take());
         }
         BatchWrite::Fail { error, notice, .. } => {

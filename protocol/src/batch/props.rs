@@ -341,9 +341,10 @@ impl World {
 fn give_up(owner: LeaseOwner, due_at: Timestamp, verify_at: Option<Timestamp>) -> BatchWrite {
     BatchWrite::GiveUp {
         owner,
-        due_at,
-        verify_at,
-        turn_at: None,
+        due: Due {
+            verify_at,
+            ..Due::at(due_at)
+        },
         failure: None,
     }
 }

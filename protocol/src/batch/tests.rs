@@ -129,9 +129,10 @@ fn give_up(name: &str) -> BatchWrite {
 fn give_up_with(name: &str, verify_at: Option<Timestamp>, failure: Option<Failure>) -> BatchWrite {
     BatchWrite::GiveUp {
         owner: owner(name),
-        due_at: at(90),
-        verify_at,
-        turn_at: None,
+        due: Due {
+            verify_at,
+            ..Due::at(at(90))
+        },
         failure,
     }
 }

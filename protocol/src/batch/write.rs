@@ -110,12 +110,7 @@ pub enum BatchWrite {
     /// Gives the lease up before its end. Needs: the lease.
     GiveUp {
         owner: LeaseOwner,
-        /// When the sweep should send a ticket.
-        due_at: Timestamp,
-        /// When to look again, after a look found nothing new and the batch is not proven.
-        verify_at: Option<Timestamp>,
-        /// When the next part may go to the sink; `None` if no turn is kept.
-        turn_at: Option<Timestamp>,
+        due: Due,
         /// Why the attempt failed; `None` keeps the failure of the record.
         failure: Option<Failure>,
     },
@@ -190,6 +185,28 @@ impl BatchWrite {
             | BatchWrite::TicketResent { .. }
             | BatchWrite::NoticesSent { .. }
             | BatchWrite::Note { .. } => None,
+        }
+    }
+}
+
+/// When a batch that was given up is due again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Due {
+    /// When the sweep should send a ticket.
+    pub at: Timestamp,
+    /// When to look again, after a look found nothing new and the batch is not proven. `None` keeps that of the record.
+    pub verify_at: Option<Timestamp>,
+    /// When the next part may go to the sink; `None` if no turn is kept.
+    pub turn_at: Option<Timestamp>,
+}
+
+impl Due {
+    /// Returns the end of a wait for neither a look nor a turn.
+    pub fn at(at: Timestamp) -> Due {
+        Due {
+            at,
+            verify_at: None,
+            turn_at: None,
         }
     }
 }

@@ -117,14 +117,12 @@ fn update_of(batch: BatchId, write: &BatchWrite) -> Update {
         // Gives the lease up. Keeps the `verifyAt` and the failure of the record if no new ones are given.
         BatchWrite::GiveUp {
             owner,
-            due_at,
-            verify_at,
-            turn_at,
+            due,
             failure,
         } => Update::leased(owner)
-            .set("#dueAt", ms(*due_at))
-            .set("#verifyAt", verify_at.map(ms))
-            .set_or_remove("#turnAt", turn_at.map(ms))
+            .set("#dueAt", ms(due.at))
+            .set("#verifyAt", due.verify_at.map(ms))
+            .set_or_remove("#turnAt", due.turn_at.map(ms))
             .set("#lastFailure", failure.as_ref().map(|last| s(&last.text)))
             .set("#lastFailureAt", failure.as_ref().map(|last| ms(last.at)))
             .remove(LEASE),

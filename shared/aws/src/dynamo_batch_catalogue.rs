@@ -71,6 +71,9 @@ pub struct BatchSummary {
     pub closes_at: Timestamp,
     #[serde(serialize_with = "as_text")]
     pub bodies: Bodies,
+    /// Seats that were reserved. `None` if a version before 0.3 opened the batch.
+    #[serde(skip)]
+    pub reserved: Option<u64>,
     /// Claims that were counted.
     pub confirmed: u64,
     /// Events of delivered parts that the sink has.
@@ -118,6 +121,7 @@ impl BatchSummary {
             created_at: record.created_at,
             closes_at: record.closes_at,
             bodies: record.bodies,
+            reserved: record.reservations.map(|one| one.reserved),
             confirmed: record.confirmed,
             lease: record.lease,
             attempts: record.attempts,

@@ -2,7 +2,7 @@
 
 use shared::config::{List, Text, Unset, Variable, Word};
 
-use crate::columns::Columns;
+use forms::Columns;
 
 pub(super) const SINK_FORMAT: Variable<Word<FormatName>> = Variable {
     name: "SINK_FORMAT",

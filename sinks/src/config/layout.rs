@@ -2,12 +2,12 @@
 
 use shared::config::{Declared, Description, Reader, Text, Unset, Variable, Word};
 
-use crate::dates::Zone;
-use crate::encoding::{Encoding, LineEnd};
-use crate::format::Format;
-use crate::layout::Layout;
-use crate::paths::PathTemplate;
-use crate::template::{Template, TemplateUse};
+use forms::Format;
+use forms::Layout;
+use forms::PathTemplate;
+use forms::Zone;
+use forms::{Encoding, LineEnd};
+use forms::{Template, TemplateUse};
 
 pub(super) const SINK_ENCODING: Variable<Word<Encoding>> = Variable {
     name: "SINK_ENCODING",

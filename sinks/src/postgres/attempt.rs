@@ -11,9 +11,9 @@ use uuid::Uuid;
 use super::connection::{limits, rows_of};
 use super::errors::sink_error;
 use super::names::TableName;
-use crate::columns::Column;
-use crate::part::{Part, content_hash};
 use crate::sink::SinkError;
+use forms::Column;
+use forms::{Part, content_hash};
 
 /// The table that all parts go to, and the limit of rejects.
 #[derive(Debug)]

@@ -25,14 +25,14 @@ use shared::config::{Number, Reader, Variable};
 use tokio::time::{Instant, timeout_at};
 use tokio_postgres::config::Host;
 
-use crate::columns::Columns;
 use crate::config::form::SINK_TABLE;
 use crate::kind::{Kind, Make, RejectLists};
-use crate::part::Part;
 use crate::secret::{SINK_PASSWORD, SINK_SECRET, Secret, SecretReader};
 use crate::sink::{Receipt, Sink, SinkError};
 use attempt::{Attempt, Target};
 use connection::Connections;
+use forms::Columns;
+use forms::Part;
 pub use names::TableName;
 
 pub(crate) const KIND: Kind = Kind {

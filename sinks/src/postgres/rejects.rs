@@ -12,9 +12,9 @@ use super::connection::rows_of;
 use super::errors::sink_error;
 use super::staging::Snapshot;
 use super::tuples::Tuples;
-use crate::format::reject_line;
-use crate::reject::{Reject, RejectReason};
 use crate::sink::SinkError;
+use forms::reject_line;
+use forms::{Reject, RejectReason};
 
 /// How much of a reject list is in memory at a time.
 const PIECE_BYTES: usize = 1 << 20;

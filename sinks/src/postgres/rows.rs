@@ -5,9 +5,9 @@ use protocol::ids::Seq;
 use uuid::Uuid;
 
 use super::tuples::Tuples;
-use crate::columns::{Body, Column};
-use crate::part::Part;
-use crate::reject::{Reject, RejectReason};
+use forms::Part;
+use forms::{Body, Column};
+use forms::{Reject, RejectReason};
 
 /// The size of a chunk, which is sent and committed at once. An interrupted attempt loses at most one chunk. A chunk is full
 /// as soon as it reaches either limit.
@@ -124,8 +124,8 @@ impl<'a> Rows<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::columns::Columns;
     use crate::tests_support::part;
+    use forms::Columns;
 
     fn marks(part: &Part, columns: &str) -> (Vec<Mark>, Vec<Reject>) {
         let columns = columns.parse::<Columns>().unwrap().csv();

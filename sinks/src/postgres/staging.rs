@@ -9,8 +9,8 @@ use super::connection::{limits, rows_of};
 use super::errors::sink_error;
 use super::names::{TableName, literal};
 use super::rows::{COLUMNS, Chunk, Mark};
-use crate::columns::Column;
 use crate::sink::SinkError;
+use forms::Column;
 
 /// The state of the database when an attempt begins.
 #[derive(Debug)]

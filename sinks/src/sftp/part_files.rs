@@ -14,10 +14,10 @@ use uuid::Uuid;
 use super::errors::{content_error, sftp_error, status};
 use super::partials::{is_abandoned, is_partial, new_name};
 use crate::address::Address;
-use crate::directory::{directory_of, shown};
-use crate::part::Part;
 use crate::sink::SinkError;
 use crate::store::{NewFile, Store, deleted, other_content, path_below};
+use forms::Part;
+use forms::{directory_of, shown};
 
 /// How much longer compressed content may be than the content itself, in bytes: for the headers of its blocks.
 const COMPRESSION_OVERHEAD_BYTES: u64 = 1_024;

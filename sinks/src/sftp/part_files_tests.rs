@@ -8,13 +8,13 @@ use russh_sftp::protocol::{Attrs, Data, FileAttributes, Handle, Status};
 use russh_sftp::server::{self, StatusReply};
 
 use super::*;
-use crate::compression::Compression;
-use crate::format::Format;
-use crate::layout::Layout;
-use crate::rendering::Rendering;
 use crate::sink::Receipt;
 use crate::store;
 use crate::tests_support::{BATCH, part, reason};
+use forms::Compression;
+use forms::Format;
+use forms::Layout;
+use forms::Rendering;
 
 /// A server with files in memory.
 #[derive(Clone, Default)]

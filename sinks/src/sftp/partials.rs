@@ -9,7 +9,7 @@ use std::time::Duration;
 use protocol::limits::CLOCK_SKEW_MAX;
 use uuid::Uuid;
 
-use crate::part::Part;
+use forms::Part;
 
 const SUFFIX: &str = ".partial";
 

@@ -72,6 +72,11 @@ async fn thousands_of_batches_are_listed_by_the_index() {
     let look = batchctl.json(0, &watch).await;
     assert_eq!(look["open"], BATCHES * 3 / 4, "{look}");
     assert_eq!(look["error"], BATCHES / 4, "{look}");
+    let queues = look["queues"].as_array().map(Vec::len);
+    assert_eq!(queues, Some(5), "{look}");
+    let alarms = look["alarms"].as_array().expect("a list");
+    let mut names = alarms.iter().map(|alarm| &alarm["name"]);
+    assert!(names.any(|name| name == "BatchesInError"), "{look}");
     rig.stack.stop().await;
 }
 

@@ -13,11 +13,13 @@
 //! zero are choices instead, from which a text that is mostly right is grown (`grow.rs`).
 
 mod config;
+mod console;
 mod event;
 mod expressions;
 mod grow;
 mod ticket;
 
+pub use self::console::console;
 pub use event::event;
 pub use expressions::{batch_key, event_id};
 pub use ticket::ticket;
@@ -26,7 +28,8 @@ pub use ticket::ticket;
 pub type Target = fn(&[u8]);
 
 /// Every target with its name.
-pub const TARGETS: [(&str, Target); 4] = [
+pub const TARGETS: [(&str, Target); 5] = [
+    ("console", console),
     ("event", event),
     ("event_id", event_id),
     ("batch_key", batch_key),

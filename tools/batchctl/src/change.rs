@@ -60,7 +60,7 @@ impl ChangeArgs {
     /// Prints what a command would change, and with which options it does what `to_do` says.
     pub fn only_shown(
         &self,
-        output: Output,
+        output: Output<'_>,
         report: &(impl Serialize + Display),
         to_do: &str,
     ) -> Result<Done, Failure> {
@@ -110,11 +110,15 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// Returns the selected batches. A filter without a state selects batches in error.
+    /// Returns the selected batches. A filter without a state selects batches in error. Tells which batches are left out.
     ///
     /// # Errors
     /// Nothing selects a batch, or both ids and a filter do; or a batch does not exist.
-    pub async fn batches(&self, service: &Service) -> Result<Vec<BatchSummary>, Failure> {
+    pub async fn batches(
+        &self,
+        service: &Service,
+        output: Output<'_>,
+    ) -> Result<Vec<BatchSummary>, Failure> {
         match (self.batches.is_empty(), self.filter.is_empty()) {
             (true, true) => Err(Failure::Usage(
                 "no batch is selected: expected batch ids, or at least one of `--status`, `--source`, `--key`, \
@@ -124,26 +128,32 @@ impl Selection {
             (false, false) => Err(Failure::Usage(
                 "batch ids and a filter: expected one of them".to_owned(),
             )),
-            (true, false) => self.filtered(service).await,
+            (true, false) => self.filtered(service, output).await,
             (false, true) => self.named(service).await,
         }
     }
 
-    async fn filtered(&self, service: &Service) -> Result<Vec<BatchSummary>, Failure> {
+    async fn filtered(
+        &self,
+        service: &Service,
+        output: Output<'_>,
+    ) -> Result<Vec<BatchSummary>, Failure> {
         let mut filter = self.filter.clone();
         if filter.status.is_empty() {
             filter.status = vec![State::Error];
         }
         let listing = list(service, &filter, BATCHES_MAX).await?;
         for error in &listing.malformed {
-            eprintln!("left out, because its record is not readable: {error}");
+            output.tell(&format!(
+                "left out, because its record is not readable: {error}"
+            ));
         }
         // Fewer batches than the index shows may also be selected because some have changed since.
         if listing.matching > BATCHES_MAX {
             let all = listing.matching;
-            eprintln!(
+            output.tell(&format!(
                 "{BATCHES_MAX} of {all} batches are selected; run the command again for others"
-            );
+            ));
         }
         Ok(listing.batches)
     }

@@ -1,4 +1,4 @@
-//! Ends a command early on Ctrl-C or SIGTERM, so that it can say how far it got.
+//! Ends a command early on Ctrl-C or SIGTERM, or when another program stops it, so that it can say how far it got.
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -15,6 +15,18 @@ pub enum Signal {
 /// Whether a command must end early. The first signal begins nothing further, the second one gives up what is under way.
 #[derive(Clone, Debug)]
 pub struct Interrupt(watch::Receiver<Vec<Signal>>);
+
+/// Stops a command that another program runs.
+#[derive(Debug)]
+pub struct Stop(watch::Sender<Vec<Signal>>);
+
+impl Stop {
+    /// Has the effect of one SIGTERM.
+    pub fn stop(&self) {
+        self.0
+            .send_modify(|signals| signals.push(Signal::Terminate));
+    }
+}
 
 impl Interrupt {
     /// Listens to the signals from now on. They no longer end the process by themselves.
@@ -35,6 +47,12 @@ impl Interrupt {
         Ok(Interrupt(receiver))
     }
 
+    /// Listens to no signal, but to what is returned with it.
+    pub fn manual() -> (Stop, Interrupt) {
+        let (sender, receiver) = watch::channel(Vec::new());
+        (Stop(sender), Interrupt(receiver))
+    }
+
     /// Listens to no signal.
     pub fn never() -> Interrupt {
         Interrupt(watch::channel(Vec::new()).1)
@@ -52,5 +70,32 @@ impl Interrupt {
             // Without a listener there will be no signal.
             std::future::pending::<()>().await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+
+    #[test]
+    fn the_first_stop_is_a_signal_and_the_second_one_gives_up() {
+        let (stop, interrupt) = Interrupt::manual();
+        let is_given_up = || interrupt.given_up().now_or_never().is_some();
+        assert_eq!(interrupt.signal(), None);
+        stop.stop();
+        assert_eq!(interrupt.signal(), Some(Signal::Terminate));
+        assert!(!is_given_up());
+        stop.stop();
+        assert!(is_given_up());
+    }
+
+    #[test]
+    fn a_command_that_nothing_can_stop_any_more_goes_on() {
+        let (stop, interrupt) = Interrupt::manual();
+        stop.stop();
+        drop(stop);
+        assert!(interrupt.given_up().now_or_never().is_none());
     }
 }

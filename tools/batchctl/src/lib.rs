@@ -5,27 +5,35 @@
 //! condition that the batch is as it was read, and then by a ticket. docs/batchctl.md describes it.
 
 mod change;
+#[cfg(feature = "full")]
 pub mod cli;
 mod commands;
 mod config_file;
+pub mod console;
 mod dead_letter;
 mod event_ids;
 mod event_state;
 mod events;
 pub mod failure;
+#[cfg(test)]
+mod fake_service;
 mod filter;
 pub mod interrupt;
 mod listing;
 mod lock_table;
 mod log_index;
 mod object_events;
+pub mod of_stack;
 pub mod outcome;
+pub mod overview;
 pub mod ports;
 mod progress;
 mod receive;
 mod reject_lists;
 mod rejected;
 mod replayed;
+#[cfg(feature = "full")]
+mod screen;
 pub mod service;
 mod table;
 mod tickets;

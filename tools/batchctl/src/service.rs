@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use aws::{
     AwsOverflowStore, BatchCatalogue, DynamoBatchCatalogue, DynamoBatchStore, DynamoLockStore,
-    DynamoNamedItems, DynamoObjectStore, S3ObjectStore, Sdk, SqsBatchQueue, SystemClock,
-    SystemEntropy,
+    DynamoNamedItems, DynamoObjectStore, Sdk, SqsBatchQueue, SystemClock, SystemEntropy,
 };
 use protocol::batch::BatchRecord;
 use protocol::ids::{BatchId, SourceArn};
@@ -60,18 +59,59 @@ pub struct Service {
     pub dedup_window: Duration,
 }
 
+/// The stores of loads, and of bodies that do not fit their lock items.
+type ObjectStores = (Arc<dyn ObjectStore>, Arc<dyn OverflowStore>);
+
+#[cfg(feature = "full")]
+fn object_stores(connection: &Connection, batch_table: &str) -> ObjectStores {
+    let table = DynamoObjectStore::new(connection.dynamodb.clone(), batch_table);
+    let objects = aws::S3ObjectStore::of(connection.s3.clone(), table);
+    let bodies = AwsOverflowStore::of(connection.s3.clone());
+    (Arc::new(objects), Arc::new(bodies))
+}
+
+/// Objects in S3 are refused with the reason.
+#[cfg(not(feature = "full"))]
+fn object_stores(connection: &Connection, batch_table: &str) -> ObjectStores {
+    let objects = DynamoObjectStore::new(connection.dynamodb.clone(), batch_table);
+    // Needs an SDK if another crate of the executable has the feature `full`: then it is the one for S3.
+    let sdk = Sdk::with_config(&connection.config, |name| std::env::var(name).ok());
+    let bodies = AwsOverflowStore::new(&sdk, PATIENCE);
+    (Arc::new(objects), Arc::new(bodies))
+}
+
 impl Service {
     /// Opens the stack of a command. `config` is its configuration file, if it is not where `CONFIG` says.
     ///
     /// # Errors
     /// The stack cannot be found, does not say where its tables are, or has a configuration file that cannot be read.
     pub async fn open(arguments: &StackArgs, config: Option<&Path>) -> Result<Service, Failure> {
+        let (settings, connection) = Service::find(arguments, config).await?;
+        Service::of(settings, connection)
+    }
+
+    /// Returns the settings of a stack with those of its configuration file, and clients of its services.
+    ///
+    /// # Errors
+    /// The stack cannot be found, or has a configuration file that cannot be read.
+    pub async fn find(
+        arguments: &StackArgs,
+        config: Option<&Path>,
+    ) -> Result<(Settings, Connection), Failure> {
         let (mut settings, connection) = arguments.open().await?;
         if let Some(file) = config_file::read(&settings, &connection, config).await? {
             let functions = config_file::functions();
             let declared = functions.iter().flat_map(|(_, each)| &each.declared);
             settings.add(file.variables(declared));
         }
+        Ok((settings, connection))
+    }
+
+    /// Returns the service of settings that have those of the configuration file too.
+    ///
+    /// # Errors
+    /// The settings do not say where the tables are, or one of them is wrong.
+    pub fn of(settings: Settings, connection: Connection) -> Result<Service, Failure> {
         let mut problems = settings.problems();
         let lock_table = problems.required("DDB_LOCK_TABLE", "the name of the lock table");
         let batch_table = problems.required("DDB_BATCH_TABLE", "the name of the batch table");
@@ -83,7 +123,7 @@ impl Service {
         problems.finish(())?;
         let dynamodb = &connection.dynamodb;
         let index = settings.value("DDB_BATCH_INDEX").unwrap_or(INDEX);
-        let table = DynamoObjectStore::new(dynamodb.clone(), &batch_table);
+        let (object_store, overflow_store) = object_stores(&connection, &batch_table);
         let locks = DynamoLockStore::new(dynamodb.clone(), lock_table, index, WriteMode::Put);
         let locks = Arc::new(locks);
         let sqs = &connection.sqs;
@@ -96,8 +136,8 @@ impl Service {
             batch_store: Arc::new(DynamoBatchStore::new(dynamodb.clone(), &batch_table)),
             catalogue: Arc::new(DynamoBatchCatalogue::new(dynamodb.clone(), &batch_table)),
             named_items: Arc::new(DynamoNamedItems::new(dynamodb.clone(), &batch_table)),
-            object_store: Arc::new(S3ObjectStore::of(connection.s3.clone(), table)),
-            overflow_store: Arc::new(AwsOverflowStore::of(connection.s3.clone())),
+            object_store,
+            overflow_store,
             batch_queue,
             queues: Arc::new(sqs.clone()),
             clock: Arc::new(SystemClock),

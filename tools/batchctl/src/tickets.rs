@@ -100,7 +100,7 @@ pub async fn send(
     action: Action<'_, impl AsyncFn(&BatchSummary) -> Result<Before, Failure>>,
     operator: Option<Operator>,
     interrupt: &Interrupt,
-    output: Output,
+    output: Output<'_>,
 ) -> Result<Done, Failure> {
     let queue = match operator {
         Some(_) => Some(service.batch_queue()?),

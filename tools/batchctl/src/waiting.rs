@@ -89,9 +89,10 @@ impl From<Wait> for Waiting {
 
 /// What all batches of a stack may wait for.
 pub struct Waits {
-    pauses: Vec<Pause>,
-    hours: Option<DeliveryHours>,
-    turns: Option<Turns>,
+    /// Ended ones too.
+    pub(crate) pauses: Vec<Pause>,
+    pub(crate) hours: Option<DeliveryHours>,
+    pub(crate) turns: Option<Turns>,
 }
 
 impl Waits {

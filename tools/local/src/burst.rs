@@ -16,6 +16,7 @@ use planner::{ReportFiles, local as defaults};
 use protocol::batch::Status;
 
 use crate::batch_life::BatchLife;
+use crate::console;
 use crate::deploy;
 use crate::drain::wait_until_drained;
 use crate::interrupt::{self, SentSoFar, SoFar};
@@ -116,6 +117,9 @@ pub async fn run(args: BurstArgs, stack_args: StackArgs) -> anyhow::Result<ExitC
     };
     let env_file = env_file.map(|file| file.write(&stack.describe()));
     let _env_file = env_file.transpose()?;
+    let console = console::serve(&stack).await?;
+    // Standard output has the summary.
+    eprintln!("console     {}", console.address());
     let ended = tokio::select! {
         done = run.send_and_audit(&stack, &options) => done.map(Box::new).map(Ended::Audited),
         failure = stack.cold_start_failure() => Err(failure),
@@ -251,7 +255,7 @@ impl Run {
             config.sources,
             config.seed
         );
-        if duplicate_rule(stack) == DuplicateRule::Requeue {
+        if stack.duplicate_rule() == DuplicateRule::Requeue {
             command.push_str(" --on-duplicate requeue");
         }
         if summary.sink.kind.manifests() == Manifests::Required {
@@ -313,7 +317,7 @@ impl Run {
             drained_secs,
             audit_secs: audit_started.elapsed().as_secs_f64(),
         };
-        let latency = deliveries.latency(duplicate_rule(stack), schedule.is_paced());
+        let latency = deliveries.latency(stack.duplicate_rule(), schedule.is_paced());
         let notes = latency.as_ref().err().map(|note| (*note).to_owned());
         let mut latencies = Vec::from_iter(latency.ok());
         latencies.extend(sent.latencies.iter().cloned());
@@ -364,7 +368,7 @@ impl Run {
         Ok(loadgen::audit_watched(
             &stack.out,
             &self.workload,
-            duplicate_rule(stack),
+            stack.duplicate_rule(),
             manifests,
             &mut delivered,
         )?)
@@ -407,14 +411,6 @@ impl Run {
             next: stack.first_trouble().await?,
             sent,
         })
-    }
-}
-
-/// Returns how often each event must be delivered.
-fn duplicate_rule(stack: &Stack) -> DuplicateRule {
-    match stack.variable("ON_DUPLICATE") {
-        Some("requeue") => DuplicateRule::Requeue,
-        Some(_) | None => DuplicateRule::Drop,
     }
 }
 

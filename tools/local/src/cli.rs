@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::Context;
 use clap::error::ErrorKind;
@@ -9,11 +10,11 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 use loadgen::StopSignals;
 
 use crate::burst::{self, BurstArgs};
-use crate::deploy;
 use crate::interrupt::{self, SoFar};
 use crate::options::StackArgs;
 use crate::stack::Stack;
 use crate::traces::picture;
+use crate::{console, deploy};
 
 /// Runs the whole service on one machine, without an AWS account and without Docker
 #[derive(Parser)]
@@ -120,9 +121,12 @@ async fn serve(args: StackArgs) -> anyhow::Result<ExitCode> {
     deploy::check_variables(&options)?;
     let env_file = args.env_file()?;
     let stack = tokio::select! {
-        stack = Stack::start(&options) => stack?,
+        stack = Stack::start(&options) => Arc::new(stack?),
         signal = signals.next() => return Ok(signal.code().into()),
     };
+    let console = console::serve_with_bursts(&stack).await?;
+    // Standard output has the variables, which a shell may read.
+    eprintln!("console     {}", console.address());
     let variables = stack.describe();
     let _env_file = env_file.map(|file| file.write(&variables)).transpose()?;
     println!("{variables}");
@@ -133,8 +137,8 @@ async fn serve(args: StackArgs) -> anyhow::Result<ExitCode> {
             return Err(failure);
         }
     };
+    drop(console);
     interrupt::stop(&stack, &mut signals).await;
-    // Standard output has the variables, which a shell may read.
     eprintln!("{}", SoFar::of(&stack, signal, None).await?);
     Ok(signal.code().into())
 }

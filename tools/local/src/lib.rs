@@ -9,6 +9,7 @@ pub mod bodies;
 pub mod burst;
 pub mod cli;
 pub mod config_file;
+mod console;
 pub mod countdown;
 pub mod deploy;
 pub mod drain;

@@ -204,41 +204,46 @@ impl Stack {
         self.meter.actions()
     }
 
-    /// Returns shell commands that set the variables another client needs.
-    pub fn describe(&self) -> String {
+    /// Returns the variables that another client needs.
+    pub fn client_variables(&self) -> Vec<(String, String)> {
         // Other clients connect to the services without the proxies, because the faults are for the functions.
         let sqs_proxy = self.variable("AWS_ENDPOINT_URL_SQS");
         let sqs_proxy = sqs_proxy.filter(|url| !url.is_empty());
         let sqs_proxy = sqs_proxy.unwrap_or(&self.endpoints.sqs);
-        let mut lines = vec![
-            "# The stack is running; Ctrl-C stops it. Variables for another client:".to_owned(),
-        ];
-        for (name, queue) in [
+        let urls = [
             ("INPUT_QUEUE_URL", INPUT_QUEUE),
             ("INPUT_DEAD_LETTER_QUEUE_URL", INPUT_DEAD_LETTER_QUEUE),
             ("BATCH_DEAD_LETTER_QUEUE_URL", BATCH_DEAD_LETTER_QUEUE),
-        ] {
-            lines.push(format!("export {name}={}", self.queue_url(queue)));
-        }
+        ];
+        let urls = urls.map(|(name, queue)| (name.to_owned(), self.queue_url(queue)));
         let endpoints = &self.endpoints;
-        for (name, value) in &self.variables {
+        let variables = self.variables.iter().map(|(name, value)| {
             let value = match name.as_str() {
                 "AWS_ENDPOINT_URL_DYNAMODB" => endpoints.dynamodb.clone(),
                 "AWS_ENDPOINT_URL_S3" => endpoints.s3.as_ref().unwrap_or(value).clone(),
                 // The URLs of queues begin with it too.
                 _ => value.replace(sqs_proxy, &endpoints.sqs),
             };
-            lines.push(format!("export {name}={}", quoted(&value)));
-        }
-        for (name, value) in [
+            (name.clone(), value)
+        });
+        let access = [
             ("AWS_ACCESS_KEY_ID", "local"),
             ("AWS_SECRET_ACCESS_KEY", "local"),
             ("AWS_REGION", REGION),
             // The only one that boto3 reads.
             ("AWS_DEFAULT_REGION", REGION),
-        ] {
-            lines.push(format!("export {name}={value}"));
-        }
+        ];
+        let access = access.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        urls.into_iter().chain(variables).chain(access).collect()
+    }
+
+    /// Returns shell commands that set the variables another client needs.
+    pub fn describe(&self) -> String {
+        let mut lines = vec![
+            "# The stack is running; Ctrl-C stops it. Variables for another client:".to_owned(),
+        ];
+        let variables = self.client_variables().into_iter();
+        lines.extend(variables.map(|(name, value)| format!("export {name}={}", quoted(&value))));
         lines.push(format!("# Delivered batches are in {}", self.out.display()));
         lines.join("\n")
     }

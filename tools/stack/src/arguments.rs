@@ -5,7 +5,10 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::connection::{Connection, ConnectionError};
-use crate::outputs::describe_stack;
+#[cfg(not(feature = "cloudformation"))]
+use crate::no_outputs::open_stack;
+#[cfg(feature = "cloudformation")]
+use crate::outputs::open_stack;
 use crate::settings::{Settings, SettingsError};
 use crate::variables::read_env_file;
 
@@ -27,6 +30,12 @@ pub enum OpenError {
     Settings(#[from] SettingsError),
     #[error(transparent)]
     Connection(#[from] ConnectionError),
+    /// The cargo feature `cloudformation` is off.
+    #[error(
+        "`--stack`: the executable was built without the cargo feature `cloudformation` of `unique-event-stack`: give `--env-file`, \
+         or build it without `--no-default-features`"
+    )]
+    NoCloudFormation,
 }
 
 impl OpenError {
@@ -34,7 +43,7 @@ impl OpenError {
     pub fn is_usage(&self) -> bool {
         match self {
             OpenError::Settings(error) => error.is_usage(),
-            OpenError::Connection(ConnectionError::NoRegion) => true,
+            OpenError::Connection(ConnectionError::NoRegion) | OpenError::NoCloudFormation => true,
             OpenError::Connection(ConnectionError::Credentials(_)) => false,
         }
     }
@@ -42,17 +51,14 @@ impl OpenError {
 
 impl StackArgs {
     /// Returns the settings of the stack, and clients of its services. Region, credentials and endpoints are those of the
-    /// file; those that it does not have are found as the AWS CLI does.
+    /// file; those that it does not have are found as [`Connection::new`] does.
     ///
     /// # Errors
-    /// The file cannot be read; there is no region, or there are no credentials; there is no such stack, or the caller may
-    /// not read it.
+    /// The file cannot be read; there is no region, or there are no credentials; there is no such stack, the caller may not
+    /// read it, or the cargo feature `cloudformation` is off.
     pub async fn open(&self) -> Result<(Settings, Connection), OpenError> {
-        let of_process = |name: &str| std::env::var(name).ok();
         if let Some(name) = &self.stack {
-            let connection = Connection::new(&of_process).await?;
-            let settings = describe_stack(&connection.cloudformation, name).await?;
-            return Ok((settings, connection));
+            return open_stack(name).await;
         }
         let settings = match &self.env_file {
             Some(path) => {
@@ -61,9 +67,7 @@ impl StackArgs {
             }
             None => Settings::of_environment(),
         };
-        let of_file = |name: &str| settings.value(name).map(str::to_owned);
-        let lookup = |name: &str| of_file(name).or_else(|| of_process(name));
-        let connection = Connection::new(&lookup).await?;
+        let connection = Connection::of(&settings).await?;
         Ok((settings, connection))
     }
 }

@@ -2,12 +2,18 @@
 //!
 //! [`Settings`] say where queues and tables are, and how the functions are configured. They are read from the outputs and
 //! parameters of a CloudFormation stack, from a file of variables as `batch-local serve` prints it, or from the variables of this
-//! process. [`Connection`] has the clients. [`StackArgs`] are the arguments by which a command names its stack. `watch` (feature
-//! `watch`) looks at queues and batch records until a burst is delivered.
+//! process. [`Connection`] has the clients. [`StackArgs`] are the arguments by which a command names its stack. [`queues`] counts the
+//! messages of a queue, and `watch` (feature `watch`) looks at queues and batch records until a burst is delivered.
 
 mod arguments;
 mod connection;
+mod error;
+#[cfg(not(feature = "cloudformation"))]
+mod no_outputs;
+#[cfg(feature = "cloudformation")]
 mod outputs;
+mod paced;
+pub mod queues;
 mod settings;
 mod variables;
 #[cfg(feature = "watch")]
@@ -15,4 +21,6 @@ pub mod watch;
 
 pub use arguments::{OpenError, StackArgs};
 pub use connection::{Connection, ConnectionError, Lookup, http_client};
+pub use error::WatchError;
+pub use paced::Pace;
 pub use settings::{Problems, Settings, SettingsError};

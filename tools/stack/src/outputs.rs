@@ -3,13 +3,22 @@
 use aws_sdk_cloudformation::Client;
 use aws_sdk_cloudformation::error::DisplayErrorContext;
 
+use crate::arguments::OpenError;
+use crate::connection::Connection;
 use crate::settings::{Settings, SettingsError};
 
-/// Reads a stack by its name.
+/// Opens a stack by its name. Region, credentials and endpoints are those of the process.
 ///
 /// # Errors
-/// There is no such stack, or the caller may not read it.
-pub(crate) async fn describe_stack(client: &Client, name: &str) -> Result<Settings, SettingsError> {
+/// There is no region, or there are no credentials; there is no such stack, or the caller may not read it.
+pub(crate) async fn open_stack(name: &str) -> Result<(Settings, Connection), OpenError> {
+    let of_process = |name: &str| std::env::var(name).ok();
+    let connection = Connection::new(&of_process).await?;
+    let settings = describe_stack(&connection.cloudformation, name).await?;
+    Ok((settings, connection))
+}
+
+async fn describe_stack(client: &Client, name: &str) -> Result<Settings, SettingsError> {
     let error = |message: String| SettingsError::CloudFormation {
         stack: name.to_owned(),
         message,

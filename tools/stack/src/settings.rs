@@ -97,8 +97,8 @@ impl Settings {
         }
     }
 
-    /// Returns settings from the parameters and outputs of a stack. Parameters are shown.
-    pub(crate) fn of_stack(
+    /// Returns settings from the parameters and outputs of a CloudFormation stack. Parameters are shown.
+    pub fn of_stack(
         name: String,
         parameters: Vec<(String, String)>,
         outputs: Vec<(String, String)>,

@@ -1,8 +1,6 @@
 //! Watches a burst on its way: the input queue, the batch records, and what was set aside.
 
 mod batches;
-mod error;
-mod queues;
 mod watched;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,10 +11,10 @@ use planner::{BatchSpan, Flushed, PartTime, Sample};
 use protocol::text::counted;
 
 use crate::connection::Connection;
+use crate::error::WatchError;
+use crate::queues::{self, Depth};
 use batches::BatchState;
-use queues::Depth;
 
-pub use error::WatchError;
 pub use watched::Watched;
 
 /// How a burst is watched.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use batchctl::cli::run_on;
+use batchctl::of_stack::run_on;
 use batchctl::failure::{Done, Failure};
 use protocol::pause::Pauses;
 use shared::ports::{Clock, NamedItems};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use protocol::batch::{BatchRecord, BatchWrite};
+use protocol::batch::{BatchRecord, BatchWrite, Due};
 use protocol::ids::BatchId;
 use protocol::invariants::Check;
 use protocol::limits::CLOCK_SKEW_MAX;
@@ -132,8 +132,10 @@ impl World {
                 look_reads.entry(environment).and_modify(|read| *read = 0);
             }
             BatchWrite::GiveUp {
+                due: Due {
+                    verify_at: None, ..
+                },
                 failure: None,
-                verify_at: None,
                 ..
             } if self.plan.calm => {
                 if let Some(read) = look_reads.remove(&environment) {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use protocol::batch::{BatchRecord, BatchWrite, PartState};
+use protocol::batch::{BatchRecord, BatchWrite, Due, PartState};
 use protocol::ids::{BatchId, LeaseOwner};
 use protocol::pause::{Pause, Pauses};
 use protocol::sequence::{PartId, Sequence, SequenceScope};
@@ -60,10 +60,7 @@ impl World {
 
     /// Records that a batch waits for the end of a pause, if it was put back for that.
     pub fn note_paused(&mut self, record: &BatchRecord, write: &BatchWrite) {
-        let BatchWrite::GiveUp {
-            due_at, failure, ..
-        } = write
-        else {
+        let BatchWrite::GiveUp { due, failure, .. } = write else {
             return;
         };
         let subject = Subject {
@@ -71,7 +68,7 @@ impl World {
             key: record.batch_key.clone(),
         };
         let known = self.pauses.known.iter();
-        let mut ending = known.filter(|pause| pause.planned_until == *due_at && failure.is_none());
+        let mut ending = known.filter(|pause| pause.planned_until == due.at && failure.is_none());
         let waits = ending.clone().any(|pause| pause.is_about(&subject));
         let strange = ending.find(|_| !waits);
         let batch = record.batch_id;
@@ -147,8 +144,11 @@ impl World {
         let put_back = matches!(
             write,
             BatchWrite::GiveUp {
+                due: Due {
+                    verify_at: None,
+                    ..
+                },
                 failure: None,
-                verify_at: None,
                 ..
             }
         );

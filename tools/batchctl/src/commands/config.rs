@@ -40,7 +40,7 @@ enum Verb {
 }
 
 /// Runs the command.
-pub async fn run(args: &ConfigArgs, output: Output) -> Result<Done, Failure> {
+pub async fn run(args: &ConfigArgs, output: Output<'_>) -> Result<Done, Failure> {
     match &args.verb {
         Verb::Check { file } => check(file, output).await,
         Verb::Schema => {
@@ -60,7 +60,7 @@ struct Checked {
     problems: Vec<String>,
 }
 
-async fn check(path: &Path, output: Output) -> Result<Done, Failure> {
+async fn check(path: &Path, output: Output<'_>) -> Result<Done, Failure> {
     let name = path.display().to_string();
     let text = std::fs::read_to_string(path).map_err(Failure::file(path))?;
     let problems = match text.len() as u64 {
@@ -109,7 +109,7 @@ struct Explained {
     meaning: &'static str,
 }
 
-fn explain(name: &str, output: Output) -> Result<Done, Failure> {
+fn explain(name: &str, output: Output<'_>) -> Result<Done, Failure> {
     let functions = functions();
     let is_meant =
         |each: &&Description| each.key == Some(name) || each.name.eq_ignore_ascii_case(name);

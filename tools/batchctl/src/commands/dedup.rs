@@ -16,7 +16,7 @@ use crate::failure::{Done, Failure};
 use crate::filter::{Filter, State};
 use crate::interrupt::Interrupt;
 use crate::log_index::{commit, no_index, store};
-use crate::outcome::{Output, line};
+use crate::outcome::{Kept, Output, line};
 use crate::service::Service;
 use crate::times::with_distance;
 
@@ -86,7 +86,7 @@ fn run_name(text: &str) -> Result<Uuid, Failure> {
 }
 
 /// Shows the index.
-pub async fn status(service: &Service, output: Output) -> Result<Done, Failure> {
+pub async fn status(service: &Service, output: Output<'_>) -> Result<Done, Failure> {
     let budget = service.budget();
     let index = store(service, &budget);
     let open = index.read().await?.ok_or_else(no_index)?;
@@ -117,7 +117,7 @@ pub async fn drop_run(
     service: &Service,
     args: &DropRunArgs,
     interrupt: &Interrupt,
-    output: Output,
+    output: Output<'_>,
 ) -> Result<Done, Failure> {
     let operator = args.change.operator()?;
     let name = run_name(&args.run)?;
@@ -145,14 +145,15 @@ pub async fn drop_run(
     .await?;
     dropped.done = true;
     output.print(&dropped, &dropped);
-    retry_batches(service, &args.change, interrupt).await
+    retry_batches(service, &args.change, interrupt, output).await
 }
 
-/// Has the batches tried again that are in error because of the index, if there are any.
+/// Has the batches tried again that are in error because of the index, if there are any. Tells what failed.
 pub async fn retry_batches(
     service: &Service,
     change: &ChangeArgs,
     interrupt: &Interrupt,
+    output: Output<'_>,
 ) -> Result<Done, Failure> {
     let args = RetryArgs {
         selection: Selection {
@@ -167,8 +168,14 @@ pub async fn retry_batches(
         change: change.clone(),
     };
     // One command prints one object.
-    let output = Output::Nothing;
-    Ok(match retry::run(service, &args, interrupt, output).await? {
+    let retried = Kept::default();
+    let ended = retry::run(service, &args, interrupt, Output::Kept(&retried)).await;
+    let mut lines = retried.told();
+    if let Err(Failure::Some { .. }) | Ok(Done::Stopped(_)) = ended {
+        lines.extend(retried.text().lines().map(str::to_owned));
+    }
+    lines.iter().for_each(|line| output.tell(line));
+    Ok(match ended? {
         Done::NotFound => Done::Yes,
         done => done,
     })

@@ -40,7 +40,7 @@ pub async fn run(
     service: &Service,
     args: &DiscardArgs,
     interrupt: &Interrupt,
-    output: Output,
+    output: Output<'_>,
 ) -> Result<Done, Failure> {
     let operator = args.change.operator()?;
     service.required(
@@ -48,9 +48,9 @@ pub async fn run(
         "the URL of the quarantine queue, to which the events of a discarded batch go",
     )?;
     check_writable(&args.dir)?;
-    let batches = args.selection.batches(service).await?;
+    let batches = args.selection.batches(service, output).await?;
     let is_new = !args.dir.exists();
-    let (progress, written) = (Progress::new(), Cell::new(0_u64));
+    let (progress, written) = (Progress::new(output), Cell::new(0_u64));
     let count = || {
         written.set(written.get() + 1);
         progress.show(|| format!("discard: {} written", counted(written.get(), "event")));

@@ -65,7 +65,7 @@ struct Found {
 }
 
 /// Prints what became of an event.
-pub async fn run(service: &Service, args: &FindArgs, output: Output) -> Result<Done, Failure> {
+pub async fn run(service: &Service, args: &FindArgs, output: Output<'_>) -> Result<Done, Failure> {
     let id = args.event.id(service).await?;
     let looked_up = look_up(service, &id, &mut Runs::default()).await?;
     let mut found = Found::of(id, &looked_up, service.now());

@@ -41,7 +41,11 @@ struct Forgotten {
 }
 
 /// Deletes the lock item of an event, and commits to the index of the log that it is forgotten, so that any message of it is claimed and delivered again.
-pub async fn run(service: &Service, args: &ForgetArgs, output: Output) -> Result<Done, Failure> {
+pub async fn run(
+    service: &Service,
+    args: &ForgetArgs,
+    output: Output<'_>,
+) -> Result<Done, Failure> {
     let operator = args.change.operator()?;
     let id = args.event.id(service).await?;
     let found = look_up(service, &id, &mut Runs::default()).await?;

@@ -64,7 +64,7 @@ pub struct ListedBatch {
 }
 
 /// Prints the selected batches.
-pub async fn run(service: &Service, args: &ListArgs, output: Output) -> Result<Done, Failure> {
+pub async fn run(service: &Service, args: &ListArgs, output: Output<'_>) -> Result<Done, Failure> {
     let listing = list(service, &args.filter, args.limit).await?;
     let batches = Batches::read(service, &listing).await?;
     output.print(&batches, &batches);
@@ -147,7 +147,8 @@ impl fmt::Display for Batches {
 }
 
 impl ListedBatch {
-    fn of(batch: BatchSummary, now: Timestamp) -> ListedBatch {
+    /// Returns a batch without what only its whole record says.
+    pub(crate) fn of(batch: BatchSummary, now: Timestamp) -> ListedBatch {
         ListedBatch {
             batch: BatchView::of(batch, now),
             reserved: None,

@@ -1,6 +1,9 @@
 //! One file for each command, and what their outputs have in common.
 
+#[cfg(feature = "full")]
 pub mod config;
+#[cfg(feature = "full")]
+pub mod console;
 pub mod dedup;
 pub mod discard;
 pub mod find;
@@ -16,4 +19,5 @@ pub mod retry;
 pub mod show;
 pub mod tombstones;
 pub mod views;
+#[cfg(feature = "full")]
 pub mod watch;

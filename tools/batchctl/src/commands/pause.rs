@@ -90,7 +90,7 @@ pub async fn pause(
     service: &Service,
     args: &PauseArgs,
     interrupt: &Interrupt,
-    output: Output,
+    output: Output<'_>,
 ) -> Result<Done, Failure> {
     let operator = args.change.operator()?;
     if args.length > PAUSE_TIME_MAX || args.length.is_zero() {
@@ -129,7 +129,7 @@ pub async fn resume(
     service: &Service,
     args: &ResumeArgs,
     interrupt: &Interrupt,
-    output: Output,
+    output: Output<'_>,
 ) -> Result<Done, Failure> {
     let read = service.pauses().await?;
     let mut pauses = read.value.clone();
@@ -147,7 +147,7 @@ async fn replace(
     (read, pauses): (&Versioned<Pauses>, &Pauses),
     change: &ChangeArgs,
     interrupt: &Interrupt,
-    output: Output,
+    output: Output<'_>,
 ) -> Result<Done, Failure> {
     let done = change.operator()?.is_some();
     if done && !service.named_items.replace(&(), read, pauses).await? {
@@ -180,7 +180,7 @@ async fn replace(
 }
 
 /// Prints the pauses.
-pub async fn list(service: &Service, output: Output) -> Result<Done, Failure> {
+pub async fn list(service: &Service, output: Output<'_>) -> Result<Done, Failure> {
     let now = service.now();
     let pauses = service.pauses().await?.value.pauses;
     let current = pauses.into_iter().filter(|pause| pause.until > now);

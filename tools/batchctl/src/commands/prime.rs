@@ -66,7 +66,7 @@ struct Report {
 }
 
 /// Has the index remember events that were delivered before it knew them.
-pub async fn run(service: &Service, args: &PrimeArgs, output: Output) -> Result<Done, Failure> {
+pub async fn run(service: &Service, args: &PrimeArgs, output: Output<'_>) -> Result<Done, Failure> {
     let operator = args.change.operator()?;
     let bodies = place(service, args.bodies.as_ref()).await?;
     let remembered = match &args.ids {

@@ -74,7 +74,7 @@ pub async fn run(
     service: &Service,
     args: &RebuildArgs,
     interrupt: &Interrupt,
-    output: Output,
+    output: Output<'_>,
 ) -> Result<Done, Failure> {
     let operator = args.change.operator()?;
     let left = Left::of(service).await?;
@@ -108,7 +108,7 @@ pub async fn run(
     left.replace(service, &bodies, &manifest, &list).await?;
     rebuilt.done = true;
     output.print(&rebuilt, &rebuilt);
-    retry_batches(service, &args.change, interrupt).await
+    retry_batches(service, &args.change, interrupt, output).await
 }
 
 impl Left {

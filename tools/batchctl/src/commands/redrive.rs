@@ -124,7 +124,7 @@ pub async fn run(
     service: &Service,
     args: &RedriveArgs,
     interrupt: &Interrupt,
-    output: Output,
+    output: Output<'_>,
 ) -> Result<Done, Failure> {
     let (variable, what) = match args.from {
         FromQueue::DeadLetters => (
@@ -144,7 +144,7 @@ pub async fn run(
         redriven: BTreeSet::new(),
         runs: Runs::default(),
     };
-    let report = run.all().await?;
+    let report = run.all(output).await?;
     output.print(&report, &report);
     if let Some(signal) = interrupt.signal().filter(|_| report.stopped) {
         return Ok(Done::Stopped(signal));
@@ -162,7 +162,7 @@ pub async fn run(
 
 impl Run<'_> {
     /// Looks at every message once.
-    async fn all(&mut self) -> Result<Report, Failure> {
+    async fn all(&mut self, output: Output<'_>) -> Result<Report, Failure> {
         let mut report = Report {
             done: self.args.yes,
             ..Report::default()
@@ -171,7 +171,7 @@ impl Run<'_> {
         let mut left = Vec::new();
         let began: Timestamp = self.service.now();
         let mut empty = 0;
-        let progress = Progress::new();
+        let progress = Progress::new(output);
         while empty < EMPTY_RECEIVES && seen.len() < MESSAGES_MAX {
             report.stopped = self.interrupt.signal().is_some();
             if report.stopped {

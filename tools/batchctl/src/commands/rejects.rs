@@ -105,7 +105,7 @@ struct Redrive<'a> {
     input_arn: String,
     operator: Option<Operator>,
     interrupt: &'a Interrupt,
-    progress: Progress,
+    progress: Progress<'a>,
     redriven: BTreeSet<EventId>,
     /// Runs of the index of the log.
     runs: Runs,
@@ -116,7 +116,7 @@ pub async fn run(
     service: &Service,
     args: &RejectsArgs,
     interrupt: &Interrupt,
-    output: Output,
+    output: Output<'_>,
 ) -> Result<Done, Failure> {
     let operator = args.change.operator()?;
     if args.change.yes && !args.redrive {
@@ -131,7 +131,7 @@ pub async fn run(
         }
     };
     let mut redrive = match args.redrive {
-        true => Some(Redrive::new(service, args, operator, interrupt).await?),
+        true => Some(Redrive::new(service, args, operator, interrupt, output).await?),
         false => None,
     };
     let mut report = Report {
@@ -258,6 +258,7 @@ impl Redrive<'_> {
         args: &'a RejectsArgs,
         operator: Option<Operator>,
         interrupt: &'a Interrupt,
+        output: Output<'a>,
     ) -> Result<Redrive<'a>, Failure> {
         Ok(Redrive {
             service,
@@ -267,7 +268,7 @@ impl Redrive<'_> {
             input_arn: service.input_arn().await?,
             operator,
             interrupt,
-            progress: Progress::new(),
+            progress: Progress::new(output),
             redriven: BTreeSet::new(),
             runs: Runs::default(),
         })

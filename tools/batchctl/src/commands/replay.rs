@@ -79,7 +79,7 @@ pub async fn run(
     service: &Service,
     args: &ReplayArgs,
     interrupt: &Interrupt,
-    output: Output,
+    output: Output<'_>,
 ) -> Result<Done, Failure> {
     let operator = args.change.operator()?;
     let id = resolve(service, &args.batch).await?;

@@ -28,10 +28,10 @@ pub async fn run(
     service: &Service,
     args: &RetryArgs,
     interrupt: &Interrupt,
-    output: Output,
+    output: Output<'_>,
 ) -> Result<Done, Failure> {
     let operator = args.change.operator()?;
-    let batches = args.selection.batches(service).await?;
+    let batches = args.selection.batches(service, output).await?;
     let now = service.now();
     let about_notices = args.selection.filter.is_about_notices();
     let action = Action {

@@ -85,7 +85,7 @@ struct PartView {
 }
 
 /// Prints one batch.
-pub async fn run(service: &Service, args: &ShowArgs, output: Output) -> Result<Done, Failure> {
+pub async fn run(service: &Service, args: &ShowArgs, output: Output<'_>) -> Result<Done, Failure> {
     let id = resolve(service, &args.batch).await?;
     let record = service.record(id).await?;
     let record = record.ok_or_else(|| {

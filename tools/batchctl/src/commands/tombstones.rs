@@ -81,7 +81,7 @@ struct OfLog {
 pub async fn run(
     service: &Service,
     args: &TombstonesArgs,
-    output: Output,
+    output: Output<'_>,
 ) -> Result<Done, Failure> {
     let operator = args.change.operator()?;
     // Before the index: it has all that these batches have won.
@@ -109,7 +109,7 @@ pub async fn run(
     if operator.is_none() {
         return args.change.only_shown(output, &report, NOTHING_IS_CHANGED);
     }
-    let progress = Progress::new();
+    let progress = Progress::new(output);
     let requests = puts.iter().map(|one| put(service, one));
     let mut written = stream::iter(requests).buffer_unordered(REQUESTS_MAX);
     let mut count = 0;

@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::Context;
 use aws::BatchCatalogue;
 use emulators::lambda::EventSourceMapping;
+use loadgen::DuplicateRule;
 use protocol::batch::{BatchRecord, Listing, Status};
 use protocol::ids::BatchId;
 use protocol::limits::{CLOCK_SKEW_MAX, DUE_GRACE};
@@ -90,6 +91,14 @@ impl Stack {
     /// Writes the parts as files below [`out`](Self::out), if the sink keeps them elsewhere.
     pub async fn export_parts(&self) -> anyhow::Result<()> {
         self.sink.others.export_parts().await
+    }
+
+    /// Returns how often each event must be delivered.
+    pub fn duplicate_rule(&self) -> DuplicateRule {
+        match self.variable("ON_DUPLICATE") {
+            Some("requeue") => DuplicateRule::Requeue,
+            Some(_) | None => DuplicateRule::Drop,
+        }
     }
 
     /// Returns what the sink has received so far.

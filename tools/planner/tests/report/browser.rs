@@ -1,5 +1,7 @@
 //! A headless Chromium, driven by the Chrome DevTools Protocol over its pipes.
 //!
+//! `tests/e2e/console.rs` includes this file too.
+//!
 //! Source: <https://chromedevtools.github.io/devtools-protocol/> (2026-11). With `--remote-debugging-pipe`, the browser reads
 //! messages from file descriptor 3 and writes them to 4, each ended by a zero byte.
 
@@ -48,7 +50,7 @@ fn executable() -> PathBuf {
 const LOG: &str = "output.log";
 
 /// Waits until everything that changed is drawn.
-const TWO_FRAMES: &str =
+pub const TWO_FRAMES: &str =
     "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))";
 
 /// A running browser.
@@ -59,6 +61,8 @@ pub struct Browser {
     last_id: u64,
     /// Events that were read while waiting for something else.
     events: Vec<Value>,
+    /// The open page.
+    target: Option<Value>,
     profile: tempfile::TempDir,
 }
 
@@ -121,15 +125,20 @@ impl Browser {
             messages,
             last_id: 0,
             events: Vec::new(),
+            target: None,
             profile,
         }
     }
 
-    /// Opens a file, and waits until it is loaded.
-    pub fn open(&mut self, file: &Path, look: Look) -> Page<'_> {
+    /// Opens a page, closes the one before, and waits until it is loaded.
+    pub fn open(&mut self, url: &str, look: Look) -> Page<'_> {
+        if let Some(target) = self.target.take() {
+            self.call(None, "Target.closeTarget", json!({ "targetId": target }));
+        }
         self.events.clear();
         let target = self.call(None, "Target.createTarget", json!({ "url": "about:blank" }));
-        let attach = json!({ "targetId": target["targetId"], "flatten": true });
+        let target = self.target.insert(target["targetId"].clone());
+        let attach = json!({ "targetId": target, "flatten": true });
         let attached = self.call(None, "Target.attachToTarget", attach);
         let session = attached["sessionId"]
             .as_str()
@@ -150,7 +159,7 @@ impl Browser {
             "Emulation.setEmulatedMedia",
             json!({ "features": [feature] }),
         );
-        page.call("Page.navigate", json!({ "url": url_of(file) }));
+        page.call("Page.navigate", json!({ "url": url }));
         page.wait_for("Page.loadEventFired");
         page
     }
@@ -195,7 +204,8 @@ impl Drop for Browser {
 }
 
 impl Page<'_> {
-    fn call(&mut self, method: &str, parameters: Value) -> Value {
+    /// Calls a method, and returns its result.
+    pub fn call(&mut self, method: &str, parameters: Value) -> Value {
         let session = self.session.clone();
         self.browser.call(Some(&session), method, parameters)
     }
@@ -228,17 +238,9 @@ impl Page<'_> {
         result["result"]["value"].clone()
     }
 
-    /// Moves the mouse to a point of the window.
-    pub fn point_at(&mut self, x: f64, y: f64) {
-        let event = json!({ "type": "mouseMoved", "x": x, "y": y });
-        self.call("Input.dispatchMouseEvent", event);
-        // The charts follow the mouse at the next frames.
-        self.evaluate(TWO_FRAMES);
-    }
-
-    /// Returns what went wrong so far: errors and warnings in the console, exceptions, and requests after the first, which is
-    /// that of the page itself.
-    pub fn problems(&mut self) -> Vec<String> {
+    /// Returns what went wrong so far: errors and warnings in the console, exceptions, and requests for anything whose address does
+    /// not begin with `own`.
+    pub fn problems(&mut self, own: &str) -> Vec<String> {
         // All earlier events come before this reply.
         self.evaluate("0");
         let of_page = self
@@ -246,13 +248,12 @@ impl Page<'_> {
             .events
             .iter()
             .filter(|each| each["sessionId"] == *self.session);
-        let mut requests = 0;
         of_page
             .filter(|event| match event["method"].as_str().unwrap_or_default() {
                 "Runtime.exceptionThrown" | "Log.entryAdded" | "Runtime.consoleAPICalled" => true,
                 "Network.requestWillBeSent" => {
-                    requests += 1;
-                    requests > 1
+                    let url = event["params"]["request"]["url"].as_str();
+                    !url.is_some_and(|url| url.starts_with(own))
                 }
                 _ => false,
             })
@@ -269,9 +270,4 @@ impl Page<'_> {
         let picture = STANDARD.decode(picture["data"].as_str().expect("a picture"));
         std::fs::write(file, picture.expect("it is base64")).expect("write the picture");
     }
-}
-
-fn url_of(file: &Path) -> String {
-    let file = file.canonicalize().expect("the file exists");
-    format!("file://{}", file.display())
 }

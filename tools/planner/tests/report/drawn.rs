@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use planner::Record;
 use planner::report::{compare, report};
 
-use crate::browser::{Browser, Look, Page};
+use crate::browser::{Browser, Look, Page, TWO_FRAMES};
 use crate::records::{self, FEW, LARGE, SLOW};
 
 const PHONE: u32 = 360;
@@ -104,10 +104,12 @@ fn folder() -> PathBuf {
     folder
 }
 
-fn write(name: &str, html: &str) -> PathBuf {
+/// Writes a page; returns its address.
+fn write(name: &str, html: &str) -> String {
     let file = folder().join(name).with_extension("html");
     std::fs::write(&file, html).expect("write the page");
-    file
+    let file = file.canonicalize().expect("the file exists");
+    format!("file://{}", file.display())
 }
 
 /// Opens a report in every look, checks what it shows, and keeps a picture.
@@ -124,7 +126,7 @@ fn is_drawn_well(name: &str, html: &str, charts: u64) {
         }
         let scheme = if look.dark { "dark" } else { "light" };
         page.screenshot(&folder().join(format!("{name}-{}-{scheme}.png", look.width)));
-        assert_eq!(page.problems(), [""; 0], "problems of {name}, {look:?}");
+        assert_eq!(page.problems(&file), [""; 0], "problems of {name}, {look:?}");
     }
 }
 
@@ -201,7 +203,7 @@ fn the_largest_record_is_drawn_and_its_table_of_batches_is_cut() {
     let rows = page.evaluate(ROWS);
     let expected = [&[samples; 6][..], &[1_000; 2]].concat();
     assert_eq!(rows, serde_json::json!(expected));
-    assert_eq!(page.problems(), [""; 0]);
+    assert_eq!(page.problems(&file), [""; 0]);
 }
 
 #[test]
@@ -218,20 +220,28 @@ fn point_in(page: &mut Page<'_>, chart: &str, x: f64, y: f64) -> [f64; 2] {
     [0, 1].map(|axis| point[axis].as_f64().expect("a coordinate"))
 }
 
+/// Moves the mouse to a point of the window.
+fn point_at(page: &mut Page<'_>, x: f64, y: f64) {
+    let event = serde_json::json!({ "type": "mouseMoved", "x": x, "y": y });
+    page.call("Input.dispatchMouseEvent", event);
+    // The charts follow the mouse at the next frames.
+    page.evaluate(TWO_FRAMES);
+}
+
 #[test]
 fn pointing_at_a_chart_tells_its_values() {
     let file = write("pointed", &report(&few()));
     let mut browser = Browser::start();
     let mut page = browser.open(&file, ON_PHONE);
     let [x, y] = point_in(&mut page, "totals", 0.999, 0.5);
-    page.point_at(x, y);
+    point_at(&mut page, x, y);
     let legend = page.evaluate("document.querySelector('#totals .u-legend').innerText");
     assert!(legend.as_str().unwrap().contains("95,000"), "{legend}");
     // The charts over time move together.
     let legend = page.evaluate("document.querySelector('#environments .u-legend').innerText");
     assert!(!legend.as_str().unwrap().contains('–'), "{legend}");
     let [x, y] = point_in(&mut page, "batches", 0.5, 0.6);
-    page.point_at(x, y);
+    point_at(&mut page, x, y);
     let readout = page.evaluate("document.querySelector('#batches .readout').innerText");
     assert!(
         readout.as_str().unwrap().starts_with("Batch 4, 0190163d-"),
@@ -245,7 +255,7 @@ fn a_page_with_a_request_or_another_script_is_found_out() {
     let mut browser = Browser::start();
     let mut problems = |name: &str, html: &str| {
         let file = write(name, html);
-        browser.open(&file, ON_WIDE).problems()
+        browser.open(&file, ON_WIDE).problems(&file)
     };
     assert_eq!(problems("untouched", &html), [""; 0]);
     let image = html.replace("<footer>", "<footer><img src=\"other.png\">");

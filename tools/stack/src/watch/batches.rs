@@ -9,7 +9,7 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{AttributeValue, KeysAndAttributes};
 use protocol::limits::{BATCH_GET_KEYS_MAX, STATUS_SHARDS};
 
-use super::error::WatchError;
+use crate::error::WatchError;
 
 /// The values of `status`, without `error`: a batch in error makes no progress.
 const UNDER_WAY: [&str; 3] = ["open", "sealed", "processing"];

@@ -10,10 +10,11 @@ use crate::tools::{cargo, install_tool, root, status};
 const CARGO_SEMVER_CHECKS: &str = "0.51.0";
 
 /// The crates that others use, with what they depend on.
-const CRATES: [&str; 9] = [
+const CRATES: [&str; 10] = [
     "unique-event-protocol",
     "unique-event-shared",
     "unique-event-aws",
+    "unique-event-forms",
     "sinks",
     "batch-processor",
     "emulators",

@@ -1,8 +1,0 @@
-//! Templates of header and trailer records and of paths: texts with placeholders in braces.
-
-mod parser;
-mod placeholder;
-
-pub use parser::Template;
-pub(crate) use parser::TemplateUse;
-pub(crate) use placeholder::{Facts, Target, Value};
