@@ -20,7 +20,7 @@ fn started(arguments: &[&str], temporary: &Path) -> Child {
 }
 
 /// Reads lines up to one that begins with `beginning`; returns them.
-async fn lines_until(output: &mut (impl AsyncRead + Unpin), beginning: &str) -> String {
+pub async fn lines_until(output: &mut (impl AsyncRead + Unpin), beginning: &str) -> String {
     // Bytes that are read ahead would be missing from the rest of the output.
     let mut output = BufReader::with_capacity(1, output);
     let mut text = String::new();

@@ -10,6 +10,8 @@ mod attributes;
 mod bad_input;
 mod batchctl;
 mod bodies;
+#[path = "../../tools/planner/tests/report/browser.rs"]
+mod browser;
 mod burst;
 mod calls;
 mod cold_starts;
@@ -17,6 +19,7 @@ mod command_line;
 mod config_files;
 mod configuration;
 mod conflicts;
+mod console;
 mod consumers;
 mod cost;
 mod deployments;

@@ -59,6 +59,7 @@ impl Site for Echo {
             verb: verb.to_owned(),
             shown: fields.field("on").unwrap_or_default().to_owned(),
             steps: Vec::new(),
+            seen: String::new(),
         })
     }
 

@@ -63,10 +63,19 @@ impl Interrupt {
         self.0.borrow().first().copied()
     }
 
+    /// Waits for the first signal.
+    pub async fn signalled(&self) {
+        self.signals(1).await;
+    }
+
     /// Waits for the second signal.
     pub async fn given_up(&self) {
+        self.signals(2).await;
+    }
+
+    async fn signals(&self, count: usize) {
         let mut signals = self.0.clone();
-        if signals.wait_for(|all| all.len() > 1).await.is_err() {
+        if signals.wait_for(|all| all.len() >= count).await.is_err() {
             // Without a listener there will be no signal.
             std::future::pending::<()>().await;
         }

@@ -84,7 +84,7 @@ pub async fn run_on(service: &Service, words: &[String]) -> Result<Done, Failure
 /// Runs a command on a stack that another program has opened. `words` are what comes after `batchctl`, without options that name a
 /// stack.
 ///
-/// The second signal of `interrupt` ends any command; the first one only those that can say how far they got. The future must stay on its
+/// The first signal of `interrupt` ends a command after what is under way, if it can say how far it got, and others at once. The future must stay on its
 /// thread.
 ///
 /// # Errors
@@ -104,7 +104,7 @@ pub async fn run_words(
     tokio::select! {
         biased;
         ended = ended => ended,
-        () = interrupt.given_up() => Err(Failure::GivenUp),
+        () = interrupt.signalled() => Err(Failure::GivenUp),
     }
 }
 

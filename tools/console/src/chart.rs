@@ -11,6 +11,9 @@ const HEIGHT: f64 = 72.0;
 /// What a chart shows at least, in seconds.
 const SPAN_SECS_MIN: f64 = 60.0;
 
+/// Two values with more seconds between them are not joined: nobody looked meanwhile.
+const GAP_SECS_MIN: f64 = 30.0;
+
 /// Returns a chart with its highest value, its last one and its time.
 pub(crate) fn chart(chart: &Chart) -> Markup {
     let values = chart.points.iter().map(|(_, value)| *value);
@@ -18,7 +21,7 @@ pub(crate) fn chart(chart: &Chart) -> Markup {
     let last = chart.points.last().map_or(0.0, |(_, value)| *value);
     let first = chart.points.first().map_or(0.0, |(ago, _)| *ago);
     let span = first.max(SPAN_SECS_MIN);
-    let line = line(chart, max, span);
+    let lines = lines(chart, max, span);
     let Chart { name, unit, .. } = chart;
     let (last, max) = (number(last), number(max));
     html! {
@@ -27,21 +30,24 @@ pub(crate) fn chart(chart: &Chart) -> Markup {
             svg viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) preserveAspectRatio="none" role="img"
                 aria-label=(format!("{name}: {last} {unit} now, {max} at most, over {}", minutes(span))) {
                 line.axis x1="0" x2=(WIDTH) y1=(HEIGHT - 1.0) y2=(HEIGHT - 1.0) {}
-                polyline points=(line) {}
+                @for line in lines { polyline points=(line) {} }
             }
             p.quiet { "last " (minutes(span)) ", at most " (max) " " (unit) }
         }
     }
 }
 
-fn line(chart: &Chart, max: f64, span: f64) -> String {
+fn lines(chart: &Chart, max: f64, span: f64) -> Vec<String> {
     let top = if max > 0.0 { max } else { 1.0 };
-    let points = chart.points.iter().map(|(ago, value)| {
+    let point = |(ago, value): &(f64, f64)| {
         let x = WIDTH * (1.0 - ago / span);
         let y = (HEIGHT - 2.0) * (1.0 - value / top) + 1.0;
         format!("{x:.1},{y:.1}")
-    });
-    Vec::from_iter(points).join(" ")
+    };
+    let joined = |earlier: &(f64, f64), later: &(f64, f64)| earlier.0 - later.0 <= GAP_SECS_MIN;
+    let pieces = chart.points.chunk_by(joined);
+    let lines = pieces.map(|points| Vec::from_iter(points.iter().map(point)).join(" "));
+    lines.collect()
 }
 
 fn minutes(secs: f64) -> String {
@@ -74,8 +80,16 @@ mod tests {
 
     #[test]
     fn a_line_goes_from_the_first_value_to_the_last() {
-        let chart = of(&[(120.0, 0.0), (60.0, 50.0), (0.0, 100.0)]);
-        assert_eq!(line(&chart, 100.0, 120.0), "0.0,71.0 160.0,36.0 320.0,1.0");
+        let chart = of(&[(40.0, 0.0), (20.0, 50.0), (0.0, 100.0)]);
+        let expected = ["0.0,71.0 160.0,36.0 320.0,1.0"];
+        assert_eq!(lines(&chart, 100.0, 40.0), expected);
+    }
+
+    #[test]
+    fn a_time_that_nobody_looked_at_is_a_gap() {
+        let chart = of(&[(120.0, 0.0), (100.0, 50.0), (60.0, 50.0), (40.0, 100.0)]);
+        let expected = ["0.0,71.0 53.3,36.0", "160.0,36.0 213.3,1.0"];
+        assert_eq!(lines(&chart, 100.0, 120.0), expected);
         let html = super::chart(&chart).into_string();
         assert!(
             html.contains("delivered: 100 events/s now, 100 at most, over 2 minutes"),
@@ -85,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_chart_without_values_is_a_flat_line() {
-        assert_eq!(line(&of(&[]), 0.0, 60.0), "");
-        assert_eq!(line(&of(&[(0.0, 0.0)]), 0.0, 60.0), "320.0,71.0");
+        assert_eq!(lines(&of(&[]), 0.0, 60.0), [""; 0]);
+        assert_eq!(lines(&of(&[(0.0, 0.0)]), 0.0, 60.0), ["320.0,71.0"]);
     }
 }

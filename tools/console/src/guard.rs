@@ -18,8 +18,6 @@ const SESSION: Duration = Duration::from_secs(12 * 3_600);
 const IDLE: Duration = Duration::from_secs(2 * 3_600);
 /// The most sessions; the oldest ends when another begins.
 const SESSIONS_MAX: usize = 64;
-/// The name of the cookie.
-const NAME: &str = "console";
 
 /// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -39,6 +37,8 @@ struct Session {
 
 /// The sessions, and what they begin with.
 pub(crate) struct Guard {
+    /// The name of the cookie.
+    cookie: String,
     /// Names and ports by which the console is known, as in `Host`.
     hosts: Vec<String>,
     token: Secret,
@@ -65,8 +65,9 @@ impl Secret {
 }
 
 impl Guard {
-    pub(crate) fn new(hosts: Vec<String>) -> Guard {
+    pub(crate) fn new(cookie: String, hosts: Vec<String>) -> Guard {
         Guard {
+            cookie,
             hosts,
             token: Secret::new(),
             sessions: Mutex::default(),
@@ -97,15 +98,15 @@ impl Guard {
         sessions.insert(*Secret::hash(&id.0).as_bytes(), session);
         let secs = SESSION.as_secs();
         Some(format!(
-            "{NAME}={}; HttpOnly; SameSite=Strict; Path=/; Max-Age={secs}",
-            id.0
+            "{}={}; HttpOnly; SameSite=Strict; Path=/; Max-Age={secs}",
+            self.cookie, id.0
         ))
     }
 
     /// Ends the session of a request.
     pub(crate) fn end(&self, headers: &HeaderMap) {
         let mut sessions = self.sessions.lock().expect("no panic");
-        for id in ids(headers) {
+        for id in self.ids(headers) {
             sessions.remove(&id);
         }
     }
@@ -119,6 +120,7 @@ impl Guard {
             .filter(|_| hosts.next().is_none())
             .ok_or(Refused::Host)?;
         if matches!(*method, Method::GET | Method::HEAD) {
+            // The address that begins a session may be a link on any page; what it leads to is not asked for by another site.
             return Ok(());
         }
         let mut origins = headers.get_all(ORIGIN).iter();
@@ -138,7 +140,7 @@ impl Guard {
         sessions.retain(|_, session| {
             now.duration_since(session.began) < SESSION && now.duration_since(session.used) < IDLE
         });
-        let mut ids = ids(headers).into_iter();
+        let mut ids = self.ids(headers).into_iter();
         let id = ids.find(|id| sessions.contains_key(id));
         let session = id.and_then(|id| sessions.get_mut(&id));
         session.ok_or(Refused::Session)?.used = now;
@@ -146,13 +148,16 @@ impl Guard {
     }
 }
 
-/// Returns the hashes of the session ids in the cookies of a request.
-fn ids(headers: &HeaderMap) -> Vec<[u8; 32]> {
-    let cookies = headers.get_all(COOKIE).iter();
-    let cookies = cookies.filter_map(|value| value.to_str().ok());
-    let cookies = cookies.flat_map(|value| value.split(';'));
-    let values = cookies.filter_map(|cookie| cookie.trim().strip_prefix(NAME)?.strip_prefix('='));
-    values.map(|id| *Secret::hash(id).as_bytes()).collect()
+impl Guard {
+    /// Returns the hashes of the session ids in the cookies of a request.
+    fn ids(&self, headers: &HeaderMap) -> Vec<[u8; 32]> {
+        let cookies = headers.get_all(COOKIE).iter();
+        let cookies = cookies.filter_map(|value| value.to_str().ok());
+        let cookies = cookies.flat_map(|value| value.split(';'));
+        let values = cookies
+            .filter_map(|cookie| cookie.trim().strip_prefix(&self.cookie)?.strip_prefix('='));
+        values.map(|id| *Secret::hash(id).as_bytes()).collect()
+    }
 }
 
 #[cfg(test)]
@@ -160,7 +165,10 @@ mod tests {
     use super::*;
 
     fn guard() -> Guard {
-        Guard::new(vec!["127.0.0.1:80".to_owned(), "localhost:80".to_owned()])
+        Guard::new(
+            "console".to_owned(),
+            vec!["127.0.0.1:80".to_owned(), "localhost:80".to_owned()],
+        )
     }
 
     fn headers(of: &[(axum::http::HeaderName, &str)]) -> HeaderMap {
@@ -188,7 +196,7 @@ mod tests {
             guard.check_session(&HeaderMap::new(), now),
             Err(Refused::Session)
         );
-        let token = headers(&[(COOKIE, &format!("{NAME}={}", guard.token()))]);
+        let token = headers(&[(COOKIE, &format!("console={}", guard.token()))]);
         assert_eq!(guard.check_session(&token, now), Err(Refused::Session));
         guard.end(&with);
         assert_eq!(guard.check_session(&with, now), Err(Refused::Session));

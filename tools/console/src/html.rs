@@ -154,7 +154,7 @@ fn field(field: &Field) -> Markup {
                 },
                 FieldKind::Text => {
                     label for=(id) { (field.label) }
-                    input type="text" id=(id) name=(name) value=(shown(&field.value)) autocomplete="off"
+                    input type="text" id=(id) name=(name) value=(field.value) autocomplete="off"
                         spellcheck="false" aria-describedby=[about.as_deref()];
                 },
             }
@@ -195,7 +195,7 @@ pub(crate) fn verbs(verbs: &[Verb]) -> Markup {
 pub(crate) fn confirm(action: &str, by: &str) -> Markup {
     html! {
         form.fields.wide method="post" action=(action) {
-            (field(&Field::text("why", "Why", "The reason, for the note in the batch record")))
+            (field(&Field::text("why", "Why", "The reason, for the note in the batch record, if the command writes one")))
             (field(&Field::text("by", "Who", "Your name, for the same note").with(by)))
             button.act { "Do it" }
         }
@@ -227,7 +227,9 @@ fn text(text: &Text) -> Markup {
     };
     // Only paths of the console are links: words of a producer or a sink lead nowhere.
     let link = text.link.as_deref();
-    let link = link.filter(|path| path.starts_with('/') && !path.starts_with("//"));
+    let link = link.filter(|path| {
+        path.starts_with('/') && !path.starts_with("//") && !path.starts_with("/\\")
+    });
     html! {
         @match link {
             Some(path) => a class=[class] href=(path) { bdi { (words) } },

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use tokio::sync::watch;
@@ -13,6 +14,9 @@ use crate::site::{Address, Course, Operator, Plan, Problem, Site};
 const JOBS_MAX: usize = 50;
 /// The most jobs that run at once.
 const RUNNING_MAX: usize = 4;
+
+/// How long what was planned may be done: a page may be open for days.
+const PLAN_LIFE: Duration = Duration::from_secs(900);
 
 /// How a job stands.
 #[derive(Clone, Debug)]
@@ -32,6 +36,7 @@ pub(crate) struct Job {
     pub title: String,
     /// When it began, in its order.
     number: u64,
+    began: Instant,
     standing: watch::Sender<Standing>,
     stop: watch::Sender<u32>,
     /// What was planned may be done once.
@@ -55,6 +60,11 @@ impl Job {
 
     pub(crate) fn runs(&self) -> bool {
         matches!(*self.standing.borrow(), Standing::Runs(_))
+    }
+
+    /// Returns whether what it planned was done, or is being done.
+    pub(crate) fn is_used(&self) -> bool {
+        *self.is_used.lock().expect("no panic")
     }
 
     pub(crate) fn stop(&self) {
@@ -139,6 +149,11 @@ impl Jobs {
         if plan.steps.is_empty() {
             return Err(Problem::Wrong("there is nothing to do".to_owned()));
         }
+        if planned.began.elapsed() > PLAN_LIFE {
+            return Err(Problem::Wrong(
+                "it was shown more than 15 minutes ago; see what it would do now".to_owned(),
+            ));
+        }
         let mut is_used = planned.is_used.lock().expect("no panic");
         if *is_used {
             return Err(Problem::Wrong(
@@ -181,6 +196,7 @@ impl Jobs {
         let job = Arc::new(Job {
             title,
             number,
+            began: Instant::now(),
             standing: watch::Sender::new(Standing::Runs(String::new())),
             stop: watch::Sender::new(0),
             is_used: Mutex::new(false),
@@ -189,8 +205,11 @@ impl Jobs {
         jobs.insert(id, Arc::clone(&job));
         let work = work(Arc::clone(&job));
         tokio::spawn(async move {
-            let ended = work.await.unwrap_or_else(Standing::Failed);
-            job.standing.send_replace(ended);
+            // A panic must not leave a job that runs for ever.
+            let ended = tokio::spawn(work).await;
+            let ended = ended.unwrap_or_else(|panic| Err(Problem::Failed(panic.to_string())));
+            job.standing
+                .send_replace(ended.unwrap_or_else(Standing::Failed));
         });
         Ok(id)
     }

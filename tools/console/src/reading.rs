@@ -63,7 +63,11 @@ impl Reading {
         loop {
             let read = {
                 let _turn = self.turn.lock().await;
-                self.site.page(&address).await.map(Arc::new)
+                let (site, address) = (Arc::clone(&self.site), address.clone());
+                // A panic must not leave a page that is never read again.
+                let read = tokio::spawn(async move { site.page(&address).await }).await;
+                let read = read.unwrap_or_else(|panic| Err(Problem::Failed(panic.to_string())));
+                read.map(Arc::new)
             };
             page.send_if_modified(|before| {
                 let changes = before.as_ref() != Some(&read);

@@ -13,7 +13,7 @@ use axum::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION, REFERRER_POLICY, SET_COOKIE,
     X_CONTENT_TYPE_OPTIONS,
 };
-use axum::http::{HeaderName, HeaderValue, StatusCode, Uri};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{Html, IntoResponse, Response};
@@ -37,6 +37,8 @@ const FIRST_READ: Duration = Duration::from_millis(50);
 const FORM_BYTES_MAX: usize = 64 * 1024;
 /// The time between two signs of life on a connection that waits for news.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// The time between two looks whether the session of a connection has ended.
+const SESSION_LOOK: Duration = Duration::from_secs(5);
 /// What a page may load: what this server has, and nothing from within a page.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; \
      form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
@@ -72,6 +74,7 @@ pub struct Options {
 pub struct Console {
     address: String,
     server: JoinHandle<()>,
+    shared: Arc<Shared>,
 }
 
 struct Shared {
@@ -90,7 +93,9 @@ impl Console {
     pub async fn start(site: Arc<dyn Site>, options: Options) -> io::Result<Console> {
         let listener = TcpListener::bind(options.listen).await?;
         let local = listener.local_addr()?;
-        let (router, token) = router(site, options, local);
+        let shared = shared(site, options, local);
+        let router = routes(Arc::clone(&shared));
+        let token = shared.guard.token().to_owned();
         let server = tokio::spawn(async move {
             if let Err(error) = axum::serve(listener, router).await {
                 warn!(%error, "the console has ended");
@@ -99,12 +104,25 @@ impl Console {
         Ok(Console {
             address: format!("http://{local}/?token={token}"),
             server,
+            shared,
         })
     }
 
     /// Returns the address that a session begins at. Whoever has it may use the console.
     pub fn address(&self) -> &str {
         &self.address
+    }
+
+    /// Has all jobs stopped, and waits until they say how far they got.
+    pub async fn finish(&self) {
+        for (_, job) in self.shared.jobs.all() {
+            job.stop();
+            let mut standing = job.watch();
+            // The job has the sender.
+            let _ = standing
+                .wait_for(|one| !matches!(one, Standing::Runs(_)))
+                .await;
+        }
     }
 }
 
@@ -116,20 +134,29 @@ impl Drop for Console {
 
 /// Returns the service of a console that listens at an address, and the token that begins a session.
 pub fn router(site: Arc<dyn Site>, options: Options, local: SocketAddr) -> (Router, String) {
+    let shared = shared(site, options, local);
+    let token = shared.guard.token().to_owned();
+    (routes(shared), token)
+}
+
+fn shared(site: Arc<dyn Site>, options: Options, local: SocketAddr) -> Arc<Shared> {
     let mut hosts = vec![local.to_string()];
     if local.ip().is_loopback() {
         hosts.push(format!("localhost:{}", local.port()));
     }
-    let guard = Guard::new(hosts);
-    let token = guard.token().to_owned();
-    let shared = Arc::new(Shared {
+    // Browsers send a cookie to all ports of a host: another console has one with another name.
+    let guard = Guard::new(format!("console-{}", local.port()), hosts);
+    Arc::new(Shared {
         reading: Reading::new(Arc::clone(&site), options.every),
         site,
         guard,
         jobs: Jobs::default(),
         options,
-    });
-    let router = Router::new()
+    })
+}
+
+fn routes(shared: Arc<Shared>) -> Router {
+    Router::new()
         .route("/live", get(live))
         .route("/do", get(verbs))
         .route("/do/{verb}", get(verb).post(plan))
@@ -144,8 +171,7 @@ pub fn router(site: Arc<dyn Site>, options: Options, local: SocketAddr) -> (Rout
         .route("/static/live.js", get(script))
         .layer(from_fn_with_state(Arc::clone(&shared), check_origin))
         .layer(DefaultBodyLimit::max(FORM_BYTES_MAX))
-        .with_state(shared);
-    (router, token)
+        .with_state(shared)
 }
 
 async fn style() -> impl IntoResponse {
@@ -207,8 +233,8 @@ fn refuse(request: &Request, refused: Refused) -> Response {
 
 /// Leads to a path of the console.
 fn see(path: &str) -> Response {
-    // A path may begin with `//`, which browsers take for another host.
-    let path = format!("/{}", path.trim_start_matches('/'));
+    // Browsers take `//` and `/\` for the beginning of another host.
+    let path = format!("/{}", path.trim_start_matches(['/', '\\']));
     let location = HeaderValue::from_str(&path).unwrap_or(HeaderValue::from_static("/"));
     (StatusCode::SEE_OTHER, [(LOCATION, location)]).into_response()
 }
@@ -313,8 +339,10 @@ impl Shared {
                     pre tabindex="0" { (crate::words::shown_lines(&plan.shown)) }
                     @if plan.steps.is_empty() {
                         p { "There is nothing to do." }
+                    } @else if job.is_used() {
+                        p { "It was done." }
                     } @else {
-                        p { "It does this and no more, and leaves what has changed by then." }
+                        p { "It does this and no more. What has changed by then is left, or nothing is done." }
                         (html::confirm(&format!("/jobs/{id}/confirm"), &self.options.by))
                     }
                 }
@@ -364,13 +392,18 @@ struct LiveQuery {
 }
 
 /// Sends the content of a page, and sends it again when it changes.
-async fn live(State(shared): State<Arc<Shared>>, Query(query): Query<LiveQuery>) -> Response {
+async fn live(
+    State(shared): State<Arc<Shared>>,
+    headers: HeaderMap,
+    Query(query): Query<LiveQuery>,
+) -> Response {
+    let ended = session_end(Arc::clone(&shared), headers);
     let Ok(uri) = query.address.parse::<Uri>() else {
         return StatusCode::BAD_REQUEST.into_response();
     };
     if let Some(id) = uri.path().strip_prefix("/jobs/") {
         return match shared.job(id) {
-            Ok((id, job)) => events(job_news(Arc::clone(&shared), id, job)),
+            Ok((id, job)) => events(job_news(Arc::clone(&shared), id, job), ended),
             Err(response) => *response,
         };
     }
@@ -384,10 +417,11 @@ async fn live(State(shared): State<Arc<Shared>>, Query(query): Query<LiveQuery>)
                 let read = page.borrow_and_update().clone()?;
                 Some((read, (page, true)))
             });
-            events(news.map(|read| match read {
+            let pages = news.map(|read| match read {
                 Ok(page) => html::page(&page),
                 Err(problem) => html::problem("Not read", &problem.to_string()),
-            }))
+            });
+            events(pages, ended)
         }
         Err(problem) => shared.problem("/", &problem),
     }
@@ -411,9 +445,21 @@ fn job_news(shared: Arc<Shared>, id: Uuid, job: Arc<Job>) -> impl Stream<Item = 
     })
 }
 
-fn events(news: impl Stream<Item = Markup> + Send + 'static) -> Response {
-    let pages = news.map(|content| Event::default().event("page").data(content.into_string()));
-    let end = stream::once(async { Event::default().event("end").data("") });
+/// Waits until a session ends. Who looks at a page uses it.
+async fn session_end(shared: Arc<Shared>, headers: HeaderMap) {
+    while shared.guard.check_session(&headers, Instant::now()).is_ok() {
+        tokio::time::sleep(SESSION_LOOK).await;
+    }
+}
+
+fn events(
+    news: impl Stream<Item = Markup> + Send + 'static,
+    ended: impl Future<Output = ()> + Send + 'static,
+) -> Response {
+    let pages = news
+        .take_until(Box::pin(ended))
+        .map(|content| Event::default().event("page").data(content.into_string()));
+    let end = stream::once(async { Event::default().event("end").data("end") });
     let events = pages.chain(end).map(Ok::<_, Infallible>);
     let keep_alive = KeepAlive::new().interval(KEEP_ALIVE);
     Sse::new(events).keep_alive(keep_alive).into_response()
@@ -482,6 +528,7 @@ async fn jobs(State(shared): State<Arc<Shared>>) -> Response {
                     a href=(format!("/jobs/{id}")) { (job.title) } " "
                     @match job.standing() {
                         Standing::Runs(_) => "runs",
+                        Standing::Planned(_) if job.is_used() => "shown, and done",
                         Standing::Planned(_) => "shown, not done",
                         Standing::Done(_) => "done",
                         Standing::Failed(_) => "failed",
@@ -499,9 +546,11 @@ async fn job(State(shared): State<Arc<Shared>>, Path(id): Path<String>) -> Respo
         Ok(job) => job,
         Err(response) => return *response,
     };
+    // Asked before: if the job ends meanwhile, the page goes on and learns it.
+    let runs = job.runs();
     let content = shared.job_content(id, &job);
     let here = format!("/jobs/{id}");
-    match job.runs() {
+    match runs {
         true => shared.live(&here, &job.title, &content),
         false => shared.reply(StatusCode::OK, &here, &job.title, &content),
     }

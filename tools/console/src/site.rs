@@ -18,7 +18,8 @@ impl Address {
     pub fn field(&self, name: &str) -> Option<&str> {
         let mut fields = self.fields.iter();
         let found = fields.find(|(key, value)| key == name && !value.trim().is_empty());
-        found.map(|(_, value)| value.trim())
+        // Ids and keys may begin or end with a space.
+        found.map(|(_, value)| value.as_str())
     }
 }
 
@@ -60,6 +61,8 @@ pub struct Plan {
     pub shown: String,
     /// What is to be done, and no more than was shown; empty if that is nothing.
     pub steps: Vec<String>,
+    /// What it was decided by, if the steps alone do not say how much is done. The site does nothing if that has changed.
+    pub seen: String,
 }
 
 /// Who has something done, and why.

@@ -1,5 +1,10 @@
 //! What requests get, with a site that knows one page and one verb.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper of a test that cannot go on has nobody to tell but the test"
+)]
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -68,6 +73,7 @@ impl Site for Small {
             verb: verb.to_owned(),
             shown: format!("would act on {on}"),
             steps: Vec::from_iter((!on.is_empty()).then_some(on)),
+            seen: String::new(),
         })
     }
 

@@ -137,7 +137,10 @@ async fn serve(args: StackArgs) -> anyhow::Result<ExitCode> {
             return Err(failure);
         }
     };
-    drop(console);
+    tokio::select! {
+        () = console.finish() => {}
+        _ = signals.next() => {}
+    }
     interrupt::stop(&stack, &mut signals).await;
     eprintln!("{}", SoFar::of(&stack, signal, None).await?);
     Ok(signal.code().into())

@@ -3,9 +3,9 @@
 //! The machine must have Python 3.11 or later. This module installs everything else, including node, into folders that git
 //! ignores, at the versions pinned in `infra/checks/requirements.txt` and `infra/cdk/package-lock.json`.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, ensure};
@@ -55,11 +55,19 @@ pub fn run_quietly(all: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Installs missing tools; returns the command that checks the templates.
-fn checks() -> anyhow::Result<Command> {
+/// Installs missing tools, and the packages of node; returns the interpreter of Python and the search path.
+///
+/// Of the packages, `tests/e2e/console.rs` uses `axe-core`.
+pub fn install() -> anyhow::Result<(PathBuf, OsString)> {
     let python = install_python("infra", "requirements.txt")?;
     let path = path_with_tools_of(&python)?;
     install_node_packages(&root()?.join("infra/cdk"), &path)?;
+    Ok((python, path))
+}
+
+/// Returns the command that checks the templates.
+fn checks() -> anyhow::Result<Command> {
+    let (python, path) = install()?;
     let mut command = Command::new(&python);
     command.arg("main.py").env("PATH", &path);
     command.current_dir(root()?.join("infra/checks"));

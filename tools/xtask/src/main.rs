@@ -140,6 +140,8 @@ fn lint() -> anyhow::Result<()> {
 
 /// Runs the checks of the templates at the same time as cargo, because each of them uses little more than one core.
 fn test(all: bool) -> anyhow::Result<()> {
+    // Before both, because the checks and a test of the workspace use the packages.
+    phase("packages of node", infra::install)?;
     thread::scope(|scope| {
         let infra = scope.spawn(|| phase("checks of the templates", || infra::run_quietly(all)));
         let tested = phase("format", format).and_then(|()| test_workspace(all));

@@ -10,6 +10,7 @@ use stack::{Connection, Pace, Settings};
 
 use crate::console::StackSite;
 use crate::failure::{Done, Failure};
+use crate::interrupt::Interrupt;
 use crate::service::Service;
 
 /// How often pages send requests to the stack, however many look at them. What is done by a verb does not wait.
@@ -54,7 +55,12 @@ pub async fn run(
     let failed = |error| Failure::Usage(format!("`--listen`: `{address}`: {error}"));
     let console = Console::start(site, options).await.map_err(failed)?;
     println!("{}", console.address());
-    let ended = tokio::signal::ctrl_c().await;
-    ended.map_err(Failure::Signals)?;
-    Ok(Done::Yes)
+    let interrupt = Interrupt::listen().map_err(Failure::Signals)?;
+    interrupt.signalled().await;
+    // What a job has begun must not be left half done.
+    tokio::select! {
+        () = console.finish() => {}
+        () = interrupt.given_up() => {}
+    }
+    Ok(interrupt.signal().map_or(Done::Yes, Done::Stopped))
 }

@@ -165,6 +165,7 @@ pub async fn retry_batches(
             },
         },
         accept_new_sink: false,
+        only_notices: false,
         change: change.clone(),
     };
     // One command prints one object.

@@ -90,6 +90,9 @@ struct Report {
     stopped: bool,
     /// The first messages.
     messages: Vec<Line>,
+    /// The ids of the messages that would be redriven, if they were only shown.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    would_redrive: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -403,6 +406,9 @@ impl Report {
         self.failed += usize::from(failed);
         let kind: &str = if failed { "failed" } else { &line.outcome };
         *self.counts.entry(kind.to_owned()).or_default() += 1;
+        if !self.done && line.outcome == Decision::Redrive.words() {
+            self.would_redrive.push(line.message_id.clone());
+        }
         // Whatever failed must be seen.
         if self.messages.len() < LINES_MAX || failed {
             self.messages.push(line);

@@ -19,6 +19,9 @@ pub struct RetryArgs {
     /// Let a part that was frozen for another sink go to the present one. The former sink may have it as well
     #[arg(long)]
     pub accept_new_sink: bool,
+    /// Only send the notices of these batches, as with `--status unnoticed`; the sink is not tried again
+    #[arg(long, hide = true)]
+    pub only_notices: bool,
     #[command(flatten)]
     pub change: ChangeArgs,
 }
@@ -33,7 +36,7 @@ pub async fn run(
     let operator = args.change.operator()?;
     let batches = args.selection.batches(service, output).await?;
     let now = service.now();
-    let about_notices = args.selection.filter.is_about_notices();
+    let about_notices = args.only_notices || args.selection.filter.is_about_notices();
     let action = Action {
         name: "retry",
         note: match args.accept_new_sink {

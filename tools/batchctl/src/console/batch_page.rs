@@ -19,7 +19,8 @@ pub(super) const FILTERS: [&str; 6] = [
     "younger-than",
 ];
 
-const STATES: [&str; 8] = [
+/// Without `complete`, for which the whole table would be read again and again.
+const STATES: [&str; 7] = [
     "",
     "open",
     "sealed",
@@ -27,7 +28,6 @@ const STATES: [&str; 8] = [
     "overdue",
     "error",
     "unnoticed",
-    "complete",
 ];
 
 /// Returns the page of the batches that a filter selects.

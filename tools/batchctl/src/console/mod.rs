@@ -78,6 +78,12 @@ impl StackSite {
 
     async fn batches(&self, address: &Address) -> Result<Page, Problem> {
         let mut words = vec!["list".to_owned(), format!("--limit={BATCHES_SHOWN}")];
+        let status = address.field("status").unwrap_or_default();
+        if status.contains("complete") {
+            return Err(Problem::Wrong(format!(
+                "`status`: got `{status}`: complete batches are listed on the command line only, which reads the whole table for them"
+            )));
+        }
         for option in batch_page::FILTERS {
             let value = address.field(option);
             words.extend(value.map(|value| format!("--{option}={value}")));
@@ -203,15 +209,18 @@ impl Site for StackSite {
     ) -> Result<Plan, Problem> {
         let words = verbs::words(verb, fields)?;
         let (kept, done) = self.run(&words, course).await?;
+        let found = kept.value().unwrap_or_default();
+        let shown = format!("$ batchctl {}\n{}", words.join(" "), shown(&kept));
         let steps = match done {
-            // Nothing would be done.
-            Done::NotFound => Vec::new(),
-            _ => verbs::steps(verb, words, &kept.value().unwrap_or_default()),
+            // Nothing would be done, or not everything was shown.
+            Done::NotFound | Done::Stopped(_) => Vec::new(),
+            Done::Yes | Done::OnlyShown => verbs::steps(verb, words, &found),
         };
         Ok(Plan {
             verb: verb.to_owned(),
-            shown: shown(&kept),
+            shown,
             steps,
+            seen: verbs::seen(verb, &found),
         })
     }
 
@@ -221,6 +230,13 @@ impl Site for StackSite {
         operator: &Operator,
         course: &dyn Course,
     ) -> Result<String, Problem> {
+        if !plan.seen.is_empty() {
+            let (kept, _) = self.run(&plan.steps, course).await?;
+            if verbs::seen(&plan.verb, &kept.value().unwrap_or_default()) != plan.seen {
+                let why = "nothing is done: what it would do has changed since it was shown; see what it would do now";
+                return Err(Problem::Failed(why.to_owned()));
+            }
+        }
         let words = verbs::confirmed(plan, operator);
         let (kept, _) = self.run(&words, course).await?;
         Ok(shown(&kept))

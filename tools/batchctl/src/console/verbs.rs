@@ -13,8 +13,11 @@ const YES: &str = "yes";
 const OWN: [&str; 7] = [YES, "why", "by", "help", "json", "config", "env_file"];
 /// What the batches are called that a command would change.
 const WOULD: &str = "would";
-/// What the outcomes of messages begin with that a command would send.
-const REDRIVE: &str = "redrive";
+/// The most messages of a redrive: each message of the queue is compared with them.
+const MESSAGES_MAX: usize = 10_000;
+/// The option of `retry` that only has notices sent, in words and as an option with ids.
+const UNNOTICED: &str = "--status=unnoticed";
+const ONLY_NOTICES: &str = "--only-notices";
 
 /// Returns the verbs, in the order of the command line.
 pub(super) fn all() -> Vec<Verb> {
@@ -56,7 +59,8 @@ fn verb(command: &Command) -> Verb {
 
 fn fields(command: &Command) -> Vec<Field> {
     let arguments = command.get_arguments();
-    let arguments = arguments.filter(|argument| !argument.is_global_set());
+    let arguments =
+        arguments.filter(|argument| !argument.is_global_set() && !argument.is_hide_set());
     let arguments = arguments.filter(|argument| !OWN.contains(&argument.get_id().as_str()));
     let fields = arguments.map(|argument| {
         let name = argument.get_id().to_string();
@@ -141,15 +145,22 @@ pub(super) fn steps(verb: &str, words: Vec<String>, found: &Value) -> Vec<String
             }
         }
         "redrive" => {
-            let messages = list(found, "messages");
-            let would = messages.filter(|message| text(message, "outcome").starts_with(REDRIVE));
-            let ids = Vec::from_iter(would.map(|message| text(message, "messageId").to_owned()));
+            let would = list(found, "wouldRedrive").filter_map(Value::as_str);
+            let ids = Vec::from_iter(would.map(str::to_owned).take(MESSAGES_MAX));
             match ids.is_empty() {
                 true => Vec::new(),
                 false => of_messages(words, &ids),
             }
         }
         _ => words,
+    }
+}
+
+/// Returns what a plan was decided by; nothing if its words say how much is done: ids of batches or messages, or a scope.
+pub(super) fn seen(verb: &str, found: &Value) -> String {
+    match verb {
+        "retry" | "discard" | "redrive" | "pause" | "resume" => String::new(),
+        _ => found.to_string(),
     }
 }
 
@@ -163,9 +174,12 @@ fn named(words: Vec<String>, ids: Vec<String>) -> Vec<String> {
         "--older-than=",
         "--younger-than=",
     ];
+    let only_notices = words.iter().any(|word| word == UNNOTICED);
+    let only_notices = only_notices.then(|| ONLY_NOTICES.to_owned());
     let words = words.into_iter().take_while(|word| word != "--");
     let words = words.filter(|word| !SELECT.iter().any(|option| word.starts_with(option)));
-    words.chain(["--".to_owned()]).chain(ids).collect()
+    let words = words.chain(only_notices).chain(["--".to_owned()]);
+    words.chain(ids).collect()
 }
 
 /// Puts ids of messages in the place of what selected them.
@@ -285,9 +299,12 @@ mod tests {
             steps("retry", "retry --status=error", &json!({"batches": []})),
             ""
         );
-        let found = json!({"messages": [
-            {"messageId": "m1", "outcome": "redrive"}, {"messageId": "m2", "outcome": "left: it is live"},
-        ]});
+        let unnoticed = json!({"batches": [{"batchId": "a", "outcome": "would"}]});
+        assert_eq!(
+            steps("retry", "retry --status=unnoticed", &unnoticed),
+            "retry --only-notices -- a"
+        );
+        let found = json!({"wouldRedrive": ["m1"]});
         let line = "redrive --from=quarantine --all";
         assert_eq!(
             steps("redrive", line, &found),
@@ -301,6 +318,7 @@ mod tests {
             verb: "retry".to_owned(),
             shown: String::new(),
             steps: Vec::from(["retry", "--", "a"].map(str::to_owned)),
+            seen: String::new(),
         };
         let operator = Operator {
             by: "--config=x".to_owned(),

@@ -135,11 +135,10 @@ impl BatchCatalogue for Silent {
 }
 
 #[tokio::test]
-async fn a_command_that_waits_is_given_up_at_the_second_stop() {
+async fn a_command_that_cannot_say_how_far_it_got_is_given_up_at_a_stop() {
     let mut service = service(&fakes(), &[]);
     service.catalogue = std::sync::Arc::new(Silent);
     let (stop, interrupt) = Interrupt::manual();
-    stop.stop();
     stop.stop();
     let ended = run_words(&service, &words("list"), &interrupt, Output::Nothing).await;
     assert!(matches!(ended, Err(Failure::GivenUp)), "{ended:?}");

@@ -75,7 +75,7 @@ async fn looks_add_samples_and_the_second_one_has_rates() {
     assert_eq!((first.counts.processing, first.counts.overdue), (1, 1));
     assert!(first.queues.is_empty() && first.unread.is_empty());
     assert!(first.holds.is_empty());
-    fakes.clock.advance(std::time::Duration::from_secs(3));
+    fakes.clock.advance(std::time::Duration::from_secs(5));
     let second = look.look(&service).await.unwrap();
     let rates = second.rates.unwrap();
     assert_eq!(

@@ -19,6 +19,8 @@ pub(super) const VERB: &str = "burst";
 const MESSAGES_MAX: u64 = 1_000_000;
 /// The longest body, in bytes.
 const SIZE_MAX: usize = 100_000;
+/// The most bytes of all bodies: this machine keeps them in memory.
+const BYTES_MAX: u64 = 1 << 30;
 /// The time between two looks at the progress.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// How often environments are killed: not for ever, so that an invocation that takes longer than the time between two kills ends.
@@ -73,6 +75,7 @@ pub(super) fn plan(fields: &Address) -> Result<Plan, Problem> {
         verb: VERB.to_owned(),
         shown: String::new(),
         steps,
+        seen: String::new(),
     };
     Burst::of(&plan)?;
     Ok(plan)
@@ -116,6 +119,12 @@ impl Burst {
                 }
             }
         };
+        if messages.saturating_mul(size as u64) > BYTES_MAX {
+            return Err(wrong(
+                "size",
+                format!("at most {BYTES_MAX} bytes in all messages"),
+            ));
+        }
         let config = WorkloadConfig {
             seed: value("seed").parse().unwrap_or_default(),
             messages,
@@ -158,7 +167,7 @@ pub(super) async fn burst(
         taken?;
         drained(stack, course).await?;
         stack.export_parts().await?;
-        let audit = audit(stack, &burst.workload)?;
+        let audit = tokio::task::block_in_place(|| audit(stack, &burst.workload))?;
         anyhow::Ok((audit, began.elapsed()))
     };
     let done = tokio::select! {

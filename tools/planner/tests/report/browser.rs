@@ -159,8 +159,7 @@ impl Browser {
             "Emulation.setEmulatedMedia",
             json!({ "features": [feature] }),
         );
-        page.call("Page.navigate", json!({ "url": url }));
-        page.wait_for("Page.loadEventFired");
+        page.follow(|page| drop(page.call("Page.navigate", json!({ "url": url }))));
         page
     }
 
@@ -210,16 +209,22 @@ impl Page<'_> {
         self.browser.call(Some(&session), method, parameters)
     }
 
-    fn wait_for(&mut self, event: &str) {
-        while !self
-            .browser
-            .events
-            .iter()
-            .any(|each| each["method"] == event)
-        {
-            let message = self.browser.next(event);
+    /// Does what leads to another page, and waits until that is loaded.
+    pub fn follow(&mut self, act: impl FnOnce(&mut Self)) {
+        let before = self.loads();
+        act(self);
+        while self.loads() == before {
+            let message = self.browser.next("a page that loads");
             self.browser.events.push(message);
         }
+    }
+
+    fn loads(&self) -> usize {
+        let events = self.browser.events.iter();
+        let of_page = events.filter(|each| each["sessionId"] == *self.session);
+        of_page
+            .filter(|each| each["method"] == "Page.loadEventFired")
+            .count()
     }
 
     fn set_height(&mut self, height: u64) {

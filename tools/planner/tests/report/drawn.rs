@@ -126,7 +126,11 @@ fn is_drawn_well(name: &str, html: &str, charts: u64) {
         }
         let scheme = if look.dark { "dark" } else { "light" };
         page.screenshot(&folder().join(format!("{name}-{}-{scheme}.png", look.width)));
-        assert_eq!(page.problems(&file), [""; 0], "problems of {name}, {look:?}");
+        assert_eq!(
+            page.problems(&file),
+            [""; 0],
+            "problems of {name}, {look:?}"
+        );
     }
 }
 
