@@ -253,7 +253,7 @@ mod tests {
         };
         let shown = Page::new(markup)
             .with(markup, Content::Facts(facts))
-            .with("", Content::Table(table))
+            .with(markup, Content::Table(table))
             .with("", Content::Lines(markup.to_owned()));
         let html = page(&shown).into_string();
         assert!(
@@ -263,7 +263,7 @@ mod tests {
         assert_eq!(
             html.matches("&lt;script&gt;alert(1)&lt;/script&gt;")
                 .count(),
-            8,
+            9,
             "{html}"
         );
     }

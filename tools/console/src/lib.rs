@@ -7,6 +7,7 @@
 #![warn(missing_docs)]
 
 mod chart;
+mod doing;
 mod guard;
 mod html;
 mod jobs;
@@ -14,9 +15,11 @@ mod page;
 mod reading;
 mod server;
 mod site;
+mod state;
 mod words;
 
 pub use async_trait::async_trait;
 pub use page::{Chart, Content, Field, FieldKind, Page, Search, Section, Table, Text, Tile, Tone};
-pub use server::{Console, Options, router};
+pub use server::{Console, router};
 pub use site::{Address, Course, Operator, Plan, Problem, Site, Verb};
+pub use state::Options;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use batchctl::of_stack::run_on;
 use batchctl::failure::{Done, Failure};
+use batchctl::of_stack::run_on;
 use protocol::pause::Pauses;
 use shared::ports::{Clock, NamedItems};
 use shared::wire::{Ticket, TicketReason};
