@@ -109,7 +109,7 @@ fn visit(address: &str, out: &Path) {
     let line = lines.first().expect("there are delivered events");
     let (batch, event) = (&line.batch_id, &line.event_id);
     let mut paths =
-        Vec::from(["/batches?status=complete", burst.as_str(), &planned].map(str::to_owned));
+        Vec::from(["/batches?status=error", burst.as_str(), &planned].map(str::to_owned));
     paths.push(format!("/batch?id={batch}"));
     paths.push(format!("/event?id={event}"));
     paths.push("/runbook?section=batchesinerror".to_owned());

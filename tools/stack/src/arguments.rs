@@ -4,12 +4,13 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::connection::{Connection, ConnectionError};
+use crate::connection::Connection;
 #[cfg(not(feature = "cloudformation"))]
 use crate::no_outputs::open_stack;
+use crate::open_error::OpenError;
 #[cfg(feature = "cloudformation")]
 use crate::outputs::open_stack;
-use crate::settings::{Settings, SettingsError};
+use crate::settings::Settings;
 use crate::variables::read_env_file;
 
 /// The stack of a command: a CloudFormation stack, a file of variables, or the variables of the process.
@@ -21,32 +22,6 @@ pub struct StackArgs {
     /// File of variables in place of a stack, as `batch-local serve --env-file` writes it [default: the variables of the environment]
     #[arg(long, global = true, value_name = "FILE", conflicts_with = "stack")]
     pub env_file: Option<PathBuf>,
-}
-
-/// Why a stack cannot be opened.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    #[error(transparent)]
-    Settings(#[from] SettingsError),
-    #[error(transparent)]
-    Connection(#[from] ConnectionError),
-    /// The cargo feature `cloudformation` is off.
-    #[error(
-        "`--stack`: the executable was built without the cargo feature `cloudformation` of `unique-event-stack`: give `--env-file`, \
-         or build it without `--no-default-features`"
-    )]
-    NoCloudFormation,
-}
-
-impl OpenError {
-    /// Returns whether the arguments or the environment are wrong, and no service refused a request.
-    pub fn is_usage(&self) -> bool {
-        match self {
-            OpenError::Settings(error) => error.is_usage(),
-            OpenError::Connection(ConnectionError::NoRegion) | OpenError::NoCloudFormation => true,
-            OpenError::Connection(ConnectionError::Credentials(_)) => false,
-        }
-    }
 }
 
 impl StackArgs {
@@ -69,5 +44,22 @@ impl StackArgs {
         };
         let connection = Connection::of(&settings).await?;
         Ok((settings, connection))
+    }
+}
+
+#[cfg(all(test, not(feature = "cloudformation")))]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_name_is_refused_with_the_reason() {
+        let arguments = StackArgs {
+            stack: Some("mine".to_owned()),
+            env_file: None,
+        };
+        let error = arguments.open().await.map(|_| ()).unwrap_err();
+        assert!(matches!(error, OpenError::NoCloudFormation) && error.is_usage());
+        let words = "without the cargo feature `cloudformation`";
+        assert!(error.to_string().contains(words), "{error}");
     }
 }

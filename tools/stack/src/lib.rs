@@ -10,6 +10,7 @@ mod connection;
 mod error;
 #[cfg(not(feature = "cloudformation"))]
 mod no_outputs;
+mod open_error;
 #[cfg(feature = "cloudformation")]
 mod outputs;
 mod paced;
@@ -19,8 +20,9 @@ mod variables;
 #[cfg(feature = "watch")]
 pub mod watch;
 
-pub use arguments::{OpenError, StackArgs};
+pub use arguments::StackArgs;
 pub use connection::{Connection, ConnectionError, Lookup, http_client};
 pub use error::WatchError;
+pub use open_error::OpenError;
 pub use paced::Pace;
 pub use settings::{Problems, Settings, SettingsError};

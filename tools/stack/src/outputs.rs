@@ -3,8 +3,8 @@
 use aws_sdk_cloudformation::Client;
 use aws_sdk_cloudformation::error::DisplayErrorContext;
 
-use crate::arguments::OpenError;
 use crate::connection::Connection;
+use crate::open_error::OpenError;
 use crate::settings::{Settings, SettingsError};
 
 /// Opens a stack by its name. Region, credentials and endpoints are those of the process.
