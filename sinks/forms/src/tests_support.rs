@@ -34,10 +34,10 @@ pub fn rendering(format: Format, compression: Compression) -> Rendering {
 
 /// Returns a part with these bodies.
 pub fn part(number: usize, bodies: &[&str]) -> Part {
-    let batch_id: BatchId = BATCH.parse().unwrap();
+    let batch_id: BatchId = BATCH.parse().expect("it is well formed");
     let item = |(seq, body): (usize, &&str)| StoredEvent {
-        event_id: format!("e{seq}").parse().unwrap(),
-        sqs_message_id: format!("m{seq}").parse().unwrap(),
+        event_id: format!("e{seq}").parse().expect("it is well formed"),
+        sqs_message_id: format!("m{seq}").parse().expect("it is well formed"),
         body_hash: BodyHash::of(body.as_bytes()),
         shard: Seat {
             batch: batch_id,
@@ -48,7 +48,7 @@ pub fn part(number: usize, bodies: &[&str]) -> Part {
         seq: seq as u32,
         body: Arc::<str>::from(*body),
         overflow: None,
-        source: "arn:q".parse().unwrap(),
+        source: "arn:q".parse().expect("it is well formed"),
         sent_at: Timestamp::from_ms(7),
         attributes: None,
         quota: None,
@@ -56,7 +56,7 @@ pub fn part(number: usize, bodies: &[&str]) -> Part {
     Part {
         batch_id,
         part_index: number,
-        source: "arn:q".parse().unwrap(),
+        source: "arn:q".parse().expect("it is well formed"),
         batch_key: None,
         // 2026-11-25, 23:30 UTC.
         closed_at: Timestamp::from_ms(1_795_649_400_000),
