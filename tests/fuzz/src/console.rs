@@ -191,7 +191,9 @@ pub fn console(data: &[u8]) {
             "{body}"
         );
         assert!(
-            !body.chars().any(|one| one.is_control() && one != '\n'),
+            !body
+                .chars()
+                .any(|one| one.is_ascii_control() && one != '\n'),
             "{body:?}"
         );
     }

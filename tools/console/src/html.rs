@@ -1,6 +1,6 @@
 //! Renders pages.
 
-use maud::{DOCTYPE, Markup, html};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::chart::chart;
 use crate::page::{Content, Field, FieldKind, Page, Search, Section, Table, Text, Tile, Tone};
@@ -154,13 +154,27 @@ fn field(field: &Field) -> Markup {
                 },
                 FieldKind::Text => {
                     label for=(id) { (field.label) }
-                    input type="text" id=(id) name=(name) value=(field.value) autocomplete="off"
+                    input type="text" id=(id) name=(name) value=(unchanged(&field.value)) autocomplete="off"
                         spellcheck="false" aria-describedby=[about.as_deref()];
                 },
             }
             @if let Some(about) = &about { span.about id=(about) { (field.about) } }
         }
     }
+}
+
+/// Returns a value as an attribute has it, so that a browser sends what came: ids may have any character. Control characters are
+/// written as numbers; a line break would end an event that the page is sent in.
+fn unchanged(value: &str) -> PreEscaped<String> {
+    let mut escaped = String::with_capacity(value.len());
+    for character in value.chars() {
+        match character {
+            '&' | '<' | '>' | '"' => escaped += &format!("&#{};", character as u32),
+            control if control.is_ascii_control() => escaped += &format!("&#{};", control as u32),
+            other => escaped.push(other),
+        }
+    }
+    PreEscaped(escaped)
 }
 
 /// Returns the form of a verb.
@@ -266,6 +280,14 @@ mod tests {
             9,
             "{html}"
         );
+    }
+
+    #[test]
+    fn a_field_has_the_value_that_came() {
+        let one = Field::text("id", "Id", "").with("\"><script>&\r\n\u{202e}");
+        let html = field(&one).into_string();
+        let value = "value=\"&#34;&#62;&#60;script&#62;&#38;&#13;&#10;\u{202e}\"";
+        assert!(html.contains(value), "{html}");
     }
 
     #[test]
