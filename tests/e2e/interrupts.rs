@@ -136,7 +136,7 @@ async fn other_clients_reach_a_stack_by_its_file_of_variables_until_a_signal_end
     assert_eq!(fs::read_to_string(&file).expect("it is there"), printed);
     let [sqs, dynamodb] = [port, port + 1].map(|port| format!("http://127.0.0.1:{port}"));
     for line in [
-        format!("INPUT_QUEUE_URL={sqs}/000000000000/input-queue"),
+        format!("INPUT_QUEUE_URL='{sqs}/000000000000/input-queue'"),
         format!("BATCH_QUEUE_URL='{sqs}/000000000000/batch-queue'"),
         format!("AWS_ENDPOINT_URL_SQS='{sqs}'"),
         format!("AWS_ENDPOINT_URL_DYNAMODB='{dynamodb}'"),
