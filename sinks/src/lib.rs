@@ -54,7 +54,7 @@ pub use file::FileSink;
 pub use forms::{
     Column, Columns, ColumnsError, Compression, Encoding, FixedColumn, Format, Layout, LineEnd,
     ParquetFormat, Part, PathTemplate, Reject, RejectReason, Rendering, Template, Zone,
-    content_hash, directory_of, write_rejects,
+    content_hash, directory_of, percent_encoded, write_rejects,
 };
 pub use http::HttpSink;
 pub use kind::SinkConfig;

@@ -70,6 +70,8 @@ mod tests {
     fn a_batch_key_is_encoded_to_letters_digits_and_a_few_signs() {
         let key: BatchKey = "Zoë/2026-11|%".parse().unwrap();
         assert_eq!(percent_encoded(key.as_str()), "Zo%C3%AB%2F2026-11%7C%25");
+        let query = percent_encoded("a b/ü\"&?");
+        assert_eq!(query, "a%20b%2F%C3%BC%22%26%3F");
     }
 
     #[test]

@@ -74,19 +74,19 @@ async fn run(cli: Cli) -> Result<Done, Failure> {
         true => Output::Json,
         false => Output::Text,
     };
-    if let Line::Config(args) = &cli.line {
-        return config::run(args, output).await;
-    }
-    if let Line::Console(args) = &cli.line {
-        let (settings, connection) = Service::find(&cli.stack, cli.config.as_deref()).await?;
-        return console::run(settings, connection, args).await;
-    }
-    let service = Service::open(&cli.stack, cli.config.as_deref()).await?;
+    let (stack, config) = (&cli.stack, cli.config.as_deref());
     let interrupt = || Interrupt::listen().map_err(Failure::Signals);
     match &cli.line {
-        Line::OfStack(command) => run_command(&service, command, &interrupt, output).await,
-        Line::Watch(args) => watch::run(&service, args, output).await,
-        Line::Console(_) | Line::Config(_) => unreachable!("they were run"),
+        Line::Config(args) => config::run(args, output).await,
+        Line::Console(args) => {
+            let (settings, connection) = Service::find(stack, config).await?;
+            console::run(settings, connection, args).await
+        }
+        Line::Watch(args) => watch::run(&Service::open(stack, config).await?, args, output).await,
+        Line::OfStack(command) => {
+            let service = Service::open(stack, config).await?;
+            run_command(&service, command, &interrupt, output).await
+        }
     }
 }
 

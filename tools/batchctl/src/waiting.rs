@@ -10,7 +10,7 @@ use protocol::pause::Pause;
 use protocol::sequence::{HolderResolution, PartId, Sequence, SequenceScope, holder_resolution};
 use protocol::time::Timestamp;
 use protocol::turns::Turns;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use shared::delivery_hours::DeliveryHours;
 use shared::ports::PortError;
 
@@ -28,7 +28,7 @@ pub struct Waiting {
 }
 
 /// What a batch waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Reason {
     /// More events.

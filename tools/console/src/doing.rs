@@ -123,7 +123,7 @@ pub(crate) async fn verb(
         Err(response) => return *response,
     };
     fill(&mut verb, &address_of(&uri));
-    shared.reply(StatusCode::OK, "/do", &verb.title, &html::verb(&verb, None))
+    shared.reply(StatusCode::OK, "/do", &verb.title, &html::verb(&verb))
 }
 
 fn fill(verb: &mut Verb, address: &Address) {

@@ -178,11 +178,10 @@ fn unchanged(value: &str) -> PreEscaped<String> {
 }
 
 /// Returns the form of a verb.
-pub(crate) fn verb(verb: &Verb, problem: Option<&str>) -> Markup {
+pub(crate) fn verb(verb: &Verb) -> Markup {
     html! {
         h1 { (verb.title) }
         p { (verb.about) }
-        @if let Some(problem) = problem { p.bad role="alert" { (shown(problem)) } }
         form.fields.wide method="post" action=(format!("/do/{}", verb.name)) {
             @for one in &verb.fields { (field(one)) }
             button.main { @if verb.asks { "Show what it would do" } @else { (verb.title) } }

@@ -38,7 +38,8 @@ pub(crate) struct Job {
     number: u64,
     began: Instant,
     standing: watch::Sender<Standing>,
-    stop: watch::Sender<u32>,
+    /// Whether somebody has it stopped.
+    stop: watch::Sender<bool>,
     /// What was planned may be done once.
     is_used: Mutex<bool>,
 }
@@ -68,7 +69,7 @@ impl Job {
     }
 
     pub(crate) fn stop(&self) {
-        self.stop.send_modify(|times| *times += 1);
+        self.stop.send_replace(true);
     }
 }
 
@@ -87,7 +88,7 @@ impl Course for Job {
     async fn stopped(&self) {
         let mut stop = self.stop.subscribe();
         // The job has the sender.
-        let _ = stop.wait_for(|times| *times > 0).await;
+        let _ = stop.wait_for(|is_stopped| *is_stopped).await;
     }
 }
 
@@ -198,7 +199,7 @@ impl Jobs {
             number,
             began: Instant::now(),
             standing: watch::Sender::new(Standing::Runs(String::new())),
-            stop: watch::Sender::new(0),
+            stop: watch::Sender::new(false),
             is_used: Mutex::new(false),
         });
         let id = Uuid::new_v4();

@@ -3,11 +3,13 @@
 use console::{Address, Content, Field, FieldKind, Page, Search, Table, Text, Tone};
 use protocol::time::Timestamp;
 use serde_json::Value;
+use sinks::percent_encoded;
 
 use super::runbook;
-use super::values::{at, encoded, in_order, list as members, moment, number, text, time};
+use super::values::{at, in_order, list as members, moment, number, text, time};
 use super::verbs::link;
 use crate::times::{brief, with_distance};
+use crate::waiting::Reason;
 
 /// The options of `list` that the page has fields for.
 pub(super) const FILTERS: [&str; 6] = [
@@ -91,7 +93,11 @@ fn search(address: &Address) -> Search {
 fn bulk(address: &Address) -> Vec<Text> {
     let fields = FILTERS.iter().filter_map(|name| {
         let value = address.field(name)?;
-        Some(format!("{}={}", name.replace('-', "_"), encoded(value)))
+        Some(format!(
+            "{}={}",
+            name.replace('-', "_"),
+            percent_encoded(value)
+        ))
     });
     let fields = Vec::from_iter(fields).join("&");
     match fields.is_empty() {
@@ -160,16 +166,7 @@ fn why(batch: &Value, now: Timestamp) -> Text {
 
 fn waits(batch: &Value, now: Timestamp) -> Option<Text> {
     let waits = batch.get("waits")?;
-    let what = match text(waits, "for") {
-        "window" => "more events, until the window closes",
-        "pause" => "the end of a pause",
-        "hours" => "the next hours of delivery",
-        "turn" => "its turn",
-        "number" => "the number of its next part",
-        "retry" => "its next try",
-        "look" => "another look for late claims",
-        other => other,
-    };
+    let what: Reason = serde_json::from_value(waits.get("for")?.clone()).ok()?;
     let until = time(waits, "until")?;
     Some(Text::from(format!(
         "waits for {what}, until {}",

@@ -3,8 +3,9 @@
 use console::{Address, Content, Field, FieldKind, Page, Search, Text, Tone};
 use protocol::time::Timestamp;
 use serde_json::Value;
+use sinks::percent_encoded;
 
-use super::values::{encoded, in_order, list, moment, number, text, time};
+use super::values::{in_order, list, moment, number, text, time};
 use super::verbs::link;
 
 /// Returns the page that asks for an event id.
@@ -90,7 +91,7 @@ pub(super) fn one(found: &Value, address: &Address, now: Timestamp) -> Page {
     let forget = link(
         "forget",
         "Forget it",
-        &format!("event_id={}&exact=yes", encoded(id)),
+        &format!("event_id={}&exact=yes", percent_encoded(id)),
     );
     let mut page = search(address);
     page.sections.push(console::Section {

@@ -22,7 +22,7 @@ use crate::failure::{Done, Failure};
 use crate::interrupt::Interrupt;
 use crate::of_stack;
 use crate::outcome::{Kept, Output};
-use crate::overview::Look;
+use crate::overview::{History, Look, Overview};
 use crate::service::Service;
 
 /// How many batches a page shows. The record of each is read.
@@ -136,13 +136,12 @@ impl StackSite {
         }
     }
 
-    async fn overview(&self) -> Result<Page, Problem> {
+    /// Looks at the stack once, and makes a page of that.
+    async fn seen(&self, page: impl Fn(&Overview, &History) -> Page) -> Result<Page, Problem> {
         let mut look = self.look.lock().await;
-        let overview = look
-            .look(&self.service)
-            .await
-            .map_err(|failure| problem(&failure))?;
-        Ok(overview_page::page(&overview, look.history()))
+        let overview = look.look(&self.service).await;
+        let overview = overview.map_err(|failure| problem(&failure))?;
+        Ok(page(&overview, look.history()))
     }
 }
 
@@ -177,18 +176,11 @@ impl Site for StackSite {
 
     async fn page(&self, address: &Address) -> Result<Page, Problem> {
         match address.path.as_str() {
-            "/overview" => self.overview().await,
+            "/overview" => self.seen(overview_page::page).await,
             "/batches" => self.batches(address).await,
             "/batch" => self.batch(address).await,
             "/event" => self.event(address).await,
-            "/messages" => {
-                let mut look = self.look.lock().await;
-                let overview = look
-                    .look(&self.service)
-                    .await
-                    .map_err(|failure| problem(&failure))?;
-                Ok(overview_page::messages(&overview))
-            }
+            "/messages" => self.seen(overview_page::messages).await,
             "/dedup" => self.dedup().await,
             "/runbook" => runbook::page(address),
             other => Err(Problem::NotFound(format!(

@@ -192,7 +192,7 @@ fn paused(pause: &Pause, now: Timestamp) -> String {
 }
 
 /// Returns the page of what was set aside.
-pub(super) fn messages(overview: &Overview) -> Page {
+pub(super) fn messages(overview: &Overview, _: &History) -> Page {
     let set_aside = overview
         .queues
         .iter()

@@ -79,20 +79,6 @@ pub(super) fn in_order(
     Vec::from_iter(moments.into_iter().map(|(_, at, what)| (at, what)))
 }
 
-/// Returns a text for an address.
-pub(super) fn encoded(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => {
-                encoded.push(byte.into())
-            }
-            other => encoded += &format!("%{other:02X}"),
-        }
-    }
-    encoded
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -115,10 +101,5 @@ mod tests {
         let mut words = Vec::from_iter(words);
         words.sort_unstable();
         assert_eq!(words, expected);
-    }
-
-    #[test]
-    fn texts_of_addresses_have_no_signs() {
-        assert_eq!(encoded("a b/ü\"&?"), "a%20b%2F%C3%BC%22%26%3F");
     }
 }
