@@ -2,16 +2,19 @@
 //!
 //! The pictures are in `target/tmp/console`.
 
+mod incidents;
+mod visitor;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tests::{root, runs_all_cases};
 
-use crate::browser::{Browser, Look, Page};
+use self::visitor::{press, submit, until, write};
+use crate::browser::{Browser, Look};
 use crate::command_line::{SHORT, local};
-use crate::executables::{CAP, command, end, signal, started};
+use crate::executables::{command, end, signal, started};
 use crate::interrupts::lines_until;
 use crate::output::delivered;
 
@@ -131,49 +134,6 @@ fn visit(address: &str, out: &Path) {
     keys_reach_everything(&mut browser, &format!("{origin}/do/burst"));
     news_leave_the_focus(&mut browser, &format!("{origin}/overview"));
     confirmed(&mut browser, &format!("{origin}{planned}"));
-}
-
-/// Waits until an expression is true.
-fn until(page: &mut Page<'_>, expression: &str) {
-    let began = Instant::now();
-    while page.evaluate(expression) != true {
-        let shown = "`${location}: ${document.body.innerText}`";
-        let waits = began.elapsed() < CAP;
-        assert!(waits, "{expression}: {}", page.evaluate(shown));
-        std::thread::sleep(Duration::from_millis(100));
-    }
-}
-
-fn press(page: &mut Page<'_>, key: &str, code: u32, text: &str) {
-    for kind in ["keyDown", "keyUp"] {
-        let mut event =
-            json!({ "type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code });
-        if kind == "keyDown" && !text.is_empty() {
-            event["text"] = text.into();
-        }
-        page.call("Input.dispatchKeyEvent", event);
-    }
-}
-
-/// Writes into a field of the page's form.
-fn write(page: &mut Page<'_>, field: &str, value: &str) {
-    page.evaluate(&format!(
-        "(() => {{ const field = document.querySelector('main [name={field}]'); field.focus(); field.value = '{value}'; }})()"
-    ));
-}
-
-/// Submits the form whose field was written last, and waits for the page of the job. Returns its path.
-fn submit(page: &mut Page<'_>) -> String {
-    page.evaluate("document.documentElement.dataset.left = 1; 0");
-    page.follow(|page| press(page, "Enter", 13, "\r"));
-    until(
-        page,
-        "document.readyState === 'complete' && !document.documentElement.dataset.left",
-    );
-    let path = page.evaluate("location.pathname");
-    let path = path.as_str().expect("a path");
-    assert!(path.starts_with("/jobs/"), "{path}");
-    path.to_owned()
 }
 
 /// Sends a burst with the form of the page `Try it`, and waits until the page says that it is audited. Returns the path of its job.

@@ -14,7 +14,7 @@ use tokio::net::TcpSocket;
 
 use crate::events::{body, take};
 use crate::output::sorted;
-use crate::rig::{Rig, Setup};
+use crate::rig::{Rig, Setup, now_ms};
 
 const IDS: [&str; 3] = ["e1", "e2", "e3"];
 
@@ -49,6 +49,21 @@ impl Rig {
             .expression_attribute_names("#name", attribute)
             .expression_attribute_values(":value", AttributeValue::N(value.to_string()));
         update.send().await.expect("the item can be changed");
+    }
+
+    /// Waits until the window of a batch is over, and puts its due time to `at_ms`, as time would.
+    pub async fn until_due(&self, batch: &str, at_ms: u64) {
+        self.until("the window is over", async || {
+            let call = self.dynamodb().update_item().table_name(BATCH_TABLE);
+            let call = call.key("batchId", AttributeValue::S(batch.to_owned()));
+            let number = |ms: u64| AttributeValue::N(ms.to_string());
+            let call = call.expression_attribute_values(":now", number(now_ms()));
+            let call = call.expression_attribute_values(":at", number(at_ms));
+            let call = call.condition_expression("closesAt < :now");
+            let call = call.update_expression("SET dueAt = :at");
+            call.send().await.is_ok()
+        })
+        .await;
     }
 
     /// Returns the ids of all batches.

@@ -33,7 +33,7 @@ impl Batchctl {
     }
 
     /// Returns the command with these arguments.
-    fn command(&self, arguments: &[&str]) -> Command {
+    pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = command("batchctl");
         command.args(["--env-file", "env"]).args(arguments);
         command.current_dir(self.directory.path());

@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use aws_sdk_dynamodb::types::AttributeValue;
 use emulators::lambda::Schedule;
 use loadgen::DuplicateRule;
-use local::dynamodb::BATCH_TABLE;
 use local::stack::{BATCH_QUEUE, INPUT_QUEUE};
 use protocol::batch::Status;
 
@@ -13,21 +11,7 @@ use super::alarms::State;
 use super::ids;
 use super::page::Rehearsal;
 use crate::events::claim;
-use crate::rig::{Rig, Setup, now_ms, workload};
-
-/// Waits until the window of a batch is over, and puts its due time there, as time would a minute later.
-async fn let_it_be_due(rig: &Rig, batch: &str) {
-    rig.until("the window is over", async || {
-        let call = rig.dynamodb().update_item().table_name(BATCH_TABLE);
-        let call = call.key("batchId", AttributeValue::S(batch.to_owned()));
-        let now = AttributeValue::N(now_ms().to_string());
-        let call = call.expression_attribute_values(":now", now);
-        let call = call.condition_expression("closesAt < :now");
-        let call = call.update_expression("SET dueAt = closesAt");
-        call.send().await.is_ok()
-    })
-    .await;
-}
+use crate::rig::{Setup, now_ms, workload};
 
 #[tokio::test]
 async fn lost_tickets_are_found_when_the_sweep_has_stopped_and_are_sent_again() {
@@ -50,7 +34,7 @@ async fn lost_tickets_are_found_when_the_sweep_has_stopped_and_are_sent_again() 
     page.until_alarm(State::InsufficientData).await;
     let batches = rig.batch_ids().await;
     for batch in &batches {
-        let_it_be_due(&rig, batch).await;
+        rig.until_due(batch, now_ms()).await;
     }
 
     let listed = page.looks("list --status overdue").await;

@@ -45,14 +45,13 @@ impl Shared {
 
     fn job_content(&self, id: Uuid, job: &Job) -> Markup {
         html! {
-            h1 { (job.title) }
+            h1 { (shown(&job.title)) }
             @match job.standing() {
                 Standing::Runs(progress) => {
                     p role="status" { "It runs. " (shown(&progress)) }
                     (html::stop(&format!("/jobs/{id}/stop")))
                 }
                 Standing::Planned(plan) => {
-                    h2 { "What it would do" }
                     pre tabindex="0" { (shown_lines(&plan.shown)) }
                     @if plan.steps.is_empty() {
                         p { "There is nothing to do." }
@@ -165,7 +164,7 @@ pub(crate) async fn jobs(State(shared): State<Arc<Shared>>) -> Response {
         ul {
             @for (id, job) in jobs {
                 li {
-                    a href=(format!("/jobs/{id}")) { (job.title) } " "
+                    a href=(format!("/jobs/{id}")) { (shown(&job.title)) } ": "
                     @match job.standing() {
                         Standing::Runs(_) => "runs",
                         Standing::Planned(_) if job.is_used() => "shown, and done",

@@ -33,6 +33,7 @@ pub(crate) enum Standing {
 
 /// A job.
 pub(crate) struct Job {
+    /// What is done, by whom and why.
     pub title: String,
     /// When it began, in its order.
     number: u64,
@@ -117,7 +118,11 @@ impl Jobs {
         asks: bool,
     ) -> Result<Uuid, Problem> {
         let (site, verb) = (Arc::clone(site), verb.to_owned());
-        self.start(verb.clone(), async move |job: Arc<Job>| {
+        let title = match asks {
+            true => format!("What {verb} would do"),
+            false => verb.clone(),
+        };
+        self.start(title, async move |job: Arc<Job>| {
             let plan = site.plan(&verb, &fields, &*job).await?;
             match asks {
                 true => Ok(Standing::Planned(plan)),
@@ -162,7 +167,8 @@ impl Jobs {
             ));
         }
         let site = Arc::clone(site);
-        let id = self.start(plan.verb.clone(), async move |job: Arc<Job>| {
+        let title = format!("{}, by {}: {}", plan.verb, operator.by, operator.why);
+        let id = self.start(title, async move |job: Arc<Job>| {
             site.carry_out(&plan, &operator, &*job)
                 .await
                 .map(Standing::Done)

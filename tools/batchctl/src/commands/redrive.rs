@@ -37,6 +37,8 @@ const NOTICES: [&str; 4] = ["object `", "load `", "slot `", "chunk `"];
 const MESSAGES_MAX: usize = 100_000;
 /// Characters of a reason in the table; with `--json` it is whole.
 const REASON_CHARS_MAX: usize = 100;
+/// Characters of a body in the table; with `--json` it is whole.
+const BODY_CHARS_MAX: usize = 1_000;
 /// The most messages of the table.
 const LINES_MAX: usize = 200;
 /// What becomes of a message that arrived in its queue while the command ran.
@@ -66,6 +68,9 @@ pub struct RedriveArgs {
     /// Redrive also what may have been delivered: you have looked at the sink
     #[arg(long)]
     pub although_unclear: bool,
+    /// Show the bodies of the messages too
+    #[arg(long)]
+    pub show_bodies: bool,
     /// Do it; without this option, the command only shows what it would do
     #[arg(long)]
     pub yes: bool,
@@ -88,7 +93,7 @@ struct Report {
     failed: usize,
     /// Whether a signal ended the command before it had looked at every message.
     stopped: bool,
-    /// The first messages.
+    /// The first messages, by their reasons.
     messages: Vec<Line>,
     /// The ids of the messages that would be redriven, if they were only shown.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -105,6 +110,9 @@ struct Line {
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
     outcome: String,
+    /// As it was received, if bodies are shown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    body: Option<String>,
 }
 
 /// What one run works with.
@@ -163,6 +171,18 @@ pub async fn run(
     }
 }
 
+impl RedriveArgs {
+    fn line(&self, message: &Received, id: Option<&EventId>, outcome: String) -> Line {
+        Line {
+            message_id: message.message_id.clone(),
+            event_id: id.map(ToString::to_string),
+            reason: message.attribute(REASON).map(str::to_owned),
+            outcome,
+            body: self.show_bodies.then(|| message.body.clone()),
+        }
+    }
+}
+
 impl Run<'_> {
     /// Looks at every message once.
     async fn all(&mut self, output: Output<'_>) -> Result<Report, Failure> {
@@ -197,7 +217,7 @@ impl Run<'_> {
                     continue;
                 }
                 if message.sent_after(began) {
-                    report.add(message.line(None, ARRIVED_MEANWHILE.to_owned()));
+                    report.add(self.args.line(&message, None, ARRIVED_MEANWHILE.to_owned()));
                     left.push(message.receipt);
                     continue;
                 }
@@ -218,6 +238,9 @@ impl Run<'_> {
             () = given_back => {}
             () = self.interrupt.given_up() => {}
         }
+        report
+            .messages
+            .sort_by(|one, other| one.reason.cmp(&other.reason));
         Ok(report)
     }
 
@@ -232,7 +255,8 @@ impl Run<'_> {
     /// Decides about a message, and redrives it. Returns whether it is gone from its queue.
     async fn one(&mut self, message: &Received) -> Result<(Line, bool), Failure> {
         let (id, decision) = self.decision(message).await?;
-        let line = |outcome: String| message.line(id.as_ref(), outcome);
+        let args = self.args;
+        let line = |outcome: String| args.line(message, id.as_ref(), outcome);
         if decision != Decision::Redrive {
             return Ok((line(decision.words().to_owned()), false));
         }
@@ -359,15 +383,6 @@ impl Received {
     fn sent_after(&self, time: Timestamp) -> bool {
         self.sent_at.is_some_and(|at| at > time.as_ms())
     }
-
-    fn line(&self, id: Option<&EventId>, outcome: String) -> Line {
-        Line {
-            message_id: self.message_id.clone(),
-            event_id: id.map(ToString::to_string),
-            reason: self.attribute(REASON).map(str::to_owned),
-            outcome,
-        }
-    }
 }
 
 /// Returns what `--where` is evaluated on.
@@ -438,14 +453,18 @@ impl fmt::Display for Report {
             };
             return writeln!(f, "no message is selected{stopped}");
         }
-        let mut table = Table::new(&["MESSAGE", "EVENT", "OUTCOME", "REASON"]);
+        let columns = ["MESSAGE", "EVENT", "OUTCOME", "REASON", "BODY"];
+        let has_bodies = self.messages.iter().any(|line| line.body.is_some());
+        let mut table = Table::new(&columns[..columns.len() - usize::from(!has_bodies)]);
         for line in &self.messages {
-            table.row(vec![
+            let mut row = vec![
                 line.message_id.clone(),
                 cut(line.event_id.as_deref().unwrap_or("-"), 60),
                 line.outcome.clone(),
                 cut(line.reason.as_deref().unwrap_or("-"), REASON_CHARS_MAX),
-            ]);
+            ];
+            row.extend(line.body.as_deref().map(|body| cut(body, BODY_CHARS_MAX)));
+            table.row(row);
         }
         write!(f, "{table}")?;
         for (outcome, count) in &self.counts {

@@ -191,11 +191,21 @@ pub(super) fn one(found: &Value, now: Timestamp) -> Page {
         .with("Parts", Content::Table(parts(found, now)))
         .with("What operators did", Content::Table(notes(found, now)))
         .with("", Content::Verbs(actions(id)));
-    match runbook::section("batchesinerror") {
-        Some((title, text)) if !error.is_empty() => {
-            page.with(format!("Runbook: {title}"), Content::Lines(text))
-        }
-        _ => page,
+    let known = [("BATCH", id)];
+    match incident(found).and_then(runbook::section) {
+        Some((title, text)) => runbook::add(page, &format!("Runbook: {title}"), &text, &known),
+        None => page,
+    }
+}
+
+/// Returns the section of the runbook about what is wrong with a batch.
+fn incident(found: &Value) -> Option<&'static str> {
+    let overdue = found.get("overdue").and_then(Value::as_bool);
+    match found.get("lastFailure") {
+        _ if !text(found, "error").is_empty() => Some("batchesinerror"),
+        _ if text(found, "status") == "complete" => None,
+        Some(_) => Some("batchqueueretries"),
+        None => (overdue == Some(true)).then_some("batchesoverdue"),
     }
 }
 

@@ -38,6 +38,7 @@ fn outcomes_are_counted_and_failures_always_listed() {
         event_id: None,
         reason: None,
         outcome: outcome.to_owned(),
+        body: None,
     };
     for _ in 0..LINES_MAX + 5 {
         report.add(line("redriven"));
