@@ -32,7 +32,7 @@ use crate::lease::LeasedBatch;
 use crate::log_index::LogIndex;
 use crate::metrics::BatchProcessorMetrics;
 use crate::notices::Notices;
-use crate::part_rules::{PartRules, frozen_for_another_sink};
+use crate::part_rules::{PartRules, withheld};
 use crate::quarantine::Quarantine;
 use crate::rate::Rate;
 use crate::reading::{HandOverError, ReadEvents, ReadLimits};
@@ -245,17 +245,23 @@ impl<'a> BatchRun<'a> {
         index: usize,
         mut frozen: Unread,
     ) -> Result<bool, TicketEnd> {
-        let present = self.components.delivery.fingerprint();
-        if let Some(error) = frozen_for_another_sink(self.batch.record(), index, &present) {
-            error!(batch_id = %self.id(), part = index, error, "part was frozen for another sink");
-            return Err(self.batch.fail(error).await);
-        }
+        self.check_withheld(index).await?;
         let events = self.read(&mut frozen, ReadLimits::NONE).await?;
         if let Some(missing) = missing(self.batch.record(), &seqs(&events)) {
             return self.wait_for_index(missing).await;
         }
         self.deliver(index, events).await?;
         Ok(true)
+    }
+
+    /// Puts the batch in error if an operator must decide about the frozen part.
+    async fn check_withheld(&mut self, index: usize) -> Result<(), TicketEnd> {
+        let present = self.components.delivery.fingerprint();
+        let Some(error) = withheld(self.batch.record(), index, &present) else {
+            return Ok(());
+        };
+        error!(batch_id = %self.id(), part = index, error, "part is withheld from the sink");
+        Err(self.batch.fail(error).await)
     }
 
     /// Delivers the entries that are in no part yet, part by part.
@@ -273,6 +279,7 @@ impl<'a> BatchRun<'a> {
             }
             if !events.is_empty() {
                 let index = self.freeze(&events).await?;
+                self.check_withheld(index).await?;
                 self.deliver(index, events).await?;
                 found = true;
             }
@@ -289,7 +296,9 @@ impl<'a> BatchRun<'a> {
         if let Some(error) = self.components.part_rules.too_many(index) {
             return Err(self.batch.fail(error).await);
         }
-        let sink = self.components.delivery.fingerprint();
+        let (rules, sink) = (&self.components.part_rules, &self.components.delivery);
+        let count = events.len() as u64;
+        let sink = rules.fingerprint(self.batch.record(), count, sink.fingerprint());
         let part = PartRecord::frozen(seqs(events), content_hash(events), Some(sink));
         let span = self.span("freeze").count(PART, index);
         span.run(self.batch.freeze(index, part)).await?;

@@ -65,6 +65,18 @@ const DELIVERY_MAX_PER_SECOND: Variable<Number<u64>> = Variable {
     meaning: "How many events go to the sink in a second, on average over some parts and in all environments together. 0 is no limit.",
 };
 
+const APPROVE_ABOVE: Variable<Number<u64>> = Variable {
+    name: "APPROVE_ABOVE",
+    key: Some("delivery.approve_above"),
+    value: Number {
+        unit: "events",
+        default: 0,
+        min: 0,
+        max: 1_000_000,
+    },
+    meaning: "A batch of more events waits in `error` until somebody has looked at each of its parts and approved it. 0 is no limit.",
+};
+
 /// The configuration of the batch-processor, as read from its environment.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -90,6 +102,8 @@ pub struct Config {
     pub delivery_hours: Option<DeliveryHours>,
     /// `DELIVERY_MAX_PER_SECOND`: how many events go to the sink in a second.
     pub events_per_second: Option<u64>,
+    /// `APPROVE_ABOVE`: events of a batch whose parts somebody must approve if it has more.
+    pub approve_above: Option<u64>,
     /// `COMPLETION`: where notices go.
     pub completion: Option<Completion>,
     /// The settings of the built-in sinks. A sink of your own need not use them.
@@ -134,6 +148,7 @@ impl Config {
         let duplicates_url = reader.text(&DUPLICATES_SQS_URL, queue_url);
         let delivery_hours = reader.text_with(&DELIVERY_HOURS, str::parse);
         let events_per_second = reader.number(&DELIVERY_MAX_PER_SECOND);
+        let approve_above = reader.number(&APPROVE_ABOVE);
         let completion = reader.text_with(&COMPLETION, completion);
         let own_queues = common
             .as_ref()
@@ -157,6 +172,7 @@ impl Config {
             duplicates_url,
             delivery_hours,
             events_per_second: (events_per_second > 0).then_some(events_per_second),
+            approve_above: (approve_above > 0).then_some(approve_above),
             completion,
             sink,
         })

@@ -1,7 +1,8 @@
 //! How large a part is, how many parts a batch may have, and to which sink a frozen part may go.
 
-use protocol::batch::BatchRecord;
-use protocol::limits::PARTS_FOR_STRAGGLERS;
+use protocol::batch::{BatchRecord, unapproved};
+use protocol::limits::{FINGERPRINT_BYTES_MAX, PARTS_FOR_STRAGGLERS};
+use protocol::text::cut;
 
 use crate::reading::ReadLimits;
 
@@ -12,6 +13,8 @@ pub(crate) struct PartRules {
     pub(crate) bytes_max: u64,
     /// Parts of a batch.
     pub(crate) count_max: usize,
+    /// Events of a batch whose parts somebody must approve if it has more.
+    pub(crate) approve_above: Option<u64>,
 }
 
 impl PartRules {
@@ -25,6 +28,17 @@ impl PartRules {
         let available = self.count_max - PARTS_FOR_STRAGGLERS;
         let parts = record.parts.len();
         self.limits(left.div_ceil(available.saturating_sub(parts).max(1)))
+    }
+
+    /// Returns the fingerprint with which the next part of a batch is frozen, of so many events, for the `present` sink.
+    pub(crate) fn fingerprint(&self, record: &BatchRecord, events: u64, present: String) -> String {
+        // What is uncertain may be events; those that come late were not counted.
+        let counted = record.confirmed + record.uncertain;
+        let all = counted.max(record.members().len() + events);
+        match self.approve_above.is_some_and(|above| all > above) {
+            true => cut(&unapproved(&present), FINGERPRINT_BYTES_MAX),
+            false => present,
+        }
     }
 
     fn limits(&self, items_min: usize) -> ReadLimits {
@@ -46,13 +60,18 @@ impl PartRules {
     }
 }
 
-/// Returns an error for the operator if part `index` was frozen with another sink fingerprint than `present`.
-pub(crate) fn frozen_for_another_sink(
-    record: &BatchRecord,
-    index: usize,
-    present: &str,
-) -> Option<String> {
-    let frozen = record.parts.get(index)?.sink.as_deref()?;
+/// Returns an error for the operator if part `index` may not go to the sink `present`: nobody has approved it, or it was frozen with
+/// another fingerprint.
+pub(crate) fn withheld(record: &BatchRecord, index: usize, present: &str) -> Option<String> {
+    let part = record.parts.get(index)?;
+    if part.waits_for_approval() {
+        let count = part.count;
+        return Some(format!(
+            "part {index}: waits for approval: its batch has more events than `APPROVE_ABOVE`, this part {count}; look at it with `batchctl preview`, \
+             then approve it with `batchctl approve`, or set the batch aside"
+        ));
+    }
+    let frozen = part.sink.as_deref()?;
     (frozen != present).then(|| {
         format!(
             "part {index}: frozen for another sink: got the sink `{present}`, expected `{frozen}`; restore the former \
@@ -72,6 +91,7 @@ mod tests {
     const RULES: PartRules = PartRules {
         bytes_max: 1_000,
         count_max: PARTS_MAX,
+        approve_above: Some(10),
     };
 
     fn record_with_parts(count: usize, sink: &str) -> BatchRecord {
@@ -105,10 +125,35 @@ mod tests {
     }
 
     #[test]
+    fn every_part_of_a_large_batch_is_withheld_until_it_is_approved() {
+        let mut record = record_with_parts(0, "");
+        let sink = "file:///a".to_owned();
+        record.confirmed = 10;
+        assert_eq!(RULES.fingerprint(&record, 10, sink.clone()), sink);
+        // More came than was counted.
+        let frozen = RULES.fingerprint(&record, 11, sink.clone());
+        assert_ne!(frozen, sink);
+        record.confirmed = 9;
+        record.uncertain = 2;
+        assert_eq!(RULES.fingerprint(&record, 1, sink.clone()), frozen);
+        let long = RULES.fingerprint(&record, 1, "x".repeat(FINGERPRINT_BYTES_MAX));
+        assert_eq!(long.len(), FINGERPRINT_BYTES_MAX);
+        let record = record_with_parts(1, &frozen);
+        let error = withheld(&record, 0, &sink).unwrap();
+        assert!(error.contains("waits for approval"), "{error}");
+        assert_eq!(withheld(&record_with_parts(1, &sink), 0, &sink), None);
+        let none = PartRules {
+            approve_above: None,
+            ..RULES
+        };
+        assert_eq!(none.fingerprint(&record, 99, sink.clone()), sink);
+    }
+
+    #[test]
     fn a_part_goes_only_to_the_sink_that_it_was_frozen_for() {
         let record = record_with_parts(1, "file:///a");
-        assert_eq!(frozen_for_another_sink(&record, 0, "file:///a"), None);
-        let error = frozen_for_another_sink(&record, 0, "file:///b").unwrap();
+        assert_eq!(withheld(&record, 0, "file:///a"), None);
+        let error = withheld(&record, 0, "file:///b").unwrap();
         let words = "got the sink `file:///b`, expected `file:///a`";
         assert!(error.contains(words), "{error}");
     }

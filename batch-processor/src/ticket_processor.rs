@@ -68,6 +68,7 @@ impl TicketProcessor {
                 part_rules: PartRules {
                     bytes_max: config.part_bytes_max,
                     count_max: config.parts_max,
+                    approve_above: config.approve_above,
                 },
                 notices: Notices::new(ports),
                 sequences: Sequences::new(ports),

@@ -141,6 +141,7 @@ impl SinkConfig {
             secret,
             password,
             columns: of_rows,
+            writes_rows: kind.is_some_and(|kind| kind.writes_rows),
             // Without a kind there is a problem, and the reader returns no configuration.
             make: make.unwrap_or_else(|| Make::new(|_, _| Ok(LogSink))),
         }
@@ -167,6 +168,11 @@ fn rows(
     );
     match columns {
         ColumnsValue::Valid(columns) if kind.is_some() && is_envelope => {
+            let problem = columns.clone().unpadded().err();
+            reader.rule(
+                "With `SINK` `postgres:`, no column of `SINK_COLUMNS` has the type `packed-decimal`, `zoned-decimal` or `binary`.",
+                problem.map(|error| format!("`{SINK_COLUMNS}`: {error}")),
+            );
             (ColumnsValue::Unset, Some(columns))
         }
         columns => (columns, None),
@@ -209,34 +215,42 @@ fn format(
         "With `SINK_FORMAT` `parquet`, `SINK_COMPRESSION` is `none` or `zstd`, the compression of the pages in the file.",
         problem.map(|words| format!("`{SINK_FORMAT}`: wrong value: got `parquet`: {words}")),
     );
-    let (format, problem) = match (name, columns) {
+    let format = match (name, columns) {
         (FormatName::Parquet, ColumnsValue::Valid(columns)) => {
-            let format = ParquetFormat::new(columns.csv(), compression);
-            (format.map_or(Format::Envelope, Format::Parquet), None)
+            let columns = columns.unpadded();
+            columns.map(|columns| {
+                let format = ParquetFormat::new(columns, compression);
+                format.map_or(Format::Envelope, Format::Parquet)
+            })
         }
         (FormatName::Csv, ColumnsValue::Valid(columns)) => {
-            let columns = columns.csv();
-            (Format::Csv { columns, header }, None)
+            let columns = columns.unpadded();
+            columns.map(|columns| Format::Csv { columns, header })
         }
-        (FormatName::FixedWidth, ColumnsValue::Valid(columns)) => match columns.fixed_width() {
-            Ok(columns) => (Format::FixedWidth(columns), None),
-            Err(error) => (
-                Format::Envelope,
-                Some(format!(
-                    "`{SINK_COLUMNS}`: {error}, which `{SINK_FORMAT}` `fixed-width` needs"
-                )),
-            ),
-        },
-        (FormatName::Body, ColumnsValue::Unset) => (Format::Body, None),
+        (FormatName::FixedWidth, ColumnsValue::Valid(columns)) => {
+            columns.fixed_width().map(Format::FixedWidth)
+        }
+        (FormatName::Body, ColumnsValue::Unset) => Ok(Format::Body),
         (_, ColumnsValue::Unset | ColumnsValue::Invalid | ColumnsValue::Valid(_)) => {
-            (Format::Envelope, None)
+            Ok(Format::Envelope)
         }
     };
+    let problem = format.as_ref().err();
     reader.rule(
-        "With `SINK_FORMAT` `fixed-width`, every column of `SINK_COLUMNS` has a `width`.",
-        problem,
+        "With `SINK_FORMAT` `fixed-width`, every column of `SINK_COLUMNS` has a `width`. Only with it may columns have the types \
+         `packed-decimal`, `zoned-decimal` and `binary`.",
+        problem.map(|error| {
+            let format = format_word(name);
+            format!("`{SINK_COLUMNS}`: {error} (`{SINK_FORMAT}` is `{format}`)")
+        }),
     );
-    format
+    format.unwrap_or(Format::Envelope)
+}
+
+fn format_word(name: FormatName) -> &'static str {
+    let mut words = SINK_FORMAT.value.words.iter();
+    let found = words.find(|(_, known)| *known == name);
+    found.map_or("", |(word, _)| word)
 }
 
 /// Reads `SINK_REJECTS`, where sinks put reject lists that have no files or objects to put them beside.

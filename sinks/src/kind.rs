@@ -103,5 +103,7 @@ pub struct SinkConfig {
     pub password: Option<Secret>,
     /// The columns of rows, if the sink writes rows.
     pub(crate) columns: Option<Columns>,
+    /// Whether the sink writes rows, and no content in the rendering.
+    pub writes_rows: bool,
     pub(crate) make: Make,
 }

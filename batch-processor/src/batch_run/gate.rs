@@ -16,7 +16,7 @@ use shared::wire::TicketReason;
 use tracing::info;
 
 use super::BatchRun;
-use crate::part_rules::frozen_for_another_sink;
+use crate::part_rules::withheld;
 use crate::sequences::look_again_at;
 use crate::ticket_end::TicketEnd;
 
@@ -123,7 +123,7 @@ impl BatchRun<'_> {
         let sink = delivery.fingerprint();
         if delivery.needs_sequence()
             && record.quarantine.is_none()
-            && frozen_for_another_sink(record, index, &sink).is_none()
+            && withheld(record, index, &sink).is_none()
         {
             self.take_file_number(index).await?;
         }

@@ -38,7 +38,22 @@ pub struct PartRecord {
     pub file_number: Option<u64>,
 }
 
+/// What stands before the fingerprint of a part that nobody has approved. No sink has such a fingerprint, so no version of the
+/// batch-processor delivers the part before its fingerprint is [changed](super::BatchWrite::AcceptSink).
+const UNAPPROVED: &str = "not approved: ";
+
+/// Returns the fingerprint of a part that is delivered once somebody has approved it.
+pub fn unapproved(sink: &str) -> String {
+    format!("{UNAPPROVED}{sink}")
+}
+
 impl PartRecord {
+    /// Returns whether the part was frozen to be approved, and nobody has.
+    pub fn waits_for_approval(&self) -> bool {
+        let sink = self.sink.as_deref();
+        sink.is_some_and(|sink| sink.starts_with(UNAPPROVED))
+    }
+
     /// Returns a part that is about to be delivered.
     pub fn frozen(members: SeqSet, hash: [u8; 32], sink: Option<String>) -> PartRecord {
         PartRecord {

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use jiff::civil::Date;
 use jiff::fmt::strtime;
 use jiff::tz::TimeZone;
 use protocol::time::Timestamp;
@@ -50,7 +51,7 @@ const LETTERS: [(char, usize); 11] = [
 
 /// The format of a date, such as `%Y-%m-%d`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct DateFormat(String);
+pub struct DateFormat(String);
 
 impl FromStr for DateFormat {
     type Err = String;
@@ -102,8 +103,25 @@ impl DateFormat {
     pub(crate) fn text(&self, at: Timestamp, zone: &Zone) -> String {
         let ms = i64::try_from(at.as_ms()).unwrap_or(i64::MAX);
         let at = jiff::Timestamp::from_millisecond(ms).unwrap_or(jiff::Timestamp::MAX);
+        self.of_moment(at, zone)
+    }
+
+    /// Returns the date and time of a moment in `zone`.
+    pub(crate) fn of_moment(&self, at: jiff::Timestamp, zone: &Zone) -> String {
         let at = at.to_zoned(zone.0.clone());
         strtime::format(&self.0, &at).expect("the letters of the format were checked")
+    }
+
+    /// Returns a day, of which the format [has no time](Self::has_time).
+    pub(crate) fn of_day(&self, day: Date) -> String {
+        strtime::format(&self.0, day).expect("the letters of the format were checked")
+    }
+
+    /// Returns whether the format has a time of day.
+    pub(crate) fn has_time(&self) -> bool {
+        let letters = self.0.split('%').skip(1);
+        let mut letters = letters.filter_map(|piece| piece.chars().next());
+        letters.any(|letter| matches!(letter, 'H' | 'M' | 'S'))
     }
 }
 

@@ -157,6 +157,8 @@ pub enum LineEnd {
     Nel,
     /// Nothing: every record has the same length.
     None,
+    /// Nothing either: before each record stands its length, as in data sets with records of variable length (`RECFM=V`).
+    Rdw,
 }
 
 impl LineEnd {
@@ -167,6 +169,7 @@ impl LineEnd {
             LineEnd::Crlf => "crlf",
             LineEnd::Nel => "nel",
             LineEnd::None => "none",
+            LineEnd::Rdw => "rdw",
         }
     }
 
@@ -178,7 +181,7 @@ impl LineEnd {
             (LineEnd::Lf, true) => &[0x25],
             (LineEnd::Crlf, true) => &[0x0d, 0x25],
             (LineEnd::Nel, _) => &[0x15],
-            (LineEnd::None, _) => b"",
+            (LineEnd::None | LineEnd::Rdw, _) => b"",
         }
     }
 }

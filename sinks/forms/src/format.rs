@@ -1,4 +1,3 @@
-use std::borrow::Cow;
 use std::io::{self, Write};
 use std::sync::Arc;
 
@@ -7,7 +6,8 @@ use serde::Serialize;
 use shared::message_attributes::MessageAttributes;
 use shared::ports::StoredEvent;
 
-use crate::columns::{Body, Column, FixedColumn};
+use crate::cell::{Cell, cells};
+use crate::columns::{Column, FixedColumn};
 use crate::csv;
 use crate::encoding::Encoding;
 use crate::layout::Layout;
@@ -90,22 +90,20 @@ impl Format {
         self.write_as(&Layout::default(), part, to)
     }
 
-    /// Returns the names of the columns.
-    pub fn column_names(&self) -> Vec<&str> {
+    /// Returns the columns.
+    pub(crate) fn columns(&self) -> Vec<&Column> {
         match self {
             Format::Envelope | Format::Body => Vec::new(),
-            Format::Csv { columns, .. } => {
-                columns.iter().map(|column| column.name.as_str()).collect()
-            }
-            Format::FixedWidth(columns) => columns
-                .iter()
-                .map(|column| column.column.name.as_str())
-                .collect(),
-            Format::Parquet(format) => {
-                let columns = format.columns().iter();
-                columns.map(|column| column.name.as_str()).collect()
-            }
+            Format::Csv { columns, .. } => columns.iter().collect(),
+            Format::FixedWidth(columns) => columns.iter().map(|column| &column.column).collect(),
+            Format::Parquet(format) => format.columns().iter().collect(),
         }
+    }
+
+    /// Returns the names of the columns.
+    pub fn column_names(&self) -> Vec<&str> {
+        let columns = self.columns().into_iter();
+        columns.map(|column| column.name.as_str()).collect()
     }
 
     /// Writes the records as [`write`](Self::write) does, in another layout.
@@ -125,10 +123,9 @@ impl Format {
             self.write_records(layout, part, &mut totals, &mut io::sink())?;
         }
         layout.write_template("header record", &layout.header, part, &totals, to)?;
-        let mut names = String::new();
         if let Format::Csv { header: true, .. } = self {
-            csv::push_record(&mut names, self.column_names().into_iter());
-            layout.write(&names, to)?;
+            let names = csv::record(self.column_names().into_iter());
+            layout.write_text("header", &names, part, to)?;
         }
         let mut totals = layout.totals();
         let rejects = self.write_records(layout, part, &mut totals, to)?;
@@ -145,11 +142,15 @@ impl Format {
         to: &mut impl Write,
     ) -> io::Result<Vec<Reject>> {
         let mut rejects = Vec::new();
-        let mut record = String::new();
+        let mut record = Vec::new();
         for item in &part.items {
             record.clear();
-            let pushed = self.push(&mut record, layout.encoding, part, item);
-            match pushed.and_then(|fields| totals.add(&fields)) {
+            let pushed = self.push(&mut record, layout, part, item);
+            let added = pushed.and_then(|cells| {
+                layout.check_length(&record)?;
+                totals.add(&cells)
+            });
+            match added {
                 Ok(()) => layout.write(&record, to)?,
                 Err(reason) => rejects.push(Reject::of(item, reason)),
             }
@@ -157,67 +158,52 @@ impl Format {
         Ok(rejects)
     }
 
-    /// Appends one record without a line end to `record`; returns the texts of its columns. After an error, `record` may hold
-    /// half of it.
+    /// Appends one record without a line end to `record`, in the encoding of the layout; returns its cells. After an error, `record`
+    /// may hold half of it.
     fn push<'p>(
         &'p self,
-        record: &mut String,
-        encoding: Encoding,
+        record: &mut Vec<u8>,
+        layout: &Layout,
         part: &'p Part,
         item: &'p StoredEvent,
-    ) -> Result<Vec<Cow<'p, str>>, RejectReason> {
+    ) -> Result<Vec<Cell<'p>>, RejectReason> {
+        let encoding = layout.encoding;
         match self {
             Format::Envelope => {
-                let mut json = std::mem::take(record).into_bytes();
-                serde_json::to_writer(&mut json, &Envelope::of(part, item))
+                serde_json::to_writer(record, &Envelope::of(part, item))
                     .expect("texts and numbers are JSON, and memory takes them");
-                *record = String::from_utf8(json).expect("JSON is a text");
                 Ok(Vec::new())
             }
             Format::Body if item.body.contains(['\n', '\r']) => Err(RejectReason::LineBreak),
             Format::Body => {
                 let checked = encoding.check(&item.body);
                 checked.map_err(|wrong| RejectReason::not_in_encoding("body", wrong, encoding))?;
-                record.push_str(&item.body);
+                record.extend_from_slice(&encoding.encoded(&item.body));
                 Ok(Vec::new())
             }
             Format::Csv { columns, .. } => {
-                let fields = fields(columns.iter(), encoding, part, item)?;
-                csv::push_record(record, fields.iter().map(AsRef::as_ref));
-                Ok(fields)
+                let cells = cells(columns.iter(), layout, part, item)?;
+                let line = csv::record(cells.iter().map(Cell::written));
+                record.extend_from_slice(&encoding.encoded(&line));
+                Ok(cells)
             }
             Format::FixedWidth(columns) => {
                 let all = columns.iter().map(|column| &column.column);
-                let fields = fields(all, encoding, part, item)?;
-                for (column, field) in columns.iter().zip(&fields) {
-                    column.push(record, field)?;
+                let cells = cells(all, layout, part, item)?;
+                for (column, cell) in columns.iter().zip(&cells) {
+                    match cell.bytes() {
+                        Some(bytes) => record.extend_from_slice(bytes),
+                        None => {
+                            let text = column.padded(cell.written())?;
+                            record.extend_from_slice(&encoding.encoded(&text));
+                        }
+                    }
                 }
-                Ok(fields)
+                Ok(cells)
             }
             Format::Parquet(_) => unreachable!("a Parquet file has columns, not records"),
         }
     }
-}
-
-/// Returns the texts of the columns for an event.
-fn fields<'p>(
-    columns: impl Iterator<Item = &'p Column>,
-    encoding: Encoding,
-    part: &'p Part,
-    item: &'p StoredEvent,
-) -> Result<Vec<Cow<'p, str>>, RejectReason> {
-    let mut body = Body::of(item);
-    let field = |column: &Column| {
-        let text = column.text(part, item, &mut body)?;
-        match encoding.check(&text) {
-            Ok(()) => Ok(text),
-            Err(wrong) => {
-                let place = format!("column `{}`", column.name);
-                Err(RejectReason::not_in_encoding(&place, wrong, encoding))
-            }
-        }
-    };
-    columns.map(field).collect()
 }
 
 /// Writes the reject list of a part: each rejected record as an envelope with a `reason`, one per line.

@@ -6,6 +6,7 @@ use crate::dates::Zone;
 use crate::encoding::{Encoding, LineEnd};
 use crate::part::Part;
 use crate::paths::PathTemplate;
+use crate::reject::RejectReason;
 use crate::template::{Facts, Target, Template};
 use crate::totals::Totals;
 
@@ -51,10 +52,41 @@ impl Layout {
         Totals::of(templates.into_iter().flatten().flat_map(Template::totals))
     }
 
-    /// Writes a record and its line end. The characters of the record were checked.
-    pub(crate) fn write(&self, record: &str, to: &mut impl Write) -> io::Result<()> {
-        to.write_all(&self.encoding.encoded(record))?;
+    /// Checks that the length of a record can be said, if it is.
+    pub(crate) fn check_length(&self, record: &[u8]) -> Result<(), RejectReason> {
+        match self.line_end == LineEnd::Rdw && record.len() > DESCRIBED_LENGTH_MAX {
+            true => Err(RejectReason::TooLong {
+                length: record.len(),
+                length_max: DESCRIBED_LENGTH_MAX,
+            }),
+            false => Ok(()),
+        }
+    }
+
+    /// Writes a record, and what says where it ends. The record is in the encoding of the layout, and its length was checked.
+    pub(crate) fn write(&self, record: &[u8], to: &mut impl Write) -> io::Result<()> {
+        if self.line_end == LineEnd::Rdw {
+            to.write_all(&descriptor_word(record.len()))?;
+        }
+        to.write_all(record)?;
         to.write_all(self.line_end.bytes(self.encoding))
+    }
+
+    /// Writes a record that is not of an event. Its characters were checked.
+    ///
+    /// # Errors
+    /// [`LayoutFailed`] if it is too long; otherwise the writer failed.
+    pub(crate) fn write_text(
+        &self,
+        which: &'static str,
+        text: &str,
+        part: &Part,
+        to: &mut impl Write,
+    ) -> io::Result<()> {
+        let record = self.encoding.encoded(text);
+        let checked = self.check_length(&record);
+        checked.map_err(|reason| failed(part, which, reason.to_string()))?;
+        self.write(&record, to)
     }
 
     /// Writes the header or the trailer, if there is one, of a part whose records have these totals.
@@ -79,7 +111,7 @@ impl Layout {
             target: Target::Record(self.encoding),
         });
         let text = text.map_err(|problem| failed(part, which, problem))?;
-        self.write(&text, to)
+        self.write_text(which, &text, part, to)
     }
 
     /// Returns the path of a part's records below the sink, if there is a template for it.
@@ -98,6 +130,16 @@ impl Layout {
         records.any(Template::has_sequence)
             || self.path.as_ref().is_some_and(PathTemplate::has_sequence)
     }
+}
+
+/// Bytes of a record whose length is said: the word counts too, and data sets have records of 32,760 bytes at most.
+const DESCRIBED_LENGTH_MAX: usize = 32_756;
+
+/// Returns the record descriptor word: the length of the record and of the word itself, big endian, and two zeros. Source: z/OS DFSMS
+/// Using Data Sets, "Format-V records" (2026-11).
+fn descriptor_word(length: usize) -> [u8; 4] {
+    let [.., high, low] = (length + 4).to_be_bytes();
+    [high, low, 0, 0]
 }
 
 fn failed(part: &Part, which: &'static str, problem: String) -> io::Error {

@@ -4,6 +4,7 @@
 
 #![warn(missing_docs)]
 
+mod cell;
 mod columns;
 mod compression;
 mod csv;
@@ -18,10 +19,12 @@ mod part;
 mod paths;
 mod reject;
 mod rendering;
+mod sums;
 mod template;
 #[cfg(any(test, feature = "test-support"))]
 pub mod tests_support;
 mod totals;
+mod types;
 
 #[cfg(feature = "full")]
 pub use columns::ColumnKind;
@@ -38,3 +41,4 @@ pub use paths::PathTemplate;
 pub use reject::{Reject, RejectReason};
 pub use rendering::{Content, Rendering};
 pub use template::{Template, TemplateUse};
+pub use types::{ColumnType, Digits, Value};

@@ -17,7 +17,7 @@ const COLUMNS: &str = r#"[{"name":"id","json":"id"},{"name":"a.b c","json":"nest
 const COMPRESSIONS: [Compression; 2] = [Compression::None, Compression::Zstd];
 
 fn columns(text: &str) -> Arc<[Column]> {
-    text.parse::<Columns>().unwrap().csv()
+    text.parse::<Columns>().unwrap().unpadded().unwrap()
 }
 
 fn format(compression: Compression) -> ParquetFormat {
@@ -170,4 +170,50 @@ proptest! {
             prop_assert_eq!(&found, &values);
         }
     }
+}
+
+const TYPED: &str = r#"[{"name":"int","json":"i","type":"int"},{"name":"small","json":"d","type":"decimal(18,2)"},
+    {"name":"large","json":"d","type":"decimal(38,2)"},{"name":"day","json":"day","type":"date"},
+    {"name":"at","json":"at","type":"timestamp"},{"name":"is","json":"b","type":"bool","format":"Y/N"}]"#;
+
+#[test]
+fn a_column_with_a_type_has_that_type_in_the_file() {
+    let format = ParquetFormat::new(columns(TYPED), Compression::None).unwrap();
+    let bodies = [
+        r#"{"i":-7,"d":"-12.5","day":"1969-12-31","at":"2026-11-30T12:00:00.000001Z","b":true}"#,
+        r#"{"i":"x"}"#,
+        "{}",
+        r#"{"d":"9999999999999999.99","day":"2026-11-30","b":false}"#,
+    ];
+    let (file, rejects) = written(&format, &part(0, &bodies));
+    assert_eq!(rejects.len(), 1);
+    let reader = SerializedFileReader::new(bytes::Bytes::from(file)).unwrap();
+    let schema = reader.metadata().file_metadata().schema().clone();
+    let types = schema.get_fields().iter().map(|field| {
+        let info = field.get_basic_info();
+        format!(
+            "{} {:?}",
+            field.get_physical_type(),
+            info.logical_type_ref()
+        )
+    });
+    let types = Vec::from_iter(types);
+    assert_eq!(types.len(), 6);
+    assert!(types[1].starts_with("INT64 Some(Decimal"), "{types:?}");
+    assert!(
+        types[2].starts_with("FIXED_LEN_BYTE_ARRAY Some(Decimal"),
+        "{types:?}"
+    );
+    assert_eq!(
+        (&*types[0], &*types[3], &*types[5]),
+        ("INT64 None", "INT32 Some(Date)", "BOOLEAN None")
+    );
+    let rows = reader.get_row_iter(None).unwrap();
+    let rows = Vec::from_iter(rows.map(|row| row.unwrap().to_string()));
+    let expected = [
+        "{int: -7, small: -12.50, large: -12.50, day: 1969-12-31, at: 2026-11-30 12:00:00.000001 +00:00, is: true}",
+        "{int: null, small: null, large: null, day: null, at: null, is: null}",
+        "{int: null, small: 9999999999999999.99, large: 9999999999999999.99, day: 2026-11-30, at: null, is: false}",
+    ];
+    assert_eq!(rows, expected);
 }

@@ -60,6 +60,44 @@ pub enum RejectReason {
         /// Name of the column.
         column: String,
     },
+    /// The body has a number with so many digits that reading it may have changed it, and the column has a type.
+    #[error(
+        "column `{column}`: the body has a number of more than 15 digits, which may not be read exactly; as a string it would be kept as it is"
+    )]
+    NumberTooLong {
+        /// Name of the column.
+        column: String,
+    },
+    /// The value is not of the type of its column.
+    #[error("column `{column}`: `{kind}`: got `{value}`, expected {expected}")]
+    WrongType {
+        /// Name of the column.
+        column: String,
+        /// The type of the column.
+        kind: String,
+        /// The value, or its beginning.
+        value: String,
+        /// What is allowed.
+        expected: String,
+    },
+    /// There is no value, and the column has no way to say so.
+    #[error("column `{column}`: `{kind}`: no value, expected {expected}")]
+    NoValue {
+        /// Name of the column.
+        column: String,
+        /// The type of the column.
+        kind: String,
+        /// What is allowed.
+        expected: String,
+    },
+    /// The record is longer than a length of 16 bits can say.
+    #[error("the record has `{length}` bytes, with `SINK_LINE_END=rdw` at most `{length_max}`")]
+    TooLong {
+        /// Bytes of the record.
+        length: usize,
+        /// Bytes of the longest record.
+        length_max: usize,
+    },
     /// The value has more characters than its fixed-width column.
     #[error(
         "column `{column}`: the value has `{length}` characters, the column a width of `{width}`"
@@ -122,6 +160,15 @@ pub enum RejectReason {
         /// Width of the column, in characters.
         width: usize,
     },
+}
+
+/// Returns the beginning of a value.
+pub(crate) fn shown(text: &str) -> String {
+    const CHARACTERS_MAX: usize = 60;
+    match text.char_indices().nth(CHARACTERS_MAX) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
 }
 
 impl RejectReason {

@@ -3,7 +3,7 @@ use std::io::{self, BufWriter, Write};
 use sha2::{Digest, Sha256};
 
 use crate::compression::Compression;
-use crate::encoding::Encoding;
+use crate::encoding::{Encoding, LineEnd};
 use crate::format::Format;
 use crate::layout::Layout;
 use crate::part::Part;
@@ -44,6 +44,7 @@ impl Rendering {
     pub fn is_text(&self) -> bool {
         self.compression == Compression::None
             && self.layout.encoding == Encoding::Utf8
+            && self.layout.line_end != LineEnd::Rdw
             && !matches!(self.format, Format::Parquet(_))
     }
 

@@ -1,10 +1,8 @@
 //! Control totals of a part: the number of its records, sums of a column, and hash totals.
 
-use std::borrow::Cow;
-
 use bigdecimal::{BigDecimal, Zero};
 
-use crate::reject::RejectReason;
+use crate::reject::{RejectReason, shown};
 
 /// Digits of a number that is added up. It bounds the memory of a sum.
 const DIGITS_MAX: usize = 38;
@@ -50,10 +48,10 @@ impl<'l> Totals<'l> {
     }
 
     /// Adds a record with these texts of its columns. A record that is refused changes nothing.
-    pub(crate) fn add(&mut self, fields: &[Cow<'_, str>]) -> Result<(), RejectReason> {
+    pub(crate) fn add(&mut self, fields: &[impl AsRef<str>]) -> Result<(), RejectReason> {
         let amounts = self.amounts.iter();
         let added: Result<Vec<BigDecimal>, RejectReason> = amounts
-            .map(|(total, amount)| total.plus(amount, &fields[total.column]))
+            .map(|(total, amount)| total.plus(amount, fields[total.column].as_ref()))
             .collect();
         for ((_, amount), added) in self.amounts.iter_mut().zip(added?) {
             *amount = added;
@@ -120,15 +118,6 @@ fn digits_modulo(text: &str, modulus: u128) -> u128 {
     })
 }
 
-/// Returns the beginning of a value, for a reject.
-fn shown(text: &str) -> String {
-    const CHARACTERS_MAX: usize = 60;
-    match text.char_indices().nth(CHARACTERS_MAX) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -149,7 +138,7 @@ mod tests {
     fn added(kind: TotalKind, values: &[&str]) -> (u64, String, Vec<String>) {
         let total = total(kind);
         let mut totals = Totals::of([&total].into_iter());
-        let add = |value: &&str| totals.add(&[Cow::Borrowed(*value)]).err();
+        let add = |value: &&str| totals.add(&[value]).err();
         let rejects: Vec<RejectReason> = values.iter().filter_map(add).collect();
         let reasons = rejects.iter().map(ToString::to_string).collect();
         (totals.count, totals.text(&total), reasons)

@@ -34,9 +34,11 @@ const SINK_LINE_END: Variable<Word<LineEnd>> = Variable {
             (LineEnd::Crlf.name(), LineEnd::Crlf),
             (LineEnd::Nel.name(), LineEnd::Nel),
             (LineEnd::None.name(), LineEnd::None),
+            (LineEnd::Rdw.name(), LineEnd::Rdw),
         ],
     },
-    meaning: "What ends a record of `body`, `csv` and `fixed-width`. `nel` is the line end of EBCDIC, 0x15.",
+    meaning: "What ends a record of `body`, `csv` and `fixed-width`. `nel` is the line end of EBCDIC, 0x15; `rdw` is nothing, but the length \
+              of a record in the four bytes before it.",
 };
 /// The allowed form of a record's template.
 const RECORD: &str = "one record with placeholders such as `{count}`: docs/sinks.md, \"Layouts\"";
@@ -98,6 +100,7 @@ pub(super) fn layout(reader: &mut Reader<'_>, format: &Format) -> Layout {
     };
     check_format(reader, format, &layout);
     check_line_end(reader, format, &layout);
+    check_bytes(reader, format, &layout);
     check_characters(reader, format, &layout);
     layout
 }
@@ -177,6 +180,31 @@ fn check_line_end(reader: &mut Reader<'_>, format: &Format, layout: &Layout) {
         "With `SINK_LINE_END` `none`, `SINK_HEADER_RECORD` and `SINK_TRAILER_RECORD` have as many characters as the columns \
          together.",
         wrong,
+    );
+}
+
+/// Checks that bytes of a column cannot be taken for a line end, and that a width is a number of bytes.
+fn check_bytes(reader: &mut Reader<'_>, format: &Format, layout: &Layout) {
+    let has_bytes = match format {
+        Format::FixedWidth(columns) => {
+            let mut columns = columns.iter();
+            columns.find(|column| column.column.is_binary())
+        }
+        _ => None,
+    };
+    let is_safe = matches!(layout.line_end, LineEnd::None | LineEnd::Rdw)
+        && layout.encoding != Encoding::Utf8;
+    reader.rule(
+        "With columns of the types `packed-decimal` and `binary`, `SINK_LINE_END` is `none` or `rdw`, and `SINK_ENCODING` is not `utf-8`.",
+        has_bytes.filter(|_| !is_safe).map(|column| {
+            format!(
+                "`{SINK_LINE_END}`, `{SINK_ENCODING}`: got `{}` and `{}` with bytes in the column `{}`, expected `none` or `rdw`, and an \
+                 encoding with one byte for each character",
+                layout.line_end.name(),
+                layout.encoding.name(),
+                column.column.name
+            )
+        }),
     );
 }
 

@@ -48,7 +48,8 @@ impl Attempt<'_> {
             }
             return Ok(receipt);
         }
-        let columns = snapshot.typed(&self.target.table, &self.target.columns)?;
+        let target = self.target;
+        let columns = snapshot.types.of_columns(&target.table, &target.columns)?;
         let mut rows = Rows::new(self.part, self.key, &self.target.columns);
         let mut marks = Vec::new();
         let mut last = None;

@@ -16,6 +16,7 @@ mod rejects;
 mod rows;
 mod staging;
 mod tuples;
+mod types;
 
 use std::time::Duration;
 
@@ -34,6 +35,7 @@ use connection::Connections;
 use forms::Columns;
 use forms::Part;
 pub use names::TableName;
+use types::TableTypes;
 
 pub(crate) const KIND: Kind = Kind {
     name: "postgres:",
@@ -153,7 +155,7 @@ impl PostgresSink {
             connections: Connections::new(url, database.password.as_ref(), timeout)?,
             target: Target {
                 table: database.table.clone(),
-                columns: columns.csv(),
+                columns: columns.unpadded().map_err(|error| error.to_string())?,
                 rejects_max: database.rejects_max,
             },
             timeout,
@@ -169,7 +171,7 @@ impl PostgresSink {
 
 #[async_trait]
 impl Sink for PostgresSink {
-    /// Connects, and asks whether rows may be inserted into each table.
+    /// Connects, and asks whether rows may be inserted into each table, and whether the table takes the types of the columns.
     async fn dry_run(&self) -> Result<(), SinkError> {
         let table = &self.target.table;
         let tables = [
@@ -190,6 +192,9 @@ impl Sink for PostgresSink {
                     return Err(SinkError::retryable(reason));
                 }
             }
+            let replies = connection::rows_of(&client, &types::query(table)).await?;
+            let found = TableTypes::of(replies.first().map_or(&[], Vec::as_slice));
+            found.of_columns(table, &self.target.columns)?;
             Ok(())
         };
         match timeout_at(Instant::now() + self.timeout, asked).await {

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::tuples::Tuples;
 use forms::Part;
-use forms::{Body, Column};
+use forms::{Body, Column, Value};
 use forms::{Reject, RejectReason};
 
 /// The size of a chunk, which is sent and committed at once. An interrupted attempt loses at most one chunk. A chunk is full
@@ -86,7 +86,8 @@ impl<'a> Rows<'a> {
             let fields = tuples.array(self.columns.len(), |tuples| {
                 self.columns.iter().try_for_each(|column| {
                     let value = column.value(self.part, item, &mut body)?;
-                    tuples.element(value.as_deref());
+                    let text = value.map(Value::into_text);
+                    tuples.element(text.as_deref());
                     Ok::<(), RejectReason>(())
                 })
             });
@@ -128,7 +129,7 @@ mod tests {
     use forms::Columns;
 
     fn marks(part: &Part, columns: &str) -> (Vec<Mark>, Vec<Reject>) {
-        let columns = columns.parse::<Columns>().unwrap().csv();
+        let columns = columns.parse::<Columns>().unwrap().unpadded().unwrap();
         let mut rows = Rows::new(part, (Uuid::nil(), 0), &columns);
         let marks = std::iter::from_fn(|| rows.next_chunk().map(|chunk| chunk.mark)).collect();
         assert!(rows.is_done());

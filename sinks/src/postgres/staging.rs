@@ -7,10 +7,9 @@ use tokio_postgres::{Client, SimpleQueryRow};
 use super::attempt::{Attempt, Durability, Entry};
 use super::connection::{limits, rows_of};
 use super::errors::sink_error;
-use super::names::{TableName, literal};
 use super::rows::{COLUMNS, Chunk, Mark};
+use super::types::{self, TableTypes};
 use crate::sink::SinkError;
-use forms::Column;
 
 /// The state of the database when an attempt begins.
 #[derive(Debug)]
@@ -21,8 +20,8 @@ pub(super) struct Snapshot {
     pub(super) staged: BTreeMap<String, u64>,
     /// Whether the encoding is UTF-8, which can store every character except NUL.
     pub(super) utf8: bool,
-    /// The columns of the table: name to type.
-    types: BTreeMap<String, String>,
+    /// The columns of the table.
+    pub(super) types: TableTypes,
 }
 
 impl Snapshot {
@@ -30,48 +29,12 @@ impl Snapshot {
     pub(super) fn has(&self, mark: &Mark) -> bool {
         self.staged.get(mark.hash.to_hex().as_str()) == Some(&mark.rows)
     }
-
-    /// Returns name and type of each column that rows have.
-    ///
-    /// # Errors
-    /// Permanent if the table has no such column.
-    pub(super) fn typed(
-        &self,
-        table: &TableName,
-        columns: &[Column],
-    ) -> Result<Vec<(String, String)>, SinkError> {
-        let typed = |column: &Column| match self.types.get(&column.name) {
-            Some(kind) => Ok((column.name.clone(), kind.clone())),
-            None => {
-                let known: Vec<_> = self.types.keys().map(|name| format!("`{name}`")).collect();
-                Err(SinkError::permanent(format!(
-                    "table {}: a column is missing: got `{}` to write, expected one of {}",
-                    table.table(),
-                    column.name,
-                    known.join(", ")
-                )))
-            }
-        };
-        columns.iter().map(typed).collect()
-    }
 }
 
 impl Attempt<'_> {
     /// Reads the state of the database in one request.
     pub(super) async fn read_snapshot(&self, client: &Client) -> Result<Snapshot, SinkError> {
-        // For a domain, this returns its base type, and for any type the name without its length. A cast to `varchar(3)` would
-        // cut a longer value, while assigning the value to the column refuses it.
-        let types = format!(
-            "WITH RECURSIVE columns AS (\
-               SELECT a.attname, t.oid, t.typtype, t.typbasetype \
-               FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type t ON t.oid = a.atttypid \
-               WHERE a.attrelid = {}::regclass AND a.attnum > 0 AND NOT a.attisdropped \
-             UNION ALL \
-               SELECT c.attname, t.oid, t.typtype, t.typbasetype \
-               FROM columns c JOIN pg_catalog.pg_type t ON t.oid = c.typbasetype WHERE c.typtype = 'd'\
-             ) SELECT attname, pg_catalog.format_type(oid, -1) FROM columns WHERE typtype <> 'd'",
-            literal(&self.target.table.table())
-        );
+        let types = types::query(&self.target.table);
         let statements = format!(
             "START TRANSACTION READ ONLY; {} SHOW server_encoding; {types}; {}; {}; COMMIT",
             limits(self.time_left()),
@@ -85,17 +48,13 @@ impl Attempt<'_> {
                 results.len()
             )));
         };
-        let text = |row: &SimpleQueryRow, column| row.get(column).unwrap_or_default().to_owned();
         Ok(Snapshot {
             entry: Entry::from_rows(entry),
             staged: chunks(staged),
             utf8: encoding
                 .first()
                 .is_some_and(|row| row.get(0) == Some("UTF8")),
-            types: types
-                .iter()
-                .map(|row| (text(row, 0), text(row, 1)))
-                .collect(),
+            types: TableTypes::of(types),
         })
     }
 

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use stack::StackArgs;
 
+use crate::commands::columns::{self, ColumnsArgs};
 use crate::commands::config::{self, ConfigArgs};
 use crate::commands::console::{self, ConsoleArgs};
 use crate::commands::watch::{self, WatchArgs};
@@ -49,6 +50,8 @@ enum Line {
     Console(ConsoleArgs),
     /// Check a configuration file, print the schema of such files, or explain a setting; needs no stack
     Config(ConfigArgs),
+    /// Make the columns of `fixed-width` from a COBOL copybook; needs no stack
+    Columns(ColumnsArgs),
 }
 
 /// Returns the definition of the command line, against which the documents are checked.
@@ -78,6 +81,7 @@ async fn run(cli: Cli) -> Result<Done, Failure> {
     let interrupt = || Interrupt::listen().map_err(Failure::Signals);
     match &cli.line {
         Line::Config(args) => config::run(args, output).await,
+        Line::Columns(args) => columns::run(args, output),
         Line::Console(args) => {
             let (settings, connection) = Service::find(stack, config).await?;
             console::run(settings, connection, args).await

@@ -2,12 +2,14 @@
 
 use clap::{CommandFactory, Parser, Subcommand};
 
+use crate::commands::approve::{self, ApproveArgs};
 use crate::commands::dedup::{self, DedupCommand, DropRunArgs};
 use crate::commands::discard::{self, DiscardArgs};
 use crate::commands::find::{self, FindArgs};
 use crate::commands::forget::{self, ForgetArgs};
 use crate::commands::list::{self, ListArgs};
 use crate::commands::pause::{self, PauseArgs, ResumeArgs};
+use crate::commands::preview::{self, PreviewArgs};
 use crate::commands::prime::{self, PrimeArgs};
 use crate::commands::rebuild::{self, RebuildArgs};
 use crate::commands::redrive::{self, RedriveArgs};
@@ -37,6 +39,10 @@ pub enum Command {
     Show(ShowArgs),
     /// Tell what became of an event: claimed where, delivered when, remembered until when
     Find(FindArgs),
+    /// Render the next part of a batch as the sink gets it, with sums, rejects and the hash, and send it nowhere
+    Preview(PreviewArgs),
+    /// Have the next parts of batches delivered that have more events than `APPROVE_ABOVE`
+    Approve(ApproveArgs),
     /// Have batches tried again now: in error, overdue, or waiting for their next try
     Retry(RetryArgs),
     /// Write the undelivered events of batches in error to files, and have the batches set aside
@@ -123,7 +129,8 @@ impl Command {
     /// Returns whether the command ends early by itself at a signal. The others end at once.
     fn takes_signals(&self) -> bool {
         match self {
-            Command::Retry(_)
+            Command::Approve(_)
+            | Command::Retry(_)
             | Command::Discard(_)
             | Command::DropRun(_)
             | Command::RebuildDedup(_)
@@ -135,6 +142,7 @@ impl Command {
             Command::List(_)
             | Command::Show(_)
             | Command::Find(_)
+            | Command::Preview(_)
             | Command::Forget(_)
             | Command::Prime(_)
             | Command::Tombstones(_)
@@ -155,6 +163,8 @@ pub async fn run_command(
         Command::List(args) => list::run(service, args, output).await,
         Command::Show(args) => show::run(service, args, output).await,
         Command::Find(args) => find::run(service, args, output).await,
+        Command::Preview(args) => preview::run(service, args, output).await,
+        Command::Approve(args) => approve::run(service, args, &interrupt()?, output).await,
         Command::Retry(args) => retry::run(service, args, &interrupt()?, output).await,
         Command::Discard(args) => discard::run(service, args, &interrupt()?, output).await,
         Command::Forget(args) => forget::run(service, args, output).await,

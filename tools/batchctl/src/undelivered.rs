@@ -20,7 +20,7 @@ use crate::failure::Failure;
 use crate::object_events::{lost_slots, objects, read, slots, unreported, unresolved};
 use crate::service::Service;
 
-/// What was written.
+/// What was read.
 #[derive(Debug, Default)]
 pub struct Saved {
     pub events: u64,
@@ -46,25 +46,43 @@ struct Line<'a> {
     attributes: Option<&'a MessageAttributes>,
 }
 
+/// Gets an event.
+type Each<'a> = dyn FnMut(&StoredEvent) -> Result<(), Failure> + 'a;
+
 /// Adds a line for every event of `record` that was neither delivered nor set aside.
 ///
 /// # Errors
-/// [`Failure::Refused`] if the index does not show all of them yet; try again.
+/// As [`read_each`].
 pub async fn save(
     service: &Service,
     record: &BatchRecord,
     add: &mut Add<'_>,
 ) -> Result<Saved, Failure> {
+    let mut add = |event: &StoredEvent| {
+        add(&line(event)).map_err(Failure::file(Path::new("the file of events")))
+    };
+    read_each(service, record, &mut add).await
+}
+
+/// Reads every event of `record` that was neither delivered nor set aside, in any order.
+///
+/// # Errors
+/// [`Failure::Refused`] if the index does not show all of them yet; try again.
+pub async fn read_each(
+    service: &Service,
+    record: &BatchRecord,
+    each: &mut Each<'_>,
+) -> Result<Saved, Failure> {
     match record.bodies.is_log() {
-        true => save_objects(service, record, add).await,
-        false => save_items(service, record, add).await,
+        true => read_objects(service, record, each).await,
+        false => read_items(service, record, each).await,
     }
 }
 
-async fn save_items(
+async fn read_items(
     service: &Service,
     record: &BatchRecord,
-    add: &mut Add<'_>,
+    each: &mut Each<'_>,
 ) -> Result<Saved, Failure> {
     let mut saved = Saved::default();
     let mut seqs = SeqSet::new();
@@ -87,7 +105,7 @@ async fn save_items(
                     // The index may be behind: the item may be another batch's claim by now.
                     if event.shard == shard && role(record, event.seq) != Role::Leftover {
                         seqs.insert(event.seq);
-                        write(service, event, add, &mut saved).await?;
+                        pass(service, event, each, &mut saved).await?;
                     }
                 }
             }
@@ -123,10 +141,10 @@ async fn with_counts(service: &Service, record: &BatchRecord) -> Result<BatchRec
     Ok(record)
 }
 
-async fn save_objects(
+async fn read_objects(
     service: &Service,
     record: &BatchRecord,
-    add: &mut Add<'_>,
+    each: &mut Each<'_>,
 ) -> Result<Saved, Failure> {
     let mut saved = Saved::default();
     let mut seqs = record.undelivered();
@@ -143,16 +161,17 @@ async fn save_objects(
         let with = |problem| format!("{problem}, with {}", counted(missing, "event"));
         saved.lost.extend(problem.map(with));
         for event in events {
-            write(service, event, add, &mut saved).await?;
+            pass(service, event, each, &mut saved).await?;
         }
     }
     Ok(saved)
 }
 
-async fn write(
+/// Passes an event on with its body, which may be in an object.
+async fn pass(
     service: &Service,
     mut event: StoredEvent,
-    add: &mut Add<'_>,
+    each: &mut Each<'_>,
     saved: &mut Saved,
 ) -> Result<(), Failure> {
     if let Some(object) = event.overflow.take() {
@@ -169,6 +188,12 @@ async fn write(
             }
         }
     }
+    each(&event)?;
+    saved.events += 1;
+    Ok(())
+}
+
+fn line(event: &StoredEvent) -> Vec<u8> {
     let line = Line {
         batch_id: event.shard.batch.to_string(),
         seq: event.seq,
@@ -181,7 +206,5 @@ async fn write(
     };
     let mut text = serde_json::to_vec(&line).expect("texts and numbers are JSON");
     text.push(b'\n');
-    add(&text).map_err(Failure::file(Path::new("the file of events")))?;
-    saved.events += 1;
-    Ok(())
+    text
 }

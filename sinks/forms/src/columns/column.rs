@@ -8,7 +8,8 @@ use shared::message_attributes::AttributeMap;
 use shared::ports::StoredEvent;
 
 use crate::part::Part;
-use crate::reject::RejectReason;
+use crate::reject::{RejectReason, shown};
+use crate::types::{ColumnType, Value, has_long_number};
 
 /// From here on, whole numbers lose digits as 64-bit floating point, which is how numbers beyond 64 bits are read.
 const FLOAT_EXACT_MAX: f64 = 9_007_199_254_740_992.0;
@@ -19,6 +20,8 @@ pub struct Column {
     /// The name in a header, a table or a file.
     pub name: String,
     pub(super) content: Content,
+    /// The type of its values, if it has one.
+    pub kind: Option<ColumnType>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,6 +67,7 @@ pub struct Body<'i> {
     item: &'i StoredEvent,
     json: Option<Rcvar>,
     attributes: Option<AttributeMap>,
+    has_long_number: Option<bool>,
 }
 
 impl<'i> Body<'i> {
@@ -73,6 +77,7 @@ impl<'i> Body<'i> {
             item,
             json: None,
             attributes: None,
+            has_long_number: None,
         }
     }
 
@@ -86,6 +91,14 @@ impl<'i> Body<'i> {
         Ok(self.json.insert(json))
     }
 
+    /// Returns whether a number of the body may have lost digits when it was read.
+    fn has_long_number(&mut self) -> bool {
+        let item = self.item;
+        *self
+            .has_long_number
+            .get_or_insert_with(|| has_long_number(&item.body))
+    }
+
     /// Returns the value of a message attribute; `None` if the event does not have it.
     fn attribute(&mut self, name: &str) -> Option<String> {
         let attributes = self.item.attributes.as_ref()?;
@@ -94,10 +107,10 @@ impl<'i> Body<'i> {
     }
 }
 
-/// The type of the values of a column.
+/// What the values of a column are, for a file that has types.
 #[cfg(feature = "full")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ColumnKind {
+pub enum ColumnKind<'c> {
     /// Texts; some may be null.
     Text {
         /// Whether some may be null.
@@ -107,12 +120,17 @@ pub enum ColumnKind {
     Number,
     /// Times, in milliseconds since 1970 UTC.
     Time,
+    /// Values of the type of the column; some may be null.
+    Typed(&'c ColumnType),
 }
 
 impl Column {
-    /// Returns what the values are. What an expression finds may differ from body to body, so it is a text.
+    /// Returns what the values are. What an expression finds may differ from body to body, so it is a text unless the column has a type.
     #[cfg(feature = "full")]
-    pub fn kind(&self) -> ColumnKind {
+    pub fn kind(&self) -> ColumnKind<'_> {
+        if let Some(kind) = &self.kind {
+            return ColumnKind::Typed(kind);
+        }
         match &self.content {
             Content::Json(_)
             | Content::Attribute(_)
@@ -127,19 +145,36 @@ impl Column {
         }
     }
 
-    /// Returns the text of the column for an event, empty for null.
-    pub fn text<'i>(
+    /// Returns whether the values are bytes, which no encoding writes.
+    pub fn is_binary(&self) -> bool {
+        self.kind.as_ref().is_some_and(ColumnType::is_binary)
+    }
+
+    /// Returns the value of the column for an event: `None` for null. Without a type it is a text: strings as they are, anything else
+    /// as JSON.
+    pub fn value<'i>(
         &self,
         part: &'i Part,
         item: &'i StoredEvent,
         body: &mut Body<'_>,
-    ) -> Result<Cow<'i, str>, RejectReason> {
-        let value = self.value(part, item, body)?;
-        Ok(value.unwrap_or(Cow::Borrowed("")))
+    ) -> Result<Option<Value<'i>>, RejectReason> {
+        let Some(text) = self.text(part, item, body)? else {
+            return Ok(None);
+        };
+        let Some(kind) = &self.kind else {
+            return Ok(Some(Value::Text(text)));
+        };
+        let wrong = || RejectReason::WrongType {
+            column: self.name.clone(),
+            kind: kind.name(),
+            value: shown(&text),
+            expected: kind.expected(),
+        };
+        kind.value(&text).map(Some).ok_or_else(wrong)
     }
 
-    /// Returns the value of the column for an event: `None` for null, strings as they are, anything else as JSON.
-    pub fn value<'i>(
+    /// Returns the text that the column finds in an event: `None` for null, strings as they are, anything else as JSON.
+    fn text<'i>(
         &self,
         part: &'i Part,
         item: &'i StoredEvent,
@@ -163,7 +198,15 @@ impl Column {
         let text = match found.as_ref() {
             Variable::Null => return Ok(None),
             Variable::String(text) => text.clone(),
-            Variable::Number(number) => number_text(number).ok_or_else(too_large)?,
+            Variable::Number(number) => {
+                let is_float = number.is_f64() && self.kind.is_some();
+                if is_float && body.has_long_number() {
+                    return Err(RejectReason::NumberTooLong {
+                        column: self.name.clone(),
+                    });
+                }
+                number_text(number).ok_or_else(too_large)?
+            }
             value if !is_exact(value) => return Err(too_large()),
             value @ (Variable::Bool(_)
             | Variable::Array(_)
@@ -218,12 +261,12 @@ impl Field {
     }
 }
 
-/// A column with a fixed number of characters.
+/// A column with a fixed number of characters, or of bytes if its values have no characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FixedColumn {
     /// What is written.
     pub column: Column,
-    /// The number of characters.
+    /// The number of characters or bytes.
     pub width: usize,
     pub(super) align: Align,
     /// The character that fills the width.
@@ -237,8 +280,8 @@ pub(super) enum Align {
 }
 
 impl FixedColumn {
-    /// Pushes exactly as many characters as the column is wide. Zeros before a number stand behind its sign.
-    pub(crate) fn push(&self, record: &mut String, text: &str) -> Result<(), RejectReason> {
+    /// Returns exactly as many characters as the column is wide. Zeros before a number stand behind its sign.
+    pub(crate) fn padded(&self, text: &str) -> Result<String, RejectReason> {
         let (length, width) = (text.chars().count(), self.width);
         let column = || self.column.name.clone();
         if text.contains(['\n', '\r']) {
@@ -264,11 +307,11 @@ impl FixedColumn {
             ('0', Align::Right) => split_sign(text),
             (_, Align::Left | Align::Right) => ("", text),
         };
-        record.push_str(sign);
+        let mut record = sign.to_owned();
         record.extend(std::iter::repeat_n(self.pad, before));
         record.push_str(unsigned);
         record.extend(std::iter::repeat_n(self.pad, after));
-        Ok(())
+        Ok(record)
     }
 }
 
@@ -301,14 +344,13 @@ mod tests {
             column: Column {
                 name: "amount".to_owned(),
                 content: Content::Field(Field::Body),
+                kind: None,
             },
             width,
             align,
             pad,
         };
-        let mut record = String::new();
-        column.push(&mut record, text)?;
-        Ok(record)
+        column.padded(text)
     }
 
     #[test]

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::column::{Align, Column, Content, FIELDS, FixedColumn};
+use crate::types::{ColumnType, TypeWords};
 
 /// The prefix of the name of a message attribute, as in `EVENT_ID`.
 const ATTRIBUTE: &str = "attribute:";
@@ -32,9 +33,23 @@ struct Read {
 pub struct ColumnsError(Vec<String>);
 
 impl Columns {
-    /// Returns the columns for `csv`, which ignores widths.
-    pub fn csv(self) -> Arc<[Column]> {
-        self.0.into_iter().map(|read| read.column).collect()
+    /// Returns the columns for `csv`, `parquet` and rows, which ignore widths.
+    ///
+    /// # Errors
+    /// Columns whose types only fixed-width records have.
+    pub fn unpadded(self) -> Result<Arc<[Column]>, ColumnsError> {
+        let columns = self.0.into_iter().map(|read| read.column);
+        let columns = Vec::from_iter(columns);
+        let stored = columns.iter().filter_map(|column| {
+            let kind = column.kind.as_ref().filter(|kind| kind.width().is_some())?;
+            let (name, kind) = (&column.name, kind.name());
+            Some(format!("column `{name}`: `type`: wrong value: got `{kind}`, which is of `SINK_FORMAT` `fixed-width` only"))
+        });
+        let problems = Vec::from_iter(stored);
+        match problems.is_empty() {
+            true => Ok(columns.into()),
+            false => Err(ColumnsError(problems)),
+        }
     }
 
     /// Returns the columns for `fixed-width`.
@@ -72,6 +87,10 @@ struct Written {
     width: Option<Value>,
     align: Option<String>,
     pad: Option<String>,
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    format: Option<String>,
+    sign: Option<String>,
 }
 
 impl FromStr for Columns {
@@ -103,14 +122,27 @@ impl FromStr for Columns {
 fn column(written: Written, problems: &mut Vec<String>) -> Option<Read> {
     let name = written.name;
     let content = noted(content(written.json, written.field), &name, problems);
+    let words = TypeWords {
+        kind: written.kind.as_deref(),
+        format: written.format.as_deref(),
+        sign: written.sign.as_deref(),
+    };
+    let kind = noted(ColumnType::read(words), &name, problems);
+    let of_type = kind.iter().flatten().find_map(ColumnType::width);
     let width = written.width;
-    let width = width.map(|width| noted(self::width(&width), &name, problems));
+    let width = width.map(|width| noted(self::width(&width, of_type), &name, problems));
+    let width = width.or(of_type.map(Some));
+    if of_type.is_some() && (written.align.is_some() || written.pad.is_some()) {
+        let words = "`align`, `pad`: its type has neither";
+        problems.push(format!("column `{name}`: {words}"));
+    }
     let align = noted(align(written.align.as_deref()), &name, problems);
     let pad = noted(pad(written.pad.as_deref().unwrap_or(" ")), &name, problems);
     Some(Read {
         column: Column {
             name,
             content: content?,
+            kind: kind?,
         },
         // A width that is wrong makes no column; a width that is missing is allowed in `csv`.
         width: match width {
@@ -153,9 +185,14 @@ fn content(json: Option<String>, field: Option<String>) -> Result<Content, Strin
     }
 }
 
-fn width(width: &Value) -> Result<usize, String> {
+fn width(width: &Value, of_type: Option<usize>) -> Result<usize, String> {
     let chars = width.as_u64().and_then(|chars| usize::try_from(chars).ok());
     let chars = chars.filter(|chars| (1..=WIDTH_MAX).contains(chars));
+    if let Some(expected) = of_type.filter(|expected| chars != Some(*expected)) {
+        return Err(format!(
+            "`width`: wrong value: got `{width}`, expected `{expected}`, which its type has, or no width"
+        ));
+    }
     chars.ok_or_else(|| {
         format!(
             "`width`: wrong value: got `{width}`, expected a whole number of characters from 1 to {WIDTH_MAX}"
@@ -243,7 +280,7 @@ mod tests {
         };
         let columns: Columns = COLUMNS.parse().unwrap();
         let csv = Format::Csv {
-            columns: columns.clone().csv(),
+            columns: columns.clone().unpadded().unwrap(),
             header: false,
         };
         assert_eq!(written(csv), "\"a,b\",AJ+Slg==,0\n,,1\n");
@@ -253,7 +290,7 @@ mod tests {
         let all = r#"[{"name":"all","field":"attributes"}]"#;
         let all: Columns = all.parse().unwrap();
         let csv = Format::Csv {
-            columns: all.csv(),
+            columns: all.unpadded().unwrap(),
             header: false,
         };
         let first = concat!(

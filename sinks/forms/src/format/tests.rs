@@ -15,7 +15,7 @@ fn written(format: &Format, bodies: &[&str]) -> (String, Vec<String>) {
 fn csv(columns: &str, header: bool) -> Format {
     let columns: Columns = columns.parse().unwrap();
     Format::Csv {
-        columns: columns.csv(),
+        columns: columns.unpadded().unwrap(),
         header,
     }
 }
@@ -262,4 +262,120 @@ fn a_record_that_cannot_be_encoded_is_rejected_with_its_column_and_character() {
         rejects[0].contains("body: `iso-8859-1` has no character U+20AC, the character `9`"),
         "{rejects:?}"
     );
+}
+
+const RECORD: &str = r#"[{"name":"id","json":"id","width":4},
+    {"name":"amount","json":"amount","type":"packed-decimal(5,2)"},
+    {"name":"count","json":"count","type":"binary(4)","sign":"unsigned"},
+    {"name":"balance","json":"balance","type":"zoned-decimal(3)"},
+    {"name":"due","json":"due","type":"date","format":"%d%m%y","width":6}]"#;
+const BOOKED: &str = r#"{"id":"A1","amount":-1.5,"count":258,"balance":"-12","due":"2026-11-30"}"#;
+
+fn in_ebcdic(line_end: LineEnd) -> Layout {
+    Layout {
+        encoding: Encoding::EbcdicCp037,
+        line_end,
+        ..Layout::default()
+    }
+}
+
+fn bytes(layout: &Layout, bodies: &[&str]) -> (String, Vec<String>) {
+    let mut bytes = Vec::new();
+    let rejects = fixed_width(RECORD).write_as(layout, &part(2, bodies), &mut bytes);
+    let rejects = rejects.unwrap().iter().map(ToString::to_string).collect();
+    (hex::encode(bytes), rejects)
+}
+
+#[test]
+fn numbers_of_mainframes_stand_between_texts_in_ebcdic() {
+    let record = "c1f1404000150d0102f0f1d2f3f0f1f1f2f6";
+    let bodies = [BOOKED, BOOKED];
+    assert_eq!(
+        bytes(&in_ebcdic(LineEnd::None), &bodies).0,
+        record.repeat(2)
+    );
+    let (described, rejects) = bytes(&in_ebcdic(LineEnd::Rdw), &bodies);
+    assert_eq!(described, format!("00160000{record}").repeat(2));
+    assert!(rejects.is_empty());
+}
+
+#[test]
+fn a_value_that_is_not_of_the_type_of_its_column_is_rejected_by_name() {
+    let with = |member: &str, value: &str| {
+        let mut body: serde_json::Value = serde_json::from_str(BOOKED).unwrap();
+        body[member] = serde_json::from_str(value).unwrap();
+        body.to_string()
+    };
+    for (member, value, expected) in [
+        (
+            "amount",
+            "1000",
+            "column `amount`: `packed-decimal(5,2)`: got `1000`, expected a number with at most 3 digits before the point and 2 after it",
+        ),
+        (
+            "count",
+            "-1",
+            "column `count`: `binary(4,0)`: got `-1`, expected a number without a minus with at most 4 digits",
+        ),
+        (
+            "balance",
+            "null",
+            "column `balance`: `zoned-decimal(3,0)`: no value, expected a number",
+        ),
+        (
+            "due",
+            "\"30.11.2026\"",
+            "column `due`: `date`: got `30.11.2026`, expected a day such as `2026-11-30`",
+        ),
+    ] {
+        let (written, rejects) = bytes(&in_ebcdic(LineEnd::None), &[&with(member, value)]);
+        assert_eq!(written, "");
+        assert_has(&rejects.join("\n"), &[expected]);
+    }
+    let long = BOOKED.replace("-1.5", "1.000000000000000001");
+    let (_, rejects) = bytes(&in_ebcdic(LineEnd::None), &[&long]);
+    assert_has(
+        &rejects.join("\n"),
+        &["column `amount`: the body has a number of more than 15 digits"],
+    );
+}
+
+#[test]
+fn totals_are_of_values_however_they_are_written() {
+    let columns = r#"[{"name":"amount","json":"amount","type":"decimal(9,2)","format":"implied"}]"#;
+    let names = ["amount"];
+    let trailer = Template::parse("T{sum:amount:.2}", TemplateUse::Record, &names).unwrap();
+    let layout = Layout {
+        trailer: Some(trailer),
+        ..Layout::default()
+    };
+    let mut bytes = Vec::new();
+    let part = part(2, &[r#"{"amount":12.5}"#, r#"{"amount":"-0.05"}"#]);
+    let rejects = csv(columns, false).write_as(&layout, &part, &mut bytes);
+    assert!(rejects.unwrap().is_empty());
+    assert_eq!(String::from_utf8(bytes).unwrap(), "1250\n-05\nT12.45\n");
+}
+
+#[test]
+fn a_record_whose_length_cannot_be_said_is_rejected_and_not_counted() {
+    let layout = Layout {
+        line_end: LineEnd::Rdw,
+        trailer: Some(Template::parse("{count}", TemplateUse::Record, &[]).unwrap()),
+        ..Layout::default()
+    };
+    let long = "x".repeat(32_757);
+    let mut bytes = Vec::new();
+    let part = part(2, &[&long, "a", &long[1..]]);
+    let rejects = Format::Body.write_as(&layout, &part, &mut bytes).unwrap();
+    assert_eq!(rejects.len(), 1);
+    assert!(
+        rejects[0].to_string().contains("`32757` bytes"),
+        "{rejects:?}"
+    );
+    assert!(
+        bytes.starts_with(b"\0\x05\0\0a\x7f\xf8\0\0x"),
+        "{:?}",
+        &bytes[..12]
+    );
+    assert!(bytes.ends_with(b"x\0\x05\0\x002"));
 }

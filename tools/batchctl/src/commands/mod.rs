@@ -1,5 +1,8 @@
 //! One file for each command, and what their outputs have in common.
 
+pub mod approve;
+#[cfg(feature = "full")]
+pub mod columns;
 #[cfg(feature = "full")]
 pub mod config;
 #[cfg(feature = "full")]
@@ -10,6 +13,7 @@ pub mod find;
 pub mod forget;
 pub mod list;
 pub mod pause;
+pub mod preview;
 pub mod prime;
 pub mod rebuild;
 pub mod redrive;

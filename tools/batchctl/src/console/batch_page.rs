@@ -211,6 +211,7 @@ fn incident(found: &Value) -> Option<&'static str> {
 
 fn actions(id: &str) -> Vec<Text> {
     vec![
+        link("approve", "Approve", &format!("batches={id}")),
         link("retry", "Retry", &format!("batches={id}")),
         link("discard", "Discard", &format!("batches={id}")),
         link("replay", "Replay", &format!("batch={id}")),

@@ -136,7 +136,7 @@ pub(super) fn words(verb: &str, fields: &Address) -> Result<Vec<String>, Problem
 /// Returns the words that do what was shown and no more; none if there is nothing to do.
 pub(super) fn steps(verb: &str, words: Vec<String>, found: &Value) -> Vec<String> {
     match verb {
-        "retry" | "discard" => {
+        "approve" | "retry" | "discard" => {
             let would = list(found, "batches").filter(|batch| text(batch, "outcome") == WOULD);
             let ids = Vec::from_iter(would.map(|batch| text(batch, "batchId").to_owned()));
             match ids.is_empty() {
@@ -159,7 +159,7 @@ pub(super) fn steps(verb: &str, words: Vec<String>, found: &Value) -> Vec<String
 /// Returns what a plan was decided by; nothing if its words say how much is done: ids of batches or messages, or a scope.
 pub(super) fn seen(verb: &str, found: &Value) -> String {
     match verb {
-        "retry" | "discard" | "redrive" | "pause" | "resume" => String::new(),
+        "approve" | "retry" | "discard" | "redrive" | "pause" | "resume" => String::new(),
         _ => found.to_string(),
     }
 }
@@ -235,6 +235,7 @@ mod tests {
     fn every_command_with_yes_is_a_verb() {
         let names = all().into_iter().map(|verb| verb.name);
         let expected = [
+            "approve",
             "retry",
             "discard",
             "forget",

@@ -1,0 +1,58 @@
+//! `batchctl approve`.
+
+use aws::BatchSummary;
+use clap::Args;
+use shared::wire::{Accepted, Ticket, TicketReason};
+
+use crate::change::{ChangeArgs, Selection};
+use crate::failure::{Done, Failure};
+use crate::interrupt::Interrupt;
+use crate::outcome::Output;
+use crate::service::Service;
+use crate::tickets::{Action, Before, not_in_error, send};
+
+#[derive(Args)]
+pub struct ApproveArgs {
+    #[command(flatten)]
+    pub selection: Selection,
+    #[command(flatten)]
+    pub change: ChangeArgs,
+}
+
+/// Has the next parts of batches delivered that have more events than `APPROVE_ABOVE`.
+pub async fn run(
+    service: &Service,
+    args: &ApproveArgs,
+    interrupt: &Interrupt,
+    output: Output<'_>,
+) -> Result<Done, Failure> {
+    let operator = args.change.operator()?;
+    let batches = args.selection.batches(service, output).await?;
+    let action = Action {
+        name: "approve",
+        note: "approve".to_owned(),
+        leave: &|batch| not_in_error(batch).or_else(|| not_waiting_for_approval(batch)),
+        ticket: &|batch| Ticket {
+            accept: Some(Accepted::NewSink),
+            ..Ticket::new(batch.batch_id, TicketReason::Operator)
+        },
+        before: async |batch: &BatchSummary| {
+            // The error may be cut, or of a former part.
+            let record = service.known_record(batch.batch_id).await?;
+            let frozen = record.frozen_part();
+            match frozen.is_some_and(|(_, part)| part.waits_for_approval()) {
+                true => Ok(Before::default()),
+                false => Err(Failure::Refused(
+                    "no part of it waits for approval".to_owned(),
+                )),
+            }
+        },
+        hint: args.change.hint(),
+    };
+    send(service, batches, action, operator, interrupt, output).await
+}
+
+fn not_waiting_for_approval(batch: &BatchSummary) -> Option<String> {
+    let error = batch.error.as_deref().unwrap_or_default();
+    (!error.contains("waits for approval")).then(|| "it does not wait for approval".to_owned())
+}
