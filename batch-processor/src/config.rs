@@ -74,7 +74,7 @@ const APPROVE_ABOVE: Variable<Number<u64>> = Variable {
         min: 0,
         max: 1_000_000,
     },
-    meaning: "A batch of more events waits in `error` until somebody has looked at each of its parts and approved it. 0 is no limit.",
+    meaning: "A batch of more events waits in `error` until somebody has approved it, before any of it is delivered. 0 is no limit.",
 };
 
 /// The configuration of the batch-processor, as read from its environment.
@@ -102,7 +102,7 @@ pub struct Config {
     pub delivery_hours: Option<DeliveryHours>,
     /// `DELIVERY_MAX_PER_SECOND`: how many events go to the sink in a second.
     pub events_per_second: Option<u64>,
-    /// `APPROVE_ABOVE`: events of a batch whose parts somebody must approve if it has more.
+    /// `APPROVE_ABOVE`: events of a batch that somebody must approve if it has more.
     pub approve_above: Option<u64>,
     /// `COMPLETION`: where notices go.
     pub completion: Option<Completion>,

@@ -291,7 +291,7 @@ impl LeasedBatch<'_> {
         index: usize,
         sink: String,
     ) -> Result<(), TicketEnd> {
-        warn!(batch_id = %self.id(), part = index, sink, "an operator accepts another sink for a frozen part");
+        warn!(batch_id = %self.id(), part = index, sink, "an operator lets a frozen part go to the sink");
         let write = BatchWrite::AcceptSink {
             owner: self.owner.clone(),
             index,

@@ -13,7 +13,7 @@ pub(crate) struct PartRules {
     pub(crate) bytes_max: u64,
     /// Parts of a batch.
     pub(crate) count_max: usize,
-    /// Events of a batch whose parts somebody must approve if it has more.
+    /// Events of a batch that somebody must approve if it has more.
     pub(crate) approve_above: Option<u64>,
 }
 
@@ -34,8 +34,10 @@ impl PartRules {
     pub(crate) fn fingerprint(&self, record: &BatchRecord, events: u64, present: String) -> String {
         // What is uncertain may be events; those that come late were not counted.
         let counted = record.confirmed + record.uncertain;
-        let all = counted.max(record.members().len() + events);
-        match self.approve_above.is_some_and(|above| all > above) {
+        let all = counted.max(events);
+        // Once, with the first part: a ticket that comes twice must not approve a later part that nobody has looked at.
+        let is_first = record.parts.is_empty();
+        match is_first && self.approve_above.is_some_and(|above| all > above) {
             true => cut(&unapproved(&present), FINGERPRINT_BYTES_MAX),
             false => present,
         }
@@ -67,8 +69,8 @@ pub(crate) fn withheld(record: &BatchRecord, index: usize, present: &str) -> Opt
     if part.waits_for_approval() {
         let count = part.count;
         return Some(format!(
-            "part {index}: waits for approval: its batch has more events than `APPROVE_ABOVE`, this part {count}; look at it with `batchctl preview`, \
-             then approve it with `batchctl approve`, or set the batch aside"
+            "part {index}: waits for approval: the batch has more events than `APPROVE_ABOVE`, and this part {count}; look at it with \
+             `batchctl preview`, then approve the batch with `batchctl approve`, or set it aside"
         ));
     }
     let frozen = part.sink.as_deref()?;
@@ -125,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn every_part_of_a_large_batch_is_withheld_until_it_is_approved() {
+    fn the_first_part_of_a_large_batch_is_withheld_until_the_batch_is_approved() {
         let mut record = record_with_parts(0, "");
         let sink = "file:///a".to_owned();
         record.confirmed = 10;
@@ -146,7 +148,14 @@ mod tests {
             approve_above: None,
             ..RULES
         };
-        assert_eq!(none.fingerprint(&record, 99, sink.clone()), sink);
+        let mut other = record_with_parts(0, "");
+        assert_eq!(none.fingerprint(&other, 99, sink.clone()), sink);
+        other.parts = record.parts;
+        assert_eq!(
+            RULES.fingerprint(&other, 99, sink.clone()),
+            sink,
+            "approved"
+        );
     }
 
     #[test]

@@ -28,6 +28,7 @@ use tests::root;
 const MAY_IMPORT: &str = "\
 protocol:
 console:
+copybook:
 emulators:
 planner: protocol
 stack: planner protocol
@@ -35,14 +36,14 @@ loadgen: planner protocol stack
 shared: protocol
 aws: protocol shared
 aggregator: aws protocol shared
-batchctl: aggregator aws batch-processor console protocol shared sinks stack
+batchctl: aggregator aws batch-processor console copybook protocol shared sinks stack
 forms: protocol shared
 sinks: aws forms protocol shared
 batch-processor: aws protocol shared sinks
 local: aggregator aws batch-processor batchctl console emulators loadgen planner protocol shared sinks stack
 sim: aggregator aws batch-processor batchctl protocol shared sinks stack
 fuzz: aggregator console protocol shared
-tests: aggregator aws batch-processor batchctl emulators loadgen local planner protocol shared sinks
+tests: aggregator aws batch-processor batchctl copybook emulators loadgen local planner protocol shared sinks
 xtask:";
 
 /// Crates with which `protocol` could do more than decide: runtimes, SDKs, clocks, compression, logs.

@@ -85,3 +85,36 @@ async fn a_busy_sink_is_not_called_and_its_ticket_stays_away_until_the_time_it_n
     let back = processor.fakes.clock.now() + Duration::from_secs(400);
     assert!(due >= back, "due at {due}, back at {back}");
 }
+
+#[tokio::test]
+async fn a_large_batch_waits_for_approval_once_and_its_later_parts_do_not() {
+    let processor = processor_with(Config {
+        approve_above: Some(2),
+        part_bytes_max: 1_024,
+        ..config()
+    });
+    sealed(&processor, 23).await;
+    assert!(!ticket(&processor).await);
+    assert_eq!(delivered(&processor), []);
+    let held = record(&processor);
+    assert_eq!((held.status, held.parts.len()), (Some(Status::Error), 1));
+    assert!(held.error.unwrap().contains("waits for approval"));
+    // Trying again is no approval.
+    assert!(!given_back(&processor, &operator()).await);
+    assert_eq!(delivered(&processor), []);
+    assert!(!given_back(&processor, &accepts_sink()).await);
+    let parts = delivered(&processor);
+    assert!(parts.len() > 1, "{parts:?}");
+    assert_eq!(record(&processor).status, None);
+}
+
+#[tokio::test]
+async fn a_batch_of_no_more_events_than_the_limit_is_delivered_without_approval() {
+    let processor = processor_with(Config {
+        approve_above: Some(3),
+        ..config()
+    });
+    sealed(&processor, 3).await;
+    assert!(!ticket(&processor).await);
+    assert_eq!(delivered(&processor).len(), 1);
+}

@@ -41,7 +41,7 @@ const SINK_LINE_END: Variable<Word<LineEnd>> = Variable {
               of a record in the four bytes before it.",
 };
 /// The allowed form of a record's template.
-const RECORD: &str = "one record with placeholders such as `{count}`: docs/sinks.md, \"Layouts\"";
+const RECORD: &str = "one record with placeholders such as `{count}`: docs/forms.md, \"Layouts\"";
 const SINK_HEADER_RECORD: Variable<Text> = Variable {
     name: "SINK_HEADER_RECORD",
     key: Some("sink.layout.header"),
@@ -65,7 +65,7 @@ pub(crate) const SINK_PATH: Variable<Text> = Variable {
     key: Some("sink.layout.path"),
     value: Text {
         unset: Unset::Nothing,
-        allowed: "a path with placeholders such as `{key}/{date:%Y%m%d}/{sequence:06}.txt`: docs/sinks.md, \"Layouts\"",
+        allowed: "a path with placeholders such as `{key}/{date:%Y%m%d}/{sequence:06}.txt`: docs/forms.md, \"Layouts\"",
     },
     meaning: "With `file:`, `s3:` and `sftp:`, the path of a part's records below the directory or prefix, instead of \
               `<batchId>/<part>.<ext>`.",

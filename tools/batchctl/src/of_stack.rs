@@ -41,7 +41,7 @@ pub enum Command {
     Find(FindArgs),
     /// Render the next part of a batch as the sink gets it, with sums, rejects and the hash, and send it nowhere
     Preview(PreviewArgs),
-    /// Have the next parts of batches delivered that have more events than `APPROVE_ABOVE`
+    /// Have batches delivered that wait for approval, because they have more events than `APPROVE_ABOVE`
     Approve(ApproveArgs),
     /// Have batches tried again now: in error, overdue, or waiting for their next try
     Retry(RetryArgs),

@@ -59,7 +59,7 @@ pub fn run_quietly(all: bool) -> anyhow::Result<()> {
 ///
 /// Of the packages, `tests/e2e/console.rs` uses `axe-core`.
 pub fn install() -> anyhow::Result<(PathBuf, OsString)> {
-    let python = install_python("infra", "requirements.txt")?;
+    let python = install_python("infra", "infra/checks/requirements.txt")?;
     let path = path_with_tools_of(&python)?;
     install_node_packages(&root()?.join("infra/cdk"), &path)?;
     Ok((python, path))
@@ -81,7 +81,7 @@ pub fn validate(template: &Path) -> anyhow::Result<()> {
 
 /// Writes the CDK package into a folder, as npm would publish it.
 pub fn pack_cdk(folder: &Path) -> anyhow::Result<()> {
-    let path = path_with_tools_of(&install_python("infra", "requirements.txt")?)?;
+    let path = path_with_tools_of(&install_python("infra", "infra/checks/requirements.txt")?)?;
     let cdk = root()?.join("infra/cdk");
     install_node_packages(&cdk, &path)?;
     let mut pack = Command::new("npm");

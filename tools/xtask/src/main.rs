@@ -219,10 +219,16 @@ fn install_programs() -> anyhow::Result<Programs> {
         ("POSTGRES_BIN", postgres::install()?),
         ("SSHD_BIN", sshd::install()?),
         ("CHROMIUM_BIN", browser::install()?),
+        ("OUTSIDERS_PYTHON", Some(outsiders()?)),
     ];
     let installed = programs.into_iter();
     let installed = installed.filter_map(|(variable, path)| Some((variable, path?)));
     Ok(installed.collect())
+}
+
+/// Installs programs of others that read what the service writes. Returns the interpreter that has them.
+fn outsiders() -> anyhow::Result<PathBuf> {
+    tools::install_python("outsiders", "tests/outsiders/requirements.txt")
 }
 
 fn test_but_simulation(programs: Programs, all: bool) -> anyhow::Result<()> {

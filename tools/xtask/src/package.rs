@@ -217,7 +217,7 @@ pub fn build_static(packages: &[&str], arch: Architecture) -> anyhow::Result<()>
 
 /// Returns the command of a tool that has zig compile C and link. No path of this machine gets into what it builds.
 fn with_zig(tool: &str) -> anyhow::Result<Command> {
-    let python = tools::install_python("package", "package-requirements.txt")?;
+    let python = tools::install_python("package", "infra/checks/package-requirements.txt")?;
     let mut command = Command::new(python.with_file_name(tool));
     command
         .current_dir(tools::root()?)
@@ -230,7 +230,10 @@ fn with_zig(tool: &str) -> anyhow::Result<Command> {
 /// Builds the zips, checks them, and unpacks them.
 pub fn package(package: &Package) -> anyhow::Result<()> {
     build(package)?;
-    let mut check = Command::new(tools::install_python("infra", "requirements.txt")?);
+    let mut check = Command::new(tools::install_python(
+        "infra",
+        "infra/checks/requirements.txt",
+    )?);
     check.args(["package.py", "--arch", package.arch()?.name()]);
     status(check.current_dir(tools::root()?.join("infra/checks")))
 }
@@ -287,8 +290,11 @@ pub fn burst(burst: &Burst) -> anyhow::Result<()> {
 pub fn ministack(ministack: &Ministack) -> anyhow::Result<()> {
     package(&Package::default())?;
     let checks = tools::root()?.join("infra/checks");
-    let server = tools::install_python("ministack", "ministack-requirements.txt")?;
-    let mut run = Command::new(tools::install_python("infra", "requirements.txt")?);
+    let server = tools::install_python("ministack", "infra/checks/ministack-requirements.txt")?;
+    let mut run = Command::new(tools::install_python(
+        "infra",
+        "infra/checks/requirements.txt",
+    )?);
     run.arg("ministack.py").arg(server);
     run.arg(build_tools()?.join("loadgen"));
     run.args([&ministack.messages.to_string(), &ministack.bodies]);

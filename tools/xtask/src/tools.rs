@@ -17,9 +17,9 @@ pub fn root() -> anyhow::Result<&'static Path> {
         .context("find the folder of the workspace above `tools/xtask`")
 }
 
-/// Installs the requirements in a file of `infra/checks` into a virtualenv of this name; returns its interpreter.
+/// Installs the requirements in a file of the workspace into a virtualenv of this name; returns its interpreter.
 pub fn install_python(name: &str, requirements: &str) -> anyhow::Result<PathBuf> {
-    let requirements = &root()?.join("infra/checks").join(requirements);
+    let requirements = &root()?.join(requirements);
     let environment = target_dir().join("tools").join(name);
     let python = environment.join("bin/python");
     let installed = environment.join("requirements.txt");

@@ -22,13 +22,16 @@ pub struct VerifyAws {
 /// The program takes the place of this process, because a terminal sends Ctrl-C to both: this process would end, and the
 /// shell would return, while the program still deletes what it created.
 pub fn run(verify: &VerifyAws) -> anyhow::Result<()> {
-    let python = install_python("infra", "requirements.txt")?;
+    let python = install_python("infra", "infra/checks/requirements.txt")?;
     let mut command = Command::new(python);
     // Not its folder: paths in the arguments are relative to the user's.
     command.env("PYTHONPATH", root()?.join("infra"));
     if verify.emulator {
         command.args(["-m", "verify.on_ministack"]);
-        command.arg(install_python("ministack", "ministack-requirements.txt")?);
+        command.arg(install_python(
+            "ministack",
+            "infra/checks/ministack-requirements.txt",
+        )?);
     } else {
         command.args(["-m", "verify.main"]);
     }

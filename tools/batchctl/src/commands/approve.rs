@@ -19,7 +19,7 @@ pub struct ApproveArgs {
     pub change: ChangeArgs,
 }
 
-/// Has the next parts of batches delivered that have more events than `APPROVE_ABOVE`.
+/// Has batches delivered that have more events than `APPROVE_ABOVE`.
 pub async fn run(
     service: &Service,
     args: &ApproveArgs,
