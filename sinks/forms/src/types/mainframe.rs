@@ -104,7 +104,7 @@ impl Storage {
 
 /// Returns two digits a byte; the sign is the last half byte. An even number of digits has a zero in front.
 fn packed(digits: &str, sign: u8) -> Vec<u8> {
-    let zero = (digits.len() % 2 == 0).then_some(0);
+    let zero = digits.len().is_multiple_of(2).then_some(0);
     let digits = digits.bytes().map(|digit| digit - b'0');
     let halves = Vec::from_iter(zero.into_iter().chain(digits).chain([sign]));
     Vec::from_iter(halves.chunks(2).map(|pair| pair[0] << 4 | pair[1]))
