@@ -10,8 +10,10 @@ use crate::dates::{DateFormat, Zone};
 
 /// What is allowed in `type`.
 const ALLOWED: &str = "`text`, `int`, `decimal(P,S)`, `date`, `timestamp`, `bool`, `packed-decimal(P,S)`, `zoned-decimal(P,S)` or `binary(P,S)`";
-/// How timestamps and dates are read.
+/// Characters of a day.
 const DAY_LENGTH: usize = "2026-11-30".len();
+/// Digits of milliseconds since 1970, from 2001 to 2286.
+const MILLISECONDS_LENGTH: usize = 13;
 
 /// The type of a column.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -152,7 +154,7 @@ impl ColumnType {
             ColumnType::Stored { digits, storage } => of_digits(*digits, storage.is_signed()),
             ColumnType::Date(_) => "a day such as `2026-11-30`".to_owned(),
             ColumnType::Timestamp(_) => {
-                "a time such as `2026-11-30T12:00:00.5Z`, to the microsecond, or milliseconds since 1970"
+                "a time such as `2026-11-30T12:00:00.5Z`, to the microsecond, or 13 digits of milliseconds since 1970"
                     .to_owned()
             }
             ColumnType::Bool { .. } => "`true` or `false`".to_owned(),
@@ -242,7 +244,11 @@ fn of_digits(digits: Digits, is_signed: bool) -> String {
 
 fn timestamp(text: &str) -> Option<Timestamp> {
     let at = match text.bytes().all(|byte| byte.is_ascii_digit()) {
-        true => Timestamp::from_millisecond(text.parse().ok()?).ok()?,
+        // Digits of another length may be a date, such as `20261130`, or seconds.
+        true if text.len() == MILLISECONDS_LENGTH => {
+            Timestamp::from_millisecond(text.parse().ok()?).ok()?
+        }
+        true => return None,
         false => text.parse().ok()?,
     };
     (at.subsec_nanosecond() % 1_000 == 0).then_some(at)
