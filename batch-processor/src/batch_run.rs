@@ -32,7 +32,7 @@ use crate::lease::LeasedBatch;
 use crate::log_index::LogIndex;
 use crate::metrics::BatchProcessorMetrics;
 use crate::notices::Notices;
-use crate::part_rules::{PartRules, withheld};
+use crate::part_rules::{PartRules, accepted, withheld};
 use crate::quarantine::Quarantine;
 use crate::rate::Rate;
 use crate::reading::{HandOverError, ReadEvents, ReadLimits};
@@ -136,7 +136,8 @@ impl<'a> BatchRun<'a> {
         if self.batch.operator() == Some(OperatorDecision::AcceptSink)
             && let Some((index, _)) = self.batch.record().frozen_part()
         {
-            let sink = self.components.delivery.fingerprint();
+            let present = self.components.delivery.fingerprint();
+            let sink = accepted(self.batch.record(), index, present);
             self.batch.accept_sink(index, sink).await?;
         }
         // Before the delivery, so that there is room for a notice of it.

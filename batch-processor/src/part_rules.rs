@@ -1,6 +1,6 @@
 //! How large a part is, how many parts a batch may have, and to which sink a frozen part may go.
 
-use protocol::batch::{BatchRecord, unapproved};
+use protocol::batch::{BatchRecord, approved, unapproved};
 use protocol::limits::{FINGERPRINT_BYTES_MAX, PARTS_FOR_STRAGGLERS};
 use protocol::text::cut;
 
@@ -30,15 +30,25 @@ impl PartRules {
         self.limits(left.div_ceil(available.saturating_sub(parts).max(1)))
     }
 
+    /// Returns whether an operator must decide before anything of a batch goes to the sink, as far as its record says.
+    pub(crate) fn withholds(&self, record: &BatchRecord) -> bool {
+        match record.frozen_part() {
+            Some((_, part)) => part.waits_for_approval(),
+            None => self.is_large(record, 0),
+        }
+    }
+
+    fn is_large(&self, record: &BatchRecord, events: u64) -> bool {
+        // What is uncertain may be events; those that come late were not counted.
+        let all = (record.confirmed + record.uncertain).max(events);
+        // Once, with the first part: a ticket that comes twice must not approve a later part that nobody has looked at.
+        record.parts.is_empty() && self.approve_above.is_some_and(|above| all > above)
+    }
+
     /// Returns the fingerprint with which the next part of a batch is frozen, of so many events, for the `present` sink.
     pub(crate) fn fingerprint(&self, record: &BatchRecord, events: u64, present: String) -> String {
-        // What is uncertain may be events; those that come late were not counted.
-        let counted = record.confirmed + record.uncertain;
-        let all = counted.max(events);
-        // Once, with the first part: a ticket that comes twice must not approve a later part that nobody has looked at.
-        let is_first = record.parts.is_empty();
-        match is_first && self.approve_above.is_some_and(|above| all > above) {
-            true => cut(&unapproved(&present), FINGERPRINT_BYTES_MAX),
+        match self.is_large(record, events) {
+            true => withheld_for(&present),
             false => present,
         }
     }
@@ -59,6 +69,25 @@ impl PartRules {
                  becoming visible; set the batch aside"
             )
         })
+    }
+}
+
+/// Returns the fingerprint of a part for a sink that nobody has approved.
+fn withheld_for(sink: &str) -> String {
+    cut(&unapproved(sink), FINGERPRINT_BYTES_MAX)
+}
+
+/// Returns the fingerprint of a frozen part that an operator has accepted. What was approved is the part for the sink that it was frozen
+/// for; the `present` one may be another.
+pub(crate) fn accepted(record: &BatchRecord, index: usize, present: String) -> String {
+    let frozen = record
+        .parts
+        .get(index)
+        .and_then(|part| part.sink.as_deref());
+    let is_same = frozen == Some(&*withheld_for(&present));
+    match frozen.and_then(approved).filter(|_| !is_same) {
+        Some(sink) => sink.to_owned(),
+        None => present,
     }
 }
 
@@ -141,6 +170,14 @@ mod tests {
         let long = RULES.fingerprint(&record, 1, "x".repeat(FINGERPRINT_BYTES_MAX));
         assert_eq!(long.len(), FINGERPRINT_BYTES_MAX);
         let record = record_with_parts(1, &frozen);
+        assert_eq!(accepted(&record, 0, sink.clone()), sink);
+        // Nobody has looked at the part for another sink.
+        let other = accepted(&record, 0, "file:///b".to_owned());
+        assert_eq!(other, sink);
+        assert_eq!(
+            accepted(&record_with_parts(1, &long), 0, "x".repeat(256)),
+            "x".repeat(256)
+        );
         let error = withheld(&record, 0, &sink).unwrap();
         assert!(error.contains("waits for approval"), "{error}");
         assert_eq!(withheld(&record_with_parts(1, &sink), 0, &sink), None);

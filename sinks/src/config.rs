@@ -287,6 +287,9 @@ fn payloads(
             Compression::None if matches!(rendering.format, Format::Parquet(_)) => {
                 format!("`{SINK_FORMAT}` `parquet`")
             }
+            Compression::None if rendering.layout.line_end == forms::LineEnd::Rdw => {
+                "`SINK_LINE_END` `rdw`".to_owned()
+            }
             Compression::None => {
                 format!("`{SINK_ENCODING}` `{}`", rendering.layout.encoding.name())
             }

@@ -59,8 +59,10 @@ impl BatchRun<'_> {
         let (components, work) = (self.components, &self.budgets.work);
         let record = self.batch.record();
         let now = work.clock.now();
+        // One that waits for approval would leave its turn unused.
+        let is_withheld = components.part_rules.withholds(record);
         let rate = match &components.rate {
-            Some(rate) if goes_to_the_sink(record, now) => rate,
+            Some(rate) if goes_to_the_sink(record, now) && !is_withheld => rate,
             Some(_) | None => return Ok(true),
         };
         let read = rate.read(work).await?;

@@ -47,11 +47,16 @@ pub fn unapproved(sink: &str) -> String {
     format!("{UNAPPROVED}{sink}")
 }
 
+/// Returns the fingerprint that a part has once it is approved, which may be cut; `None` if it need not be.
+pub fn approved(sink: &str) -> Option<&str> {
+    sink.strip_prefix(UNAPPROVED)
+}
+
 impl PartRecord {
     /// Returns whether the part was frozen to be approved, and nobody has.
     pub fn waits_for_approval(&self) -> bool {
         let sink = self.sink.as_deref();
-        sink.is_some_and(|sink| sink.starts_with(UNAPPROVED))
+        sink.is_some_and(|sink| approved(sink).is_some())
     }
 
     /// Returns a part that is about to be delivered.

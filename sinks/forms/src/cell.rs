@@ -29,6 +29,11 @@ impl Cell<'_> {
         }
     }
 
+    /// Returns whether nothing was found, or an empty text.
+    pub(crate) fn is_null(&self) -> bool {
+        self.value.is_empty()
+    }
+
     /// Returns the bytes that are written, whatever the encoding is.
     pub(crate) fn bytes(&self) -> Option<&[u8]> {
         match &self.stored {
@@ -54,17 +59,15 @@ pub(crate) fn cells<'p>(
     let mut body = Body::of(item);
     let cell = |column: &Column| {
         let cell = match (column.value(part, item, &mut body)?, &column.kind) {
-            (None, Some(kind)) if kind.width().is_some() => {
-                return Err(RejectReason::NoValue {
-                    column: column.name.clone(),
-                    kind: kind.name(),
-                    expected: kind.expected(),
-                });
+            (None, kind) => {
+                if kind.as_ref().is_some_and(|kind| kind.width().is_some()) {
+                    column.check_null()?;
+                }
+                Cell {
+                    value: Cow::Borrowed(""),
+                    stored: None,
+                }
             }
-            (None, _) => Cell {
-                value: Cow::Borrowed(""),
-                stored: None,
-            },
             (Some(value), kind) => Cell {
                 stored: kind
                     .as_ref()

@@ -190,15 +190,22 @@ impl Format {
             Format::FixedWidth(columns) => {
                 let all = columns.iter().map(|column| &column.column);
                 let cells = cells(all, layout, part, item)?;
+                // Texts are encoded together, up to the next bytes.
+                let mut texts = String::new();
                 for (column, cell) in columns.iter().zip(&cells) {
+                    if cell.is_null() && column.pad.is_ascii_digit() {
+                        column.column.check_null()?;
+                    }
                     match cell.bytes() {
-                        Some(bytes) => record.extend_from_slice(bytes),
-                        None => {
-                            let text = column.padded(cell.written())?;
-                            record.extend_from_slice(&encoding.encoded(&text));
+                        Some(bytes) => {
+                            record.extend_from_slice(&encoding.encoded(&texts));
+                            record.extend_from_slice(bytes);
+                            texts.clear();
                         }
+                        None => column.push(&mut texts, cell.written())?,
                     }
                 }
+                record.extend_from_slice(&encoding.encoded(&texts));
                 Ok(cells)
             }
             Format::Parquet(_) => unreachable!("a Parquet file has columns, not records"),

@@ -102,7 +102,7 @@ fn number(total: &Total, decimals: Option<u8>, text: &str) -> Result<BigDecimal,
     let are_digits =
         |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let decimals_count = fraction.map_or(0, |digits| digits.trim_end_matches('0').len());
-    let fits = whole.len() + fraction.map_or(0, str::len) <= DIGITS_MAX
+    let fits = whole.trim_start_matches('0').len() + fraction.map_or(0, str::len) <= DIGITS_MAX
         && decimals.is_none_or(|max| decimals_count <= usize::from(max));
     if !are_digits(whole) || !fraction.is_none_or(are_digits) || !fits {
         return Err(wrong());

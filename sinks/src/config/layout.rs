@@ -214,12 +214,16 @@ fn check_characters(reader: &mut Reader<'_>, format: &Format, layout: &Layout) {
         Format::Csv {
             columns,
             header: true,
-        } => columns.iter().map(|column| column.name.clone()).collect(),
+        } => columns
+            .iter()
+            .map(|column| format!("{}{}", column.name, column.literals()))
+            .collect(),
         Format::FixedWidth(columns) => columns
             .iter()
-            .map(|column| column.pad.to_string())
+            .map(|column| format!("{}{}", column.pad, column.column.literals()))
             .collect(),
-        Format::Envelope | Format::Body | Format::Csv { .. } | Format::Parquet(_) => String::new(),
+        Format::Csv { columns, .. } => columns.iter().map(|column| column.literals()).collect(),
+        Format::Envelope | Format::Body | Format::Parquet(_) => String::new(),
     };
     let literals = |template: &Option<Template>| {
         template
@@ -241,7 +245,7 @@ fn check_characters(reader: &mut Reader<'_>, format: &Format, layout: &Layout) {
         ))
     });
     reader.rule(
-        "The names in the first line of `csv`, each `pad` of `fixed-width`, `SINK_HEADER_RECORD` and `SINK_TRAILER_RECORD` have only \
+        "The names in the first line of `csv`, each `pad` of `fixed-width`, what a `format` of a column writes itself, `SINK_HEADER_RECORD` and `SINK_TRAILER_RECORD` have only \
          characters of `SINK_ENCODING`.",
         wrong,
     );

@@ -115,7 +115,10 @@ impl TableType {
             }
             ColumnType::Date(_) => is(&["date"]),
             // Without a time zone, PostgreSQL would ignore the one that a value has.
-            ColumnType::Timestamp(_) => self.full == "timestamp with time zone",
+            ColumnType::Timestamp(_) => {
+                let full = ["timestamp with time zone", "timestamp(6) with time zone"];
+                full.contains(&self.full.as_str())
+            }
             ColumnType::Bool { .. } => is(&["boolean"]),
         }
     }
@@ -190,6 +193,7 @@ mod tests {
             ("timestamp with time zone", "date", false),
             ("timestamp with time zone", "timestamp", true),
             ("timestamp without time zone", "timestamp", false),
+            ("timestamp(6) with time zone", "timestamp", true),
             ("timestamp(0) with time zone", "timestamp", false),
             ("boolean", "bool", true),
             ("text", "decimal(9,2)", true),

@@ -223,6 +223,13 @@ pub fn not_waiting(batch: &BatchSummary, now: Timestamp) -> Option<String> {
 }
 
 /// Returns why nothing more of a batch can be delivered, if it is too old. A notice of a complete one can be sent.
+/// Returns whether a batch in error waits for approval, as its error says.
+pub fn waits_for_approval(batch: &BatchSummary) -> bool {
+    let error = batch.error.as_deref().unwrap_or_default();
+    error.contains("waits for approval")
+}
+
+/// Returns why a batch is left out that is too old to be delivered.
 pub fn too_old(batch: &BatchSummary, now: Timestamp) -> Option<String> {
     let days = BATCH_LIFE_MAX.as_secs() / 86_400;
     let is_over = batch.status.is_some() && batch.created_at + BATCH_LIFE_MAX <= now;

@@ -6,7 +6,7 @@ use crate::field::{Sign, Usage};
 use crate::limits::{COLUMNS_MAX, NAME_CHARACTERS_MAX};
 use crate::names::{NAMELESS, is_name};
 use crate::picture::{Picture, whole};
-use crate::value::{is_value, stranger};
+use crate::value::{is_filling, is_value, stranger};
 use crate::words::{Sentence, Word};
 
 /// Something that a clause says, and the word that says it.
@@ -256,7 +256,15 @@ impl<'s> Reader<'s, '_> {
         self.skip(&["IS", "ARE"]);
         self.skip(&["ALL"]);
         match self.next() {
-            Some(word) if is_value(word) => {}
+            Some(word) if is_value(word) => {
+                // Other values of named items are those of a program that begins.
+                if self.item.name.is_none() && !is_filling(word) {
+                    self.refuse(
+                        word,
+                        "not supported, expected spaces or zeros in a `FILLER`, or a name",
+                    );
+                }
+            }
             Some(word) => {
                 self.refuse(word, "not a value, expected a literal or a number");
                 self.skip_to_clause();

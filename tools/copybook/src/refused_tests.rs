@@ -372,3 +372,18 @@ fn what_is_too_large_is_refused() {
         "line 1: `R`: `32764`: too many bytes, expected at most 32760",
     );
 }
+
+#[test]
+fn a_filler_with_another_value_than_spaces_or_zeros_is_refused() {
+    for value in ["'HDR'", "7", "LOW-VALUES"] {
+        let text = format!("01 R. 05 A PIC X.\n05 FILLER PIC X(3) VALUE {value}.");
+        let error = crate::parse(&text).unwrap_err().to_string();
+        let expected =
+            format!("line 2: `FILLER`: `{value}`: not supported, expected spaces or zeros");
+        assert!(error.contains(&expected), "{error}");
+    }
+    for value in ["SPACES", "ZERO", "' '", "0"] {
+        let text = format!("01 R. 05 A PIC X. 05 FILLER PIC X(3) VALUE {value}.");
+        assert!(crate::parse(&text).is_ok(), "{value}");
+    }
+}

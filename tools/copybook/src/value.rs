@@ -1,4 +1,4 @@
-//! Values in a copybook. None of them is used: a record gets its values from elsewhere.
+//! Values in a copybook. None of them is used: a record gets its values from elsewhere, and a `FILLER` has spaces or zeros.
 
 use crate::words::Word;
 
@@ -30,6 +30,19 @@ pub(crate) fn is_value(word: &Word) -> bool {
             .chars()
             .all(|one| matches!(one, '0'..='9' | '+' | '-' | '.' | ','));
     word.is_literal() || is_number || FIGURATIVE.contains(&word.upper().as_str())
+}
+
+/// Returns whether a value is that of a column for `FILLER`: spaces in a text, zeros in a number.
+pub(crate) fn is_filling(word: &Word) -> bool {
+    let upper = word.upper();
+    let is_blank = |text: &str| {
+        text.chars()
+            .all(|one| matches!(one, ' ' | '0' | '\'' | '"'))
+    };
+    matches!(
+        upper.as_str(),
+        "ZERO" | "ZEROS" | "ZEROES" | "SPACE" | "SPACES"
+    ) || is_blank(&upper)
 }
 
 /// Returns the first word that cannot stand among the values of a condition (level 88). If its period is missing, that is a word

@@ -145,6 +145,24 @@ impl Column {
         }
     }
 
+    /// Rejects a record without a value, if the column has a type: what stands in its place would be a value.
+    pub(crate) fn check_null(&self) -> Result<(), RejectReason> {
+        match &self.kind {
+            None => Ok(()),
+            Some(kind) => Err(RejectReason::NoValue {
+                column: self.name.clone(),
+                kind: kind.name(),
+                expected: kind.expected(),
+            }),
+        }
+    }
+
+    /// Returns the characters that the column writes whatever the value is.
+    pub fn literals(&self) -> String {
+        let kind = self.kind.as_ref();
+        kind.map_or_else(String::new, ColumnType::literals)
+    }
+
     /// Returns whether the values are bytes, which no encoding writes.
     pub fn is_binary(&self) -> bool {
         self.kind.as_ref().is_some_and(ColumnType::is_binary)
@@ -280,8 +298,8 @@ pub(super) enum Align {
 }
 
 impl FixedColumn {
-    /// Returns exactly as many characters as the column is wide. Zeros before a number stand behind its sign.
-    pub(crate) fn padded(&self, text: &str) -> Result<String, RejectReason> {
+    /// Pushes exactly as many characters as the column is wide. Zeros before a number stand behind its sign.
+    pub(crate) fn push(&self, record: &mut String, text: &str) -> Result<(), RejectReason> {
         let (length, width) = (text.chars().count(), self.width);
         let column = || self.column.name.clone();
         if text.contains(['\n', '\r']) {
@@ -307,11 +325,11 @@ impl FixedColumn {
             ('0', Align::Right) => split_sign(text),
             (_, Align::Left | Align::Right) => ("", text),
         };
-        let mut record = sign.to_owned();
+        record.push_str(sign);
         record.extend(std::iter::repeat_n(self.pad, before));
         record.push_str(unsigned);
         record.extend(std::iter::repeat_n(self.pad, after));
-        Ok(record)
+        Ok(())
     }
 }
 
@@ -350,7 +368,9 @@ mod tests {
             align,
             pad,
         };
-        column.padded(text)
+        let mut record = String::new();
+        column.push(&mut record, text)?;
+        Ok(record)
     }
 
     #[test]

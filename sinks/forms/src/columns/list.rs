@@ -138,6 +138,15 @@ fn column(written: Written, problems: &mut Vec<String>) -> Option<Read> {
     }
     let align = noted(align(written.align.as_deref()), &name, problems);
     let pad = noted(pad(written.pad.as_deref().unwrap_or(" ")), &name, problems);
+    if let Some(Some(kind)) = &kind {
+        let number = kind.is_number().then_some(&content);
+        let inexact = number.and_then(|content| calculates(content.as_ref()?));
+        let problem = inexact
+            .map(|function| format!("`json`: calls `{function}`, which calculates in floating point, expected an expression that finds the number of type `{}` as it is", kind.name()))
+            .or_else(|| padded_wrongly(kind, align, pad))
+            .or_else(|| too_narrow(kind, width.flatten()));
+        problems.extend(problem.map(|words| format!("column `{name}`: {words}")));
+    }
     Some(Read {
         column: Column {
             name,
@@ -158,6 +167,53 @@ fn column(written: Written, problems: &mut Vec<String>) -> Option<Read> {
 fn noted<T>(read: Result<T, String>, name: &str, problems: &mut Vec<String>) -> Option<T> {
     read.map_err(|words| problems.push(format!("column `{name}`: {words}")))
         .ok()
+}
+
+/// Functions of JMESPath whose results are made of 64-bit floating point, or of texts of it.
+const CALCULATING: [&str; 8] = [
+    "to_number",
+    "to_string",
+    "join",
+    "sum",
+    "avg",
+    "abs",
+    "ceil",
+    "floor",
+];
+
+/// Returns a function that an expression calls and that calculates.
+fn calculates(content: &Content) -> Option<&'static str> {
+    let Content::Json(expression) = content else {
+        return None;
+    };
+    let text = expression.as_str();
+    CALCULATING.into_iter().find(|function| {
+        text.match_indices(function).any(|(at, _)| {
+            let before = text[..at].chars().next_back();
+            let is_whole = before.is_none_or(|one| !one.is_alphanumeric() && one != '_');
+            let after = text[at + function.len()..].trim_start();
+            is_whole && after.starts_with('(')
+        })
+    })
+}
+
+/// Returns what is wrong with a padding that would change a number.
+fn padded_wrongly(kind: &ColumnType, align: Option<Align>, pad: Option<char>) -> Option<String> {
+    let digit = pad
+        .filter(char::is_ascii_digit)
+        .filter(|_| kind.is_number())?;
+    let is_in_front = align == Some(Align::Right);
+    (digit != '0' || !is_in_front).then(|| {
+        format!("`pad`: wrong value: got `{digit}`, which would change a number, expected another character, or `0` with `align` `right`")
+    })
+}
+
+/// Returns what is wrong with a width that no value fits.
+fn too_narrow(kind: &ColumnType, width: Option<usize>) -> Option<String> {
+    let (width, length) = (width?, kind.length()?);
+    (width < length).then(|| {
+        format!("`width`: wrong value: got `{width}`, expected at least the `{length}` characters of its values")
+    })
 }
 
 fn content(json: Option<String>, field: Option<String>) -> Result<Content, String> {
@@ -305,6 +361,50 @@ mod tests {
                  `sqsMessageId`, `source`, `sentAt`, `batchKey`, `body`, `attributes`, `attribute:NAME`"
             ]
         );
+    }
+
+    #[test]
+    fn a_column_that_would_change_its_numbers_is_refused() {
+        for (column, words) in [
+            (
+                r#""json":"to_number(a)","type":"decimal(9,2)""#,
+                "calls `to_number`",
+            ),
+            (r#""json":"sum (a)","type":"int""#, "calls `sum`"),
+            (
+                r#""json":"a","type":"int","width":4,"pad":"0""#,
+                "`pad`: wrong value: got `0`",
+            ),
+            (
+                r#""json":"a","type":"int","width":4,"pad":"9","align":"right""#,
+                "`pad`: wrong value: got `9`",
+            ),
+            (
+                r#""json":"a","type":"bool","format":"yes/no","width":2"#,
+                "at least the `3` characters",
+            ),
+            (
+                r#""json":"a","type":"bool","format":"\n/x""#,
+                "`format`: wrong value",
+            ),
+            (
+                r#""json":"a","type":"date","width":9"#,
+                "at least the `10` characters",
+            ),
+        ] {
+            let found = problems(&format!(r#"[{{"name":"c",{column}}}]"#));
+            assert!(found[0].contains(words), "{words}: {found:?}");
+        }
+        for column in [
+            r#""json":"to_number(a)""#,
+            r#""json":"summary","type":"int""#,
+            r#""json":"items[?contains(id, 'x')].amount | [0]","type":"decimal(9,2)""#,
+            r#""json":"a","type":"int","width":4,"pad":"0","align":"right""#,
+            r#""json":"a","type":"date","format":"%d%m%Y","width":8"#,
+        ] {
+            let columns = format!(r#"[{{"name":"c",{column}}}]"#);
+            assert!(columns.parse::<Columns>().is_ok(), "{column}");
+        }
     }
 
     #[test]

@@ -341,6 +341,16 @@ fn a_value_that_is_not_of_the_type_of_its_column_is_rejected_by_name() {
 }
 
 #[test]
+fn zeros_that_pad_are_no_value() {
+    let columns = r#"[{"name":"n","json":"n","type":"int","width":3,"align":"right","pad":"0"}]"#;
+    let (text, rejects) = written(&fixed_width(columns), &["{}", r#"{"n":0}"#, r#"{"n":-7}"#]);
+    assert_eq!(text, "000\n-07\n");
+    assert_has(&rejects.join("\n"), &["column `n`: `int`: no value"]);
+    let spaces = columns.replace(r#""pad":"0""#, r#""pad":" ""#);
+    assert_eq!(written(&fixed_width(&spaces), &["{}"]).0, "   \n");
+}
+
+#[test]
 fn totals_are_of_values_however_they_are_written() {
     let columns = r#"[{"name":"amount","json":"amount","type":"decimal(9,2)","format":"implied"}]"#;
     let names = ["amount"];

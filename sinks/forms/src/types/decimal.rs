@@ -21,7 +21,8 @@ impl FromStr for Digits {
     /// Reads `9,2`, or `9` for whole numbers.
     fn from_str(text: &str) -> Result<Digits, String> {
         let (precision, scale) = text.split_once(',').unwrap_or((text, "0"));
-        let number = |text: &str| text.trim().parse::<u8>().ok();
+        let are_digits = |text: &&str| text.bytes().all(|byte| byte.is_ascii_digit());
+        let number = |text: &str| Some(text).filter(are_digits)?.parse::<u8>().ok();
         let digits = number(precision).zip(number(scale));
         let digits = digits.filter(|(precision, scale)| {
             (1..=PRECISION_MAX).contains(precision) && scale <= precision
@@ -162,11 +163,11 @@ mod tests {
 
     #[test]
     fn wrong_digits_are_refused_with_what_is_allowed() {
-        for wrong in ["", "0", "39", "2,3", "9,", "a", "-1", "9,2,1"] {
+        for wrong in ["", "0", "39", "2,3", "9,", "a", "-1", "+9", "9, 2", "9,2,1"] {
             let error = wrong.parse::<Digits>().unwrap_err();
             assert!(error.contains("from 1 to 38"), "{wrong}: {error}");
         }
-        assert_eq!("9, 2".parse::<Digits>().unwrap().to_string(), "(9,2)");
+        assert_eq!("9,2".parse::<Digits>().unwrap().to_string(), "(9,2)");
     }
 
     proptest! {

@@ -178,6 +178,7 @@ impl ColumnType {
                 .ok()
                 // The parser takes other forms too, and ignores a time.
                 .filter(|date| text.len() == DAY_LENGTH && date.to_string() == text)
+                .filter(|date| date.year() > 0)
                 .map(Value::Date),
             ColumnType::Timestamp(_) => timestamp(text).map(Value::Timestamp),
             ColumnType::Bool { .. } => text.parse().ok().map(Value::Bool),
@@ -211,6 +212,29 @@ impl ColumnType {
     pub(crate) fn width(&self) -> Option<usize> {
         match self {
             ColumnType::Stored { digits, storage } => Some(storage.width(*digits)),
+            _ => None,
+        }
+    }
+
+    /// Returns the characters that the type writes itself, whatever the value is.
+    pub(crate) fn literals(&self) -> String {
+        match self {
+            ColumnType::Bool { yes, no } => format!("{yes}{no}"),
+            ColumnType::Date(Some(format)) | ColumnType::Timestamp(Some(format)) => {
+                format.literals()
+            }
+            _ => String::new(),
+        }
+    }
+
+    /// Returns how many characters the longest value has, if its format says so.
+    pub(crate) fn length(&self) -> Option<usize> {
+        match self {
+            ColumnType::Bool { yes, no } => Some(yes.chars().count().max(no.chars().count())),
+            ColumnType::Date(None) => Some(DAY_LENGTH),
+            ColumnType::Date(Some(format)) | ColumnType::Timestamp(Some(format)) => {
+                Some(format.length())
+            }
             _ => None,
         }
     }
@@ -249,9 +273,44 @@ fn timestamp(text: &str) -> Option<Timestamp> {
             Timestamp::from_millisecond(text.parse().ok()?).ok()?
         }
         true => return None,
-        false => text.parse().ok()?,
+        // The parser takes other forms too, guesses what they leave out, and makes 59 seconds of 60.
+        false if is_rfc_3339(text) => text.parse().ok()?,
+        false => return None,
     };
     (at.subsec_nanosecond() % 1_000 == 0).then_some(at)
+}
+
+/// Returns whether a text has the form of `2026-11-30T12:00:00.5+01:00`, with seconds below 60 and a year above 0.
+fn is_rfc_3339(text: &str) -> bool {
+    const FORM: &[u8] = b"0000-00-00T00:00:00";
+    let has_form = |text: &str, form: &[u8]| {
+        text.len() == form.len()
+            && text.bytes().zip(form).all(|(byte, form)| match form {
+                b'0' => byte.is_ascii_digit(),
+                other => byte == *other,
+            })
+    };
+    let Some((at, rest)) = text.split_at_checked(FORM.len()) else {
+        return false;
+    };
+    let (fraction, offset) = match rest.strip_prefix('.') {
+        None => (None, rest),
+        Some(rest) => {
+            let end = rest.bytes().take_while(u8::is_ascii_digit).count();
+            let (fraction, offset) = rest.split_at(end);
+            (Some(fraction), offset)
+        }
+    };
+    let is_offset = match offset.as_bytes() {
+        b"Z" => true,
+        [b'+' | b'-', ..] => has_form(&offset[1..], b"00:00") && &offset[1..3] < "24",
+        _ => false,
+    };
+    let is_in_range = || !at.ends_with("60") && !at.starts_with("0000");
+    has_form(at, FORM)
+        && is_in_range()
+        && is_offset
+        && fraction.is_none_or(|digits| !digits.is_empty())
 }
 
 fn format(got: &str, expected: &str) -> String {
@@ -259,6 +318,12 @@ fn format(got: &str, expected: &str) -> String {
 }
 
 fn date_format(text: Option<&str>) -> Result<Option<DateFormat>, String> {
+    if let Some(text) = text.filter(|text| text.contains(char::is_control)) {
+        return Err(format(
+            &text.escape_debug().to_string(),
+            "one without control characters",
+        ));
+    }
     let read = text.map(|text| {
         text.parse::<DateFormat>()
             .map_err(|error| format(text, &error))
@@ -280,10 +345,12 @@ fn day_format(text: Option<&str>) -> Result<Option<DateFormat>, String> {
 fn bool(text: Option<&str>) -> Result<ColumnType, String> {
     let words = text.unwrap_or("true/false");
     match words.split_once('/') {
-        Some((yes, no)) if yes != no && !no.contains('/') => Ok(ColumnType::Bool {
-            yes: yes.to_owned(),
-            no: no.to_owned(),
-        }),
+        Some((yes, no)) if yes != no && !no.contains('/') && !words.contains(char::is_control) => {
+            Ok(ColumnType::Bool {
+                yes: yes.to_owned(),
+                no: no.to_owned(),
+            })
+        }
         _ => Err(format(
             words,
             "the words for true and for false, such as `Y/N` or `1/0`",

@@ -93,6 +93,22 @@ fn a_value_that_does_not_fit_is_refused() {
             assert_eq!(written(kind, None, text), None, "{kind} {text}");
         }
     }
+    // Forms that the parser of times takes as well, with something guessed or changed.
+    for text in [
+        "2016-12-31T23:59:60Z",
+        "2026-11-30T12:00:00+05:00[Europe/Zurich]",
+        "2026-11-30T12Z",
+        "20261130T120000Z",
+        "2026-11-30 12:00:00Z",
+        "2026-11-30T12:00:00,5Z",
+        "2026-11-30T12:00:00.Z",
+        "2026-11-30T12:00:00+25:00",
+        "0000-01-01T00:00:00Z",
+        "2026-11-30T12:00:00\u{e9}",
+    ] {
+        assert_eq!(written("timestamp", None, text), None, "{text}");
+    }
+    assert_eq!(written("date", None, "0000-01-01"), None);
     let unsigned = read("binary(4)", None, Some("unsigned")).unwrap();
     assert_eq!(unsigned.value("-1"), None);
     assert_eq!(

@@ -9,7 +9,7 @@ use crate::failure::{Done, Failure};
 use crate::interrupt::Interrupt;
 use crate::outcome::Output;
 use crate::service::Service;
-use crate::tickets::{Action, Before, not_in_error, send};
+use crate::tickets::{Action, Before, not_in_error, send, too_old, waits_for_approval};
 
 #[derive(Args)]
 pub struct ApproveArgs {
@@ -28,10 +28,14 @@ pub async fn run(
 ) -> Result<Done, Failure> {
     let operator = args.change.operator()?;
     let batches = args.selection.batches(service, output).await?;
+    let now = service.now();
     let action = Action {
         name: "approve",
         note: "approve".to_owned(),
-        leave: &|batch| not_in_error(batch).or_else(|| not_waiting_for_approval(batch)),
+        leave: &|batch| {
+            let not_waiting = not_in_error(batch).or_else(|| not_waiting_for_approval(batch));
+            not_waiting.or_else(|| too_old(batch, now))
+        },
         ticket: &|batch| Ticket {
             accept: Some(Accepted::NewSink),
             ..Ticket::new(batch.batch_id, TicketReason::Operator)
@@ -53,6 +57,5 @@ pub async fn run(
 }
 
 fn not_waiting_for_approval(batch: &BatchSummary) -> Option<String> {
-    let error = batch.error.as_deref().unwrap_or_default();
-    (!error.contains("waits for approval")).then(|| "it does not wait for approval".to_owned())
+    (!waits_for_approval(batch)).then(|| "it does not wait for approval".to_owned())
 }

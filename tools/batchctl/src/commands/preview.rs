@@ -7,7 +7,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 use protocol::batch::BatchRecord;
-use protocol::sequence::{HolderResolution, Sequence, SequenceScope, holder_resolution};
+use protocol::sequence::{
+    HolderResolution, NextNumber, PartId, Sequence, SequenceScope, holder_resolution, next_number,
+};
 use protocol::text::counted;
 use serde::Serialize;
 use shared::config::{Reader, Settings};
@@ -29,7 +31,7 @@ pub struct PreviewArgs {
     /// The batch id
     #[arg(value_name = "BATCH")]
     pub batch: String,
-    /// Write the content of the part to this file, as it is before compression
+    /// Write the content of the part to this new file, as it is before compression
     #[arg(long, value_name = "FILE")]
     pub file: Option<PathBuf>,
 }
@@ -86,7 +88,7 @@ pub async fn run(
             .write(&part, io::sink())
             .map(|(_, content)| content),
         Some(path) => {
-            let file = File::create(path).map_err(Failure::file(path))?;
+            let file = File::create_new(path).map_err(Failure::file(path))?;
             let plain = Rendering {
                 compression: sinks::Compression::None,
                 ..rendering.clone()
@@ -174,7 +176,7 @@ async fn frozen_part(
     }
     let needs_number = rendering.layout.needs_sequence();
     let file_number = match frozen.file_number {
-        None if needs_number => Some(next_number(service, record).await?),
+        None if needs_number => Some(number_of(service, record, index).await?),
         number => number,
     };
     Ok(Part {
@@ -190,17 +192,25 @@ async fn frozen_part(
 }
 
 /// Returns the number that the next part of the batch's source and key gets.
-async fn next_number(service: &Service, record: &BatchRecord) -> Result<u64, Failure> {
+async fn number_of(service: &Service, record: &BatchRecord, part: usize) -> Result<u64, Failure> {
     let scope = SequenceScope::of(record);
     let sequence = service.named_items.get::<Sequence>(&scope).await?.value;
-    let Some(holder) = sequence.holder else {
-        return Ok(sequence.last + 1);
+    let resolution = match sequence.holder {
+        None => HolderResolution::Delivered,
+        Some(holder) => {
+            let of_holder = service.record(holder.batch).await?;
+            holder_resolution(holder, sequence.last, of_holder.as_ref())
+        }
     };
-    let of_holder = service.record(holder.batch).await?;
-    let resolution = holder_resolution(holder, sequence.last, of_holder.as_ref());
-    Ok(match resolution {
-        HolderResolution::Unused => sequence.last,
-        HolderResolution::Waiting | HolderResolution::Delivered => sequence.last + 1,
+    let part = PartId {
+        batch: record.batch_id,
+        part,
+    };
+    Ok(match next_number(sequence, part, resolution) {
+        NextNumber::Taken(number) => number,
+        NextNumber::Take(sequence) => sequence.last,
+        // If that part is delivered, as most are.
+        NextNumber::Wait(_) => sequence.last + 1,
     })
 }
 

@@ -10,7 +10,7 @@ use crate::failure::{Done, Failure};
 use crate::interrupt::Interrupt;
 use crate::outcome::Output;
 use crate::service::Service;
-use crate::tickets::{Action, Before, not_waiting, send, too_old};
+use crate::tickets::{Action, Before, not_waiting, send, too_old, waits_for_approval};
 
 #[derive(Args)]
 pub struct RetryArgs {
@@ -45,7 +45,12 @@ pub async fn run(
         },
         leave: &|batch| {
             let too_old = || too_old(batch, now).filter(|_| !about_notices);
-            not_waiting(batch, now).or_else(too_old)
+            // To take another sink is no approval.
+            let unapproved = || {
+                let waits = args.accept_new_sink && waits_for_approval(batch);
+                waits.then(|| "it waits for approval: `approve` it first".to_owned())
+            };
+            not_waiting(batch, now).or_else(too_old).or_else(unapproved)
         },
         ticket: &|batch| match batch.status {
             // An operator's ticket would have the sink tried again.
