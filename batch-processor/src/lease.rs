@@ -221,16 +221,7 @@ impl LeasedBatch<'_> {
 
     /// Returns part `index` of the batch with these events.
     pub(crate) fn part(&self, index: usize, items: Vec<StoredEvent>) -> Part {
-        Part {
-            batch_id: self.record.batch_id,
-            part_index: index,
-            source: self.record.source.clone(),
-            batch_key: self.record.batch_key.clone(),
-            closed_at: self.record.closed_at(),
-            period: self.record.period,
-            file_number: self.record.file_number(index),
-            items,
-        }
+        Part::of(&self.record, index, items)
     }
 
     /// Returns the decision of an operator for which the lease was taken.

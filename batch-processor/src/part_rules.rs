@@ -1,6 +1,6 @@
 //! How large a part is, how many parts a batch may have, and to which sink a frozen part may go.
 
-use protocol::batch::{BatchRecord, approved, unapproved};
+use protocol::batch::{BatchRecord, WAITS_FOR_APPROVAL, approved, unapproved};
 use protocol::limits::{FINGERPRINT_BYTES_MAX, PARTS_FOR_STRAGGLERS};
 use protocol::text::cut;
 
@@ -98,7 +98,7 @@ pub(crate) fn withheld(record: &BatchRecord, index: usize, present: &str) -> Opt
     if part.waits_for_approval() {
         let count = part.count;
         return Some(format!(
-            "part {index}: waits for approval: the batch has more events than `APPROVE_ABOVE`, and this part {count}; look at it with \
+            "part {index}: {WAITS_FOR_APPROVAL}: the batch has more events than `APPROVE_ABOVE`, and this part {count}; look at it with \
              `batchctl preview`, then approve the batch with `batchctl approve`, or set it aside"
         ));
     }

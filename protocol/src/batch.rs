@@ -33,7 +33,7 @@ pub use closing::Closing;
 pub use lease::{LeaseDecision, OperatorDecision, may_lease};
 pub use note::{OperatorNote, with_note};
 pub use notice::{Notice, NoticeCounts, NoticeKind};
-pub use part::{PartRecord, PartState, approved, unapproved};
+pub use part::{PartRecord, PartState, WAITS_FOR_APPROVAL, approved, unapproved};
 pub use proof::{EmptyIndex, Lag, Role, empty_index, lag, nothing_to_deliver, proven, role};
 pub use record::{BatchRecord, Failure, Lease, Listing, Status};
 pub use rejects::Rejects;

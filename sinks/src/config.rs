@@ -236,21 +236,16 @@ fn format(
         }
     };
     let problem = format.as_ref().err();
+    let name_of_format = reader.value(&SINK_FORMAT);
     reader.rule(
         "With `SINK_FORMAT` `fixed-width`, every column of `SINK_COLUMNS` has a `width`. Only with it may columns have the types \
          `packed-decimal`, `zoned-decimal` and `binary`.",
         problem.map(|error| {
-            let format = format_word(name);
+            let format = name_of_format.unwrap_or_default();
             format!("`{SINK_COLUMNS}`: {error} (`{SINK_FORMAT}` is `{format}`)")
         }),
     );
     format.unwrap_or(Format::Envelope)
-}
-
-fn format_word(name: FormatName) -> &'static str {
-    let mut words = SINK_FORMAT.value.words.iter();
-    let found = words.find(|(_, known)| *known == name);
-    found.map_or("", |(word, _)| word)
 }
 
 /// Reads `SINK_REJECTS`, where sinks put reject lists that have no files or objects to put them beside.

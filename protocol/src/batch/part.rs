@@ -42,6 +42,9 @@ pub struct PartRecord {
 /// batch-processor delivers the part before its fingerprint is [changed](super::BatchWrite::AcceptSink).
 const UNAPPROVED: &str = "not approved: ";
 
+/// What the error of a batch has that waits for approval. `batchctl` finds such batches in a list by it.
+pub const WAITS_FOR_APPROVAL: &str = "waits for approval";
+
 /// Returns the fingerprint of a part that is delivered once somebody has approved it.
 pub fn unapproved(sink: &str) -> String {
     format!("{UNAPPROVED}{sink}")

@@ -1,5 +1,6 @@
 //! The input of a sink: one numbered delivery of a batch.
 
+use protocol::batch::BatchRecord;
 use protocol::ids::{BatchId, BatchKey, Seq, SourceArn};
 use protocol::period::Period;
 use protocol::time::Timestamp;
@@ -27,6 +28,20 @@ pub struct Part {
 }
 
 impl Part {
+    /// Returns a part of a batch, as its record describes it.
+    pub fn of(record: &BatchRecord, part_index: usize, items: Vec<StoredEvent>) -> Part {
+        Part {
+            batch_id: record.batch_id,
+            part_index,
+            source: record.source.clone(),
+            batch_key: record.batch_key.clone(),
+            closed_at: record.closed_at(),
+            period: record.period,
+            file_number: record.file_number(part_index),
+            items,
+        }
+    }
+
     /// Returns the idempotency key, `<batchId>/<part>`. A sink that ignores keys it has seen stores each part exactly once.
     pub fn key(&self) -> String {
         format!("{}/{}", self.batch_id, self.part_index)

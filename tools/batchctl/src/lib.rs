@@ -35,6 +35,7 @@ mod replayed;
 #[cfg(feature = "full")]
 mod screen;
 pub mod service;
+mod sink_config;
 mod table;
 mod tickets;
 mod times;

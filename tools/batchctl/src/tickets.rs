@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use aws::BatchSummary;
 use futures::{StreamExt, future, stream};
-use protocol::batch::Status;
+use protocol::batch::{Status, WAITS_FOR_APPROVAL};
 use protocol::limits::BATCH_LIFE_MAX;
 use protocol::retry::RetryPolicy;
 use protocol::text::counted;
@@ -226,7 +226,7 @@ pub fn not_waiting(batch: &BatchSummary, now: Timestamp) -> Option<String> {
 /// Returns whether a batch in error waits for approval, as its error says.
 pub fn waits_for_approval(batch: &BatchSummary) -> bool {
     let error = batch.error.as_deref().unwrap_or_default();
-    error.contains("waits for approval")
+    error.contains(WAITS_FOR_APPROVAL)
 }
 
 /// Returns why a batch is left out that is too old to be delivered.

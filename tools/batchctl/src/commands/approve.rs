@@ -33,8 +33,13 @@ pub async fn run(
         name: "approve",
         note: "approve".to_owned(),
         leave: &|batch| {
-            let not_waiting = not_in_error(batch).or_else(|| not_waiting_for_approval(batch));
-            not_waiting.or_else(|| too_old(batch, now))
+            let unasked = || {
+                let problem = "it does not wait for approval".to_owned();
+                (!waits_for_approval(batch)).then_some(problem)
+            };
+            not_in_error(batch)
+                .or_else(unasked)
+                .or_else(|| too_old(batch, now))
         },
         ticket: &|batch| Ticket {
             accept: Some(Accepted::NewSink),
@@ -54,8 +59,4 @@ pub async fn run(
         hint: args.change.hint(),
     };
     send(service, batches, action, operator, interrupt, output).await
-}
-
-fn not_waiting_for_approval(batch: &BatchSummary) -> Option<String> {
-    (!waits_for_approval(batch)).then(|| "it does not wait for approval".to_owned())
 }

@@ -12,15 +12,14 @@ use protocol::sequence::{
 };
 use protocol::text::counted;
 use serde::Serialize;
-use shared::config::{Reader, Settings};
 use shared::ports::StoredEvent;
-use sinks::columns_source::with_columns;
-use sinks::{Part, Rendering, SinkConfig, content_hash};
+use sinks::{Part, Rendering, content_hash};
 
 use crate::failure::{Done, Failure};
 use crate::listing::resolve;
 use crate::outcome::Output;
 use crate::service::Service;
+use crate::sink_config::sink_config;
 use crate::undelivered::read_each;
 
 /// The most rejects that are shown.
@@ -130,13 +129,7 @@ pub async fn run(
 async fn rendering(service: &Service) -> Result<Rendering, Failure> {
     let settings = &service.settings;
     let lookup = |name: &str| settings.value(name).map(str::to_owned);
-    let config = with_columns(Settings::new(&lookup, None), |settings| {
-        let mut reader = Reader::of(settings);
-        let config = SinkConfig::read(&mut reader);
-        reader.finish(Some(config))
-    });
-    let config = config.await;
-    let config = config.map_err(|error| Failure::Usage(error.to_string()))?;
+    let config = sink_config(&lookup).await?;
     match config.writes_rows {
         true => Err(Failure::Refused(
             "the sink writes rows, not a file".to_owned(),
@@ -180,14 +173,8 @@ async fn frozen_part(
         number => number,
     };
     Ok(Part {
-        batch_id: id,
-        part_index: index,
-        source: record.source.clone(),
-        batch_key: record.batch_key.clone(),
-        closed_at: record.closed_at(),
-        period: record.period,
         file_number,
-        items,
+        ..Part::of(record, index, items)
     })
 }
 

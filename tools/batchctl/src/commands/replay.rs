@@ -9,9 +9,7 @@ use protocol::batch::BatchRecord;
 use protocol::seqs::SeqSet;
 use protocol::text::counted;
 use serde::Serialize;
-use shared::config::{ConfigError, Reader, Settings};
-use sinks::columns_source::with_columns;
-use sinks::{BuiltInSink, Part, Sink, SinkConfig, SinkError, content_hash};
+use sinks::{BuiltInSink, Part, Sink, SinkError, content_hash};
 
 use crate::change::{ChangeArgs, note, note_outcome};
 use crate::failure::{Done, Failure};
@@ -21,6 +19,7 @@ use crate::object_events::events_of;
 use crate::outcome::Output;
 use crate::replayed::{DeliveredPart, delivered_parts};
 use crate::service::Service;
+use crate::sink_config::sink_config;
 use crate::table::Table;
 
 /// Attempts at a part.
@@ -192,13 +191,7 @@ async fn sink(service: &Service, args: &ReplayArgs) -> Result<BuiltInSink, Failu
         name if OF_THE_STACK.contains(&name) => settings.value(name).map(str::to_owned),
         _ => None,
     };
-    let config = with_columns(Settings::new(&lookup, None), |settings| {
-        let mut reader = Reader::of(settings);
-        let config = SinkConfig::read(&mut reader);
-        reader.finish(Some(config))
-    });
-    let config = config.await;
-    let config = config.map_err(|error: ConfigError| Failure::Usage(error.to_string()))?;
+    let config = sink_config(&lookup).await?;
     BuiltInSink::new(&config, &service.sdk()?).map_err(Failure::Usage)
 }
 
@@ -217,14 +210,8 @@ async fn replay(
         )));
     }
     let part = Part {
-        batch_id: record.batch_id,
-        part_index: part.part_index,
-        source: record.source.clone(),
-        batch_key: record.batch_key.clone(),
-        closed_at: record.closed_at(),
-        period: record.period,
         file_number: None,
-        items: events,
+        ..Part::of(record, part.part_index, events)
     };
     let mut attempt = 1;
     loop {

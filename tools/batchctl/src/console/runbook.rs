@@ -4,6 +4,7 @@ use clap::ArgAction;
 use console::{Address, Content, Page, Problem, Text, Tone};
 use sinks::percent_encoded;
 
+use super::verbs::is_verb;
 use crate::of_stack;
 
 const RUNBOOK: &str = include_str!("../../../../docs/runbook.md");
@@ -125,9 +126,7 @@ fn link(line: &str, known: &[(&str, &str)]) -> Option<Text> {
     let matches = definition.clone().try_get_matches_from(words).ok()?;
     let (name, options) = matches.subcommand()?;
     let command = definition.find_subcommand(name)?;
-    let changes = command
-        .get_arguments()
-        .any(|argument| argument.get_id() == "yes");
+    let changes = is_verb(command);
     let path = match name {
         _ if changes => format!("/do/{name}"),
         "list" => "/batches".to_owned(),

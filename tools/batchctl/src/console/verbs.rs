@@ -22,9 +22,7 @@ const ONLY_NOTICES: &str = "--only-notices";
 /// Returns the verbs, in the order of the command line.
 pub(super) fn all() -> Vec<Verb> {
     let command = of_stack::definition();
-    let verbs = command
-        .get_subcommands()
-        .filter(|command| has(command, YES));
+    let verbs = command.get_subcommands().filter(|command| is_verb(command));
     Vec::from_iter(verbs.map(verb))
 }
 
@@ -36,6 +34,11 @@ pub(super) fn link(verb: &str, words: &str, fields: &str) -> Text {
 /// Returns links to the forms of verbs.
 pub(super) fn links(verbs: &[&str]) -> Vec<Text> {
     Vec::from_iter(verbs.iter().map(|verb| link(verb, verb, "")))
+}
+
+/// Returns whether a command changes something.
+pub(super) fn is_verb(command: &Command) -> bool {
+    has(command, YES)
 }
 
 fn has(command: &Command, option: &str) -> bool {
@@ -101,7 +104,7 @@ pub(super) fn words(verb: &str, fields: &Address) -> Result<Vec<String>, Problem
     let command = of_stack::definition();
     let command = command
         .find_subcommand(verb)
-        .filter(|command| has(command, YES));
+        .filter(|command| is_verb(command));
     let command = command.ok_or_else(|| Problem::NotFound(format!("there is no verb `{verb}`")))?;
     let mut words = vec![verb.to_owned()];
     let mut positional = Vec::new();
