@@ -23,6 +23,7 @@ use shared::traces::names::{BATCH_ID, ITEMS_COUNT, PART};
 use sinks::{SinkError, content_hash};
 use tracing::{debug, error, info};
 
+use crate::answers::AnsweredParts;
 use crate::body_source::{BodySource, Unread};
 use crate::completion::Completion;
 use crate::delivery::{Delivery, report_delivered};
@@ -46,6 +47,8 @@ pub(crate) struct Components {
     pub(crate) log_index: LogIndex,
     pub(crate) losers: Losers,
     pub(crate) delivery: Delivery,
+    /// Without it, no answers are awaited.
+    pub(crate) answered_parts: Option<Arc<AnsweredParts>>,
     pub(crate) releaser: Releaser,
     pub(crate) quarantine: Quarantine,
     pub(crate) completion: Completion,
@@ -339,6 +342,10 @@ impl<'a> BatchRun<'a> {
         };
         report_delivered(&part, &receipt, ended - started, ended, self.metrics);
         let wrap_up = self.budgets.wrap_up;
+        if let Some(answered) = &self.components.answered_parts {
+            let record = self.batch.record();
+            answered.keep(record, &part, &receipt, &wrap_up).await?;
+        }
         self.batch.delivered(index, receipt, wrap_up).await?;
         self.batch.keep_turn(next_turn_at);
         self.give_number_up(index, &self.budgets.wrap_up).await?;

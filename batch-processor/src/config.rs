@@ -159,6 +159,12 @@ impl Config {
             shares_queue(completion.as_ref(), own_queues),
         );
         let sink = SinkConfig::read(reader);
+        reader.rule(
+            "With `ANSWERS_FROM`, `QUARANTINE_SQS_URL` is set: rejected events go there.",
+            (sink.answers.is_some() && quarantine_url.is_none()).then(|| {
+                format!("`{QUARANTINE_SQS_URL}`: not set: `ANSWERS_FROM` needs it for the events that answers reject")
+            }),
+        );
         let part_bytes_max = part_bytes_max.min(sink.part_bytes_max.unwrap_or(part_bytes_max));
         Some(Config {
             common: common?,

@@ -7,12 +7,15 @@ use protocol::ids::{BatchShard, SeatKey};
 use shared::dry_run::{DryRunFailed, NO_BATCH, TIME, all, called, no_event, of_tables};
 use shared::ports::{ListShard, PortError, Ports, Release, ReleaseReply};
 use shared::retry::Budget;
-use sinks::{Sink, SinkError};
+use sinks::Sink;
 
-/// Reads from both tables and their indexes, and tries out a release, the queue of tickets and the sink.
+use crate::answers::Answers;
+
+/// Reads from both tables and their indexes, and tries out a release, the queue of tickets, the sink, and the place of answers.
 pub(crate) async fn dry_run(
     ports: &Ports,
     sink: &dyn Sink,
+    answers: Option<&Answers>,
     dedup_window: Duration,
     budget: Budget<'_>,
 ) -> Result<(), DryRunFailed> {
@@ -65,13 +68,17 @@ pub(crate) async fn dry_run(
         match tried {
             Ok(()) => Ok(()),
             // Nothing is retried here, so not the words of the error.
-            Err(
-                SinkError::Retryable { reason }
-                | SinkError::Busy { reason, .. }
-                | SinkError::Permanent { reason },
-            ) => Err(format!("sink: {reason}")),
+            Err(error) => Err(format!("sink: {}", error.into_reason())),
         }
     }));
+    if let Some(answers) = answers {
+        trials.push(Box::pin(async move {
+            let Ok(tried) = tokio::time::timeout(TIME, answers.dry_run(ports)).await else {
+                return Err(format!("answers: no reply within {} s", TIME.as_secs()));
+            };
+            tried.map_err(|reason| format!("answers: {reason}"))
+        }));
+    }
     all(trials).await
 }
 

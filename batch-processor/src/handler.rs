@@ -15,10 +15,11 @@ use shared::retry::{Budget, NoTime};
 use shared::traces;
 use shared::traces::names::FAILED_COUNT;
 use shared::wire::{Ticket, TicketError};
-use sinks::Sink;
+use sinks::{AnswerPlace, Sink};
 use tracing::field::display;
 use tracing::{Instrument as _, error, error_span, info, warn};
 
+use crate::answers::{AnsweredParts, Answers};
 use crate::config::Config;
 use crate::dry_run::dry_run;
 use crate::event::{Event, Response};
@@ -73,18 +74,43 @@ pub struct Handler {
     tickets: TicketProcessor,
     sweep: Sweep,
     sink: Arc<dyn Sink>,
+    answered_parts: Option<Arc<AnsweredParts>>,
+    answers: Option<Answers>,
 }
 
 impl Handler {
     /// Returns a handler that delivers to `sink`.
     pub fn new(config: Config, ports: Ports, sink: Arc<dyn Sink>) -> Handler {
+        let answered_parts = config.sink.answers.as_ref().map(|answers| {
+            let names_files = answers.form.names_files();
+            let concurrency = config.common.write_concurrency;
+            Arc::new(AnsweredParts::new(
+                &ports,
+                answers.within,
+                names_files,
+                concurrency,
+            ))
+        });
         Handler {
-            tickets: TicketProcessor::new(&config, &ports, sink.clone()),
+            tickets: TicketProcessor::new(&config, &ports, sink.clone(), answered_parts.clone()),
             sweep: Sweep::new(&config, &ports),
             sink,
+            answered_parts,
+            answers: None,
             config,
             ports,
         }
+    }
+
+    /// Returns the handler with answers that its sweep reads from `place`, if the configuration has answers.
+    #[must_use]
+    pub fn with_answers(self, place: Arc<dyn AnswerPlace>) -> Handler {
+        let (config, parts) = (self.config.sink.answers.as_ref(), &self.answered_parts);
+        let answers = config.zip(parts.clone()).map(|(config, parts)| {
+            let concurrency = self.config.common.write_concurrency;
+            Answers::new(config, place, parts, &self.ports, concurrency)
+        });
+        Handler { answers, ..self }
     }
 
     /// Handles one event: tickets (one, as a rule), or the sweep. An SQS event without tickets is a dry run.
@@ -103,13 +129,15 @@ impl Handler {
         Ok(match event {
             Event::Tickets(event) if event.records.is_empty() => {
                 let window = self.config.common.dedup_window;
-                dry_run(&self.ports, &*self.sink, window, work).await?;
+                let answers = self.answers.as_ref();
+                dry_run(&self.ports, &*self.sink, answers, window, work).await?;
                 Response::Tickets(SqsBatchResponse::default())
             }
             Event::Tickets(event) => Response::Tickets(self.tickets(event, invocation).await?),
             Event::Sweep => {
                 let budgets = self.budgets(invocation, 1);
-                Response::Swept(self.sweep.run(invocation, &budgets).await?)
+                let answers = self.answers.as_ref();
+                Response::Swept(self.sweep.run(answers, invocation, &budgets).await?)
             }
         })
     }

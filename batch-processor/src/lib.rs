@@ -26,6 +26,7 @@
 
 #![warn(missing_docs)]
 
+mod answers;
 mod batch_run;
 mod body_source;
 mod collector;
@@ -56,6 +57,7 @@ mod sweep;
 mod ticket_end;
 mod ticket_processor;
 
+pub use answers::AnswersRead;
 pub use config::Config;
 pub use event::{Event, Response, UnknownEvent};
 pub use handler::{Handler, HandlerError};

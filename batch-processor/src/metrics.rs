@@ -76,6 +76,15 @@ pub struct SweepMetrics {
     pub notices_waiting: Option<Level>,
     /// The time since the oldest of these batches was opened. Only with `COMPLETION`.
     pub oldest_notice_age: Option<OldestAge>,
+    /// Events that answers accepted. Only with `ANSWERS_FROM`.
+    pub events_accepted: Option<Level>,
+    /// Events that answers rejected, which go to the quarantine. Only with `ANSWERS_FROM`.
+    pub events_rejected: Option<Level>,
+    /// Events about which nothing was answered within `ANSWERS_WITHIN`. Only with `ANSWERS_FROM`.
+    pub events_silent: Option<Level>,
+    /// Lines of answers that say nothing, answers that cannot be read or are about unknown parts, and events about which an earlier answer
+    /// said something else. Only with `ANSWERS_FROM`.
+    pub answer_problems: Option<Level>,
     /// The time since the oldest batch in error was opened. At 10 days, the sweep has it set aside.
     pub oldest_error_age: OldestAge,
 }

@@ -15,7 +15,7 @@ use shared::config::{
 use shared::traces;
 use shared::wire::Ticket;
 use sinks::columns_source::with_columns;
-use sinks::{BuiltInSink, SINK, Sink, own_settings};
+use sinks::{BuiltInSink, SINK, Sink, answer_place, own_settings};
 use tracing::info;
 
 use crate::config::Config;
@@ -114,7 +114,12 @@ async fn serve<S: Sink>(config: Config, sdk: &Sdk, sink: S) -> Result<(), lambda
     ports.duplicates_queue =
         duplicates_url.map(|url| aws_duplicates_queue(sdk, &config.common, url));
     ports.notice_target = aws_notice_target(sdk, &config.common, config.completion.as_ref());
-    let handler = Arc::new(Handler::new(config, ports, Arc::new(sink)));
+    let place = answer_place(&config.sink, sdk)?;
+    let mut handler = Handler::new(config, ports, Arc::new(sink));
+    if let Some(place) = place {
+        handler = handler.with_answers(Arc::from(place));
+    }
+    let handler = Arc::new(handler);
     let traces = Arc::new(Traces::from_env(sdk));
     lambda_runtime::run_concurrent(service_fn(move |event: LambdaEvent<Event>| {
         let (handler, traces) = (handler.clone(), traces.clone());

@@ -33,6 +33,7 @@ use shared::traces::Links;
 use shared::wire::{Ticket, TicketReason};
 use tracing::{error, info, warn};
 
+use crate::answers::{Answers, AnswersRead};
 use crate::config::Config;
 use crate::invocation::{Budgets, Invocation};
 use crate::metrics::SweepMetrics;
@@ -67,6 +68,9 @@ pub struct Swept {
     /// Milliseconds since the oldest batch whose notices wait was opened, 0 if there is none; absent without `COMPLETION`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub oldest_notice_age_ms: Option<u64>,
+    /// What was done about answers; absent without `ANSWERS_FROM`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answers: Option<AnswersRead>,
 }
 
 pub(crate) struct Sweep {
@@ -103,13 +107,14 @@ impl Sweep {
         }
     }
 
-    /// Sends a ticket for each overdue batch, and for each old one in error, the oldest first, until the time is over.
+    /// Sends a ticket for each overdue batch, and for each old one in error, the oldest first, until the time is over. Then reads `answers`.
     ///
     /// # Errors
     /// [`PortError`] when the batch table could not be read in time. The batches that were found have their tickets then; the next sweep
     /// reads it again.
     pub(crate) async fn run(
         &self,
+        answers: Option<&Answers>,
         invocation: &Invocation,
         budgets: &Budgets<'_>,
     ) -> Result<Swept, PortError> {
@@ -130,6 +135,10 @@ impl Sweep {
             oldest_error_age_ms = swept.oldest_error_age_ms,
             "sweep done"
         );
+        // After the tickets: they are what others wait for.
+        if let Some(answers) = answers {
+            swept.answers = Some(answers.run(budget).await);
+        }
         if let Some(error) = unread {
             return Err(error);
         }
@@ -291,6 +300,8 @@ impl Sweep {
     }
 
     fn write_metrics(&self, swept: &Swept, invocation: &Invocation, now: Timestamp) {
+        let of_answers =
+            |count: fn(&AnswersRead) -> u64| swept.answers.as_ref().map(count).map(Level);
         let metrics = SweepMetrics {
             batches_overdue: Level(swept.overdue as u64),
             batches_processing: Level(swept.processing as u64),
@@ -299,6 +310,10 @@ impl Sweep {
             oldest_error_age: OldestAge(swept.oldest_error_age_ms),
             notices_waiting: swept.notices_waiting.map(|count| Level(count as u64)),
             oldest_notice_age: swept.oldest_notice_age_ms.map(OldestAge),
+            events_accepted: of_answers(|answers| answers.accepted),
+            events_rejected: of_answers(|answers| answers.rejected),
+            events_silent: of_answers(|answers| answers.silent),
+            answer_problems: of_answers(|answers| answers.problems + answers.contradicted),
         };
         let about = About {
             function: &invocation.function,
@@ -320,7 +335,7 @@ impl Swept {
             }
             Listing::Status(Status::Processing) => self.processing += batches.len(),
             Listing::Status(Status::Open | Status::Sealed) => {}
-            Listing::Notices => return,
+            Listing::Notices | Listing::Answers => return,
         }
         self.overdue += batches.partition_point(|batch| batch.due_at < now);
         let oldest = batches.first().map(|batch| batch.due_at.until(now));

@@ -12,6 +12,7 @@ use shared::wire::Ticket;
 use sinks::Sink;
 use tracing::{error, info};
 
+use crate::answers::AnsweredParts;
 use crate::batch_run::{BatchRun, Components, Losers};
 use crate::body_source::BodySource;
 use crate::collector::Collector;
@@ -38,7 +39,12 @@ pub(crate) struct TicketProcessor {
 }
 
 impl TicketProcessor {
-    pub(crate) fn new(config: &Config, ports: &Ports, sink: Arc<dyn Sink>) -> TicketProcessor {
+    pub(crate) fn new(
+        config: &Config,
+        ports: &Ports,
+        sink: Arc<dyn Sink>,
+        answered_parts: Option<Arc<AnsweredParts>>,
+    ) -> TicketProcessor {
         let concurrency = config.common.write_concurrency;
         let permits = Arc::new(RequestPermits::new(concurrency));
         let bulk = BulkWriter::new(permits.clone(), concurrency);
@@ -58,6 +64,7 @@ impl TicketProcessor {
                     concurrency,
                 },
                 delivery: Delivery::new(sink, bodies.clone()),
+                answered_parts,
                 releaser: Releaser::new(ports, bulk, bodies.clone(), window),
                 quarantine: Quarantine::new(ports, bodies, concurrency),
                 completion: Completion {

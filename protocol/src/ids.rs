@@ -264,6 +264,8 @@ pub enum ObjectId {
     Run(Uuid),
     /// A list of runs.
     RunList(Uuid),
+    /// The events of a part that the sink has, until answers about them have come.
+    Kept { batch: BatchId, part: u32 },
 }
 
 impl From<SlotId> for ObjectId {
@@ -279,6 +281,7 @@ impl fmt::Display for ObjectId {
             ObjectId::Load(load) => write!(f, "load/{load}"),
             ObjectId::Run(run) => write!(f, "run/{run}"),
             ObjectId::RunList(list) => write!(f, "runs/{list}"),
+            ObjectId::Kept { batch, part } => write!(f, "kept/{batch}/{part}"),
         }
     }
 }

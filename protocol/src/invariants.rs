@@ -22,12 +22,13 @@ pub const ASSERTED: [&str; 6] = [
     "INV-19 a_record_fits_its_item",
 ];
 
-/// INV-1: no seq is in two parts of a batch, and none is in a part and set aside, except the rejected ones of a delivered part.
+/// INV-1: no seq is in two parts of a batch, and none is in a part and set aside, except the rejected ones of a delivered part, and those
+/// that an answer rejected once the batch is complete.
 /// Of a frozen part in a batch that is being set aside, some seats may be set aside already.
 pub fn parts_are_disjoint(record: &BatchRecord) -> Check {
     let batch = record.batch_id;
     let rejected = record.parts.iter().map(|part| part.rejected);
-    let are_rejected = record.rejected().len() <= rejected.sum::<u64>();
+    let are_rejected = record.completed_at.is_some() || record.rejected().len() <= rejected.sum();
     hold("INV-1 parts_are_disjoint", are_rejected, || {
         format!("batch {batch} set aside delivered events")
     })?;
@@ -180,6 +181,7 @@ pub fn only_the_holder_writes(before: &BatchRecord, write: &BatchWrite) -> Check
         | BatchWrite::Lease { .. }
         | BatchWrite::TicketResent { .. }
         | BatchWrite::NoticesSent { .. }
+        | BatchWrite::Answered { .. }
         | BatchWrite::Note { .. } => return Ok(()),
     };
     let holder = before.lease.as_ref().map(|lease| &lease.owner);
@@ -251,7 +253,7 @@ pub fn completion_saw_everything(before: &BatchRecord, write: &BatchWrite) -> Ch
     })
 }
 
-/// Checks INV-1 to INV-5 and INV-19 of the record, and INV-8 to INV-12, INV-18, INV-29, INV-34 and INV-35 of the step. `earliest` and `latest`
+/// Checks INV-1 to INV-5 and INV-19 of the record, and INV-8 to INV-12, INV-18, INV-29, INV-34, INV-35 and INV-39 of the step. `earliest` and `latest`
 /// are the lowest and highest time that any clock showed when the write was applied.
 pub fn step_is_sound(
     before: &BatchRecord,
@@ -268,7 +270,23 @@ pub fn step_is_sound(
     completion_saw_everything(before, write)?;
     notices_stay_until_they_are_sent(before, write, after)?;
     reservations::step_is_sound(before, write, after)?;
+    an_answer_is_about_delivered_events(before, write)?;
     record_is_sound(after)
+}
+
+/// INV-39: what an answer sets aside was delivered by its batch, which is complete, and what was set aside before stays so.
+pub fn an_answer_is_about_delivered_events(before: &BatchRecord, write: &BatchWrite) -> Check {
+    let BatchWrite::Answered { set_aside, .. } = write else {
+        return Ok(());
+    };
+    let was = &before.set_aside;
+    let all = before.members().difference(&before.quarantined());
+    let holds = before.status.is_none()
+        && was.is_subset(set_aside)
+        && set_aside.difference(was).is_subset(&all);
+    hold("INV-39 an_answer_is_about_delivered_events", holds, || {
+        format!("batch {}: {was:?} became {set_aside:?}", before.batch_id)
+    })
 }
 
 /// INV-29: a notice leaves the record only because it was sent, or because the batch is completed without notices. A notice that

@@ -3,6 +3,7 @@
 //! Nothing here reads a clock, an environment variable or a network, sleeps, or spawns: `now`, ids and jitter are
 //! arguments.
 
+pub mod answer;
 pub mod batch;
 pub mod bodies;
 pub mod claim;

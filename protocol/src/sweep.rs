@@ -70,7 +70,8 @@ impl SweepRules {
                 let were_lifted = self.pauses.were_lifted_for(batch, due_at);
                 were_lifted.then_some(Wake::Due)
             }
-            Listing::Status(Status::Sealed) => None,
+            // The sweep reads this list by itself.
+            Listing::Status(Status::Sealed) | Listing::Answers => None,
         }
     }
 

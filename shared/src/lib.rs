@@ -18,6 +18,7 @@ pub mod duplicate_report;
 pub mod expression;
 pub mod index;
 pub mod index_run;
+pub mod kept;
 pub mod load;
 pub mod locked;
 pub mod message_attributes;

@@ -58,7 +58,7 @@ pub enum FrameError {
 /// One message. The fields have the names of the lock item's attributes.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Line<'a> {
+pub(crate) struct Line<'a> {
     message_id: EventId,
     sqs_message_id: SqsMessageId,
     source: SourceArn,
@@ -85,11 +85,25 @@ impl<'a> Line<'a> {
         }
     }
 
+    /// Returns the line of the message that brought an event.
+    pub(crate) fn of_event(event: &'a StoredEvent) -> Line<'a> {
+        let attributes = event.attributes.as_ref();
+        Line {
+            message_id: event.event_id.clone(),
+            sqs_message_id: event.sqs_message_id.clone(),
+            source: event.source.clone(),
+            sent_at: event.sent_at.as_ms(),
+            attributes: attributes.map(|all| Cow::Borrowed(&**all.as_text())),
+            quota: event.quota.as_deref().map(Cow::Borrowed),
+            message: Cow::Borrowed(&event.body),
+        }
+    }
+
     /// Returns the event of the message, in a seat of `batch`.
     ///
     /// # Errors
     /// The message attributes are malformed.
-    fn event(self, batch: BatchId, seq: Seq) -> Result<StoredEvent, serde_json::Error> {
+    pub(crate) fn event(self, batch: BatchId, seq: Seq) -> Result<StoredEvent, serde_json::Error> {
         let attributes = self.attributes.as_deref().map(MessageAttributes::read);
         Ok(StoredEvent {
             attributes: attributes.transpose()?.flatten(),

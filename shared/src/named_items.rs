@@ -2,11 +2,12 @@
 //! manifest.
 //!
 //! Each item has a version, and a write replaces only the version that was read. A field that this program does not know is kept.
-//! The items have no `statusShard`, so they are not in `status-index`.
+//! The items have no `statusShard`, so they are not in `status-index`, but for those with [answers](BatchAnswers).
 
 use std::collections::HashMap;
 
-use protocol::ids::BodyHash;
+use protocol::answer::{BatchAnswers, FoundAnswer, NamedParts};
+use protocol::ids::{BatchId, BodyHash};
 use protocol::limits::DYNAMODB_KEY_BYTES_MAX;
 use protocol::log::{IndexEpoch, Manifest};
 use protocol::pause::Pauses;
@@ -23,6 +24,9 @@ use crate::ports::{Attributes, Change, Document, NamedItems, PortError};
 
 /// When DynamoDB may remove an item: the TTL attribute of the batch table.
 const EXPIRES_AT: &str = "expiresAt";
+
+/// What the names of items with answers begin with. The id of the batch follows.
+pub const ANSWERS: &str = "answers#";
 
 /// A value that the batch table has under a name. Its default is the value of an item that was never written.
 pub trait NamedItem: Default + Serialize + DeserializeOwned {
@@ -155,6 +159,47 @@ impl NamedItem for ScopeItem {
 
     fn expires_at(&self, _: &BatchScope) -> Option<Timestamp> {
         self.expires_at()
+    }
+}
+
+impl NamedItem for BatchAnswers {
+    type Scope = BatchId;
+
+    fn name(batch: &BatchId) -> String {
+        format!("{ANSWERS}{batch}")
+    }
+
+    fn expires_at(&self, _: &BatchId) -> Option<Timestamp> {
+        Some(BatchAnswers::expires_at(self))
+    }
+}
+
+impl NamedItem for FoundAnswer {
+    /// Its name, and a text that is another if its content is.
+    type Scope = (String, String);
+
+    /// Returns `answer/<hash>`. A hash, because the name may be long.
+    fn name(answer: &(String, String)) -> String {
+        let answer = serde_json::to_vec(answer).expect("texts are JSON");
+        format!("answer/{}", BodyHash::of(&answer))
+    }
+
+    fn expires_at(&self, _: &(String, String)) -> Option<Timestamp> {
+        Some(FoundAnswer::expires_at(*self))
+    }
+}
+
+impl NamedItem for NamedParts {
+    /// What the names of the files begin with.
+    type Scope = str;
+
+    /// Returns `file/<hash>`.
+    fn name(stem: &str) -> String {
+        format!("file/{}", BodyHash::of(stem.as_bytes()))
+    }
+
+    fn expires_at(&self, _: &str) -> Option<Timestamp> {
+        Some(NamedParts::expires_at(self))
     }
 }
 

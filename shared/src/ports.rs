@@ -118,7 +118,8 @@ impl StoredEvent {
     }
 }
 
-/// The items of the lock table, as operators look at them and have them forgotten. The functions do not use it.
+/// The items of the lock table, as operators look at them and have them forgotten. Of the functions, only the batch-processor uses it, for
+/// [answers](protocol::answer).
 #[async_trait]
 pub trait LockItems: Send + Sync {
     /// Returns the batch and the seq of the claim that became the tombstone of an event; `None` if there is no tombstone, or it does
@@ -426,6 +427,7 @@ pub trait MetricLog: Send + Sync {
 #[derive(Clone)]
 pub struct Ports {
     pub lock_store: Arc<dyn LockStore>,
+    pub lock_items: Arc<dyn LockItems>,
     pub batch_store: Arc<dyn BatchStore>,
     pub batch_queue: Arc<dyn BatchQueue>,
     /// Absent without `QUARANTINE_SQS_URL`.

@@ -4,7 +4,11 @@ use async_trait::async_trait;
 use aws::Sdk;
 use shared::config::{FULL, Text, Unset, Variable, WITHOUT_FULL};
 
+#[cfg(feature = "full")]
+use crate::answers::AnswerObjects;
+use crate::answers::{AnswerDirectory, AnswerPlace, AnswersFrom};
 use crate::kind::{Kind, RejectLists, SinkConfig};
+use crate::place::FilePlace;
 use crate::rejects::RejectStore;
 use crate::sink::{Receipt, Sink, SinkError};
 use crate::{file, http, log};
@@ -79,6 +83,33 @@ pub fn reject_store(
     place
         .map(|place| RejectStore::new(sdk, &place))
         .ok_or("where the stack does not say (`SINK_REJECTS`): fetch it, for `--list FILE`")
+}
+
+/// Returns the place where answers come from, if they are read.
+///
+/// # Errors
+/// The server of the sink is not configured.
+pub fn answer_place(
+    config: &SinkConfig,
+    sdk: &Sdk,
+) -> Result<Option<Box<dyn AnswerPlace>>, String> {
+    let Some(answers) = &config.answers else {
+        return Ok(None);
+    };
+    #[cfg(not(feature = "full"))]
+    let _ = sdk;
+    Ok(Some(match &answers.from {
+        AnswersFrom::Place(FilePlace::Directory(directory)) => Box::new(AnswerDirectory {
+            directory: directory.clone(),
+        }),
+        #[cfg(feature = "full")]
+        AnswersFrom::Place(FilePlace::Bucket(place)) => Box::new(AnswerObjects::new(sdk, place)),
+        AnswersFrom::OnServer(path) => {
+            let make = config.make.answers.as_ref();
+            let make = make.ok_or("the sink has no server with answers")?;
+            make(config, sdk, path)?
+        }
+    }))
 }
 
 /// A built-in sink, with the fingerprint of its configuration.

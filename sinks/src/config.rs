@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use shared::config::{Description, Number, Reader, Variable, Word};
 
+use crate::answers::AnswersConfig;
 use crate::built_in::{KINDS, SINK, parse};
 use crate::kind::{Kind, Make, SinkConfig};
 use crate::log::LogSink;
@@ -108,6 +109,9 @@ impl SinkConfig {
         #[cfg(feature = "full")]
         let call_bytes_max = call_bytes_max.filter(|_| payloads.is_none());
         check_unread(reader, kind);
+        // Without a kind there is a problem, and the reader returns no configuration.
+        let make = make.unwrap_or_else(|| Make::new(|_, _| Ok(LogSink)));
+        let answers = AnswersConfig::read(reader, make.answers.is_some());
         let fingerprint = fingerprint_of(
             &uri,
             [rendering.format.name(), compression.name()],
@@ -142,8 +146,8 @@ impl SinkConfig {
             password,
             columns: of_rows,
             writes_rows: kind.is_some_and(|kind| kind.writes_rows),
-            // Without a kind there is a problem, and the reader returns no configuration.
-            make: make.unwrap_or_else(|| Make::new(|_, _| Ok(LogSink))),
+            answers,
+            make,
         }
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use aws::Sdk;
 use shared::config::{Declared, Reader};
 
+use crate::answers::{AnswerPlace, AnswersConfig};
 #[cfg(feature = "full")]
 use crate::place::BucketPlace;
 use crate::place::FilePlace;
@@ -53,24 +54,45 @@ impl Kind {
     }
 }
 
+/// Makes a sink.
+type MakeSink = dyn Fn(&SinkConfig, &Sdk) -> Result<Box<dyn Sink>, String> + Send + Sync;
+/// Makes the place of answers in a directory on the server of a sink.
+type MakeAnswers =
+    dyn Fn(&SinkConfig, &Sdk, &str) -> Result<Box<dyn AnswerPlace>, String> + Send + Sync;
+
 /// Makes a sink of one kind.
 #[derive(Clone)]
-pub(crate) struct Make(
-    #[expect(clippy::type_complexity, reason = "it is named here")]
-    Arc<dyn Fn(&SinkConfig, &Sdk) -> Result<Box<dyn Sink>, String> + Send + Sync>,
-);
+pub(crate) struct Make {
+    sink: Arc<MakeSink>,
+    /// [`None`] if the sink has no server with directories.
+    pub(crate) answers: Option<Arc<MakeAnswers>>,
+}
 
 impl Make {
     pub(crate) fn new<S: Sink + 'static>(
         make: impl Fn(&SinkConfig, &Sdk) -> Result<S, String> + Send + Sync + 'static,
     ) -> Make {
-        Make(Arc::new(move |config, sdk| {
-            Ok(Box::new(make(config, sdk)?) as Box<dyn Sink>)
-        }))
+        Make {
+            sink: Arc::new(move |config, sdk| Ok(Box::new(make(config, sdk)?) as Box<dyn Sink>)),
+            answers: None,
+        }
+    }
+
+    #[cfg(feature = "full")]
+    pub(crate) fn with_answers<P: AnswerPlace + 'static>(
+        self,
+        make: impl Fn(&SinkConfig, &Sdk, &str) -> Result<P, String> + Send + Sync + 'static,
+    ) -> Make {
+        Make {
+            answers: Some(Arc::new(move |config, sdk, path| {
+                Ok(Box::new(make(config, sdk, path)?) as Box<dyn AnswerPlace>)
+            })),
+            ..self
+        }
     }
 
     pub(crate) fn sink(&self, config: &SinkConfig, sdk: &Sdk) -> Result<Box<dyn Sink>, String> {
-        (self.0)(config, sdk)
+        (self.sink)(config, sdk)
     }
 }
 
@@ -103,6 +125,8 @@ pub struct SinkConfig {
     pub password: Option<Secret>,
     /// The columns of rows, if the sink writes rows.
     pub(crate) columns: Option<Columns>,
+    /// Where the consumer answers, if it does.
+    pub answers: Option<AnswersConfig>,
     /// Whether the sink writes rows, and no content in the rendering.
     pub writes_rows: bool,
     pub(crate) make: Make,

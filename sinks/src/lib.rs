@@ -13,6 +13,7 @@
 
 #[cfg(feature = "full")]
 mod address;
+mod answers;
 #[cfg(feature = "full")]
 mod arn;
 mod built_in;
@@ -48,13 +49,15 @@ mod store;
 #[cfg(test)]
 pub(crate) mod tests_support;
 
+pub use answers::{AnswerName, AnswerPlace, AnswersConfig, AnswersFrom};
 pub use async_trait::async_trait;
-pub use built_in::{BuiltInSink, SINK, own_settings, reject_store};
+pub use built_in::{BuiltInSink, SINK, answer_place, own_settings, reject_store};
 pub use file::FileSink;
 pub use forms::{
-    Column, Columns, ColumnsError, Compression, Encoding, FixedColumn, Format, Layout, LineEnd,
-    ParquetFormat, Part, PathTemplate, Reject, RejectReason, Rendering, Template, Zone,
-    content_hash, directory_of, percent_encoded, write_rejects,
+    Answer, AnswerForm, AnswerLine, Column, Columns, ColumnsError, Compression, Encoding,
+    FixedColumn, Format, Layout, LineEnd, Named, ParquetFormat, Part, PartName, PathTemplate,
+    Reject, RejectReason, Rendering, Template, Zone, content_hash, directory_of, percent_encoded,
+    write_rejects,
 };
 pub use http::HttpSink;
 pub use kind::SinkConfig;

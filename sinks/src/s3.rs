@@ -137,9 +137,40 @@ impl Objects {
 
     /// Reads an object below the prefix; returns `None` if there is none.
     pub(crate) async fn read(&self, path: &str) -> Result<Option<Vec<u8>>, SinkError> {
+        self.read_at_most(path, REJECTS_BYTES_MAX).await
+    }
+
+    /// Reads an object of at most `bytes_max` bytes below the prefix; returns `None` if there is none.
+    pub(crate) async fn read_at_most(
+        &self,
+        path: &str,
+        bytes_max: u64,
+    ) -> Result<Option<Vec<u8>>, SinkError> {
         let key = self.below_prefix(path);
         let uri = uri(&self.bucket, &key);
-        self.read_object(&key, &uri, REJECTS_BYTES_MAX).await
+        self.read_object(&key, &uri, bytes_max).await
+    }
+
+    /// Returns the path below the prefix and the entity tag of every object there.
+    pub(crate) async fn list(&self) -> Result<Vec<(String, String)>, SinkError> {
+        let prefix = self.below_prefix("");
+        let list = self.client.list_objects_v2().bucket(&self.bucket);
+        let mut pages = list.prefix(&prefix).into_paginator().send();
+        let mut found = Vec::new();
+        while let Some(page) = pages.next().await {
+            let page =
+                page.map_err(|error| call_failed(&uri(&self.bucket, &prefix), &error, may_pass))?;
+            found.extend(
+                page.contents
+                    .unwrap_or_default()
+                    .into_iter()
+                    .filter_map(|object| {
+                        let path = object.key?.strip_prefix(&prefix)?.to_owned();
+                        Some((path, object.e_tag.unwrap_or_default()))
+                    }),
+            );
+        }
+        Ok(found)
     }
 
     /// Reads an object of at most `bytes_max` bytes; returns `None` if there is no such object. Errors call it `uri`.

@@ -17,6 +17,8 @@ pub struct Receipt {
     /// The seqs of the records that are only in a reject list. They must be the same at every attempt. Their events do not count
     /// as delivered.
     pub rejected: SeqSet,
+    /// The path of the file with the records, below the sink, if answers may name the part by it.
+    pub file: Option<String>,
 }
 
 impl Receipt {
@@ -25,6 +27,7 @@ impl Receipt {
         Receipt {
             text: text.into(),
             rejected: SeqSet::new(),
+            file: None,
         }
     }
 
@@ -33,6 +36,7 @@ impl Receipt {
         Receipt {
             text: text.into(),
             rejected: rejects.iter().map(|reject| reject.seq).collect(),
+            file: None,
         }
     }
 }
@@ -66,6 +70,15 @@ pub enum SinkError {
 }
 
 impl SinkError {
+    /// Returns the problem, without what follows from it.
+    pub fn into_reason(self) -> String {
+        match self {
+            SinkError::Retryable { reason }
+            | SinkError::Busy { reason, .. }
+            | SinkError::Permanent { reason } => reason,
+        }
+    }
+
     /// Returns the error of a delivery that a retry may repair.
     pub(crate) fn retryable(reason: String) -> SinkError {
         SinkError::Retryable { reason }

@@ -106,7 +106,12 @@ pub(crate) async fn deliver(
     info!(part_key = part.key(), items_count = items, rejected_count = rejected, content_hash = %content.hash, repeated, "part written");
     // It is the same for the attempt that wrote the part and for later ones.
     let text = format!("blake3:{}", content.hash);
-    Ok(Receipt::with_rejects(text, &content.rejects))
+    let receipt = Receipt::with_rejects(text, &content.rejects);
+    let file = path_below(part, &records_name(part, rendering)?);
+    Ok(Receipt {
+        file: Some(file),
+        ..receipt
+    })
 }
 
 /// Writes all files of a part; returns facts about its content, and whether the part's file existed already.

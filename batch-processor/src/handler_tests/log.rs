@@ -42,7 +42,7 @@ async fn put(processor: &Processor, object: ObjectId, bytes: Vec<u8>) {
 
 /// Opens batch `number`, whose window is over, and brings lines into it: message, event and body. Each element of `slots` is a reservation;
 /// one without lines stays empty.
-async fn brought(processor: &Processor, number: u128, slots: &[&[(&str, &str, &str)]]) {
+pub(super) async fn brought(processor: &Processor, number: u128, slots: &[&[(&str, &str, &str)]]) {
     let at = START.saturating_sub(Duration::from_secs(60));
     brought_at(processor, number, at, slots).await;
 }
@@ -123,13 +123,13 @@ async fn fill(
     put(processor, slot.into(), value).await;
 }
 
-async fn ticket_of(processor: &Processor, number: u128) -> bool {
+pub(super) async fn ticket_of(processor: &Processor, number: u128) -> bool {
     let ticket = Ticket::new(batch_of(number), TicketReason::Window);
     given_back(processor, &ticket.to_body()).await
 }
 
 /// Returns the events of all parts that the sink was given.
-fn given(processor: &Processor) -> Vec<String> {
+pub(super) fn given(processor: &Processor) -> Vec<String> {
     let parts = delivered(processor).into_iter();
     parts.flat_map(|(_, ids)| ids).collect()
 }

@@ -23,6 +23,7 @@ use shared::wire::TicketReason;
 use super::*;
 use sinks::{Part, Receipt, SinkError, async_trait};
 
+mod answers;
 mod crowded_sweep;
 mod dry_runs;
 mod hours;

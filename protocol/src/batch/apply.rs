@@ -106,6 +106,13 @@ pub fn apply(record: &BatchRecord, write: &BatchWrite) -> Option<BatchRecord> {
             last,
             due_at,
         } => next.notices_sent((*status, *count, *last), *due_at)?,
+        BatchWrite::Answered {
+            set_aside,
+            set_asides,
+        } => {
+            next.status.is_none().then_some(())?;
+            next.add_set_aside(set_aside, *set_asides)?;
+        }
         BatchWrite::Note {
             status,
             attempts,
@@ -333,6 +340,7 @@ pub fn already_applied(record: &BatchRecord, write: &BatchWrite) -> bool {
         BatchWrite::NoticesSent { last, .. } => {
             record.notices.iter().all(|notice| notice.number > *last)
         }
+        BatchWrite::Answered { set_aside, .. } => set_aside.is_subset(&record.set_aside),
         BatchWrite::Note { notes, .. } => {
             notes.last().is_some_and(|note| record.notes.contains(note))
         }

@@ -60,6 +60,8 @@ pub enum Listing {
     Status(Status),
     /// Complete batches whose notices may not have been sent. They have no status, so no other code takes them for incomplete.
     Notices,
+    /// [Answers](crate::answer) about batches that are awaited, or that are not worked off.
+    Answers,
 }
 
 impl Listing {
@@ -68,6 +70,7 @@ impl Listing {
         match self {
             Listing::Status(status) => status.as_str(),
             Listing::Notices => "notices",
+            Listing::Answers => "answers",
         }
     }
 }

@@ -149,6 +149,13 @@ pub enum BatchWrite {
         last: u64,
         due_at: Timestamp,
     },
+    /// Notes that an answer rejected events of delivered parts. Needs: complete; nothing set aside since the record was read.
+    Answered {
+        /// All seats that are set aside, earlier and new ones.
+        set_aside: SeqSet,
+        /// `set_asides` as read.
+        set_asides: u64,
+    },
     /// Notes what an operator is about to do to the batch. Needs: status, number of leases and number of notes as read, so
     /// that the operator decides about the batch as it is.
     Note {
@@ -184,6 +191,7 @@ impl BatchWrite {
             | BatchWrite::Lease { .. }
             | BatchWrite::TicketResent { .. }
             | BatchWrite::NoticesSent { .. }
+            | BatchWrite::Answered { .. }
             | BatchWrite::Note { .. } => None,
         }
     }

@@ -148,7 +148,20 @@ impl<'a> StoredItem<'a> {
     where
         T: FromStr<Err: Display>,
     {
-        let key = self.key.parse::<T>();
+        self.parsed_key_after("", attribute)
+    }
+
+    /// Returns what stands in the partition key after `prefix`, if it has that.
+    pub(crate) fn parsed_key_after<T>(
+        &self,
+        prefix: &str,
+        attribute: &str,
+    ) -> Result<T, MalformedItem>
+    where
+        T: FromStr<Err: Display>,
+    {
+        let key = self.key.strip_prefix(prefix).unwrap_or(&self.key);
+        let key = key.parse::<T>();
         key.map_err(|error| self.malformed(attribute, error))
     }
 

@@ -8,6 +8,7 @@ use protocol::bodies::Bodies;
 use protocol::ids::BatchId;
 use protocol::limits::STATUS_SHARDS;
 use protocol::period::Period;
+use shared::named_items::ANSWERS;
 use shared::ports::Overdue;
 
 use crate::attributes::{
@@ -156,11 +157,11 @@ pub(crate) fn read_record(table: &str, item: Item) -> Result<BatchRecord, Malfor
     })
 }
 
-/// Reads an entry of `status-index`.
+/// Reads an entry of `status-index`: of a batch, or of the answers about one.
 pub(crate) fn read_overdue(table: &str, item: Item) -> Result<Overdue, MalformedItem> {
     let mut item = StoredItem::new(table, BATCH_ID, item)?;
     Ok(Overdue {
-        batch_id: item.parsed_key(BATCH_ID)?,
+        batch_id: item.parsed_key_after(ANSWERS, BATCH_ID)?,
         source: required(&mut item, "source", StoredItem::parsed)?,
         due_at: required(&mut item, "dueAt", StoredItem::time_ms)?,
     })

@@ -21,6 +21,8 @@ use crate::update::Update;
 
 /// Permits a write to a batch that is not complete. Like every condition here, it does not hold if there is no record.
 const NOT_COMPLETE: &str = "attribute_exists(#status)";
+/// Permits a write to a batch that is complete. `completedAt`, because the condition must not hold if there is no record.
+const COMPLETE: &str = "attribute_not_exists(#status) AND attribute_exists(#completedAt)";
 /// Permits a write to a batch of claims.
 const HAS_CLAIMS: &str = "attribute_not_exists(#bodies)";
 /// Permits a write to a batch of the log.
@@ -154,6 +156,11 @@ fn update_of(batch: BatchId, write: &BatchWrite) -> Update {
             last,
             due_at,
         } => notices_sent(*status, *count, *last, *due_at),
+        // Adds events that an answer rejected, once the batch is complete.
+        BatchWrite::Answered {
+            set_aside,
+            set_asides,
+        } => with_set_aside(Update::under(COMPLETE), set_aside, *set_asides),
         BatchWrite::Note {
             status,
             attempts,
@@ -412,11 +419,7 @@ fn complete(
 /// the due time of a batch in error.
 fn notices_sent(status: Option<Status>, count: usize, last: u64, due_at: Timestamp) -> Update {
     let update = match status {
-        None => {
-            // `completedAt`, because the condition must not hold if there is no record.
-            Update::under("attribute_not_exists(#status) AND attribute_exists(#completedAt)")
-                .remove("#statusShard")
-        }
+        None => Update::under(COMPLETE).remove("#statusShard"),
         Some(Status::Error) => Update::in_status(Status::Error).set("#dueAt", ms(due_at)),
         Some(status @ (Status::Open | Status::Sealed | Status::Processing)) => {
             Update::in_status(status)

@@ -276,7 +276,7 @@ proptest! {
 
     #[test]
     fn a_claim_reads_back_as_lock_item_and_as_event(claim in claims()) {
-        let Stored { item, event } = Stored::of(&claim);
+        let Stored { item, event, .. } = Stored::of(&claim);
         let read = read_lock_item("t", claim_item(&claim));
         prop_assert_eq!(read.unwrap(), (claim.candidate.event_id.clone(), item));
         prop_assert_eq!(read_event("t", claim_item(&claim), &mut None).unwrap(), event);

@@ -3,12 +3,14 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
-use protocol::batch::{BatchRecord, BatchWrite, apply};
+use protocol::answer::BatchAnswers;
+use protocol::batch::{BatchRecord, BatchWrite, Listing, apply};
 use protocol::ids::BatchId;
 use protocol::invariants::record_is_sound;
 use protocol::limits::{DYNAMODB_ITEM_BYTES_MAX, STATUS_SHARDS};
 use protocol::time::Timestamp;
 
+use super::named_items::MemoryNamedItems;
 use crate::locked::locked;
 use crate::ports::{BatchReply, BatchStore, ListPage, ListPosition, ListShard, Overdue, PortError};
 
@@ -19,6 +21,8 @@ const PAGE_ENTRIES: usize = 5_000;
 #[derive(Debug)]
 pub struct MemoryBatchStore {
     records: Mutex<BTreeMap<BatchId, BatchRecord>>,
+    /// The other items of the table.
+    named_items: MemoryNamedItems,
     item_bytes_max: usize,
     page_entries_max: usize,
     refuses_seals: AtomicBool,
@@ -39,6 +43,7 @@ impl MemoryBatchStore {
     pub fn with_items_of(item_bytes_max: usize) -> MemoryBatchStore {
         MemoryBatchStore {
             records: Mutex::default(),
+            named_items: MemoryNamedItems::new(),
             item_bytes_max,
             page_entries_max: PAGE_ENTRIES,
             refuses_seals: AtomicBool::new(false),
@@ -50,6 +55,15 @@ impl MemoryBatchStore {
     pub fn with_pages_of(self, page_entries_max: usize) -> MemoryBatchStore {
         MemoryBatchStore {
             page_entries_max,
+            ..self
+        }
+    }
+
+    /// Returns the table with these named items, of which answers are in lists too.
+    #[must_use]
+    pub fn with_named_items(self, named_items: &MemoryNamedItems) -> MemoryBatchStore {
+        MemoryBatchStore {
+            named_items: named_items.clone(),
             ..self
         }
     }
@@ -116,25 +130,25 @@ impl BatchStore for MemoryBatchStore {
         due_before: Timestamp,
         after: Option<&ListPosition>,
     ) -> Result<ListPage, PortError> {
-        let records = locked(&self.records);
-        let is_listed = |record: &&BatchRecord| {
-            record.listing() == Some(list.listing)
-                && record.batch_id.random_byte() % STATUS_SHARDS == list.shard
-                && record.due_at < due_before
+        let mut listed = match list.listing {
+            Listing::Answers => self
+                .named_items
+                .answers(list.shard)
+                .into_iter()
+                .filter_map(of_answers)
+                .collect(),
+            Listing::Status(_) | Listing::Notices => self.of_records(list),
         };
-        let key = |record: &BatchRecord| (record.due_at, record.batch_id);
+        let key = |one: &Overdue| (one.due_at, one.batch_id);
         let after = after.map(|last| {
             let due_at = last.due_at.parse().map(Timestamp::from_ms);
             let due_at = due_at.expect("a position of this store has a time");
             let id = last.batch_id.parse();
             (due_at, id.expect("a position of this store has an id"))
         });
-        let mut listed: Vec<&BatchRecord> = records
-            .values()
-            .filter(is_listed)
-            .filter(|record| after.is_none_or(|after| after < key(record)))
-            .collect();
-        listed.sort_unstable_by_key(|record| key(record));
+        listed.retain(|one| one.due_at < due_before);
+        listed.retain(|one| after.is_none_or(|after| after < key(one)));
+        listed.sort_unstable_by_key(key);
         let is_last = listed.len() <= self.page_entries_max;
         listed.truncate(self.page_entries_max);
         let next = listed.last().filter(|_| !is_last);
@@ -143,9 +157,29 @@ impl BatchStore for MemoryBatchStore {
                 batch_id: last.batch_id.to_string(),
                 due_at: last.due_at.as_ms().to_string(),
             }),
-            batches: listed.into_iter().map(overdue).collect(),
+            batches: listed,
         })
     }
+}
+
+impl MemoryBatchStore {
+    /// Returns the batches whose records are in a list.
+    fn of_records(&self, list: ListShard) -> Vec<Overdue> {
+        let records = locked(&self.records);
+        let is_listed = |record: &&BatchRecord| {
+            record.listing() == Some(list.listing)
+                && record.batch_id.random_byte() % STATUS_SHARDS == list.shard
+        };
+        records.values().filter(is_listed).map(overdue).collect()
+    }
+}
+
+fn of_answers((batch_id, answers): (BatchId, BatchAnswers)) -> Option<Overdue> {
+    Some(Overdue {
+        batch_id,
+        source: answers.source?,
+        due_at: answers.due_at,
+    })
 }
 
 fn overdue(record: &BatchRecord) -> Overdue {

@@ -48,15 +48,16 @@ pub struct Fakes {
 impl Fakes {
     /// Returns empty tables and queues, with a clock that shows `now`.
     pub fn at(now: Timestamp) -> Fakes {
+        let named_items = MemoryNamedItems::new();
         Fakes {
             lock_store: Arc::new(MemoryLockStore::new()),
-            batch_store: Arc::new(MemoryBatchStore::new()),
+            batch_store: Arc::new(MemoryBatchStore::new().with_named_items(&named_items)),
             batch_queue: Arc::new(MemoryBatchQueue::new()),
             quarantine_queue: Arc::new(MemoryQuarantineQueue::default()),
             duplicates_queue: Arc::new(MemoryQuarantineQueue::default()),
             overflow_store: Arc::new(MemoryOverflowStore::new()),
             object_store: Arc::new(MemoryObjectStore::new()),
-            named_items: Arc::new(MemoryNamedItems::new()),
+            named_items: Arc::new(named_items),
             clock: Arc::new(ManualClock::at(now)),
             entropy: Arc::new(SeededEntropy::new(7)),
             metric_log: Arc::new(MemoryMetricLog::default()),
@@ -66,6 +67,7 @@ impl Fakes {
     pub fn ports(&self) -> Ports {
         Ports {
             lock_store: self.lock_store.clone(),
+            lock_items: self.lock_store.clone(),
             batch_store: self.batch_store.clone(),
             batch_queue: self.batch_queue.clone(),
             quarantine_queue: Some(self.quarantine_queue.clone()),

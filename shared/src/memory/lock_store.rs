@@ -3,13 +3,14 @@ use std::sync::Mutex;
 
 use async_trait::async_trait;
 use protocol::claim::{Claim, LockItem, LockState};
-use protocol::ids::{BatchShard, BodyHash, EventId, SeatKey};
+use protocol::ids::{BatchId, BatchShard, BodyHash, EventId, SeatKey, Seq};
 use protocol::limits::{BATCH_GET_KEYS_MAX, DYNAMODB_ITEM_BYTES_MAX, PARTIQL_STATEMENTS_MAX};
 
 use crate::locked::locked;
 use crate::message_attributes::MessageAttributes;
 use crate::ports::{
-    ClaimReply, IndexEntry, IndexPage, LockStore, PortError, Release, ReleaseReply, StoredEvent,
+    ClaimReply, IndexEntry, IndexPage, LockItems, LockStore, PortError, Release, ReleaseReply,
+    StoredEvent,
 };
 
 /// Entries of one index page: few, so that tests read several pages.
@@ -21,6 +22,8 @@ pub struct Stored {
     pub item: LockItem,
     /// The event of a live claim; absent for a tombstone.
     pub event: Option<StoredEvent>,
+    /// The seat of the claim that became the tombstone, if it is known.
+    pub last_seat: Option<(BatchId, Seq)>,
 }
 
 /// The lock table in memory, with an index that is always up to date.
@@ -50,6 +53,7 @@ impl MemoryLockStore {
         let Some(Stored {
             item,
             event: Some(event),
+            ..
         }) = items.get_mut(id)
         else {
             return false;
@@ -62,7 +66,14 @@ impl MemoryLockStore {
 
     /// Puts an item without an event, as an operator or a former version of the service would.
     pub fn insert(&self, id: EventId, item: LockItem) {
-        locked(&self.0).insert(id, Stored { item, event: None });
+        locked(&self.0).insert(
+            id,
+            Stored {
+                item,
+                event: None,
+                last_seat: None,
+            },
+        );
     }
 
     /// Removes an item, as the TTL does.
@@ -105,6 +116,7 @@ impl Stored {
                 }),
                 quota: None,
             }),
+            last_seat: None,
         }
     }
 }
@@ -123,6 +135,57 @@ fn unstorable(claim: &Claim) -> Option<ClaimReply> {
     let bytes = claim.item_bytes();
     (bytes > DYNAMODB_ITEM_BYTES_MAX)
         .then(|| ClaimReply::Unstorable(format!("lock item: too large: got {bytes} bytes")))
+}
+
+#[async_trait]
+impl LockItems for MemoryLockStore {
+    async fn last_seat(&self, id: &EventId) -> Result<Option<(BatchId, Seq)>, PortError> {
+        Ok(locked(&self.0).get(id).and_then(|stored| stored.last_seat))
+    }
+
+    async fn remove(&self, id: &EventId, expected: &LockItem) -> Result<bool, PortError> {
+        let mut items = locked(&self.0);
+        let stored = items.get(id);
+        let is_there = stored.is_some_and(|stored| stored.item.is_same_state(expected));
+        if is_there {
+            items.remove(id);
+        }
+        Ok(is_there)
+    }
+
+    async fn remember(
+        &self,
+        id: &EventId,
+        tombstone: &LockItem,
+        seat: Option<(BatchId, Seq)>,
+        expected: Option<&LockItem>,
+    ) -> Result<bool, PortError> {
+        let mut items = locked(&self.0);
+        let found = items.get(id).map(|stored| &stored.item);
+        let is_there = found == Some(tombstone);
+        let may_put = match (found, expected) {
+            (Some(found), Some(expected)) => found.is_same_state(expected),
+            (found, expected) => found.is_none() && expected.is_none(),
+        };
+        if may_put {
+            let tombstone = Stored {
+                item: tombstone.clone(),
+                event: None,
+                last_seat: seat,
+            };
+            items.insert(id.clone(), tombstone);
+        }
+        Ok(may_put || is_there)
+    }
+
+    async fn scan(
+        &self,
+        each: &mut (dyn FnMut(EventId, LockItem) + Send),
+    ) -> Result<(), PortError> {
+        let items = self.items();
+        items.into_iter().for_each(|(id, item)| each(id, item));
+        Ok(())
+    }
 }
 
 #[async_trait]
@@ -201,6 +264,7 @@ impl LockStore for MemoryLockStore {
                 }
                 Release::Remembered(expires_at) | Release::SetAside(expires_at) => {
                     stored.event = None;
+                    stored.last_seat = Some((seat.shard.batch, seat.seq));
                     stored.item.state = LockState::Tombstone { expires_at };
                     stored.item.set_aside = matches!(release, Release::SetAside(_));
                 }

@@ -1,19 +1,38 @@
 use std::collections::BTreeMap;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
+use protocol::answer::BatchAnswers;
+use protocol::batch::Listing;
+use protocol::ids::BatchId;
+use serde_dynamo::AttributeValue;
 
 use crate::locked::locked;
+use crate::named_items::{ANSWERS, versioned};
 use crate::ports::{Change, Document, NamedItems, PortError};
 
-/// The named items of the batch table, in memory.
-#[derive(Debug, Default)]
-pub struct MemoryNamedItems(Mutex<BTreeMap<String, Document>>);
+/// The named items of the batch table, in memory. A clone has the same items.
+#[derive(Clone, Debug, Default)]
+pub struct MemoryNamedItems(Arc<Mutex<BTreeMap<String, Document>>>);
 
 impl MemoryNamedItems {
     /// Returns a store without items.
     pub fn new() -> MemoryNamedItems {
         MemoryNamedItems::default()
+    }
+
+    /// Returns the answers about batches that are in this shard of `status-index`.
+    pub(super) fn answers(&self, shard: u8) -> Vec<(BatchId, BatchAnswers)> {
+        let listed_in = AttributeValue::S(format!("{}#{shard}", Listing::Answers.as_str()));
+        let items = locked(&self.0);
+        let listed = items
+            .iter()
+            .filter(|(_, item)| item.attributes.get("statusShard") == Some(&listed_in));
+        let read = listed.filter_map(|(name, item)| {
+            let batch = name.strip_prefix(ANSWERS)?.parse().ok()?;
+            Some((batch, versioned(name, item.clone()).ok()?.value))
+        });
+        read.collect()
     }
 
     /// Removes an item, as a person would by mistake. Returns whether there was one.

@@ -32,6 +32,15 @@ pub struct Unwritable {
 }
 
 impl Encoding {
+    /// Every encoding.
+    pub const ALL: [Encoding; 5] = [
+        Encoding::Utf8,
+        Encoding::Iso8859_1,
+        Encoding::Windows1252,
+        Encoding::EbcdicCp037,
+        Encoding::EbcdicCp500,
+    ];
+
     /// Returns the name in `SINK_ENCODING`.
     pub const fn name(self) -> &'static str {
         match self {
@@ -82,6 +91,31 @@ impl Encoding {
         let mut bytes = Vec::with_capacity(text.len());
         bytes.extend(text.chars().map(byte));
         Cow::Owned(bytes)
+    }
+
+    /// Returns the text of bytes in this encoding, with a line feed for the line end of EBCDIC.
+    ///
+    /// # Errors
+    /// The position of a byte that is no character, counted from 0.
+    pub(crate) fn decoded(self, bytes: &[u8]) -> Result<String, usize> {
+        if self == Encoding::Utf8 {
+            let text = std::str::from_utf8(bytes);
+            return text.map(str::to_owned).map_err(|error| error.valid_up_to());
+        }
+        let mut characters = [None; 256];
+        for character in ('\0'..='\u{ff}').chain(WINDOWS_1252.chars()) {
+            if let Some(byte) = self.byte(character) {
+                characters[usize::from(byte)] = Some(character);
+            }
+        }
+        if self.is_ebcdic() {
+            characters[usize::from(LineEnd::Nel.bytes(self)[0])] = Some('\n');
+            characters[usize::from(LineEnd::Lf.bytes(self)[0])] = Some('\n');
+        }
+        let bytes = bytes.iter().enumerate();
+        bytes
+            .map(|(at, byte)| characters[usize::from(*byte)].ok_or(at))
+            .collect()
     }
 
     /// Returns the byte of a character; `None` if this encoding cannot write it. UTF-8 has one byte for ASCII only.

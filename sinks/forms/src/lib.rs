@@ -4,6 +4,7 @@
 
 #![warn(missing_docs)]
 
+mod answer;
 mod cell;
 mod columns;
 mod compression;
@@ -26,6 +27,7 @@ pub mod tests_support;
 mod totals;
 mod types;
 
+pub use answer::{Answer, AnswerForm, AnswerLine, Named, PartName};
 #[cfg(feature = "full")]
 pub use columns::ColumnKind;
 pub use columns::{Body, Column, Columns, ColumnsError, FixedColumn};

@@ -227,6 +227,7 @@ impl Attempt<'_> {
         Ok(Receipt {
             text: self.receipt_text(),
             rejected,
+            file: None,
         })
     }
 

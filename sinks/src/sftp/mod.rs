@@ -4,6 +4,7 @@
 //! server can do that, and then renamed. So a file under its final name is always complete. [`store`](crate::store) says in which
 //! order the files of a part are written.
 
+mod answers;
 mod connection;
 mod errors;
 mod host_keys;
@@ -14,15 +15,17 @@ mod partials;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use aws::Sdk;
 use shared::config::{Reader, Text, Unset, Variable};
 use tokio::time::timeout;
 
 use crate::address::Address;
 use crate::config::layout::SINK_PATH;
-use crate::kind::{Kind, Make, RejectLists};
+use crate::kind::{Kind, Make, RejectLists, SinkConfig};
 use crate::secret::{SINK_PASSWORD, SINK_SECRET};
 use crate::sink::{Receipt, Sink, SinkError};
 use crate::store;
+use answers::SftpAnswers;
 pub use connection::SftpServer;
 use connection::{Connection, Connections};
 use forms::Part;
@@ -79,19 +82,33 @@ fn read(reader: &mut Reader<'_>, uri: Option<&str>) -> Option<Make> {
     );
     let address: Address = uri?.parse().ok()?;
     let host_keys: HostKeys = host_keys?;
-    Some(Make::new(move |config, sdk| {
+    let server = move |config: &SinkConfig, sdk: &Sdk| {
         let login = match (&config.secret, &config.password) {
             (Some(secret), _) => LoginSource::Secret(secret.reader(sdk)),
             (None, Some(password)) => LoginSource::Password(password.clone()),
             (None, None) => return Err(format!("`{SINK_SECRET}`: not set")),
         };
-        let server = SftpServer {
+        Ok(SftpServer {
             address: address.clone(),
             host_keys: host_keys.clone(),
             login,
-        };
+        })
+    };
+    let of_answers = server.clone();
+    let make = Make::new(move |config, sdk| {
         let rendering = config.rendering.clone();
-        Ok(SftpSink::new(server, rendering, config.timeout))
+        Ok(SftpSink::new(
+            server(config, sdk)?,
+            rendering,
+            config.timeout,
+        ))
+    });
+    Some(make.with_answers(move |config, sdk, path| {
+        Ok(SftpAnswers {
+            connections: Connections::new(of_answers(config, sdk)?, config.timeout),
+            path: path.to_owned(),
+            timeout: config.timeout,
+        })
     }))
 }
 

@@ -443,6 +443,7 @@ impl Environment {
         let quarantine = lock(&self.world).plan.quarantine;
         Ports {
             lock_store: self.clone(),
+            lock_items: self.clone(),
             batch_store: self.clone(),
             batch_queue: self.clone(),
             quarantine_queue: quarantine.then(|| self.clone() as Arc<dyn QuarantineQueue>),

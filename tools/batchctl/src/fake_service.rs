@@ -5,11 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use aws::{BatchCatalogue, DynamoLockStore, Sdk, Summaries};
+use aws::{BatchCatalogue, Sdk, Summaries};
 use protocol::batch::Listing;
 use protocol::ids::BatchId;
 use protocol::time::Timestamp;
-use shared::config::WriteMode;
 use shared::memory::Fakes;
 use shared::ports::{Overdue, PortError};
 use shared::retry::RequestPermits;
@@ -44,13 +43,11 @@ pub fn service(fakes: &Fakes, batches: &[BatchId]) -> Service {
     let queue = ("BATCH_QUEUE_URL".to_owned(), "batch-queue".to_owned());
     // The tests send no request with these clients.
     let sdk = Sdk::from_variables(|_| None, 1);
-    let dynamodb = sdk.dynamodb(Duration::from_secs(1));
-    let locks = DynamoLockStore::new(dynamodb, "", "", WriteMode::Put);
     Service {
         settings: Settings::of_variables("test".to_owned(), BTreeMap::from([queue])),
         connection: None,
         lock_store: fakes.lock_store.clone(),
-        lock_items: Arc::new(locks),
+        lock_items: fakes.lock_store.clone(),
         batch_store: fakes.batch_store.clone(),
         catalogue: Arc::new(Batches(batches.to_vec())),
         object_store: fakes.object_store.clone(),
