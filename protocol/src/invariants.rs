@@ -253,7 +253,7 @@ pub fn completion_saw_everything(before: &BatchRecord, write: &BatchWrite) -> Ch
     })
 }
 
-/// Checks INV-1 to INV-5 and INV-19 of the record, and INV-8 to INV-12, INV-18, INV-29, INV-34, INV-35 and INV-39 of the step. `earliest` and `latest`
+/// Checks INV-1 to INV-5 and INV-19 of the record, and INV-8 to INV-12, INV-18, INV-29, INV-34, INV-35 and INV-40 of the step. `earliest` and `latest`
 /// are the lowest and highest time that any clock showed when the write was applied.
 pub fn step_is_sound(
     before: &BatchRecord,
@@ -274,7 +274,7 @@ pub fn step_is_sound(
     record_is_sound(after)
 }
 
-/// INV-39: what an answer sets aside was delivered by its batch, which is complete, and what was set aside before stays so.
+/// INV-40: what an answer sets aside was delivered by its batch, which is complete, and what was set aside before stays so.
 pub fn an_answer_is_about_delivered_events(before: &BatchRecord, write: &BatchWrite) -> Check {
     let BatchWrite::Answered { set_aside, .. } = write else {
         return Ok(());
@@ -284,7 +284,7 @@ pub fn an_answer_is_about_delivered_events(before: &BatchRecord, write: &BatchWr
     let holds = before.status.is_none()
         && was.is_subset(set_aside)
         && set_aside.difference(was).is_subset(&all);
-    hold("INV-39 an_answer_is_about_delivered_events", holds, || {
+    hold("INV-40 an_answer_is_about_delivered_events", holds, || {
         format!("batch {}: {was:?} became {set_aside:?}", before.batch_id)
     })
 }

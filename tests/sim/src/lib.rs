@@ -8,6 +8,7 @@
 //! every step. At some time the faults stop; after that, every message must come to its end.
 
 pub mod afterlife;
+pub mod answers;
 pub mod backlog;
 pub mod bugs;
 pub mod burst;

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use sim::answers;
 use sim::backlog::{self, REACHED_MIN};
 use sim::bugs::{all, on_threads, try_stored};
 use sim::calendar::{Calendar, Zone};
@@ -24,6 +25,13 @@ fn one_seed_is_one_history_bit_for_bit_and_telling_what_happens_changes_nothing(
         let silent = sim::run(seed, false);
         assert_eq!(silent.counts, one.counts, "seed {seed}");
         assert_eq!(silent.steps, one.steps, "seed {seed}");
+    }
+}
+
+#[test]
+fn no_answer_breaks_a_promise() {
+    for seed in 0..400 {
+        assert_eq!(answers::run(seed), None, "seed {seed}");
     }
 }
 
