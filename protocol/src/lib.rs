@@ -5,6 +5,7 @@
 
 pub mod batch;
 pub mod bodies;
+pub mod chain;
 pub mod claim;
 pub mod format_version;
 pub mod gate;
