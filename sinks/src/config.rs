@@ -61,6 +61,18 @@ const SINK_TIMEOUT: Variable<Number<u64>> = Variable {
     },
     meaning: "The time limit of one attempt to deliver a part to an endpoint, a function, a database or a server.",
 };
+/// Whether parts have links. `file:`, `s3:` and `sftp:` read it, because they write manifests.
+pub(crate) const PROOF: Variable<Word<bool>> = Variable {
+    name: "PROOF",
+    key: Some("delivery.proof"),
+    value: Word {
+        default: false,
+        words: &[("on", true), ("off", false)],
+    },
+    meaning: "Whether the manifests of a source and a batch key form a chain, by which `batchctl prove` shows that an event was delivered \
+              or was not. Parts of one source and batch key are then delivered one after the other. docs/proof.md has more.",
+};
+
 impl SinkConfig {
     /// Reads the variables of sinks. The reader collects the problems; a wrong value is read as its default.
     pub fn read(reader: &mut Reader<'_>) -> SinkConfig {
@@ -89,6 +101,7 @@ impl SinkConfig {
         let secret = SecretConfig::read(reader);
         let password = Secret::read_password(reader);
         let rejects = rejects(reader, kind, &format);
+        let proof = proof(reader, kind);
         let layout = layout::layout(reader, &format);
         let rendering = Rendering {
             format,
@@ -134,6 +147,7 @@ impl SinkConfig {
             fingerprint,
             timeout: Duration::from_secs(timeout_secs),
             rejects,
+            proof,
             #[cfg(feature = "full")]
             payloads,
             // In JSON, an event takes more than a part counts for it: quotes and line breaks in its body are escaped.
@@ -265,6 +279,22 @@ fn rejects(reader: &mut Reader<'_>, kind: Option<&Kind>, format: &Format) -> Opt
         }),
     );
     rejects
+}
+
+/// Reads `PROOF`, which needs a sink with manifests.
+fn proof(reader: &mut Reader<'_>, kind: Option<&Kind>) -> bool {
+    let proof = reader.word(&PROOF);
+    let problem = kind.filter(|kind| proof && !kind.reads(PROOF.name));
+    reader.rule(
+        "With `PROOF` `on`, `SINK` is `file:`, `s3:` or `sftp:`, which write manifests.",
+        problem.map(|kind| {
+            format!(
+                "`{PROOF}`: got `on` with `{SINK}` `{}`, which writes no manifests, expected `file:`, `s3:` or `sftp:`",
+                kind.name
+            )
+        }),
+    );
+    proof
 }
 
 /// Reads `SINK_PAYLOADS`, where calls put parts that are too large for them, or not a text in UTF-8.

@@ -26,6 +26,7 @@ mod kind;
 mod lambda;
 mod log;
 mod manifest;
+mod manifests;
 #[cfg(feature = "full")]
 mod payload;
 mod place;
@@ -53,12 +54,13 @@ pub use built_in::{BuiltInSink, SINK, own_settings, reject_store};
 pub use file::FileSink;
 pub use forms::{
     Column, Columns, ColumnsError, Compression, Encoding, FixedColumn, Format, Layout, LineEnd,
-    ParquetFormat, Part, PathTemplate, Reject, RejectReason, Rendering, Template, Zone,
-    content_hash, directory_of, percent_encoded, write_rejects,
+    ParquetFormat, Part, PathTemplate, Reject, RejectReason, Rendering, Template, Zone, chain,
+    content_hash, directory_of, events_name, merkle, percent_encoded, write_rejects,
 };
 pub use http::HttpSink;
 pub use kind::SinkConfig;
 pub use log::LogSink;
+pub use manifests::ManifestStore;
 pub use place::FilePlace;
 pub use rejects::RejectStore;
 pub use secret::{Secret, SecretConfig, SecretHeader, SecretName, SecretReader};

@@ -11,6 +11,7 @@ use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_s3::operation::get_object::GetObjectError;
 use aws_sdk_s3::primitives::ByteStream;
 
+use crate::config::PROOF;
 use crate::config::layout::SINK_PATH;
 use crate::kind::{Kind, Make, RejectLists};
 use crate::place::BucketPlace;
@@ -41,7 +42,7 @@ pub(crate) const KIND: Kind = Kind {
     name: "s3:",
     is_named: |uri| uri.starts_with("s3:"),
     check: |uri| Ok(uri.parse::<BucketPlace>()?.to_string()),
-    reads: &[&SINK_PATH],
+    reads: &[&SINK_PATH, &PROOF],
     call_bytes_max: None,
     writes_rows: false,
     reject_lists: RejectLists::BesideParts,
@@ -133,6 +134,28 @@ impl Objects {
             }
             Err(error) => Err(call_failed(&uri(&self.bucket, &key), &error, may_pass)),
         }
+    }
+
+    /// Returns a key without the prefix.
+    pub(crate) fn without_prefix<'k>(&self, key: &'k str) -> &'k str {
+        let path = key.strip_prefix(&self.prefix).unwrap_or(key);
+        path.strip_prefix('/').unwrap_or(path)
+    }
+
+    /// Returns the paths of all objects below the prefix that begin with `below`.
+    pub(crate) async fn list(&self, below: &str) -> Result<Vec<String>, SinkError> {
+        let prefix = self.below_prefix(below);
+        let list = self.client.list_objects_v2();
+        let list = list.bucket(&self.bucket).prefix(&prefix);
+        let mut pages = list.into_paginator().send();
+        let mut paths = Vec::new();
+        while let Some(page) = pages.next().await {
+            let page =
+                page.map_err(|error| call_failed(&uri(&self.bucket, &prefix), &error, may_pass))?;
+            let keys = page.contents().iter().filter_map(|object| object.key());
+            paths.extend(keys.map(|key| self.without_prefix(key).to_owned()));
+        }
+        Ok(paths)
     }
 
     /// Reads an object below the prefix; returns `None` if there is none.
