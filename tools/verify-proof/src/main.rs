@@ -17,141 +17,133 @@ fn main() -> ExitCode {
     };
     let text = std::fs::read_to_string(file).map_err(|error| format!("`{file}`: {error}"));
     match text.and_then(|text| verify(&text, last)) {
-        Ok(line) => {
-            println!("{line}");
-            ExitCode::SUCCESS
-        }
+        Ok(line) => println!("{line}"),
         Err(problem) => {
             eprintln!("does not hold: {problem}");
-            ExitCode::FAILURE
+            return ExitCode::FAILURE;
         }
     }
+    ExitCode::SUCCESS
 }
 
 /// Returns what a proof shows, in one line; an error says what does not hold.
 fn verify(proof: &str, last: &str) -> Result<String, String> {
     let proof: Value = serde_json::from_str(proof).map_err(|error| format!("proof: {error}"))?;
-    ensure(
-        number(&proof, "formatVersion")? == 1,
-        "`formatVersion`: expected 1",
-    )?;
-    let (kind, event) = (text(&proof, "kind")?, text(&proof, "eventId")?);
+    ensure(number(&proof, "formatVersion")? == 1, "it is of version 1")?;
+    let (event, parts) = (text(&proof, "eventId")?, list(&proof, "parts")?);
     let target = sha256(&[event.as_bytes()]);
-    let (parts, later) = (list(&proof, "parts")?, list(&proof, "later")?);
-    let first_previous = hash(text(&proof, "previous")?)?;
-    // The statements are those of the parts, and of the part after them.
+    let links = follow(&proof, parts, last)?;
+    let chains = Vec::from_iter(links.iter().map(|link| &link["chain"]));
+    let first = *chains
+        .first()
+        .ok_or("`parts` and `next`: both are missing")?;
+    let (first_number, begun) = (number(first, "number")?, time(number(first, "takenAt")?));
+    let until = match links.len() > parts.len() {
+        true => time(number(chains[parts.len()], "takenAt")?),
+        false => "the time of the chain hash".to_owned(),
+    };
+    let scope = scope(&links[0]);
+    if text(&proof, "kind")? == "delivered" {
+        let leaves = leaves(parts.first().ok_or("`parts`: empty")?, first)?;
+        let is_event = matches!(leaves[..], [(_, event, _)] if event == target);
+        ensure(
+            is_event && parts.len() == 1,
+            "the only leaf is that of the event",
+        )?;
+        let part = format!(
+            "{}/{}",
+            text(&links[0], "batchId")?,
+            number(&links[0], "part")?
+        );
+        let what = format!("delivered in part {part} as record {}", leaves[0].2);
+        return Ok(format!(
+            "{event:?} {what} between {begun} and {until}, {scope}"
+        ));
+    }
+    ensure(
+        text(&proof, "kind")? == "not delivered",
+        "`kind` is one of two",
+    )?;
+    for (part, chain) in parts.iter().zip(&chains) {
+        ensure(
+            is_absent(part, chain, target)?,
+            "the leaves of a part show the absence",
+        )?;
+    }
+    for (own, chain) in (first_number..).zip(&chains) {
+        ensure(
+            number(chain, "number")? == own,
+            "the parts have numbers without a gap",
+        )?;
+    }
+    let from = match (first_number, hash(text(&proof, "previous")?)? == [0; 32]) {
+        (1, true) => "the beginning".to_owned(),
+        _ => begun,
+    };
+    ensure(!parts.is_empty() || first_number == 1, "there is a part")?;
+    let count = parts.len();
+    Ok(format!(
+        "{event:?} not delivered between {from} and {until}: {count} parts, {scope}"
+    ))
+}
+
+/// Returns the statements of the parts, and that of the part after them, if all links lead to the chain hash.
+fn follow(proof: &Value, parts: &[Value], last: &str) -> Result<Vec<Value>, String> {
+    let (later, next) = (list(proof, "later")?, proof.get("next"));
     let statements = parts.iter().map(|part| text(part, "statement"));
-    let next = proof.get("next").map(|_| text(&proof, "next"));
-    let mut chain = first_previous;
-    let mut links: Vec<Value> = Vec::new();
-    for statement in statements.chain(next.clone()) {
+    let (mut chain, mut links) = (hash(text(proof, "previous")?)?, Vec::<Value>::new());
+    for statement in statements.chain(next.map(|_| text(proof, "next"))) {
         let statement = statement?;
         chain = sha256(&[&[2], &chain, &sha256(&[statement.as_bytes()])]);
-        let link = serde_json::from_str(&format!("{statement}}}}}"));
+        let link: Result<Value, _> = serde_json::from_str(&format!("{statement}}}}}"));
         links.push(link.map_err(|error| format!("statement: {error}"))?);
     }
     for one in later {
-        let statement = one.as_str().ok_or("`later`: expected hashes")?;
-        chain = sha256(&[&[2], &chain, &hash(statement)?]);
+        chain = sha256(&[&[2], &chain, &hash(one.as_str().unwrap_or_default())?]);
     }
     ensure(
         chain == hash(last)?,
-        "the links do not lead to the chain hash that was given",
+        "the links lead to the chain hash that was given",
     )?;
     ensure(
         next.is_some() || later.is_empty(),
-        "`next`: missing, although there are later links",
+        "`next` is there if links follow",
     )?;
-    let chains = Vec::from_iter(links.iter().map(|link| &link["chain"]));
-    for pair in chains.windows(2) {
-        let is_next = number(pair[1], "after")? == number(pair[0], "number")?;
-        let goes_on = number(pair[0], "takenAt")? <= number(pair[1], "takenAt")?;
-        ensure(is_next && goes_on, "a link is not after the one before it")?;
+    for pair in links.windows(2) {
+        let [before, after] = [&pair[0]["chain"], &pair[1]["chain"]];
+        let is_next = number(after, "after")? == number(before, "number")?;
+        let goes_on = number(before, "takenAt")? <= number(after, "takenAt")?;
+        ensure(is_next && goes_on, "a link is after the one before it")?;
     }
-    let until = match next {
-        Some(_) => Some(number(chains[chains.len() - 1], "takenAt")?),
-        None => None,
-    };
-    let scope = links
-        .first()
-        .map(scope)
-        .ok_or("`parts` and `next`: both are missing")?;
-    match (kind, parts) {
-        ("delivered", [part]) => {
-            let leaves = leaves(part, chains[0])?;
-            ensure(
-                leaves.len() == 1 && leaves[0].1 == target,
-                "the leaf is not of the event",
-            )?;
-            let record = number(&list(part, "leaves")?[0], "record")?;
-            let key = format!(
-                "{}/{}",
-                text(&links[0], "batchId")?,
-                number(&links[0], "part")?
-            );
-            let from = time(number(chains[0], "takenAt")?);
-            let until = until.map_or_else(|| "the time of the chain hash".to_owned(), time);
-            Ok(format!(
-                "{event:?} delivered in part {key} as record {record} between {from} and {until}, {scope}"
-            ))
-        }
-        ("not delivered", parts) => {
-            for (part, chain) in parts.iter().zip(&chains) {
-                let size = number(chain, "leaves")?;
-                let is_absent = match &leaves(part, chain)?[..] {
-                    [] => size == 0 && hash(text(chain, "merkleRoot")?)? == sha256(&[]),
-                    [(0, id)] if target < *id => true,
-                    [(index, id)] => *index + 1 == size && *id < target,
-                    [(left, before), (right, after)] => {
-                        left + 1 == *right && *before < target && target < *after
-                    }
-                    _ => false,
-                };
-                ensure(
-                    is_absent,
-                    "the leaves of a part do not show that the event is absent",
-                )?;
-            }
-            for pair in chains.windows(2) {
-                let is_next = number(pair[1], "number")? == number(pair[0], "number")? + 1;
-                ensure(is_next, "the chain has a gap between the parts")?;
-            }
-            let (first, after) = (number(chains[0], "number")?, number(chains[0], "after")?);
-            let from = match first == 1 && after == 0 && first_previous == [0; 32] {
-                true => "the beginning".to_owned(),
-                false => time(number(chains[0], "takenAt")?),
-            };
-            ensure(
-                !parts.is_empty() || from == "the beginning",
-                "`parts`: no part",
-            )?;
-            let until = until.map_or_else(|| "the time of the chain hash".to_owned(), time);
-            Ok(format!(
-                "{event:?} not delivered between {from} and {until}: {} parts, {scope}",
-                parts.len()
-            ))
-        }
-        _ => Err(format!("`kind`: got {kind:?} with {} parts", parts.len())),
-    }
+    Ok(links)
 }
 
-/// Returns index and event of the leaves of a part, each of which leads to the root in its statement.
-fn leaves(part: &Value, chain: &Value) -> Result<Vec<(u64, Hash)>, String> {
+/// Returns whether the leaves of a part show that the event with this hash is not in its tree.
+fn is_absent(part: &Value, chain: &Value, target: Hash) -> Result<bool, String> {
+    let size = number(chain, "leaves")?;
+    Ok(match leaves(part, chain)?[..] {
+        [] => size == 0 && hash(text(chain, "merkleRoot")?)? == sha256(&[]),
+        [(index, id, _)] => index == 0 && target < id || index + 1 == size && id < target,
+        [(left, low, _), (right, high, _)] => left + 1 == right && low < target && target < high,
+        _ => false,
+    })
+}
+
+/// Returns index, event and record of the leaves of a part, each of which leads to the root in its statement.
+fn leaves(part: &Value, chain: &Value) -> Result<Vec<(u64, Hash, u32)>, String> {
     let (size, expected) = (number(chain, "leaves")?, hash(text(chain, "merkleRoot")?)?);
     let read = |leaf: &Value| {
         let (index, record) = (number(leaf, "index")?, number(leaf, "record")?);
         let record = u32::try_from(record).map_err(|error| format!("`record`: {error}"))?;
-        let (event, body) = (
-            hash(text(leaf, "eventIdSha256")?)?,
-            hash(text(leaf, "bodySha256")?)?,
-        );
+        let (event, body) = (text(leaf, "eventIdSha256")?, text(leaf, "bodySha256")?);
+        let (event, body) = (hash(event)?, hash(body)?);
         let mut root = sha256(&[&[0], &event, &body, &record.to_be_bytes()]);
-        ensure(index < size, "`index`: not in the tree")?;
+        ensure(index < size, "`index` is in the tree")?;
         // As in RFC 9162, section 2.1.3.2: index and size decide on which side each hash of the path is.
         let (mut at, mut end) = (index, size - 1);
         for beside in list(leaf, "path")? {
             let beside = hash(beside.as_str().unwrap_or_default())?;
-            ensure(end > 0, "`path`: too long")?;
+            ensure(end > 0, "`path` ends at the root")?;
             root = match at % 2 == 1 || at == end {
                 true => sha256(&[&[1], &beside, &root]),
                 false => sha256(&[&[1], &root, &beside]),
@@ -163,9 +155,9 @@ fn leaves(part: &Value, chain: &Value) -> Result<Vec<(u64, Hash)>, String> {
         }
         ensure(
             end == 0 && root == expected,
-            "a leaf does not lead to the root of its part",
+            "a leaf leads to the root of its part",
         )?;
-        Ok((index, event))
+        Ok((index, event, record))
     };
     list(part, "leaves")?.iter().map(read).collect()
 }
@@ -187,19 +179,15 @@ fn time(ms: u64) -> String {
         (from_march + 2) % 12 + 1,
     );
     let year = era * 400 + of_era + u64::from(month <= 2);
-    let (h, m, s, ms) = (
-        ms / 3_600_000,
-        ms / 60_000 % 60,
-        ms / 1_000 % 60,
-        ms % 1_000,
-    );
-    format!("{year:04}-{month:02}-{day:02}T{h:02}:{m:02}:{s:02}.{ms:03}Z")
+    let (hour, minute, secs) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1_000 % 60);
+    format!(
+        "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{secs:02}.{:03}Z",
+        ms % 1_000
+    )
 }
 
 fn sha256(pieces: &[&[u8]]) -> Hash {
-    let mut hasher = Sha256::new();
-    pieces.iter().for_each(|piece| hasher.update(piece));
-    hasher.finalize().into()
+    Sha256::digest(pieces.concat()).into()
 }
 
 /// Reads 64 hexadecimal digits in lower case: one hash has one spelling.
@@ -208,7 +196,7 @@ fn hash(text: &str) -> Result<Hash, String> {
     let is_hash = digits.len() == 64 && text.len() == 64 && !text.contains(char::is_uppercase);
     ensure(
         is_hash,
-        &format!("got `{text}`, expected 64 hexadecimal digits in lower case"),
+        &format!("a hash has 64 hexadecimal digits in lower case: got `{text}`"),
     )?;
     Ok(std::array::from_fn(|index| {
         (digits[2 * index] << 4 | digits[2 * index + 1]) as u8
@@ -232,8 +220,8 @@ fn list<'v>(value: &'v Value, key: &str) -> Result<&'v [Value], String> {
     list.ok_or_else(|| format!("`{key}`: expected a list"))
 }
 
-fn ensure(holds: bool, problem: &str) -> Result<(), String> {
-    holds.then_some(()).ok_or_else(|| problem.to_owned())
+fn ensure(holds: bool, what: &str) -> Result<(), String> {
+    holds.then_some(()).ok_or_else(|| what.to_owned())
 }
 
 #[cfg(test)]
