@@ -23,10 +23,12 @@ use forms::Rendering;
 
 pub(crate) mod form;
 pub(crate) mod layout;
+pub(crate) mod proof;
 
 use form::{ColumnsValue, FormatName, SINK_COLUMNS, SINK_FORMAT, SINK_TABLE, TABLE};
 #[cfg(feature = "full")]
 use layout::SINK_ENCODING;
+use proof::PROOF;
 
 const SINK_HEADER: Variable<Word<bool>> = Variable {
     name: "SINK_HEADER",
@@ -61,18 +63,6 @@ const SINK_TIMEOUT: Variable<Number<u64>> = Variable {
     },
     meaning: "The time limit of one attempt to deliver a part to an endpoint, a function, a database or a server.",
 };
-/// Whether parts have links. `file:`, `s3:` and `sftp:` read it, because they write manifests.
-pub(crate) const PROOF: Variable<Word<bool>> = Variable {
-    name: "PROOF",
-    key: Some("delivery.proof"),
-    value: Word {
-        default: false,
-        words: &[("on", true), ("off", false)],
-    },
-    meaning: "Whether the manifests of a source and a batch key form a chain, by which `batchctl prove` shows that an event was delivered \
-              or was not. Parts of one source and batch key are then delivered one after the other. docs/proof.md has more.",
-};
-
 impl SinkConfig {
     /// Reads the variables of sinks. The reader collects the problems; a wrong value is read as its default.
     pub fn read(reader: &mut Reader<'_>) -> SinkConfig {

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use async_trait::async_trait;
 use uuid::Uuid;
 
-use crate::config::PROOF;
 use crate::config::layout::SINK_PATH;
+use crate::config::proof::PROOF;
 use crate::kind::{Kind, Make, RejectLists};
 use crate::place::directory;
 use crate::sink::{Receipt, Sink, SinkError, render_failed};

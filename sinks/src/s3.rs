@@ -11,8 +11,8 @@ use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_s3::operation::get_object::GetObjectError;
 use aws_sdk_s3::primitives::ByteStream;
 
-use crate::config::PROOF;
 use crate::config::layout::SINK_PATH;
+use crate::config::proof::PROOF;
 use crate::kind::{Kind, Make, RejectLists};
 use crate::place::BucketPlace;
 use crate::service::{call_failed, status};

@@ -69,6 +69,8 @@ async fn events_are_proven_delivered_or_not_although_a_processor_dies_after_a_de
     numbers.sort_unstable();
     assert!(numbers.len() >= 3, "{numbers:?}");
     assert!(numbers.iter().copied().eq(1..=numbers.len() as u64));
+    let faults = rig.stack.faults.report().expect("faults are on");
+    assert_eq!(faults.kill_at[0].killed, 1, "{faults}");
     // `--to` is in whole seconds.
     tokio::time::sleep(Duration::from_secs(1)).await;
 

@@ -18,8 +18,8 @@ use shared::config::{Reader, Text, Unset, Variable};
 use tokio::time::timeout;
 
 use crate::address::Address;
-use crate::config::PROOF;
 use crate::config::layout::SINK_PATH;
+use crate::config::proof::PROOF;
 use crate::kind::{Kind, Make, RejectLists};
 use crate::secret::{SINK_PASSWORD, SINK_SECRET};
 use crate::sink::{Receipt, Sink, SinkError};
