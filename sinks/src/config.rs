@@ -91,7 +91,7 @@ impl SinkConfig {
         let secret = SecretConfig::read(reader);
         let password = Secret::read_password(reader);
         let rejects = rejects(reader, kind, &format);
-        let proof = proof(reader, kind);
+        let proof = with_links(reader, kind);
         let layout = layout::layout(reader, &format);
         let rendering = Rendering {
             format,
@@ -272,7 +272,7 @@ fn rejects(reader: &mut Reader<'_>, kind: Option<&Kind>, format: &Format) -> Opt
 }
 
 /// Reads `PROOF`, which needs a sink with manifests.
-fn proof(reader: &mut Reader<'_>, kind: Option<&Kind>) -> bool {
+fn with_links(reader: &mut Reader<'_>, kind: Option<&Kind>) -> bool {
     let proof = reader.word(&PROOF);
     let problem = kind.filter(|kind| proof && !kind.reads(PROOF.name));
     reader.rule(
