@@ -38,7 +38,7 @@ use crate::quarantine::Quarantine;
 use crate::rate::Rate;
 use crate::reading::{HandOverError, ReadEvents, ReadLimits};
 use crate::release::Releaser;
-use crate::sequences::Sequences;
+use crate::sequences::{Numbered, Sequences};
 use crate::ticket_end::{TicketEnd, not_taken};
 
 /// The components that a run uses, and its limits.
@@ -322,7 +322,8 @@ impl<'a> BatchRun<'a> {
             return Err(self.hand_over_failed(error).await);
         }
         if delivery.needs_sequence() {
-            part.file_number = Some(self.take_file_number(index).await?);
+            let Numbered { number, link } = self.take_file_number(index).await?;
+            (part.file_number, part.link) = (Some(number), link);
         }
         let next_turn_at = self.begin(part.items.len()).await?;
         info!(batch_id = %batch, part = index, items_count = part.items.len(), "delivering part");

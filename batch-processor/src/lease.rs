@@ -23,6 +23,7 @@ use sinks::{Part, Receipt};
 use tracing::{error, info, warn};
 
 use crate::invocation::Budgets;
+use crate::sequences::Numbered;
 use crate::ticket_end::TicketEnd;
 
 /// Why a batch was not leased.
@@ -324,12 +325,17 @@ impl LeasedBatch<'_> {
         self.write(&write, self.budgets.wrap_up).await
     }
 
-    /// Writes the number of a frozen part to the record.
-    pub(crate) async fn number(&mut self, index: usize, number: u64) -> Result<(), TicketEnd> {
+    /// Writes the number of a frozen part to the record, with its link if it has one.
+    pub(crate) async fn number(
+        &mut self,
+        index: usize,
+        numbered: Numbered,
+    ) -> Result<(), TicketEnd> {
         let write = BatchWrite::Number {
             owner: self.owner.clone(),
             index,
-            number,
+            number: numbered.number,
+            link: numbered.link,
         };
         self.write(&write, self.budgets.work).await
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::batch::BatchRecord;
+use protocol::chain::Link;
 use protocol::retry::RetryPolicy;
 use protocol::sequence::{
     HolderResolution, NextNumber, PartId, Sequence, SequenceScope, holder_resolution, next_number,
@@ -21,21 +22,31 @@ const ATTEMPTS_MAX: usize = 5;
 const WAIT_MIN: Duration = Duration::from_secs(5);
 const WAIT_MAX: Duration = Duration::from_secs(300);
 
+/// The number of a part, with its link if it has one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Numbered {
+    pub(crate) number: u64,
+    pub(crate) link: Option<Link>,
+}
+
 /// Takes numbers for parts.
 pub(crate) struct Sequences {
     named_items: Arc<dyn NamedItems>,
     batch_store: Arc<dyn BatchStore>,
+    /// Whether parts that take a number take a link with it.
+    with_links: bool,
 }
 
 impl Sequences {
-    pub(crate) fn new(ports: &Ports) -> Sequences {
+    pub(crate) fn new(ports: &Ports, with_links: bool) -> Sequences {
         Sequences {
             named_items: ports.named_items.clone(),
             batch_store: ports.batch_store.clone(),
+            with_links,
         }
     }
 
-    /// Returns the number of part `index`: the one in its record, or the next one.
+    /// Returns the number of part `index`: the one in its record with the link that it has there, or the next one.
     ///
     /// # Errors
     /// [`PortError`] when the number cannot be read or written. The inner error is the part that must be delivered or set aside first.
@@ -44,9 +55,10 @@ impl Sequences {
         record: &BatchRecord,
         index: usize,
         budget: &Budget<'_>,
-    ) -> Result<Result<u64, PartId>, PortError> {
+    ) -> Result<Result<Numbered, PartId>, PortError> {
         if let Some(number) = record.file_number(index) {
-            return Ok(Ok(number));
+            let link = record.link(index);
+            return Ok(Ok(Numbered { number, link }));
         }
         let scope = SequenceScope::of(record);
         let part = PartId {
@@ -63,17 +75,25 @@ impl Sequences {
                 Some(_) | None => HolderResolution::Waiting,
             };
             let next = match next_number(sequence, part, resolution) {
-                NextNumber::Taken(number) => return Ok(Ok(number)),
+                NextNumber::Taken(_) => return Ok(Ok(self.numbered(sequence, budget))),
                 NextNumber::Wait(holder) => return Ok(Err(holder)),
                 NextNumber::Take(next) => next,
             };
             if self.replace(&scope, read, next, budget).await? {
                 info!(part_key = %part, number = next.last, "number taken");
-                return Ok(Ok(next.last));
+                return Ok(Ok(self.numbered(next, budget)));
             }
         }
         // Others take numbers at this moment. The part waits behind the holder of the last one.
         Ok(Err(part))
+    }
+
+    /// Returns the last number, with the link of the part that holds it.
+    fn numbered(&self, sequence: Sequence, budget: &Budget<'_>) -> Numbered {
+        Numbered {
+            number: sequence.last,
+            link: self.with_links.then(|| sequence.link(budget.clock.now())),
+        }
     }
 
     /// Returns the part of another batch that must be delivered or set aside before the next part of this batch gets a number. Reads

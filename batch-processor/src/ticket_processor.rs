@@ -50,6 +50,7 @@ impl TicketProcessor {
         let bulk = BulkWriter::new(permits.clone(), concurrency);
         let bodies = Arc::new(OverflowBodies::new(ports, permits.clone()));
         let window = config.common.dedup_window;
+        let sequences = Sequences::new(ports, sink.needs_link());
         TicketProcessor {
             batch_store: ports.batch_store.clone(),
             components: Components {
@@ -78,7 +79,7 @@ impl TicketProcessor {
                     approve_above: config.approve_above,
                 },
                 notices: Notices::new(ports),
-                sequences: Sequences::new(ports),
+                sequences,
                 named_items: ports.named_items.clone(),
                 hours: config.delivery_hours.clone(),
                 rate: config.events_per_second.map(|events_per_second| Rate {

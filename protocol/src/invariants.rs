@@ -116,7 +116,7 @@ pub fn record_is_sound(record: &BatchRecord) -> Check {
     complete_means_no_status(record)
 }
 
-/// INV-8: the members, count and hash of a frozen part never change, and a part that is delivered or set aside stays
+/// INV-8: the members, count, hash, number and link of a frozen part never change, and a part that is delivered or set aside stays
 /// so.
 pub fn parts_never_change(before: &BatchRecord, after: &BatchRecord) -> Check {
     let members = after.members();
@@ -130,6 +130,8 @@ pub fn parts_never_change(before: &BatchRecord, after: &BatchRecord) -> Check {
                 || is.count != was.count
                 || is.hash != was.hash
                 || was.file_number.is_some() && is.file_number != was.file_number
+                // A link comes with the number or not at all.
+                || was.file_number.is_some() && is.link != was.link
                 || (was.state != PartState::Frozen && is.state != was.state)
         })
     });

@@ -6,6 +6,7 @@
 pub mod answer;
 pub mod batch;
 pub mod bodies;
+pub mod chain;
 pub mod claim;
 pub mod format_version;
 pub mod gate;

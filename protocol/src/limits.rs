@@ -83,9 +83,9 @@ pub const PARTS_MAX: usize = 100;
 pub const PARTS_FOR_STRAGGLERS: usize = 10;
 /// Bytes of the largest set of seqs that a delivered part keeps for itself. A larger set goes into the set that all
 /// parts share.
-pub const PART_MEMBERS_BYTES_MAX: usize = 232;
-/// Bytes of a part in the batch record besides its set and texts: attribute names, count, hash, time of delivery, number.
-pub const PART_OVERHEAD_BYTES: usize = 168;
+pub const PART_MEMBERS_BYTES_MAX: usize = 120;
+/// Bytes of a part in the batch record besides its set and texts: attribute names, count, hash, time of delivery, number, link.
+pub const PART_OVERHEAD_BYTES: usize = 280;
 /// Bytes of a batch record besides sets, texts and parts: attribute names, numbers, times, ids.
 pub const RECORD_OVERHEAD_BYTES: usize = 1_024;
 /// Seats of one batch. The five bitmaps of its record (8 KB for every 65,536 seqs, each) must fit an item.

@@ -5,6 +5,11 @@
 //! The number that counts is the one in the record. So a part has the same number at every attempt, and a processor that
 //! lost its lease cannot use the number that it took.
 //!
+//! With links ([`chain`](crate::chain)), a part's link comes from the sequence, and is written to the record together with the
+//! number. The sequence has the hash of the last link that is known. Who takes the number of a part that has ended writes the hash
+//! in that part's receipt to the sequence with the same write. So the link that a part gets depends on the sequence alone, and an
+//! attempt that died before the record had the link loses nothing.
+//!
 //! While a part holds the last number, no other part gets one: part N+1 is never at the sink before part N. The holder
 //! removes itself once its delivery is in the record, and before its batch is complete. Until then, the next part reads the
 //! holder's record.
@@ -13,8 +18,10 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::batch::{BatchRecord, PartState};
+use crate::batch::{BatchRecord, PartRecord, PartState};
+use crate::chain::{ChainEnd, Link, hash_in};
 use crate::ids::{BatchId, BatchKey, SourceArn};
+use crate::time::Timestamp;
 
 /// The parts that have numbers in common: those of a source and a batch key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -81,6 +88,16 @@ pub struct Sequence {
     /// The part that got it, until the part is known to be delivered or set aside.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder: Option<PartId>,
+    /// The last link whose hash is known. A version or a configuration without links moves `last`, and leaves this as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chain: Option<ChainEnd>,
+}
+
+impl Sequence {
+    /// Returns the link of the part that holds the last number, if it takes the number `now`.
+    pub fn link(&self, now: Timestamp) -> Link {
+        Link::after(self.chain, now)
+    }
 }
 
 /// The resolution of the holder of the last number.
@@ -88,8 +105,8 @@ pub struct Sequence {
 pub enum HolderResolution {
     /// Its delivery has still to end.
     Waiting,
-    /// It was delivered with the number.
-    Delivered,
+    /// It was delivered with the number. Its link, if the hash is known.
+    Delivered(Option<ChainEnd>),
     /// It never was delivered with the number, which the next part gets.
     Unused,
 }
@@ -103,7 +120,7 @@ pub fn holder_resolution(
     // The record has expired, long after its batch was complete. Hardly any part is set aside, and a gap can be explained: two
     // parts with one number cannot.
     let Some(record) = record else {
-        return HolderResolution::Delivered;
+        return HolderResolution::Delivered(None);
     };
     let Some(part) = record.parts.get(holder.part) else {
         return match record.status {
@@ -112,13 +129,23 @@ pub fn holder_resolution(
         };
     };
     match (&part.state, part.file_number == Some(last)) {
-        (PartState::Delivered { .. }, true) => HolderResolution::Delivered,
+        (PartState::Delivered { receipt, .. }, true) => {
+            HolderResolution::Delivered(chain_end(part, last, receipt))
+        }
         (PartState::Frozen, true) => HolderResolution::Waiting,
         (PartState::Frozen, false) if part.file_number.is_none() => HolderResolution::Waiting,
         // A processor that had lost its lease took the number.
         (PartState::Frozen | PartState::Delivered { .. }, false) => HolderResolution::Unused,
         (PartState::SetAside, _) => HolderResolution::Unused,
     }
+}
+
+fn chain_end(part: &PartRecord, number: u64, receipt: &str) -> Option<ChainEnd> {
+    Some(ChainEnd {
+        number,
+        taken_at: part.link?.taken_at,
+        hash: hash_in(receipt)?,
+    })
 }
 
 /// How a part gets its number.
@@ -134,17 +161,18 @@ pub enum NextNumber {
 
 /// Returns how `part` gets its number. `resolution` is what became of the holder, if there is one.
 pub fn next_number(sequence: Sequence, part: PartId, resolution: HolderResolution) -> NextNumber {
-    let take = |last| {
+    let take = |last, chain: Option<ChainEnd>| {
         NextNumber::Take(Sequence {
             last,
             holder: Some(part),
+            chain: chain.or(sequence.chain),
         })
     };
     match (sequence.holder, resolution) {
-        (None, _) => take(sequence.last + 1),
+        (None, _) => take(sequence.last + 1, None),
         (Some(holder), _) if holder == part => NextNumber::Taken(sequence.last),
-        (Some(_), HolderResolution::Delivered) => take(sequence.last + 1),
-        (Some(_), HolderResolution::Unused) => take(sequence.last),
+        (Some(_), HolderResolution::Delivered(chain)) => take(sequence.last + 1, chain),
+        (Some(_), HolderResolution::Unused) => take(sequence.last, None),
         (Some(holder), HolderResolution::Waiting) => NextNumber::Wait(holder),
     }
 }
@@ -155,19 +183,22 @@ pub fn without_holder(sequence: Sequence, part: PartId, record: &BatchRecord) ->
     if sequence.holder != Some(part) {
         return None;
     }
-    let last = match holder_resolution(part, sequence.last, Some(record)) {
+    let (last, chain) = match holder_resolution(part, sequence.last, Some(record)) {
         HolderResolution::Waiting => return None,
-        HolderResolution::Delivered => sequence.last,
-        HolderResolution::Unused => sequence.last.saturating_sub(1),
+        HolderResolution::Delivered(chain) => (sequence.last, chain),
+        HolderResolution::Unused => (sequence.last.saturating_sub(1), None),
     };
-    Some(Sequence { last, holder: None })
+    Some(Sequence {
+        last,
+        holder: None,
+        chain: chain.or(sequence.chain),
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::batch::PartRecord;
-    use crate::time::Timestamp;
+    use crate::chain::{ChainHash, with_hash};
 
     fn part(number: u128) -> PartId {
         PartId {
@@ -180,6 +211,7 @@ mod tests {
         Sequence {
             last,
             holder: holder.map(part),
+            chain: None,
         }
     }
 
@@ -206,11 +238,12 @@ mod tests {
     #[test]
     fn a_holder_holds_its_number_until_it_is_delivered_or_set_aside() {
         use HolderResolution::{Delivered, Unused, Waiting};
+        let delivered_without = Delivered(None);
         for (state, number, expected) in [
             (PartState::Frozen, Some(7), Waiting),
             (PartState::Frozen, None, Waiting),
             (PartState::Frozen, Some(6), Unused),
-            (delivered(), Some(7), Delivered),
+            (delivered(), Some(7), delivered_without),
             (delivered(), Some(6), Unused),
             (delivered(), None, Unused),
             (PartState::SetAside, Some(7), Unused),
@@ -225,7 +258,7 @@ mod tests {
         assert_eq!(holder_resolution(part(1), 7, Some(&record)), Waiting);
         record.status = None;
         assert_eq!(holder_resolution(part(1), 7, Some(&record)), Unused);
-        assert_eq!(holder_resolution(part(1), 7, None), Delivered);
+        assert_eq!(holder_resolution(part(1), 7, None), delivered_without);
     }
 
     #[test]
@@ -238,7 +271,7 @@ mod tests {
         assert_eq!(next(sequence(7, Some(2)), Waiting), NextNumber::Taken(7));
         let held = sequence(7, Some(1));
         assert_eq!(next(held, Waiting), NextNumber::Wait(part(1)));
-        assert_eq!(next(held, Delivered), taken(8));
+        assert_eq!(next(held, Delivered(None)), taken(8));
         assert_eq!(next(held, Unused), taken(7));
     }
 
@@ -259,6 +292,85 @@ mod tests {
         assert_eq!(given_up(record(PartState::Frozen, Some(7))), None);
         assert_eq!(without_holder(held, part(2), &ended), None);
         assert_eq!(without_holder(sequence(7, None), part(1), &ended), None);
+    }
+
+    fn end(number: u64) -> ChainEnd {
+        ChainEnd {
+            number,
+            taken_at: Timestamp::from_ms(number * 10),
+            hash: ChainHash::new([number as u8; 32]),
+        }
+    }
+
+    /// Returns the record of batch 1, whose part 0 was delivered as number 7 with a link, and has this receipt.
+    fn delivered_with_link(receipt: String) -> BatchRecord {
+        let mut record = record(PartState::Delivered { receipt, at: None }, Some(7));
+        record.parts[0].link = Some(Link::after(Some(end(6)), Timestamp::from_ms(70)));
+        record
+    }
+
+    #[test]
+    fn the_hash_of_a_delivered_part_is_passed_on_whoever_gives_its_number_up() {
+        let held = Sequence {
+            chain: Some(end(6)),
+            ..sequence(7, Some(1))
+        };
+        let record = delivered_with_link(with_hash("r", end(7).hash));
+        let by_itself = without_holder(held, part(1), &record).unwrap();
+        assert_eq!(by_itself.chain, Some(end(7)));
+        // Its processor died before that: the next part reads the record.
+        let resolution = holder_resolution(part(1), 7, Some(&record));
+        assert_eq!(resolution, HolderResolution::Delivered(Some(end(7))));
+        let by_the_next = next_number(held, part(2), resolution);
+        let expected = Sequence {
+            chain: Some(end(7)),
+            ..sequence(8, Some(2))
+        };
+        assert_eq!(by_the_next, NextNumber::Take(expected));
+        // The next part may die too, before its record has the link, and finds the same link again.
+        let now = Timestamp::from_ms(90);
+        assert_eq!(expected.link(now), Link::after(Some(end(7)), now));
+        let after_itself = next_number(by_itself, part(2), HolderResolution::Waiting);
+        assert_eq!(after_itself, NextNumber::Take(expected));
+    }
+
+    #[test]
+    fn an_unknown_hash_leaves_the_last_known_one_and_so_a_gap() {
+        let held = Sequence {
+            chain: Some(end(6)),
+            ..sequence(7, Some(1))
+        };
+        // A version without links delivered it, or its record has expired.
+        for record in [Some(delivered_with_link("r".to_owned())), None] {
+            let resolution = holder_resolution(part(1), 7, record.as_ref());
+            let NextNumber::Take(next) = next_number(held, part(2), resolution) else {
+                panic!("{resolution:?}");
+            };
+            let link = next.link(Timestamp::from_ms(90));
+            assert_eq!((next.last, link.after, link.previous), (8, 6, end(6).hash));
+        }
+    }
+
+    #[test]
+    fn a_part_after_one_that_was_set_aside_has_the_same_link_but_for_its_time() {
+        let held = Sequence {
+            chain: Some(end(6)),
+            ..sequence(7, Some(1))
+        };
+        let aside = record(PartState::SetAside, Some(7));
+        let free = without_holder(held, part(1), &aside).unwrap();
+        assert_eq!((free.last, free.chain), (6, Some(end(6))));
+        for (sequence, resolution) in [
+            (free, HolderResolution::Waiting),
+            (held, HolderResolution::Unused),
+        ] {
+            let expected = Sequence {
+                holder: Some(part(2)),
+                ..held
+            };
+            let next = next_number(sequence, part(2), resolution);
+            assert_eq!(next, NextNumber::Take(expected));
+        }
     }
 
     #[test]

@@ -117,6 +117,7 @@ pub struct BuiltInSink {
     sink: Box<dyn Sink>,
     fingerprint: String,
     needs_sequence: bool,
+    needs_link: bool,
 }
 
 impl BuiltInSink {
@@ -128,7 +129,8 @@ impl BuiltInSink {
         Ok(BuiltInSink {
             sink: config.make.sink(config, sdk)?,
             fingerprint: config.fingerprint.clone(),
-            needs_sequence: config.rendering.layout.needs_sequence(),
+            needs_sequence: config.rendering.layout.needs_sequence() || config.proof,
+            needs_link: config.proof,
         })
     }
 }
@@ -141,6 +143,10 @@ impl Sink for BuiltInSink {
 
     fn needs_sequence(&self) -> bool {
         self.needs_sequence
+    }
+
+    fn needs_link(&self) -> bool {
+        self.needs_link
     }
 
     async fn dry_run(&self) -> Result<(), SinkError> {

@@ -24,10 +24,12 @@ use forms::Rendering;
 
 pub(crate) mod form;
 pub(crate) mod layout;
+pub(crate) mod proof;
 
 use form::{ColumnsValue, FormatName, SINK_COLUMNS, SINK_FORMAT, SINK_TABLE, TABLE};
 #[cfg(feature = "full")]
 use layout::SINK_ENCODING;
+use proof::PROOF;
 
 const SINK_HEADER: Variable<Word<bool>> = Variable {
     name: "SINK_HEADER",
@@ -90,6 +92,7 @@ impl SinkConfig {
         let secret = SecretConfig::read(reader);
         let password = Secret::read_password(reader);
         let rejects = rejects(reader, kind, &format);
+        let proof = with_links(reader, kind);
         let layout = layout::layout(reader, &format);
         let rendering = Rendering {
             format,
@@ -138,6 +141,7 @@ impl SinkConfig {
             fingerprint,
             timeout: Duration::from_secs(timeout_secs),
             rejects,
+            proof,
             #[cfg(feature = "full")]
             payloads,
             // In JSON, an event takes more than a part counts for it: quotes and line breaks in its body are escaped.
@@ -269,6 +273,22 @@ fn rejects(reader: &mut Reader<'_>, kind: Option<&Kind>, format: &Format) -> Opt
         }),
     );
     rejects
+}
+
+/// Reads `PROOF`, which needs a sink with manifests.
+fn with_links(reader: &mut Reader<'_>, kind: Option<&Kind>) -> bool {
+    let proof = reader.word(&PROOF);
+    let problem = kind.filter(|kind| proof && !kind.reads(PROOF.name));
+    reader.rule(
+        "With `PROOF` `on`, `SINK` is `file:`, `s3:` or `sftp:`, which write manifests.",
+        problem.map(|kind| {
+            format!(
+                "`{PROOF}`: got `on` with `{SINK}` `{}`, which writes no manifests, expected `file:`, `s3:` or `sftp:`",
+                kind.name
+            )
+        }),
+    );
+    proof
 }
 
 /// Reads `SINK_PAYLOADS`, where calls put parts that are too large for them, or not a text in UTF-8.

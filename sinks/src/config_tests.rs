@@ -476,3 +476,14 @@ fn a_table_of_another_form_in_the_file_is_one_problem() {
     let of_the_table = problems.iter().filter(|each| each.contains("sink.table"));
     assert_eq!(of_the_table.count(), 1, "{problems:?}");
 }
+
+#[test]
+fn proof_needs_a_sink_with_manifests() {
+    for sink in ["file:///data/batches", "s3://bucket/prefix"] {
+        assert!(read(&[("SINK", sink), ("PROOF", "on")]).unwrap().proof);
+        assert!(!read(&[("SINK", sink)]).unwrap().proof);
+    }
+    let words = "`PROOF`: got `on` with `SINK` `log:`, which writes no manifests, expected `file:`, `s3:` or `sftp:`";
+    assert_problems(&[(&[("PROOF", "on")], words)]);
+    assert!(!read(&[("PROOF", "off")]).unwrap().proof);
+}

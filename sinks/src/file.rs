@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use uuid::Uuid;
 
 use crate::config::layout::SINK_PATH;
+use crate::config::proof::PROOF;
 use crate::kind::{Kind, Make, RejectLists};
 use crate::place::directory;
 use crate::sink::{Receipt, Sink, SinkError, render_failed};
@@ -21,7 +22,7 @@ pub(crate) const KIND: Kind = Kind {
     name: "file:",
     is_named: |uri| uri.starts_with("file:"),
     check: |uri| directory(uri).map(|_| uri.to_owned()),
-    reads: &[&SINK_PATH],
+    reads: &[&SINK_PATH, &PROOF],
     call_bytes_max: None,
     writes_rows: false,
     reject_lists: RejectLists::BesideParts,
@@ -115,6 +116,30 @@ impl Files {
             Temporary::beside_file(&self.directory.join("dry-run"))?.sync()
         };
         write().map_err(|error| self.error(&error))
+    }
+
+    /// Returns the paths of all files in `below`, a directory below this one, and in those below that.
+    pub(crate) fn list(&self, below: &str) -> Result<Vec<String>, SinkError> {
+        let mut paths = Vec::new();
+        let mut directories = vec![self.directory.join(below)];
+        let mut list = || -> io::Result<()> {
+            while let Some(directory) = directories.pop() {
+                for entry in fs::read_dir(directory)? {
+                    let entry = entry?;
+                    if entry.file_type()?.is_dir() {
+                        directories.push(entry.path());
+                    } else if let Ok(path) = entry.path().strip_prefix(&self.directory) {
+                        paths.push(path.to_string_lossy().into_owned());
+                    }
+                }
+            }
+            Ok(())
+        };
+        match list() {
+            Ok(()) => Ok(paths),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(paths),
+            Err(error) => Err(self.error(&error)),
+        }
     }
 
     /// Reads at most `bytes_max` bytes of a file below the directory; returns `None` if there is none.

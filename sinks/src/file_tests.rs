@@ -253,6 +253,7 @@ async fn a_part_with_a_path_is_there_and_its_manifest_stays_with_the_batch() {
     sink.rendering.layout.path = Some("{date:%Y/%m}/O-{sequence:03}.txt".parse().unwrap());
     let part = Part {
         file_number: Some(7),
+        link: None,
         ..part(0, &["a", "b\n"])
     };
     let first = sink.deliver(&part).await.unwrap();
@@ -268,6 +269,7 @@ async fn a_part_with_a_path_is_there_and_its_manifest_stays_with_the_batch() {
     assert!(!file.exists());
     let without_number = Part {
         file_number: None,
+        link: None,
         ..self::part(1, &["a"])
     };
     refused(&sink, &without_number, true).await;

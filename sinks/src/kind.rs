@@ -114,6 +114,8 @@ pub struct SinkConfig {
     pub timeout: Duration,
     /// Where reject lists go if the sink has no files or objects to put them beside.
     pub rejects: Option<FilePlace>,
+    /// Whether parts have links: `PROOF`.
+    pub proof: bool,
     /// Where parts go that are too large or compressed for a call.
     #[cfg(feature = "full")]
     pub payloads: Option<BucketPlace>,

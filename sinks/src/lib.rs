@@ -27,6 +27,7 @@ mod kind;
 mod lambda;
 mod log;
 mod manifest;
+mod manifests;
 #[cfg(feature = "full")]
 mod payload;
 mod place;
@@ -56,12 +57,13 @@ pub use file::FileSink;
 pub use forms::{
     Answer, AnswerForm, AnswerLine, Column, Columns, ColumnsError, Compression, Encoding,
     FixedColumn, Format, Layout, LineEnd, Named, ParquetFormat, Part, PartName, PathTemplate,
-    Reject, RejectReason, Rendering, Template, Zone, content_hash, directory_of, percent_encoded,
-    write_rejects,
+    Reject, RejectReason, Rendering, Template, Zone, chain, content_hash, directory_of,
+    events_name, merkle, percent_encoded, write_rejects,
 };
 pub use http::HttpSink;
 pub use kind::SinkConfig;
 pub use log::LogSink;
+pub use manifests::ManifestStore;
 pub use place::FilePlace;
 pub use rejects::RejectStore;
 pub use secret::{Secret, SecretConfig, SecretHeader, SecretName, SecretReader};

@@ -12,6 +12,7 @@
 use std::fmt;
 use std::io;
 
+use protocol::chain::ChainHash;
 use protocol::format_version::Versioned;
 use protocol::ids::{BatchId, BatchKey, SourceArn};
 use protocol::period::Period;
@@ -19,6 +20,8 @@ use serde::{Deserialize, Serialize};
 
 use forms::Compression;
 use forms::Part;
+use forms::chain::{Chain, Linked};
+use forms::merkle::Tree;
 use forms::{Content, Rendering};
 
 /// The longest manifest that is read. A manifest has some 500 bytes and a batch key, which may be long.
@@ -55,6 +58,9 @@ struct Manifest<'p> {
     first_sent_at: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     last_sent_at: Option<u64>,
+    /// The link of the part, with `PROOF`. It must be the last field: what is before its hashes is the statement.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    chain: Option<Chain>,
 }
 
 /// The fields of a manifest that identify the content. Other fields may differ between versions of the service, and the
@@ -75,13 +81,16 @@ pub(crate) fn name(part: &Part) -> String {
     format!("{}.manifest.json", part.part_index)
 }
 
-/// Returns the manifest of a part whose object or file is `key`. The same part gives the same bytes at every attempt.
+/// Returns the manifest of a part whose object or file is `key`, and whose events have this tree. The same part gives the same bytes
+/// at every attempt.
 pub(crate) fn render(
     part: &Part,
     key: &str,
     rendering: &Rendering,
     content: &Content,
+    tree: Option<&Tree>,
 ) -> io::Result<Vec<u8>> {
+    let link = part.link.zip(part.file_number).zip(tree);
     let sent = || part.items.iter().map(|item| item.sent_at.as_ms());
     let manifest = Manifest {
         batch_id: part.batch_id,
@@ -99,10 +108,14 @@ pub(crate) fn render(
         hash: content.hash.to_string(),
         first_sent_at: sent().min(),
         last_sent_at: sent().max(),
+        chain: link.map(|((link, number), tree)| Chain::new(number, link, tree)),
     };
-    let mut bytes = serde_json::to_vec(&manifest)?;
-    bytes.push(b'\n');
-    Ok(bytes)
+    let manifest = serde_json::to_string(&manifest)? + "\n";
+    Ok(match part.link.filter(|_| link.is_some()) {
+        Some(link) => Linked::new(&manifest, link.previous).to_manifest(),
+        None => manifest,
+    }
+    .into_bytes())
 }
 
 /// Returns the hash, length and rejects that a part has when it is written, without the SHA-256, which is not compared; writes
@@ -143,6 +156,49 @@ pub(crate) fn compare(found: &[u8], part: &Part, content: &Content) -> Result<()
     }
 }
 
+/// What `chain` of a manifest must have in common with the link of its part.
+#[derive(Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct OfLink {
+    number: u64,
+    taken_at: u64,
+    after: u64,
+}
+
+/// The field of a manifest that says of its link.
+#[derive(Deserialize)]
+struct WithLink {
+    chain: OfLink,
+}
+
+/// Returns the chain hash in a manifest of this part; `None` if the part has no link, or the manifest has none, because a version
+/// without links wrote it.
+///
+/// # Errors
+/// A message, if the manifest is of another link, or its hash is wrong.
+pub(crate) fn chain_hash(found: &[u8], part: &Part) -> Result<Option<ChainHash>, String> {
+    let (Some(link), Some(number)) = (part.link, part.file_number) else {
+        return Ok(None);
+    };
+    let Some(linked) = Linked::read(found) else {
+        return Ok(None);
+    };
+    let expected = OfLink {
+        number,
+        taken_at: link.taken_at.as_ms(),
+        after: link.after,
+    };
+    let of_link = linked.fields::<WithLink>().ok().map(|found| found.chain);
+    let is_same = of_link.as_ref() == Some(&expected) && linked.previous == link.previous;
+    match is_same && linked.is_whole() {
+        true => Ok(Some(linked.hash)),
+        false => Err(format!(
+            "manifest of another link: got {of_link:?} after `{}` with hash `{}`, expected {expected:?} after `{}` and its hash",
+            linked.previous, linked.hash, link.previous
+        )),
+    }
+}
+
 impl fmt::Display for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Identity {
@@ -165,6 +221,9 @@ mod tests {
     use super::*;
     use crate::tests_support::{assert_has, part, rendering};
     use forms::Format;
+    use forms::chain::{event_lines, tree_of};
+    use protocol::chain::{ChainEnd, Link};
+    use protocol::time::Timestamp;
 
     fn plain() -> Rendering {
         rendering(Format::Body, Compression::None)
@@ -173,7 +232,11 @@ mod tests {
     fn rendered(part: &Part) -> String {
         let written = plain().write_for_manifest(part, io::sink());
         let (_, content) = written.unwrap();
-        String::from_utf8(render(part, "key", &plain(), &content).unwrap()).unwrap()
+        let tree = part
+            .link
+            .map(|_| tree_of(&event_lines(part, &content.rejects)).unwrap());
+        let rendered = render(part, "key", &plain(), &content, tree.as_ref());
+        String::from_utf8(rendered.unwrap()).unwrap()
     }
 
     fn compared(found: &str, part: &Part) -> Result<(), String> {
@@ -214,7 +277,7 @@ mod tests {
             let rendering = rendering(Format::Body, compression);
             let part = part(0, &["a", "b"]);
             let (_, content) = rendering.write_for_manifest(&part, io::sink()).unwrap();
-            let manifest = render(&part, "key", &rendering, &content).unwrap();
+            let manifest = render(&part, "key", &rendering, &content, None).unwrap();
             let manifest: serde_json::Value = serde_json::from_slice(&manifest).unwrap();
             // By `printf 'a\nb\n' | sha256sum`.
             let expected = "911169ddaaf146aff539f58c26c489af3b892dff0fe283c1c264c65ae5aa59a2";
@@ -233,6 +296,45 @@ mod tests {
         // The former version reads the same of a manifest of this one: `Identity` is as it was.
         let identity: Identity = serde_json::from_str(&now).unwrap();
         assert_eq!(identity, serde_json::from_value(former).unwrap());
+    }
+
+    fn with_link(mut part: Part) -> Part {
+        let end = ChainEnd {
+            number: 6,
+            taken_at: Timestamp::from_ms(60),
+            hash: ChainHash::new([6; 32]),
+        };
+        part.file_number = Some(7);
+        part.link = Some(Link::after(Some(end), Timestamp::from_ms(70)));
+        part
+    }
+
+    #[test]
+    fn a_manifest_with_a_link_has_its_hash_and_is_of_the_same_content() {
+        let part = with_link(part(0, &["a", "b\n"]));
+        let found = rendered(&part);
+        compared(&found, &part).unwrap();
+        let manifest: serde_json::Value = serde_json::from_str(&found).unwrap();
+        let chain = &manifest["chain"];
+        let hash = chain_hash(found.as_bytes(), &part).unwrap().unwrap();
+        assert_eq!(chain["hash"], hash.to_string());
+        assert_eq!((&chain["number"], &chain["leaves"]), (&7.into(), &1.into()));
+        assert_eq!(chain["previous"], "06".repeat(32));
+        assert_eq!(chain.get("gap"), None);
+        let mut other = self::part(0, &["a", "b\n"]);
+        compared(&found, &other).unwrap();
+        assert_eq!(chain_hash(found.as_bytes(), &other), Ok(None));
+        // A version without links wrote the manifest.
+        let without = rendered(&other);
+        assert_eq!(chain_hash(without.as_bytes(), &part), Ok(None));
+        (other.link, other.file_number) = (part.link, Some(8));
+        let words = chain_hash(found.as_bytes(), &other).unwrap_err();
+        assert_has(
+            &words,
+            &["manifest of another link: got ", "number: 7", "number: 8"],
+        );
+        let changed = found.replace("\"count\":2", "\"count\":3");
+        chain_hash(changed.as_bytes(), &part).unwrap_err();
     }
 
     #[test]

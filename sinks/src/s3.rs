@@ -12,6 +12,7 @@ use aws_sdk_s3::operation::get_object::GetObjectError;
 use aws_sdk_s3::primitives::ByteStream;
 
 use crate::config::layout::SINK_PATH;
+use crate::config::proof::PROOF;
 use crate::kind::{Kind, Make, RejectLists};
 use crate::place::BucketPlace;
 use crate::service::{call_failed, status};
@@ -41,7 +42,7 @@ pub(crate) const KIND: Kind = Kind {
     name: "s3:",
     is_named: |uri| uri.starts_with("s3:"),
     check: |uri| Ok(uri.parse::<BucketPlace>()?.to_string()),
-    reads: &[&SINK_PATH],
+    reads: &[&SINK_PATH, &PROOF],
     call_bytes_max: None,
     writes_rows: false,
     reject_lists: RejectLists::BesideParts,
@@ -135,6 +136,30 @@ impl Objects {
         }
     }
 
+    /// Returns a key without the prefix.
+    pub(crate) fn without_prefix<'k>(&self, key: &'k str) -> &'k str {
+        let path = key.strip_prefix(&self.prefix).unwrap_or(key);
+        path.strip_prefix('/').unwrap_or(path)
+    }
+
+    /// Returns the path and the entity tag of every object below the prefix whose path begins with `below`.
+    pub(crate) async fn list(&self, below: &str) -> Result<Vec<(String, String)>, SinkError> {
+        let prefix = self.below_prefix(below);
+        let list = self.client.list_objects_v2();
+        let list = list.bucket(&self.bucket).prefix(&prefix);
+        let mut pages = list.into_paginator().send();
+        let mut found = Vec::new();
+        while let Some(page) = pages.next().await {
+            let page =
+                page.map_err(|error| call_failed(&uri(&self.bucket, &prefix), &error, may_pass))?;
+            found.extend(page.contents().iter().filter_map(|object| {
+                let path = self.without_prefix(object.key()?).to_owned();
+                Some((path, object.e_tag().unwrap_or_default().to_owned()))
+            }));
+        }
+        Ok(found)
+    }
+
     /// Reads an object below the prefix; returns `None` if there is none.
     pub(crate) async fn read(&self, path: &str) -> Result<Option<Vec<u8>>, SinkError> {
         self.read_at_most(path, REJECTS_BYTES_MAX).await
@@ -149,28 +174,6 @@ impl Objects {
         let key = self.below_prefix(path);
         let uri = uri(&self.bucket, &key);
         self.read_object(&key, &uri, bytes_max).await
-    }
-
-    /// Returns the path below the prefix and the entity tag of every object there.
-    pub(crate) async fn list(&self) -> Result<Vec<(String, String)>, SinkError> {
-        let prefix = self.below_prefix("");
-        let list = self.client.list_objects_v2().bucket(&self.bucket);
-        let mut pages = list.prefix(&prefix).into_paginator().send();
-        let mut found = Vec::new();
-        while let Some(page) = pages.next().await {
-            let page =
-                page.map_err(|error| call_failed(&uri(&self.bucket, &prefix), &error, may_pass))?;
-            found.extend(
-                page.contents
-                    .unwrap_or_default()
-                    .into_iter()
-                    .filter_map(|object| {
-                        let path = object.key?.strip_prefix(&prefix)?.to_owned();
-                        Some((path, object.e_tag.unwrap_or_default()))
-                    }),
-            );
-        }
-        Ok(found)
     }
 
     /// Reads an object of at most `bytes_max` bytes; returns `None` if there is no such object. Errors call it `uri`.

@@ -147,6 +147,7 @@ impl SinkError {
 /// #     closed_at: protocol::time::Timestamp::EPOCH,
 /// #     period: None,
 /// #     file_number: None,
+/// #     link: None,
 /// #     items: Vec::new(),
 /// # };
 /// # for _ in 0..2 {
@@ -173,6 +174,12 @@ pub trait Sink: Send + Sync + 'static {
     /// the order of delivery. Then parts of one source and key are delivered one after the other, and a batch in error holds up
     /// those behind it.
     fn needs_sequence(&self) -> bool {
+        false
+    }
+
+    /// Returns whether parts need links too: [`Part::link`](crate::Part::link). A sink that needs them needs numbers, and its
+    /// receipts end with the chain hash of the part ([`with_hash`](protocol::chain::with_hash)).
+    fn needs_link(&self) -> bool {
         false
     }
 

@@ -11,9 +11,12 @@ use crate::sink::{Receipt, SinkError, render_failed};
 use forms::Compression;
 use forms::Part;
 use forms::Reject;
+use forms::chain::{event_lines, tree_of};
+use forms::merkle::Tree;
 use forms::write_rejects;
 use forms::{Content, Rendering};
-use forms::{directory_of, rejects_name};
+use forms::{directory_of, events_name, rejects_name};
+use protocol::chain::{ChainHash, with_hash};
 
 /// A file that is to be written, without its bytes.
 pub(crate) struct NewFile<'f> {
@@ -94,11 +97,11 @@ pub(crate) async fn deliver(
     part: &Part,
     rendering: &Rendering,
 ) -> Result<Receipt, SinkError> {
-    let (content, repeated) = match read_manifest(store, part).await? {
+    let (content, repeated, hash) = match read_manifest(store, part).await? {
         Some(found) => {
             let content = manifest::content(part, rendering).map_err(render_failed)?;
-            compare_manifest(store, part, &found, &content)?;
-            (content, true)
+            let hash = compare_manifest(store, part, &found, &content)?;
+            (content, true, hash)
         }
         None => put_all(store, part, rendering).await?,
     };
@@ -106,6 +109,7 @@ pub(crate) async fn deliver(
     info!(part_key = part.key(), items_count = items, rejected_count = rejected, content_hash = %content.hash, repeated, "part written");
     // It is the same for the attempt that wrote the part and for later ones.
     let text = format!("blake3:{}", content.hash);
+    let text = hash.map_or(text.clone(), |hash| with_hash(&text, hash));
     let receipt = Receipt::with_rejects(text, &content.rejects);
     let file = path_below(part, &records_name(part, rendering)?);
     Ok(Receipt {
@@ -114,12 +118,12 @@ pub(crate) async fn deliver(
     })
 }
 
-/// Writes all files of a part; returns facts about its content, and whether the part's file existed already.
+/// Writes all files of a part; returns facts about its content, whether the part's file existed already, and the chain hash.
 async fn put_all(
     store: &impl Store,
     part: &Part,
     rendering: &Rendering,
-) -> Result<(Content, bool), SinkError> {
+) -> Result<(Content, bool, Option<ChainHash>), SinkError> {
     let name = records_name(part, rendering)?;
     let (upload, content) = rendering
         .write_for_manifest(part, store.begin(&name, Vec::new())?)
@@ -133,10 +137,29 @@ async fn put_all(
     if !content.rejects.is_empty() {
         put_rejects(store, part, &content.rejects).await?;
     }
+    let tree = match part.link {
+        Some(_) => Some(put_events(store, part, &content).await?),
+        None => None,
+    };
     let key = store.path(&name);
-    let manifest = manifest::render(part, &key, rendering, &content).map_err(render_failed)?;
-    put_manifest(store, part, manifest, &content).await?;
-    Ok((content, repeated))
+    let manifest = manifest::render(part, &key, rendering, &content, tree.as_ref());
+    let manifest = manifest.map_err(render_failed)?;
+    let hash = put_manifest(store, part, manifest, &content).await?;
+    Ok((content, repeated, hash))
+}
+
+/// Writes the list of the delivered events of a part with a link; returns their tree.
+async fn put_events(store: &impl Store, part: &Part, content: &Content) -> Result<Tree, SinkError> {
+    let lines = event_lines(part, &content.rejects);
+    let mut list = Vec::new();
+    for line in &lines {
+        serde_json::to_writer(&mut list, line).map_err(|error| render_failed(error.into()))?;
+        list.push(b'\n');
+    }
+    let name = events_name(part.part_index);
+    let file = small_file(&name, &list, "application/x-ndjson");
+    put(store, &file, store.begin(&name, list.clone())?).await?;
+    Ok(tree_of(&lines).expect("every line was made with the hash of its body"))
 }
 
 /// Returns the name of the file with a part's records, as [`Store::path`] takes it.
@@ -207,12 +230,13 @@ async fn put_manifest(
     part: &Part,
     bytes: Vec<u8>,
     content: &Content,
-) -> Result<(), SinkError> {
+) -> Result<Option<ChainHash>, SinkError> {
     let name = manifest::name(part);
+    let hash = chain_hash(store, part, &bytes)?;
     let file = small_file(&name, &bytes, "application/json");
     let upload = store.begin(&name, bytes)?;
     if store.put_new(&file, upload).await? {
-        return Ok(());
+        return Ok(hash);
     }
     // Another attempt wrote the manifest first. Its version of the service may write other fields.
     match read_manifest(store, part).await? {
@@ -226,15 +250,29 @@ async fn read_manifest(store: &impl Store, part: &Part) -> Result<Option<Vec<u8>
     store.read(&manifest::name(part), manifest::BYTES_MAX).await
 }
 
+/// Compares a manifest that was found; returns the chain hash in it.
 fn compare_manifest(
     store: &impl Store,
     part: &Part,
     found: &[u8],
     content: &Content,
-) -> Result<(), SinkError> {
-    manifest::compare(found, part, content).map_err(|problem| SinkError::Permanent {
-        reason: format!("`{}`: {problem}", store.uri(&manifest::name(part))),
-    })
+) -> Result<Option<ChainHash>, SinkError> {
+    manifest::compare(found, part, content).map_err(|problem| refused(store, part, &problem))?;
+    chain_hash(store, part, found)
+}
+
+/// Returns the chain hash in a manifest, if the part has a link.
+fn chain_hash(
+    store: &impl Store,
+    part: &Part,
+    manifest: &[u8],
+) -> Result<Option<ChainHash>, SinkError> {
+    manifest::chain_hash(manifest, part).map_err(|problem| refused(store, part, &problem))
+}
+
+fn refused(store: &impl Store, part: &Part, problem: &str) -> SinkError {
+    let uri = store.uri(&manifest::name(part));
+    SinkError::permanent(format!("`{uri}`: {problem}"))
 }
 
 /// Writes a file if its name is free; returns whether a file with the same content existed already.

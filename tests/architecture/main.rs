@@ -44,6 +44,7 @@ local: aggregator aws batch-processor batchctl console emulators loadgen planner
 sim: aggregator aws batch-processor batchctl protocol shared sinks stack
 fuzz: aggregator console protocol shared
 tests: aggregator aws batch-processor batchctl copybook emulators loadgen local planner protocol shared sinks
+verify-proof:
 xtask:";
 
 /// Crates with which `protocol` could do more than decide: runtimes, SDKs, clocks, compression, logs.

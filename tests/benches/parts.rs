@@ -215,6 +215,7 @@ fn part() -> Part {
         closed_at: Timestamp::EPOCH,
         period: None,
         file_number: None,
+        link: None,
         items: candidates().into_iter().enumerate().map(item).collect(),
     }
 }

@@ -10,6 +10,7 @@ use protocol::batch::{
     with_note,
 };
 use protocol::bodies::Bodies;
+use protocol::chain::Link;
 use protocol::ids::{LeaseOwner, Seq};
 use protocol::invariants::record_is_sound;
 use protocol::seqs::SeqSet;
@@ -135,6 +136,7 @@ impl Draw {
                 owner,
                 index: self.near(parts.saturating_sub(1)) as usize,
                 number: self.below(3),
+                link: self.chance(50).then(|| Link::after(None, self.edge())),
             },
             14 => BatchWrite::AcceptSink {
                 owner,

@@ -7,6 +7,7 @@ use aws::DynamoNamedItems;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
 use protocol::bodies::Bodies;
+use protocol::chain::{ChainEnd, ChainHash};
 use protocol::limits::SCOPE_RETENTION;
 use protocol::pause::{Pause, Pauses};
 use protocol::scope::{BatchScope, CurrentBatch, ScopeItem};
@@ -53,6 +54,11 @@ fn held() -> Sequence {
         holder: Some(PartId {
             batch: BATCH.parse().unwrap(),
             part: 12,
+        }),
+        chain: Some(ChainEnd {
+            number: 1,
+            taken_at: ms(1_000),
+            hash: ChainHash::new([7; 32]),
         }),
     }
 }
@@ -148,8 +154,8 @@ async fn keeps_the_contract(store: &dyn NamedItems) {
     };
     is_replaced_only_as_it_was_read(store, &(), turns, later).await;
     let free = Sequence {
-        last: 1,
         holder: None,
+        ..held()
     };
     let scope = sequence_scope("arn:q", Some("replaced"));
     is_replaced_only_as_it_was_read(store, &scope, held(), free).await;
@@ -164,7 +170,11 @@ async fn keeps_the_contract(store: &dyn NamedItems) {
         sequence_scope("arn:b", Some("key")),
         sequence_scope(&source, Some(&long)),
     ];
-    each_scope_has_its_own(store, &scopes, |last| Sequence { last, holder: None }).await;
+    each_scope_has_its_own(store, &scopes, |last| Sequence {
+        last,
+        ..Sequence::default()
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -39,6 +39,7 @@ pub(crate) fn part<B: AsRef<str>>(bodies: &[B]) -> Part {
         closed_at: Timestamp::EPOCH,
         period: None,
         file_number: None,
+        link: None,
         items: bodies.iter().enumerate().map(item).collect(),
     }
 }

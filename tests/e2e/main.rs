@@ -46,6 +46,7 @@ mod outages;
 mod output;
 mod parquet;
 mod periods;
+mod proofs;
 mod quotas;
 mod redeploys;
 mod rig;

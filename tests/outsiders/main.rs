@@ -232,3 +232,31 @@ fn pyarrow_and_duckdb_find_every_value_with_its_type() {
     let printed = read_by("read_parquet.py", &[&file, &expected]);
     assert_eq!(printed, format!("{COUNT} rows\n"));
 }
+
+#[test]
+fn a_script_that_knows_only_the_document_verifies_the_proofs_and_no_other() {
+    let fixtures = root().join("tools/verify-proof/fixtures");
+    let [last, delivered, absent, never] = [
+        "last-chain-hash",
+        "delivered.json",
+        "not-delivered.json",
+        "not-delivered-at-all.json",
+    ]
+    .map(|name| fixtures.join(name));
+    let printed = read_by("verify_proof.py", &[&last, &delivered, &absent, &never]);
+    let found = Vec::from_iter(printed.lines().map(|line| {
+        let found: Value = serde_json::from_str(line).expect("it is JSON");
+        (found["kind"].clone(), found["parts"].clone())
+    }));
+    let absent = |parts: u64| ("not delivered".into(), parts.into());
+    let expected = [("delivered".into(), Value::Null), absent(3), absent(5)];
+    assert_eq!(found, expected);
+    let directory = tempfile::tempdir().expect("a temporary directory can be made");
+    let wrong = directory.path().join("wrong.json");
+    let text = fs::read_to_string(&delivered).expect("it is there");
+    let changed = text.replacen("\"record\": 2", "\"record\": 3", 1);
+    assert_ne!(changed, text);
+    fs::write(&wrong, changed).expect("it can be written");
+    let refused = std::panic::catch_unwind(|| read_by("verify_proof.py", &[&last, &wrong]));
+    assert!(refused.is_err());
+}

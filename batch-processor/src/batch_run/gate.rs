@@ -17,7 +17,7 @@ use tracing::info;
 
 use super::BatchRun;
 use crate::part_rules::withheld;
-use crate::sequences::look_again_at;
+use crate::sequences::{Numbered, look_again_at};
 use crate::ticket_end::TicketEnd;
 
 /// How long an invocation waits for a turn. A ticket and another invocation would cost more than a short wait.
@@ -132,16 +132,16 @@ impl BatchRun<'_> {
         Ok(())
     }
 
-    /// Takes the number of a frozen part and writes it to the record.
-    pub(super) async fn take_file_number(&mut self, index: usize) -> Result<u64, TicketEnd> {
+    /// Takes the number of a frozen part, with its link if it has one, and writes both to the record.
+    pub(super) async fn take_file_number(&mut self, index: usize) -> Result<Numbered, TicketEnd> {
         let sequences = &self.components.sequences;
         let record = self.batch.record();
         match sequences.take(record, index, &self.budgets.work).await? {
-            Ok(number) => {
-                if self.batch.record().file_number(index) != Some(number) {
-                    self.batch.number(index, number).await?;
+            Ok(numbered) => {
+                if self.batch.record().file_number(index) != Some(numbered.number) {
+                    self.batch.number(index, numbered).await?;
                 }
-                Ok(number)
+                Ok(numbered)
             }
             Err(holder) => {
                 let until = self.number_at();

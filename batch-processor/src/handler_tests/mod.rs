@@ -1,3 +1,4 @@
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -5,6 +6,7 @@ use protocol::batch::{
     BatchRecord, BatchWrite, Due, Lease, PartRecord, PartState, Reservations, Status,
 };
 use protocol::bodies::{Bodies, ObjectPlace};
+use protocol::chain::{ChainHash, Link, with_hash};
 use protocol::claim::{Candidate, Claim, LockState, Overflow, PastDeliveries};
 use protocol::claim::{ClaimRules, Decision, DuplicateRule, LockItem, Outcome, classify};
 use protocol::ids::{BatchId, BodyHash, EventId, ObjectId, PieceId, Seat, SlotId};
@@ -50,6 +52,8 @@ struct TestSink {
     failures: Mutex<Vec<SinkError>>,
     fingerprint: Mutex<String>,
     needs_sequence: Mutex<bool>,
+    needs_link: AtomicBool,
+    links: Mutex<Vec<Option<Link>>>,
     dry_run_fails: Mutex<bool>,
     /// The seqs that the sink rejects, of any part.
     rejects: Mutex<Vec<u32>>,
@@ -76,6 +80,10 @@ impl Sink for TestSink {
         *self.needs_sequence.lock().unwrap()
     }
 
+    fn needs_link(&self) -> bool {
+        self.needs_link.load(Ordering::Relaxed)
+    }
+
     async fn dry_run(&self) -> Result<(), SinkError> {
         match *self.dry_run_fails.lock().unwrap() {
             true => Err(SinkError::Retryable {
@@ -87,6 +95,7 @@ impl Sink for TestSink {
 
     async fn deliver(&self, part: &Part) -> Result<Receipt, SinkError> {
         self.numbers.lock().unwrap().push(part.file_number);
+        self.links.lock().unwrap().push(part.link);
         let ids = part
             .items
             .iter()
@@ -99,7 +108,10 @@ impl Sink for TestSink {
             Some(error) => Err(error),
             None => Ok(Receipt {
                 rejected: self.rejects.lock().unwrap().iter().copied().collect(),
-                ..Receipt::new("ok")
+                ..Receipt::new(match part.link {
+                    None => "ok".to_owned(),
+                    Some(_) => with_hash("ok", ChainHash::new([8; 32])),
+                })
             }),
         }
     }
@@ -141,6 +153,10 @@ fn processor_of(config: Config, batch_store: MemoryBatchStore) -> Processor {
         ..Fakes::at(START)
     };
     let sink = Arc::new(TestSink::default());
+    processor_to(config, fakes, sink)
+}
+
+fn processor_to(config: Config, fakes: Fakes, sink: Arc<TestSink>) -> Processor {
     Processor {
         handler: Handler::new(config, fakes.ports(), sink.clone()),
         fakes,

@@ -1,5 +1,6 @@
 //! The numbers of parts: when a part gets its number, and when it waits.
 
+use protocol::chain::ChainEnd;
 use protocol::limits::CLOCK_SKEW_MAX;
 use protocol::sequence::{PartId, Sequence, SequenceScope};
 use shared::named_items::Versioned;
@@ -21,12 +22,24 @@ fn held(last: u64, batch: BatchId) -> Sequence {
     Sequence {
         last,
         holder: Some(PartId { batch, part: 0 }),
+        chain: None,
     }
 }
 
 /// Returns a processor whose sink needs numbers, with a sealed batch of one event.
 async fn numbering(sequence: Sequence) -> Processor {
-    let processor = a_processor();
+    with_sequence(a_processor(), sequence).await
+}
+
+/// Returns a processor whose sink needs links, with a sealed batch of one event.
+async fn linking(sequence: Sequence) -> Processor {
+    let sink = TestSink::default();
+    sink.needs_link.store(true, Ordering::Relaxed);
+    let processor = processor_to(config(), Fakes::at(START), Arc::new(sink));
+    with_sequence(processor, sequence).await
+}
+
+async fn with_sequence(processor: Processor, sequence: Sequence) -> Processor {
     *processor.sink.needs_sequence.lock().unwrap() = true;
     let store = &processor.fakes.named_items;
     let none = Versioned::default();
@@ -60,6 +73,7 @@ async fn stored(processor: &Processor) -> Sequence {
 const FREE: Sequence = Sequence {
     last: 7,
     holder: None,
+    chain: None,
 };
 
 #[tokio::test]
@@ -144,4 +158,69 @@ async fn a_sink_that_needs_no_numbers_gets_none() {
     *processor.sink.needs_sequence.lock().unwrap() = false;
     assert!(!ticket(&processor).await);
     assert_eq!(numbers(&processor), [None]);
+}
+
+fn end(number: u64) -> ChainEnd {
+    ChainEnd {
+        number,
+        taken_at: START,
+        hash: ChainHash::new([number as u8; 32]),
+    }
+}
+
+#[tokio::test]
+async fn every_attempt_has_the_link_of_the_first_and_the_next_part_is_after_it() {
+    let known = Sequence {
+        chain: Some(end(7)),
+        ..FREE
+    };
+    let processor = linking(known).await;
+    processor.sink.fail(1_000);
+    assert!(ticket(&processor).await);
+    let now = processor.fakes.clock.now();
+    processor.sink.fail(0);
+    processor.fakes.clock.advance(Duration::from_secs(300));
+    assert!(!ticket(&processor).await);
+    let links = std::mem::take(&mut *processor.sink.links.lock().unwrap());
+    let first = links[0].unwrap();
+    assert_eq!((first.after, first.previous), (7, end(7).hash));
+    assert!(first.taken_at <= now);
+    assert!(links.len() > 1 && links.iter().all(|link| *link == Some(first)));
+    assert_eq!(record(&processor).parts[0].link, Some(first));
+    let chain = ChainEnd {
+        taken_at: first.taken_at,
+        ..end(8)
+    };
+    let given_up = Sequence {
+        last: 8,
+        chain: Some(chain),
+        ..FREE
+    };
+    assert_eq!(stored(&processor).await, given_up);
+}
+
+#[tokio::test]
+async fn a_part_after_one_without_a_link_says_which_numbers_are_unknown() {
+    // The record of number 7 has no link, and the last link that is known is of number 5.
+    let known = Sequence {
+        chain: Some(end(5)),
+        ..held(7, other())
+    };
+    let processor = linking(known).await;
+    let delivered = PartState::Delivered {
+        receipt: "r".to_owned(),
+        at: None,
+    };
+    with_other(&processor, delivered).await;
+    assert!(!ticket(&processor).await);
+    assert_eq!(numbers(&processor), [Some(8)]);
+    let link = record(&processor).parts[0].link.unwrap();
+    assert_eq!((link.after, link.previous), (5, end(5).hash));
+}
+
+#[tokio::test]
+async fn a_sink_that_needs_no_links_gets_none() {
+    let processor = numbering(FREE).await;
+    assert!(!ticket(&processor).await);
+    assert_eq!(*processor.sink.links.lock().unwrap(), [None]);
 }

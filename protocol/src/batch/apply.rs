@@ -7,6 +7,7 @@ use super::part::{PartRecord, PartState};
 use super::record::{BatchRecord, Lease, Status};
 use super::reservations::Resolution;
 use super::write::{BatchWrite, NO_ERROR};
+use crate::chain::Link;
 use crate::limits::DUE_GRACE;
 use crate::planted::planted;
 use crate::seqs::SeqSet;
@@ -46,7 +47,12 @@ pub fn apply(record: &BatchRecord, write: &BatchWrite) -> Option<BatchRecord> {
         } => next.take_lease(lease, *at, *operator)?,
         BatchWrite::Freeze { index, part, .. } => next.freeze(*index, part)?,
         BatchWrite::AcceptSink { index, sink, .. } => next.accept_sink(*index, sink)?,
-        BatchWrite::Number { index, number, .. } => next.number(*index, *number)?,
+        BatchWrite::Number {
+            index,
+            number,
+            link,
+            ..
+        } => next.number(*index, *number, *link)?,
         BatchWrite::Delivered {
             index,
             receipt,
@@ -214,10 +220,11 @@ impl BatchRecord {
         Some(())
     }
 
-    fn number(&mut self, index: usize, number: u64) -> Option<()> {
+    fn number(&mut self, index: usize, number: u64, link: Option<Link>) -> Option<()> {
         let part = self.frozen_mut(index)?;
         part.file_number.is_none().then_some(())?;
         part.file_number = Some(number);
+        part.link = link;
         Some(())
     }
 
@@ -320,9 +327,13 @@ pub fn already_applied(record: &BatchRecord, write: &BatchWrite) -> bool {
         BatchWrite::AcceptSink { index, sink, .. } => {
             frozen(index).is_some_and(|part| part.sink.as_ref() == Some(sink))
         }
-        BatchWrite::Number { index, number, .. } => {
-            frozen(index).is_some_and(|part| part.file_number == Some(*number))
-        }
+        BatchWrite::Number {
+            index,
+            number,
+            link,
+            ..
+        } => frozen(index)
+            .is_some_and(|part| part.file_number == Some(*number) && part.link == *link),
         BatchWrite::Delivered { index, .. } => {
             let part = record.parts.get(*index);
             is_leased && part.is_some_and(|part| matches!(part.state, PartState::Delivered { .. }))

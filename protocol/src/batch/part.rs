@@ -1,5 +1,6 @@
 //! A part of a batch, as its record has it.
 
+use crate::chain::Link;
 use crate::limits::PART_OVERHEAD_BYTES;
 use crate::seqs::SeqSet;
 use crate::time::Timestamp;
@@ -36,6 +37,8 @@ pub struct PartRecord {
     pub sink: Option<String>,
     /// The number of the part among those of its source and batch key, if its sink needs one.
     pub file_number: Option<u64>,
+    /// The link of the part, if it took its number with `PROOF`.
+    pub link: Option<Link>,
 }
 
 /// What stands before the fingerprint of a part that nobody has approved. No sink has such a fingerprint, so no version of the
@@ -72,6 +75,7 @@ impl PartRecord {
             rejected: 0,
             sink,
             file_number: None,
+            link: None,
         }
     }
 

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use super::tests::{at, with_seats};
 use super::*;
+use crate::chain::Link;
 use crate::ids::{LeaseOwner, Seq};
 use crate::invariants::{notices_stay_until_they_are_sent, record_is_sound};
 use crate::seqs::SeqSet;
@@ -300,6 +301,7 @@ impl World {
                 owner,
                 index,
                 number: 7,
+                link: (choice > 191).then(|| Link::after(None, self.now)),
             },
             (2, Some((index, _))) => BatchWrite::AcceptSink {
                 owner,

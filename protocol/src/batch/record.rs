@@ -10,6 +10,7 @@ use super::notice::Notice;
 use super::part::{PartRecord, PartState};
 use super::reservations::Reservations;
 use crate::bodies::Bodies;
+use crate::chain::Link;
 use crate::ids::{BatchId, BatchKey, LeaseOwner, SourceArn};
 use crate::limits::{
     BATCH_LIFE_MAX, BATCH_RECORD_RETENTION, CLOCK_SKEW_MAX, DUE_GRACE, LOG_RECORD_RETENTION,
@@ -386,6 +387,11 @@ impl BatchRecord {
     /// Returns the number of part `index`, if it has one.
     pub fn file_number(&self, index: usize) -> Option<u64> {
         self.parts.get(index)?.file_number
+    }
+
+    /// Returns the link of part `index`, if it has one.
+    pub fn link(&self, index: usize) -> Option<Link> {
+        self.parts.get(index)?.link
     }
 
     /// Returns whether the frozen part has a number, for which the next part of the same source and key waits.

@@ -7,6 +7,7 @@ use super::part::PartRecord;
 use super::record::{Failure, Lease, Status};
 use super::rejects::Rejects;
 use super::reservations::{Reservation, Resolution};
+use crate::chain::Link;
 use crate::ids::LeaseOwner;
 use crate::seqs::SeqSet;
 use crate::slot::ClaimCounts;
@@ -70,11 +71,12 @@ pub enum BatchWrite {
         /// The fingerprint of the present sink.
         sink: String,
     },
-    /// Writes the number of a frozen part. Needs: the lease; the part frozen and without a number.
+    /// Writes the number of a frozen part, with its link if it has one. Needs: the lease; the part frozen and without a number.
     Number {
         owner: LeaseOwner,
         index: usize,
         number: u64,
+        link: Option<Link>,
     },
     /// Marks a part as delivered. Needs: the lease; the part frozen; if records were rejected, nothing set aside since the
     /// record was read.

@@ -5,6 +5,7 @@ use protocol::batch::{
     BatchWrite, Lease, Listing, NO_ERROR, Notice, OperatorDecision, OperatorNote, Rejects,
     Reservation, Resolution, Status,
 };
+use protocol::chain::Link;
 use protocol::format_version::FORMAT_VERSION;
 use protocol::ids::{BatchId, LeaseOwner};
 use protocol::limits::{CLOCK_SKEW_MAX, DUE_GRACE, SLOTS_MAX};
@@ -15,7 +16,9 @@ use protocol::time::Timestamp;
 use crate::attributes::{b, list, ms, n, s, seqs_value, ttl};
 use crate::batch_items::{listing_shard, note_value};
 use crate::notice_items::notice_value;
-use crate::part_items::{DELIVERED, FROZEN, SET_ASIDE, part_value};
+use crate::part_items::{
+    DELIVERED, FROZEN, LINK_AFTER, LINK_PREVIOUS, LINK_TAKEN_AT, SET_ASIDE, part_value,
+};
 use crate::reservation_items::{REPORTED, state};
 use crate::update::Update;
 
@@ -97,7 +100,8 @@ fn update_of(batch: BatchId, write: &BatchWrite) -> Update {
             owner,
             index,
             number,
-        } => set_file_number(owner, *index, *number),
+            link,
+        } => set_file_number(owner, *index, *number, *link),
         BatchWrite::Delivered {
             owner,
             index,
@@ -300,12 +304,22 @@ fn frozen(owner: &LeaseOwner, index: usize) -> Update {
         .with(":frozen", s(FROZEN))
 }
 
-/// Writes the number of part `index`, by the holder of the lease, while the part is frozen and has none.
-fn set_file_number(owner: &LeaseOwner, index: usize, number: u64) -> Update {
+/// Writes the number and the link of part `index`, by the holder of the lease, while the part is frozen and has no number.
+fn set_file_number(owner: &LeaseOwner, index: usize, number: u64, link: Option<Link>) -> Update {
     let path = of_part(index, "sequence");
-    frozen(owner, index)
+    let update = frozen(owner, index)
         .and(&format!("attribute_not_exists({path})"))
-        .set(&path, n(number))
+        .set(&path, n(number));
+    match link {
+        None => update,
+        Some(link) => update
+            .set(&of_part(index, LINK_TAKEN_AT), ms(link.taken_at))
+            .set(&of_part(index, LINK_AFTER), n(link.after))
+            .set(
+                &of_part(index, LINK_PREVIOUS),
+                b(link.previous.as_bytes().to_vec()),
+            ),
+    }
 }
 
 /// Attributes that are removed when the next part is delivered.

@@ -10,6 +10,7 @@ use protocol::batch::{
     Status,
 };
 use protocol::bodies::{Bodies, ObjectPlace, S3Prefix};
+use protocol::chain::{ChainHash, Link};
 use protocol::claim::{Candidate, Claim, LockState, Overflow};
 use protocol::ids::{BatchId, BodyHash, Seat, Seq};
 use protocol::limits::{FAILURE_BYTES_MAX, NOTES_MAX};
@@ -110,11 +111,17 @@ fn parts() -> impl Strategy<Value = PartRecord> {
     ];
     let sink = prop::option::of(text(1..=20));
     let members = seqs().prop_filter("a frozen part has members", |seqs| !seqs.is_empty());
-    let file_number = prop::option::of(any::<u64>());
-    (members, any::<[u8; 32]>(), state, sink, file_number).prop_map(
-        |(members, hash, state, sink, file_number)| PartRecord {
+    let link = (time(), any::<u64>(), any::<[u8; 32]>()).prop_map(|(taken_at, after, hash)| Link {
+        taken_at,
+        after,
+        previous: ChainHash::new(hash),
+    });
+    let number = (prop::option::of(any::<u64>()), prop::option::of(link));
+    (members, any::<[u8; 32]>(), state, sink, number).prop_map(
+        |(members, hash, state, sink, (file_number, link))| PartRecord {
             state,
             file_number,
+            link,
             ..PartRecord::frozen(members, hash, sink)
         },
     )

@@ -2,6 +2,7 @@
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use protocol::batch::{PartRecord, PartState};
+use protocol::chain::{ChainHash, Link};
 use protocol::seqs::SeqSet;
 
 use crate::attributes::{MalformedItem, StoredItem, b, item_of, ms, n, required, s, seqs_value};
@@ -16,6 +17,12 @@ const DELIVERED_AT: &str = "deliveredAt";
 const REJECTED: &str = "rejected";
 /// The number of a part; absent if its sink needs none.
 const SEQUENCE: &str = "sequence";
+/// When a part took its number; absent, as are the other two, if the part has no link.
+pub(crate) const LINK_TAKEN_AT: &str = "linkAt";
+/// The number of the link that a part's link is after.
+pub(crate) const LINK_AFTER: &str = "linkAfter";
+/// The hash of that link.
+pub(crate) const LINK_PREVIOUS: &str = "linkHash";
 /// `state` of a part whose events were sent to the quarantine.
 pub(crate) const SET_ASIDE: &str = "setAside";
 
@@ -33,6 +40,12 @@ pub(crate) fn part_value(part: &PartRecord) -> AttributeValue {
         ("members", seqs_value(&part.members)),
         ("sink", part.sink.as_ref().map(s)),
         (SEQUENCE, part.file_number.map(n)),
+        (LINK_TAKEN_AT, part.link.map(|link| ms(link.taken_at))),
+        (LINK_AFTER, part.link.map(|link| n(link.after))),
+        (
+            LINK_PREVIOUS,
+            part.link.map(|link| b(link.previous.as_bytes().to_vec())),
+        ),
         ("state", Some(s(state))),
         ("receipt", receipt.map(s)),
         (DELIVERED_AT, delivered_at.map(ms)),
@@ -51,14 +64,11 @@ pub(crate) fn read_part(mut part: StoredItem<'_>) -> Result<PartRecord, Malforme
         let problem = format_args!("wrong: got {count}, expected {expected} as in `members`");
         return Err(part.malformed("count", problem));
     }
-    let hash = required(&mut part, "hash", StoredItem::bytes)?;
-    let hash = <[u8; 32]>::try_from(hash).map_err(|bytes| {
-        let problem = format!("wrong length: got {} bytes, expected 32", bytes.len());
-        part.malformed("hash", problem)
-    })?;
+    let hash = hash(&mut part, "hash")?;
     let sink = part.string("sink")?;
     let rejected = part.number(REJECTED)?.unwrap_or_default();
     let file_number = part.number(SEQUENCE)?;
+    let link = read_link(&mut part)?;
     let state = match required(&mut part, "state", StoredItem::string)?.as_str() {
         // A frozen part is to be delivered, so it must have its members.
         FROZEN if members.is_none() => return Err(part.malformed("members", "missing")),
@@ -80,5 +90,25 @@ pub(crate) fn read_part(mut part: StoredItem<'_>) -> Result<PartRecord, Malforme
         rejected,
         sink,
         file_number,
+        link,
+    })
+}
+
+fn read_link(part: &mut StoredItem<'_>) -> Result<Option<Link>, MalformedItem> {
+    let Some(taken_at) = part.time_ms(LINK_TAKEN_AT)? else {
+        return Ok(None);
+    };
+    Ok(Some(Link {
+        taken_at,
+        after: required(part, LINK_AFTER, StoredItem::number)?,
+        previous: ChainHash::new(hash(part, LINK_PREVIOUS)?),
+    }))
+}
+
+fn hash(part: &mut StoredItem<'_>, attribute: &str) -> Result<[u8; 32], MalformedItem> {
+    let hash = required(part, attribute, StoredItem::bytes)?;
+    <[u8; 32]>::try_from(hash).map_err(|bytes| {
+        let problem = format!("wrong length: got {} bytes, expected 32", bytes.len());
+        part.malformed(attribute, problem)
     })
 }

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::variable::Description;
 
 /// The sections of the file, each with what it is about.
-pub const SECTIONS: [(&str, &str); 8] = [
+pub const SECTIONS: [(&str, &str); 9] = [
     ("events", "What makes two messages the same event."),
     ("batches", "How batches are filled, and when they start."),
     ("quota", "How many events of a key are delivered."),
@@ -14,6 +14,10 @@ pub const SECTIONS: [(&str, &str); 8] = [
     (
         "sink.layout",
         "How records are laid out in a file: encoding, header and trailer, path.",
+    ),
+    (
+        "answers",
+        "What the consumer answers about delivered events.",
     ),
     (
         "limits",

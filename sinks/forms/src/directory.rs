@@ -21,6 +21,11 @@ pub fn rejects_name(part: usize) -> String {
     format!("{part}.rejects")
 }
 
+/// Returns the name of the list of events of a part with a link, by the number of the part in its batch.
+pub fn events_name(part: usize) -> String {
+    format!("{part}.events")
+}
+
 /// Returns a batch key as one step of a path.
 ///
 /// ASCII letters, digits and `-._` stay as they are, except for a dot at the start. Every other byte becomes `!` and two

@@ -6,6 +6,7 @@
 
 mod answer;
 mod cell;
+pub mod chain;
 mod columns;
 mod compression;
 mod csv;
@@ -14,6 +15,7 @@ mod directory;
 mod encoding;
 mod format;
 mod layout;
+pub mod merkle;
 #[cfg_attr(not(feature = "full"), path = "no_parquet.rs")]
 mod parquet;
 mod part;
@@ -33,7 +35,7 @@ pub use columns::ColumnKind;
 pub use columns::{Body, Column, Columns, ColumnsError, FixedColumn};
 pub use compression::{Compressing, Compression};
 pub use dates::Zone;
-pub use directory::{directory_of, percent_encoded, rejects_name, shown};
+pub use directory::{directory_of, events_name, key_name, percent_encoded, rejects_name, shown};
 pub use encoding::{Encoding, LineEnd};
 pub use format::{Format, reject_line, write_rejects};
 pub use layout::{Layout, LayoutFailed};

@@ -1,6 +1,7 @@
 //! The input of a sink: one numbered delivery of a batch.
 
 use protocol::batch::BatchRecord;
+use protocol::chain::Link;
 use protocol::ids::{BatchId, BatchKey, Seq, SourceArn};
 use protocol::period::Period;
 use protocol::time::Timestamp;
@@ -23,6 +24,8 @@ pub struct Part {
     pub period: Option<Period>,
     /// The number of the part among those of its source and batch key, if the sink [needs one](crate::Sink::needs_sequence).
     pub file_number: Option<u64>,
+    /// The link to the part before it, with `PROOF`.
+    pub link: Option<Link>,
     /// The events, in seq order.
     pub items: Vec<StoredEvent>,
 }
@@ -38,6 +41,7 @@ impl Part {
             closed_at: record.closed_at(),
             period: record.period,
             file_number: record.file_number(part_index),
+            link: record.link(part_index),
             items,
         }
     }

@@ -105,6 +105,7 @@ mod tests {
         Part {
             batch_key: Some("Zoë & Co".parse().unwrap()),
             file_number: Some(7),
+            link: None,
             ..part(2, &[])
         }
     }

@@ -62,6 +62,7 @@ pub fn part(number: usize, bodies: &[&str]) -> Part {
         closed_at: Timestamp::from_ms(1_795_649_400_000),
         period: None,
         file_number: None,
+        link: None,
         items: bodies.iter().enumerate().map(item).collect(),
     }
 }

@@ -22,7 +22,7 @@ impl AnswerObjects {
 impl AnswerPlace for AnswerObjects {
     /// An object is complete as soon as it is listed.
     async fn list(&self, _: Timestamp) -> Result<Vec<AnswerName>, SinkError> {
-        let listed = self.0.list().await?;
+        let listed = self.0.list("").await?;
         let answers = listed.into_iter().filter(|(name, _)| {
             let base_name = name.rsplit('/').next().unwrap_or(name);
             !base_name.is_empty() && is_answer(base_name)

@@ -21,6 +21,7 @@ use tokio::time::timeout;
 
 use crate::address::Address;
 use crate::config::layout::SINK_PATH;
+use crate::config::proof::PROOF;
 use crate::kind::{Kind, Make, RejectLists, SinkConfig};
 use crate::secret::{SINK_PASSWORD, SINK_SECRET};
 use crate::sink::{Receipt, Sink, SinkError};
@@ -38,7 +39,13 @@ pub(crate) const KIND: Kind = Kind {
     name: "sftp:",
     is_named: |uri| uri.starts_with("sftp:"),
     check: |uri| Ok(uri.parse::<Address>()?.to_string()),
-    reads: &[&SINK_HOST_KEY, &SINK_SECRET, &SINK_PASSWORD, &SINK_PATH],
+    reads: &[
+        &SINK_HOST_KEY,
+        &SINK_SECRET,
+        &SINK_PASSWORD,
+        &SINK_PATH,
+        &PROOF,
+    ],
     call_bytes_max: None,
     writes_rows: false,
     reject_lists: RejectLists::Fetched(

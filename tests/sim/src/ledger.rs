@@ -4,11 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use protocol::chain::{ChainHash, Link};
 use protocol::ids::{BatchId, BatchKey, BodyHash, EventId, SeatKey, Seq, SourceArn, SqsMessageId};
 use protocol::seqs::SeqSet;
 use protocol::sequence::{PartId, SequenceScope};
 use protocol::time::Timestamp;
 use shared::message_attributes::MessageAttributes;
+use sinks::chain::{chain_hash, statement_hash};
 use uuid::Uuid;
 
 #[derive(Clone, Debug)]
@@ -136,6 +138,18 @@ pub struct Delivered {
     pub fingerprint: String,
     /// The number among the parts of the source and the batch key, if the sink needs one.
     pub file_number: Option<u64>,
+    /// The link that came with the number.
+    pub link: Option<Link>,
+}
+
+impl Delivered {
+    /// Returns the chain hash, if the part has a link.
+    pub fn chain_hash(&self) -> Option<ChainHash> {
+        let link = self.link?;
+        let (number, taken_at) = (self.file_number?, link.taken_at);
+        let statement = format!("{number} {taken_at} {} {}", link.after, self.rendered);
+        Some(chain_hash(link.previous, &statement_hash(&statement)))
+    }
 }
 
 /// A part that is being delivered to the sink.
@@ -171,6 +185,8 @@ pub struct Ledger {
     pub parts: BTreeMap<String, Delivered>,
     /// The parts with numbers that were not set aside, in the order in which the sink got them.
     pub numbered: BTreeMap<SequenceScope, Vec<(BatchId, usize, u64)>>,
+    /// The chain hashes of the parts with links.
+    pub chain: BTreeMap<(BatchId, usize), ChainHash>,
     /// The parts that took a number after they had ended, and the number.
     pub late_numbers: BTreeMap<PartId, (SequenceScope, u64)>,
     /// The quotas that some message was beyond.

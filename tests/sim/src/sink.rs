@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use protocol::chain::with_hash;
 use protocol::sequence::SequenceScope;
 use shared::ports::Clock;
 use sinks::{Part, Receipt, Sink, SinkError, content_hash};
@@ -94,6 +95,7 @@ impl Environment {
                 rendered: rendered.to_hex().to_string(),
                 fingerprint: self.fingerprint.clone(),
                 file_number: part.file_number,
+                link: part.link,
             },
             rejected: wrong.map(|item| item.seq).collect(),
             items: seats.collect(),
@@ -142,6 +144,11 @@ impl Sink for Environment {
         self.rendering.layout.needs_sequence()
     }
 
+    /// Whatever needs numbers has links too, so that they are tried in as many histories.
+    fn needs_link(&self) -> bool {
+        self.needs_sequence()
+    }
+
     async fn deliver(&self, part: &Part) -> Result<Receipt, SinkError> {
         let (faults, kind) = {
             let mut world = lock(&self.world);
@@ -166,6 +173,9 @@ impl Sink for Environment {
             return Err(failed("never"));
         }
         let rejected = brought.rejected.clone();
+        let hash = brought.content.chain_hash();
+        let receipt = "simulated".to_owned();
+        let receipt = hash.map_or(receipt.clone(), |hash| with_hash(&receipt, hash));
         let fails_after = strikes(faults.sink_fails_after, "sink failed after");
         match kind {
             SinkKind::Keys => self.deliver_by_key(brought).await?,
@@ -175,7 +185,7 @@ impl Sink for Environment {
             true => Err(failed("after")),
             false => Ok(Receipt {
                 rejected,
-                ..Receipt::new("simulated")
+                ..Receipt::new(receipt)
             }),
         }
     }

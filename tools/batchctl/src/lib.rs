@@ -28,6 +28,7 @@ pub mod outcome;
 pub mod overview;
 pub mod ports;
 mod progress;
+mod proofs;
 mod receive;
 mod reject_lists;
 mod rejected;

@@ -11,6 +11,7 @@ use crate::commands::list::{self, ListArgs};
 use crate::commands::pause::{self, PauseArgs, ResumeArgs};
 use crate::commands::preview::{self, PreviewArgs};
 use crate::commands::prime::{self, PrimeArgs};
+use crate::commands::prove::{self, ProveArgs};
 use crate::commands::rebuild::{self, RebuildArgs};
 use crate::commands::redrive::{self, RedriveArgs};
 use crate::commands::rejects::{self, RejectsArgs};
@@ -39,6 +40,8 @@ pub enum Command {
     Show(ShowArgs),
     /// Tell what became of an event: claimed where, delivered when, remembered until when
     Find(FindArgs),
+    /// Write a proof that an event was delivered in some part, or in none, for `verify-proof`
+    Prove(ProveArgs),
     /// Render the next part of a batch as the sink gets it, with sums, rejects and the hash, and send it nowhere
     Preview(PreviewArgs),
     /// Have batches delivered that wait for approval, because they have more events than `APPROVE_ABOVE`
@@ -142,6 +145,7 @@ impl Command {
             Command::List(_)
             | Command::Show(_)
             | Command::Find(_)
+            | Command::Prove(_)
             | Command::Preview(_)
             | Command::Forget(_)
             | Command::Prime(_)
@@ -163,6 +167,7 @@ pub async fn run_command(
         Command::List(args) => list::run(service, args, output).await,
         Command::Show(args) => show::run(service, args, output).await,
         Command::Find(args) => find::run(service, args, output).await,
+        Command::Prove(args) => prove::run(service, args, output).await,
         Command::Preview(args) => preview::run(service, args, output).await,
         Command::Approve(args) => approve::run(service, args, &interrupt()?, output).await,
         Command::Retry(args) => retry::run(service, args, &interrupt()?, output).await,

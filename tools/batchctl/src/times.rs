@@ -64,6 +64,18 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| expected.to_owned())
 }
 
+/// Reads a time with its offset from UTC, such as `2026-12-01T08:00:00Z`.
+///
+/// # Errors
+/// What is allowed.
+pub fn instant(text: &str) -> Result<Timestamp, String> {
+    let read: Option<jiff::Timestamp> = text.parse().ok();
+    let ms = read.and_then(|time| u64::try_from(time.as_millisecond()).ok());
+    ms.map(Timestamp::from_ms).ok_or_else(|| {
+        "expected a time with its offset from UTC, such as `2026-12-01T08:00:00Z`".to_owned()
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

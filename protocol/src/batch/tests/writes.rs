@@ -1,6 +1,7 @@
 //! The conditions of writes, and how a retry recognises an earlier attempt.
 
 use super::*;
+use crate::chain::Link;
 use crate::limits::BATCH_RECORD_RETENTION;
 
 #[test]
@@ -46,6 +47,7 @@ fn applied() -> Vec<(BatchRecord, BatchWrite)> {
         owner: owner("p"),
         index: 0,
         number: 7,
+        link: Some(Link::after(None, at(5))),
     };
     let of_log = log::leased();
     let resolved = must(&of_log, &log::resolve());
@@ -79,6 +81,7 @@ fn a_write_is_recognised_where_it_applied_and_nowhere_else() {
     let other_hash: Change = |record| record.parts[0].hash = [8; 32];
     let other_sink: Change = |record| record.parts[0].sink = Some("a third".to_owned());
     let other_number: Change = |record| record.parts[0].file_number = Some(8);
+    let other_link: Change = |record| record.parts[0].link = None;
     let no_parts: Change = |record| record.parts.clear();
     let less_set_aside: Change = |record| record.set_aside = (0..2).collect();
     let not_in_error: Change = |record| record.status = Some(Status::Processing);
@@ -102,7 +105,9 @@ fn a_write_is_recognised_where_it_applied_and_nowhere_else() {
                 no_parts,
             ],
             BatchWrite::AcceptSink { .. } => &[another_owner, delivered, other_sink, no_parts],
-            BatchWrite::Number { .. } => &[another_owner, delivered, other_number, no_parts],
+            BatchWrite::Number { .. } => {
+                &[another_owner, delivered, other_number, other_link, no_parts]
+            }
             BatchWrite::Delivered { .. } => &[another_owner, frozen, no_parts],
             BatchWrite::SetAside { .. } => &[another_owner, less_set_aside],
             BatchWrite::Fail { .. } => &[not_in_error, other_error],

@@ -23,6 +23,7 @@ fn keyed() -> Part {
     Part {
         batch_key: Some("Zoë".parse().unwrap()),
         file_number: Some(42),
+        link: None,
         period: Some(Period {
             begins: Timestamp::from_ms(1_795_478_400_000),
             ends: Timestamp::from_ms(1_795_564_800_000),

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use protocol::chain::{ChainHash, Link};
 use protocol::ids::BatchId;
 use protocol::invariants::{Check, hold};
 use protocol::sequence::{PartId, SequenceScope};
@@ -80,6 +81,30 @@ pub fn inv31_numbers_have_no_gaps(
 pub fn inv31_a_part_keeps_its_number(key: &str, first: Option<u64>, again: Option<u64>) -> Check {
     hold("INV-31 a_part_keeps_its_number", first == again, || {
         format!("part {key} had number {first:?}, now it has {again:?}")
+    })
+}
+
+/// INV-39: a part has the same link at every attempt.
+pub fn inv39_a_part_keeps_its_link(key: &str, first: Option<Link>, again: Option<Link>) -> Check {
+    hold("INV-39 a_part_keeps_its_link", first == again, || {
+        format!("part {key} had link {first:?}, now it has {again:?}")
+    })
+}
+
+/// INV-39: the link of a part is after the part before it, or states a gap because the chain hash of that part `is_unknown`. `end` is
+/// the number of the part before it and its chain hash.
+pub fn inv39_links_make_a_chain(
+    key: &str,
+    end: (u64, ChainHash),
+    link: Option<Link>,
+    is_unknown: bool,
+) -> Check {
+    let holds = link.is_some_and(|link| {
+        let is_next = (link.after, link.previous) == end;
+        is_next || is_unknown && link.after < end.0.max(1)
+    });
+    hold("INV-39 links_make_a_chain", holds, || {
+        format!("part {key} has link {link:?}, after {end:?}, which is unknown: {is_unknown}")
     })
 }
 

@@ -1,5 +1,6 @@
 //! Deliveries to the sink.
 
+use protocol::chain::ChainHash;
 use protocol::claim::DuplicateRule;
 use protocol::ids::EventId;
 
@@ -17,6 +18,8 @@ impl World {
             self.note("part repeated", || key.clone());
             let (number, again) = (first.file_number, part.content.file_number);
             self.check(checks::inv31_a_part_keeps_its_number(&key, number, again));
+            let (link, again) = (first.link, part.content.link);
+            self.check(checks::inv39_a_part_keeps_its_link(&key, link, again));
             if !self.ledger.accepted.contains(&key) {
                 let check = checks::p5_a_key_means_one_content(&key, &first, &part.content);
                 self.check(check);
@@ -87,6 +90,20 @@ impl World {
         let before = last + u64::from(is_skipped && number > last + 1);
         let check = checks::inv31_numbers_have_no_gaps(&part.key, &part.scope, before, number);
         self.check(check);
+        // The hash is in the record of the part before this one, as long as the record lasts.
+        let before = numbered.last().map(|(batch, index, _)| (*batch, *index));
+        let is_unknown =
+            is_skipped || before.is_some_and(|(batch, _)| self.batches.get(batch).is_none());
+        let hash = before.and_then(|before| self.ledger.chain.get(&before).copied());
+        let end = (last, hash.unwrap_or(ChainHash::NONE));
+        let link = part.content.link;
+        self.check(checks::inv39_links_make_a_chain(
+            &part.key, end, link, is_unknown,
+        ));
+        if let Some(hash) = part.content.chain_hash() {
+            let key = (part.batch, part.part_index);
+            self.ledger.chain.insert(key, hash);
+        }
         numbered.push((part.batch, part.part_index, number));
         self.ledger.numbered.insert(part.scope.clone(), numbered);
     }

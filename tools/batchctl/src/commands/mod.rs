@@ -15,6 +15,7 @@ pub mod list;
 pub mod pause;
 pub mod preview;
 pub mod prime;
+pub mod prove;
 pub mod rebuild;
 pub mod redrive;
 pub mod rejects;

@@ -183,7 +183,7 @@ async fn number_of(service: &Service, record: &BatchRecord, part: usize) -> Resu
     let scope = SequenceScope::of(record);
     let sequence = service.named_items.get::<Sequence>(&scope).await?.value;
     let resolution = match sequence.holder {
-        None => HolderResolution::Delivered,
+        None => HolderResolution::Delivered(None),
         Some(holder) => {
             let of_holder = service.record(holder.batch).await?;
             holder_resolution(holder, sequence.last, of_holder.as_ref())

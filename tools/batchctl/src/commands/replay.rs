@@ -211,6 +211,7 @@ async fn replay(
     }
     let part = Part {
         file_number: None,
+        link: None,
         ..Part::of(record, part.part_index, events)
     };
     let mut attempt = 1;
