@@ -27,10 +27,10 @@ const KEPT: Duration = Duration::from_hours(40 * 24);
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BatchAnswers {
-    /// The key of `status-index` while an answer is awaited or seats are pending.
+    /// The key of `status-index` while events are awaited or silent, or seats are pending.
     #[serde(skip_serializing_if = "Option::is_none")]
     status_shard: Option<String>,
-    /// When events that are awaited fall silent.
+    /// When events that are awaited fall silent. Without any, the sweep need not look before.
     pub due_at: Timestamp,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<SourceArn>,
@@ -191,9 +191,12 @@ impl BatchAnswers {
         if seats.is_subset(&self.delivered) {
             return;
         }
+        self.due_at = match self.awaited().is_empty() {
+            true => due_at,
+            false => self.due_at.max(due_at),
+        };
         self.source = Some(source.clone());
         self.delivered.extend_from(seats);
-        self.due_at = self.due_at.max(due_at);
         self.list(batch);
     }
 
@@ -260,6 +263,7 @@ impl BatchAnswers {
         }
         let awaited = self.awaited();
         self.silent.extend_from(&awaited);
+        self.due_at = now + KEPT;
         self.list(batch);
         awaited.len()
     }
@@ -277,14 +281,15 @@ impl BatchAnswers {
 
     /// Puts the item into `status-index`, or takes it out.
     fn list(&mut self, batch: BatchId) {
-        let is_listed = self.pending.is_some() || !self.awaited().is_empty();
+        let waits = !self.awaited().is_empty() || !self.silent.is_empty();
+        let is_listed = self.pending.is_some() || waits;
         self.status_shard = is_listed.then(|| {
             let shard = batch.random_byte() % STATUS_SHARDS;
             format!("{}#{shard}", Listing::Answers.as_str())
         });
     }
 
-    /// Returns whether the item is in `status-index`.
+    /// Returns whether the item is in `status-index`, where people find it too.
     pub fn is_listed(&self) -> bool {
         self.status_shard.is_some()
     }
@@ -365,9 +370,10 @@ mod tests {
         answers.take(batch(), "a", &said(0..4, &[]));
         assert_eq!(answers.fall_silent(batch(), at(99)), 0);
         assert_eq!(answers.fall_silent(batch(), at(100)), 6);
-        assert!(!answers.is_listed());
+        assert!(answers.is_listed() && answers.due_at > at(100));
         assert_eq!(answers.state_of(&seats(0..10)), AnswerState::Silent);
         assert_eq!(answers.take(batch(), "b", &said(4..10, &[])).accepted, 6);
+        assert!(!answers.is_listed());
         assert_eq!(answers.state_of(&seats(0..10)), AnswerState::Accepted);
     }
 
@@ -433,7 +439,8 @@ mod tests {
                 prop_assert!(sets.iter().all(|set| set.is_subset(&answers.delivered)));
                 prop_assert!(before.accepted.is_subset(&answers.accepted));
                 prop_assert!(before.rejected.is_subset(&answers.rejected));
-                prop_assert_eq!(answers.is_listed(), !awaited.is_empty() || answers.pending.is_some());
+                let waits = !awaited.is_empty() || !answers.silent.is_empty();
+                prop_assert_eq!(answers.is_listed(), waits || answers.pending.is_some());
             }
         }
     }

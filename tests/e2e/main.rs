@@ -6,6 +6,7 @@
 //! of the functions. Each test has its own stack. The executables must have been built: `cargo xtask test` builds them,
 //! `cargo test -p tests` alone does not.
 
+mod answers;
 mod approvals;
 mod attributes;
 mod bad_input;

@@ -18,15 +18,27 @@ const FIRST: &str = "2020-01-01T00:00:00Z";
 /// Proves an event with everything that was delivered until now; returns the last chain hash.
 async fn prove(batchctl: &Batchctl, rig: &Rig, event: &str, kind: &str, file: &str) -> String {
     let source = rig.stack.sqs.arn(INPUT_QUEUE);
+    prove_with(batchctl, &source, event, kind, file, &[]).await
+}
+
+/// As [`prove`], with further words of the command.
+pub async fn prove_with(
+    batchctl: &Batchctl,
+    source: &str,
+    event: &str,
+    kind: &str,
+    file: &str,
+    further: &[&str],
+) -> String {
     // The command takes times that have passed, in whole seconds here.
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let secs = now.expect("it is after 1970").as_secs();
     let to = utc(secs);
     let words = [
-        "prove", event, "--source", &source, "--from", FIRST, "--to", &to,
+        "prove", event, "--source", source, "--from", FIRST, "--to", &to,
     ];
     let proven = batchctl
-        .json(0, &[&words[..], &["--output", file]].concat())
+        .json(0, &[&words[..], &["--output", file], further].concat())
         .await;
     assert_eq!(proven["kind"], kind, "{proven}");
     let hash = proven["lastChainHash"].as_str();
@@ -40,7 +52,7 @@ fn utc(secs: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
-async fn verify(file: &Path, hash: &str) -> Ran {
+pub async fn verify(file: &Path, hash: &str) -> Ran {
     run(command("verify-proof").arg(file).arg(hash)).await
 }
 

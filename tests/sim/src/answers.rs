@@ -248,7 +248,7 @@ impl World {
         )?;
         check(
             "P14 answers_end",
-            !answers.is_listed() && answers.awaited().is_empty(),
+            answers.pending.is_none() && answers.awaited().is_empty(),
             || format!("batch {batch}: {answers:?}"),
         )?;
         let rejected = self.deliveries.rejected(batch).union(&answers.rejected);

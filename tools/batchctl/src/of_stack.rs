@@ -2,6 +2,7 @@
 
 use clap::{CommandFactory, Parser, Subcommand};
 
+use crate::commands::answers::{self, AnswersArgs};
 use crate::commands::approve::{self, ApproveArgs};
 use crate::commands::dedup::{self, DedupCommand, DropRunArgs};
 use crate::commands::discard::{self, DiscardArgs};
@@ -42,6 +43,8 @@ pub enum Command {
     Find(FindArgs),
     /// Write a proof that an event was delivered in some part, or in none, for `verify-proof`
     Prove(ProveArgs),
+    /// Show what the consumer answered about a batch, or the batches with events that are awaited or silent
+    Answers(AnswersArgs),
     /// Render the next part of a batch as the sink gets it, with sums, rejects and the hash, and send it nowhere
     Preview(PreviewArgs),
     /// Have batches delivered that wait for approval, because they have more events than `APPROVE_ABOVE`
@@ -146,6 +149,7 @@ impl Command {
             | Command::Show(_)
             | Command::Find(_)
             | Command::Prove(_)
+            | Command::Answers(_)
             | Command::Preview(_)
             | Command::Forget(_)
             | Command::Prime(_)
@@ -168,6 +172,7 @@ pub async fn run_command(
         Command::Show(args) => show::run(service, args, output).await,
         Command::Find(args) => find::run(service, args, output).await,
         Command::Prove(args) => prove::run(service, args, output).await,
+        Command::Answers(args) => answers::run(service, args, output).await,
         Command::Preview(args) => preview::run(service, args, output).await,
         Command::Approve(args) => approve::run(service, args, &interrupt()?, output).await,
         Command::Retry(args) => retry::run(service, args, &interrupt()?, output).await,

@@ -1,5 +1,6 @@
 //! One file for each command, and what their outputs have in common.
 
+pub mod answers;
 pub mod approve;
 #[cfg(feature = "full")]
 pub mod columns;

@@ -42,6 +42,9 @@ pub struct ProveArgs {
     /// The end of that time, which has passed
     #[arg(long, value_name = "TIME", value_parser = instant)]
     pub to: Timestamp,
+    /// Read the files of the sink from this directory, which has a copy of all of them: for a sink that cannot be read from here
+    #[arg(long, value_name = "DIRECTORY")]
+    pub files: Option<PathBuf>,
     /// Write the proof to this new file
     #[arg(long, value_name = "FILE")]
     pub output: PathBuf,
@@ -77,7 +80,13 @@ pub async fn run(service: &Service, args: &ProveArgs, output: Output<'_>) -> Res
         source: args.source.clone(),
         batch_key: args.batch_key.clone(),
     };
-    let sink = service.required("SINK", "where parts go")?;
+    let sink = match &args.files {
+        Some(directory) => {
+            let directory = std::path::absolute(directory).map_err(Failure::file(directory))?;
+            format!("file://{}", directory.display())
+        }
+        None => service.required("SINK", "where parts go")?,
+    };
     let store = ManifestStore::new(&service.sdk()?, &sink).map_err(Failure::Refused)?;
     let (end, unknown) = chain_end(service, &scope).await?;
     let (found, unlinked) = manifests(&store, &scope).await?;
