@@ -8,7 +8,7 @@ use std::time::UNIX_EPOCH;
 use async_trait::async_trait;
 use protocol::time::Timestamp;
 
-use super::{AnswerName, AnswerPlace, BYTES_MAX, is_answer, is_complete, too_large};
+use super::place::{AnswerName, AnswerPlace, BYTES_MAX, is_answer, is_complete, too_large};
 use crate::sink::SinkError;
 
 /// The files of a directory.

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use aws::Sdk;
 use protocol::time::Timestamp;
 
-use super::{AnswerName, AnswerPlace, BYTES_MAX, is_answer};
+use super::place::{AnswerName, AnswerPlace, BYTES_MAX, is_answer};
 use crate::place::BucketPlace;
 use crate::s3::Objects;
 use crate::sink::SinkError;

@@ -6,7 +6,7 @@
 mod consumer;
 mod faulty;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,7 +17,6 @@ use futures::executor::block_on;
 use futures::future::join;
 use protocol::answer::BatchAnswers;
 use protocol::batch::BatchRecord;
-use protocol::ids::Seq;
 use protocol::invariants::{Broken, Check};
 use protocol::seqs::SeqSet;
 use protocol::time::Timestamp;
@@ -354,6 +353,3 @@ fn message(id: &str, event: &str) -> SqsMessage {
         .insert("SentTimestamp".to_owned(), sent_at);
     message
 }
-
-/// The events of a batch by their seats.
-type Events = BTreeMap<Seq, String>;

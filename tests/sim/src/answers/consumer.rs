@@ -11,8 +11,10 @@ use shared::locked::locked;
 use shared::memory::Fakes;
 use sinks::{AnswerName, AnswerPlace, Part, Receipt, Sink, SinkError};
 
-use super::Events;
 use super::faulty::Faults;
+
+/// The events of a batch by their seats.
+type Events = BTreeMap<Seq, String>;
 
 /// What the sink has.
 pub(super) struct Deliveries {
