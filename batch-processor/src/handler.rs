@@ -82,14 +82,9 @@ impl Handler {
     /// Returns a handler that delivers to `sink`.
     pub fn new(config: Config, ports: Ports, sink: Arc<dyn Sink>) -> Handler {
         let answered_parts = config.sink.answers.as_ref().map(|answers| {
-            let names_files = answers.form.names_files();
-            let concurrency = config.common.write_concurrency;
-            Arc::new(AnsweredParts::new(
-                &ports,
-                answers.within,
-                names_files,
-                concurrency,
-            ))
+            let common = &config.common;
+            let (window, concurrency) = (common.dedup_window, common.write_concurrency);
+            Arc::new(AnsweredParts::new(&ports, answers, window, concurrency))
         });
         Handler {
             tickets: TicketProcessor::new(&config, &ports, sink.clone(), answered_parts.clone()),

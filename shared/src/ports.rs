@@ -118,8 +118,7 @@ impl StoredEvent {
     }
 }
 
-/// The items of the lock table, as operators look at them and have them forgotten. Of the functions, only the batch-processor uses it, for
-/// [answers](protocol::answer).
+/// The items of the lock table, as operators look at them and have them forgotten. The functions do not use it.
 #[async_trait]
 pub trait LockItems: Send + Sync {
     /// Returns the batch and the seq of the claim that became the tombstone of an event; `None` if there is no tombstone, or it does
@@ -178,6 +177,16 @@ pub trait LockStore: Send + Sync {
     /// Releases claims, on condition that they still have their seat. Takes at most
     /// [`items_per_request`](Self::items_per_request) claims. Returns a reply for each, in order.
     async fn release(&self, items: &[(EventId, SeatKey)], release: Release) -> Vec<ReleaseReply>;
+
+    /// Marks the tombstone of the claim that `message` made in `seat`, because the event was not taken after all: another message may claim it at
+    /// once. It stays until `until`. Does nothing if the item is not that tombstone, or is marked.
+    async fn mark_rejected(
+        &self,
+        id: &EventId,
+        message: &SqsMessageId,
+        seat: SeatKey,
+        until: Timestamp,
+    ) -> Result<(), PortError>;
 
     /// Returns one page of the index. It is eventually consistent: entries may be missing, or be of claims that were
     /// released long ago.
@@ -427,7 +436,6 @@ pub trait MetricLog: Send + Sync {
 #[derive(Clone)]
 pub struct Ports {
     pub lock_store: Arc<dyn LockStore>,
-    pub lock_items: Arc<dyn LockItems>,
     pub batch_store: Arc<dyn BatchStore>,
     pub batch_queue: Arc<dyn BatchQueue>,
     /// Absent without `QUARANTINE_SQS_URL`.

@@ -54,6 +54,7 @@ lock_store_contract! {
     every_release_has_a_reply_and_may_be_repeated
     a_tombstone_never_ends_too_early
     a_set_aside_tombstone_is_marked_and_keeps_past_deliveries_until_it_is_replaced
+    only_the_own_tombstone_of_a_seat_is_marked_as_rejected
     a_table_has_items_from_the_first_claim_on
 }
 
@@ -320,6 +321,29 @@ async fn a_set_aside_tombstone_is_marked_and_keeps_past_deliveries_until_it_is_r
     let new = claim("e", "other", 1);
     assert_written(&store.replace(&new, &there).await);
     assert_eq!(item_of(store, &new).await, Some(item(&new)));
+}
+
+async fn only_the_own_tombstone_of_a_seat_is_marked_as_rejected(store: &dyn LockStore) {
+    let old = claim("e", "body", 0);
+    let (id, message) = (&old.candidate.event_id, &old.candidate.sqs_message_id);
+    let mark = async |seat: SeatKey| {
+        let marked = store.mark_rejected(id, message, seat, ms(9_000)).await;
+        marked.unwrap();
+        item_of(store, &old).await
+    };
+    assert_eq!(mark(old.seat.key()).await, None);
+    claim_free(store, std::slice::from_ref(&old)).await;
+    assert_eq!(mark(old.seat.key()).await, Some(item(&old)));
+    release(store, &old, Release::Remembered(ms(5_000))).await;
+    let another = claim("e", "body", 1).seat.key();
+    assert_eq!(mark(another).await, Some(tombstone(&old, ms(5_000))));
+    let marked = LockItem {
+        set_aside: true,
+        ..tombstone(&old, ms(9_000))
+    };
+    for _ in 0..2 {
+        assert_eq!(mark(old.seat.key()).await, Some(marked.clone()));
+    }
 }
 
 #[tokio::test]

@@ -16,11 +16,10 @@ use protocol::time::Timestamp;
 use shared::kept::{decode_kept, encode_kept};
 use shared::named_items::{NamedItem, Versioned};
 use shared::ports::{
-    BatchStore, LockItems, LockStore, NamedItems, ObjectStore, PortError, Ports, QuarantineQueue,
-    StoredEvent,
+    BatchStore, LockStore, NamedItems, ObjectStore, PortError, Ports, QuarantineQueue, StoredEvent,
 };
 use shared::retry::{Budget, NotStored, ObjectRules, RequestPermits, read_object, store_object};
-use sinks::{Part, Receipt};
+use sinks::{AnswersConfig, Part, Receipt};
 use tracing::{error, warn};
 
 use super::said::{SaidOfPart, seats_of};
@@ -29,6 +28,7 @@ use super::said::{SaidOfPart, seats_of};
 pub(crate) struct AnsweredParts {
     /// How long answers are awaited.
     within: Duration,
+    pub(super) dedup_window: Duration,
     /// Whether answers name parts by their files.
     names_files: bool,
     named_items: Arc<dyn NamedItems>,
@@ -36,7 +36,6 @@ pub(crate) struct AnsweredParts {
     permits: Arc<RequestPermits>,
     pub(super) batch_store: Arc<dyn BatchStore>,
     pub(super) lock_store: Arc<dyn LockStore>,
-    pub(super) lock_items: Arc<dyn LockItems>,
     pub(super) quarantine_queue: Option<Arc<dyn QuarantineQueue>>,
     pub(super) concurrency: usize,
 }
@@ -67,19 +66,19 @@ pub(super) enum KeptPart {
 impl AnsweredParts {
     pub(crate) fn new(
         ports: &Ports,
-        within: Duration,
-        names_files: bool,
+        config: &AnswersConfig,
+        dedup_window: Duration,
         concurrency: usize,
     ) -> AnsweredParts {
         AnsweredParts {
-            within,
-            names_files,
+            within: config.within,
+            dedup_window,
+            names_files: config.form.names_files(),
             named_items: ports.named_items.clone(),
             object_store: ports.object_store.clone(),
             permits: Arc::new(RequestPermits::new(concurrency)),
             batch_store: ports.batch_store.clone(),
             lock_store: ports.lock_store.clone(),
-            lock_items: ports.lock_items.clone(),
             quarantine_queue: ports.quarantine_queue.clone(),
             concurrency,
         }

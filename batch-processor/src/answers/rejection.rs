@@ -5,15 +5,14 @@ use std::collections::BTreeMap;
 
 use protocol::answer::{BatchAnswers, Pending};
 use protocol::batch::{BatchRecord, BatchWrite};
-use protocol::claim::{LockItem, LockState};
-use protocol::ids::{BatchId, EventId, Seq};
-use protocol::limits::{BATCH_GET_KEYS_MAX, SET_ASIDE_RETENTION};
+use protocol::ids::{BatchId, Seq};
+use protocol::limits::SET_ASIDE_RETENTION;
 use protocol::retry::RetryPolicy;
 use protocol::seqs::SeqSet;
 use shared::named_items::Versioned;
 use shared::ports::{PortError, Quarantined, StoredEvent};
 use shared::retry::{Budget, Unsent, Written, bounded, send_to_quarantine};
-use tracing::{info, warn};
+use tracing::info;
 
 use super::parts::{AnswerError, AnsweredParts};
 
@@ -107,68 +106,23 @@ impl AnsweredParts {
         Ok(())
     }
 
-    /// Marks the tombstones of events, unless another message has claimed the event since.
+    /// Marks the tombstones of events, but not of one that another message has claimed since.
     async fn mark_tombstones(
         &self,
         events: &[StoredEvent],
         budget: &Budget<'_>,
     ) -> Result<(), AnswerError> {
-        let mut left = events;
-        while !left.is_empty() {
-            let next = &left[..left.len().min(BATCH_GET_KEYS_MAX)];
-            let ids = Vec::from_iter(next.iter().map(|event| event.event_id.clone()));
-            let read = || self.lock_store.read(&ids);
-            let items = budget.call(RetryPolicy::ITEMS, read).await?;
-            let count = items.len();
-            let marks = next.iter().zip(items).filter_map(|(event, item)| {
-                let marked = marked(event, item.as_ref()?, budget)?;
-                Some(self.mark_tombstone(event, item?, marked, budget))
-            });
-            let marks = bounded(marks.collect(), self.concurrency).await;
-            marks.into_iter().collect::<Result<(), _>>()?;
-            left = &left[count..];
-        }
+        // As those of events that are set aside.
+        let kept_for = self.dedup_window.max(SET_ASIDE_RETENTION);
+        let until = budget.clock.now() + kept_for;
+        let store = &*self.lock_store;
+        let marks = events.iter().map(|event| async move {
+            let (id, message, seat) = (&event.event_id, &event.sqs_message_id, event.seat_key());
+            let mark = || store.mark_rejected(id, message, seat, until);
+            budget.call(RetryPolicy::ITEMS, mark).await
+        });
+        let marks = bounded(marks.collect(), self.concurrency).await;
+        marks.into_iter().collect::<Result<(), _>>()?;
         Ok(())
     }
-
-    async fn mark_tombstone(
-        &self,
-        event: &StoredEvent,
-        item: LockItem,
-        marked: LockItem,
-        budget: &Budget<'_>,
-    ) -> Result<(), PortError> {
-        let id: &EventId = &event.event_id;
-        let seat = || self.lock_items.last_seat(id);
-        let seat = budget.call(RetryPolicy::ITEMS, seat).await?;
-        let own = (event.shard.batch, event.seq);
-        // The same message may have been delivered once more, after an operator had the event forgotten.
-        if seat.is_some_and(|seat| seat != own) {
-            return Ok(());
-        }
-        let mark = || {
-            self.lock_items
-                .remember(id, &marked, Some(own), Some(&item))
-        };
-        if !budget.call(RetryPolicy::ITEMS, mark).await? {
-            // Another message has claimed the event, or the tombstone has expired: both are as if it had been marked.
-            warn!(event_id = %id, "tombstone of a rejected event has changed");
-        }
-        Ok(())
-    }
-}
-
-/// Returns the tombstone of an event that the sink did not take; `None` if the item is not the tombstone of its claim, or is marked.
-fn marked(event: &StoredEvent, item: &LockItem, budget: &Budget<'_>) -> Option<LockItem> {
-    let LockState::Tombstone { expires_at } = item.state else {
-        return None;
-    };
-    let is_of_claim = item.sqs_message_id == event.sqs_message_id && !item.set_aside;
-    is_of_claim.then(|| LockItem {
-        set_aside: true,
-        state: LockState::Tombstone {
-            expires_at: expires_at.max(budget.clock.now() + SET_ASIDE_RETENTION),
-        },
-        ..item.clone()
-    })
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use protocol::answer::{AnswerState, BatchAnswers};
-use shared::ports::{LockItems, NamedItems};
+use shared::ports::NamedItems;
 use sinks::{AnswerName, AnswerPlace};
 
 use crate::answers::AnswersRead;
@@ -250,13 +250,6 @@ async fn what_another_left_pending_is_done_by_the_next() {
     let reason = "rejected by the answer `gone.csv`: no reason given".to_owned();
     assert_eq!(answering.quarantined(), [("body 1".to_owned(), reason)]);
     check_rejected_tombstone(&answering.processor);
-    let seat = answering
-        .processor
-        .fakes
-        .lock_store
-        .last_seat(&"e1".parse().unwrap())
-        .await;
-    assert_eq!(seat.unwrap(), Some((batch(), 1)));
 }
 
 #[test]

@@ -66,6 +66,16 @@ impl LockStore for WithoutDeletes {
         replies.collect()
     }
 
+    async fn mark_rejected(
+        &self,
+        id: &EventId,
+        message: &protocol::ids::SqsMessageId,
+        seat: SeatKey,
+        until: Timestamp,
+    ) -> Result<(), PortError> {
+        self.0.mark_rejected(id, message, seat, until).await
+    }
+
     async fn index(
         &self,
         shard: BatchShard,

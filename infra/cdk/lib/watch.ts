@@ -203,6 +203,15 @@ export function alarms(scope: Watched, { alarmTopic, okTopic, requeues, batchPro
     evaluationPeriods: 2,
   });
 
+  alarm('AnswersMissing', 'The consumer did not answer in time about events that the sink has.', {
+    namespace: NAMESPACE,
+    metricName: 'EventsSilent',
+    dimensions: swept,
+    statistic: 'Sum',
+    period: 900,
+    evaluationPeriods: 1,
+  });
+
   alarm('NoticesWaiting', 'Notices of complete batches or of errors cannot be sent; they are lost when the records expire after 14 days.', {
     namespace: NAMESPACE,
     metricName: 'NoticesWaiting',

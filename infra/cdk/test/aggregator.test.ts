@@ -91,7 +91,7 @@ describe('the stack', () => {
       'AWS::Lambda::EventInvokeConfig': 1,
       'AWS::Lambda::Permission': 1,
       'AWS::Events::Rule': 1,
-      'AWS::CloudWatch::Alarm': 18,
+      'AWS::CloudWatch::Alarm': 19,
       'AWS::CloudWatch::Dashboard': 1,
       'Custom::DeploymentCheck': 1,
     });

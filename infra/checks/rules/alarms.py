@@ -25,6 +25,7 @@ ALARMS = {
     ("AWS/Lambda", "Throttles", "FunctionName", "<BatchProcessor>"),
     ("UniqueEventBatchAggregator", "BatchesOverdue", "function", "<BatchProcessor>", "source", "all"),
     ("UniqueEventBatchAggregator", "BatchesInError", "function", "<BatchProcessor>", "source", "all"),
+    ("UniqueEventBatchAggregator", "EventsSilent", "function", "<BatchProcessor>", "source", "all"),
     ("UniqueEventBatchAggregator", "NoticesWaiting", "function", "<BatchProcessor>", "source", "all"),
     ("UniqueEventBatchAggregator", "Rejected", "function", "<BatchProcessor>", "source", "<InputQueue.Arn>"),
     ("UniqueEventBatchAggregator", "PartsDelivered", "function", "<BatchProcessor>", "source", "<InputQueue.Arn>"),

@@ -6,8 +6,9 @@ use async_trait::async_trait;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::KeysAndAttributes;
 use protocol::claim::{Claim, LockItem};
-use protocol::ids::{BatchId, BatchShard, EventId, SeatKey, Seq};
+use protocol::ids::{BatchId, BatchShard, EventId, SeatKey, Seq, SqsMessageId};
 use protocol::limits::PARTIQL_STATEMENTS_MAX;
+use protocol::time::Timestamp;
 use shared::config::WriteMode;
 use shared::ports::{
     ClaimReply, IndexEntry, IndexPage, LockItems, LockStore, PortError, Release, ReleaseReply,
@@ -253,6 +254,17 @@ impl LockStore for DynamoLockStore {
         let is_done = |reply: &ReleaseReply| matches!(reply, ReleaseReply::Released);
         self.write(partiql, singles, items.len(), ReleaseReply::Error, is_done)
             .await
+    }
+
+    async fn mark_rejected(
+        &self,
+        id: &EventId,
+        message: &SqsMessageId,
+        seat: SeatKey,
+        until: Timestamp,
+    ) -> Result<(), PortError> {
+        let of = (message, seat);
+        single_writes::mark_rejected(&self.client, &self.table, id, of, until).await
     }
 
     async fn index(

@@ -32,10 +32,8 @@ pub fn aws_ports(sdk: &Sdk, common: &Common, index: &str, quarantine_url: Option
     let lock_store = DynamoLockStore::new(dynamodb, &common.lock_table, index, common.write_mode);
     let quarantine_queue = quarantine_url
         .map(|url| Arc::new(SqsQuarantineQueue::new(sqs.clone(), url)) as Arc<dyn QuarantineQueue>);
-    let lock_store = Arc::new(lock_store);
     Ports {
-        lock_items: lock_store.clone(),
-        lock_store,
+        lock_store: Arc::new(lock_store),
         batch_store: Arc::new(batch_store),
         batch_queue: Arc::new(SqsBatchQueue::new(sqs, &common.batch_queue_url)),
         quarantine_queue,

@@ -12,7 +12,8 @@ use aws_sdk_dynamodb::operation::put_item::builders::PutItemFluentBuilder;
 use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure::AllOld;
 use protocol::claim::{Claim, LockItem, LockState};
-use protocol::ids::{EventId, SeatKey};
+use protocol::ids::{EventId, SeatKey, SqsMessageId};
+use protocol::time::Timestamp;
 use shared::ports::{ClaimReply, PortError, Release, ReleaseReply};
 
 use crate::attributes::{Item, item_of, n, s, ttl};
@@ -29,6 +30,9 @@ const SAME_TOMBSTONE: &str = "attribute_not_exists(batchId) AND attribute_not_ex
      AND sqsMessageId = :sqsMessageId AND expiresAt = :expiresAt";
 /// Permits the write only while the item is the live claim of this seat; it does not hold if there is no item.
 const SAME_SEAT: &str = "batchId = :batchId AND seq = :seq";
+/// Permits the write only while the item is the tombstone of this seat, and not that of an event that was set aside.
+const OWN_TOMBSTONE: &str = "attribute_not_exists(batchId) AND attribute_not_exists(setAside) \
+     AND sqsMessageId = :sqsMessageId AND lastSeat = :lastSeat";
 /// Turns a claim into the tombstone of an event that was set aside.
 const TO_SET_ASIDE: &str = "SET expiresAt = :expiresAt, lastSeat = :lastSeat, setAside = :setAside \
      REMOVE batchId, seq, message, #source, sentAt, attributes";
@@ -231,4 +235,25 @@ pub(crate) async fn release(
         Ok(_) => ReleaseReply::Released,
         Err(error) => ReleaseReply::Error(error),
     }
+}
+
+/// Marks the tombstone of the claim that a message made in a seat.
+pub(crate) async fn mark_rejected(
+    client: &Client,
+    table: &str,
+    id: &EventId,
+    (message, seat): (&SqsMessageId, SeatKey),
+    until: Timestamp,
+) -> Result<(), PortError> {
+    let call = client
+        .update_item()
+        .table_name(table)
+        .set_key(Some(key(id)))
+        .condition_expression(OWN_TOMBSTONE)
+        .update_expression("SET expiresAt = :expiresAt, setAside = :setAside")
+        .expression_attribute_values(":sqsMessageId", s(message.as_str()))
+        .expression_attribute_values(":lastSeat", last_seat_value(seat))
+        .expression_attribute_values(":expiresAt", ttl(until))
+        .expression_attribute_values(":setAside", AttributeValue::Bool(true));
+    applied(table, call.send().await).map(|_| ())
 }

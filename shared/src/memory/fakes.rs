@@ -67,7 +67,6 @@ impl Fakes {
     pub fn ports(&self) -> Ports {
         Ports {
             lock_store: self.lock_store.clone(),
-            lock_items: self.lock_store.clone(),
             batch_store: self.batch_store.clone(),
             batch_queue: self.batch_queue.clone(),
             quarantine_queue: Some(self.quarantine_queue.clone()),

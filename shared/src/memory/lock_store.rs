@@ -3,8 +3,9 @@ use std::sync::Mutex;
 
 use async_trait::async_trait;
 use protocol::claim::{Claim, LockItem, LockState};
-use protocol::ids::{BatchId, BatchShard, BodyHash, EventId, SeatKey, Seq};
+use protocol::ids::{BatchId, BatchShard, BodyHash, EventId, SeatKey, Seq, SqsMessageId};
 use protocol::limits::{BATCH_GET_KEYS_MAX, DYNAMODB_ITEM_BYTES_MAX, PARTIQL_STATEMENTS_MAX};
+use protocol::time::Timestamp;
 
 use crate::locked::locked;
 use crate::message_attributes::MessageAttributes;
@@ -271,6 +272,27 @@ impl LockStore for MemoryLockStore {
             }
         }
         released.iter().map(|_| ReleaseReply::Released).collect()
+    }
+
+    async fn mark_rejected(
+        &self,
+        id: &EventId,
+        message: &SqsMessageId,
+        seat: SeatKey,
+        until: Timestamp,
+    ) -> Result<(), PortError> {
+        let mut items = locked(&self.0);
+        let is_tombstone = |stored: &&mut Stored| {
+            stored.event.is_none()
+                && stored.item.sqs_message_id == *message
+                && stored.last_seat == Some((seat.shard.batch, seat.seq))
+                && !stored.item.set_aside
+        };
+        if let Some(stored) = items.get_mut(id).filter(is_tombstone) {
+            stored.item.state = LockState::Tombstone { expires_at: until };
+            stored.item.set_aside = true;
+        }
+        Ok(())
     }
 
     async fn index(

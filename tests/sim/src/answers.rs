@@ -95,7 +95,7 @@ impl World {
         });
         Ports {
             named_items: faulty.clone(),
-            lock_items: faulty.clone(),
+            lock_store: faulty.clone(),
             batch_store: faulty.clone(),
             object_store: faulty.clone(),
             quarantine_queue: Some(faulty),

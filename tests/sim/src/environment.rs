@@ -9,7 +9,9 @@ use futures::channel::oneshot;
 use protocol::batch::{BatchRecord, BatchWrite};
 use protocol::bodies::ObjectPlace;
 use protocol::claim::{Claim, LockItem, Overflow};
-use protocol::ids::{BatchId, BatchShard, EventId, ObjectId, PieceId, SeatKey, SourceArn};
+use protocol::ids::{
+    BatchId, BatchShard, EventId, ObjectId, PieceId, SeatKey, SourceArn, SqsMessageId,
+};
 use protocol::time::Timestamp;
 use shared::memory::SeededEntropy;
 use shared::ports::{
@@ -177,6 +179,16 @@ impl LockStore for Environment {
     async fn release(&self, items: &[(EventId, SeatKey)], release: Release) -> Vec<ReleaseReply> {
         let release = move |world: &mut World, item: &_| world.release(item, release);
         self.for_each(items, release, ReleaseReply::Error).await
+    }
+
+    async fn mark_rejected(
+        &self,
+        _: &EventId,
+        _: &SqsMessageId,
+        _: SeatKey,
+        _: Timestamp,
+    ) -> Result<(), PortError> {
+        unreachable!("histories of answers are apart")
     }
 
     async fn index(
@@ -443,7 +455,6 @@ impl Environment {
         let quarantine = lock(&self.world).plan.quarantine;
         Ports {
             lock_store: self.clone(),
-            lock_items: self.clone(),
             batch_store: self.clone(),
             batch_queue: self.clone(),
             quarantine_queue: quarantine.then(|| self.clone() as Arc<dyn QuarantineQueue>),

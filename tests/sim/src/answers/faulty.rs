@@ -11,14 +11,14 @@ use std::task::Poll;
 use async_trait::async_trait;
 use protocol::batch::{BatchRecord, BatchWrite};
 use protocol::bodies::ObjectPlace;
-use protocol::claim::LockItem;
-use protocol::ids::{BatchId, EventId, PieceId, Seq};
+use protocol::claim::{Claim, LockItem};
+use protocol::ids::{BatchId, BatchShard, EventId, PieceId, SeatKey, SqsMessageId};
 use protocol::time::Timestamp;
 use shared::locked::locked;
 use shared::ports::{
-    BatchReply, BatchStore, Change, Document, ListPage, ListPosition, ListShard, LockItems,
-    NamedItems, ObjectReply, ObjectStore, Piece, PiecesRead, PortError, Ports, QuarantineQueue,
-    Quarantined,
+    BatchReply, BatchStore, Change, ClaimReply, Document, IndexEntry, IndexPage, ListPage,
+    ListPosition, ListShard, LockStore, NamedItems, ObjectReply, ObjectStore, Piece, PiecesRead,
+    PortError, Ports, QuarantineQueue, Quarantined, Release, ReleaseReply, StoredEvent,
 };
 
 /// What goes wrong: every random choice of a history is drawn here.
@@ -141,36 +141,60 @@ impl NamedItems for Faulty {
 }
 
 #[async_trait]
-impl LockItems for Faulty {
-    async fn last_seat(&self, id: &EventId) -> Result<Option<(BatchId, Seq)>, PortError> {
-        self.faults.call(self.ports.lock_items.last_seat(id)).await
+impl LockStore for Faulty {
+    fn items_per_request(&self) -> usize {
+        self.ports.lock_store.items_per_request()
     }
 
-    async fn remove(&self, id: &EventId, expected: &LockItem) -> Result<bool, PortError> {
+    async fn claim(&self, claims: &[Claim]) -> Vec<ClaimReply> {
+        self.ports.lock_store.claim(claims).await
+    }
+
+    async fn replace(&self, claim: &Claim, expected: &LockItem) -> ClaimReply {
+        self.ports.lock_store.replace(claim, expected).await
+    }
+
+    async fn read(&self, ids: &[EventId]) -> Result<Vec<Option<LockItem>>, PortError> {
+        self.faults.call(self.ports.lock_store.read(ids)).await
+    }
+
+    async fn read_events(
+        &self,
+        ids: &[EventId],
+    ) -> Result<(Vec<StoredEvent>, Vec<EventId>), PortError> {
         self.faults
-            .call(self.ports.lock_items.remove(id, expected))
+            .call(self.ports.lock_store.read_events(ids))
             .await
     }
 
-    async fn remember(
-        &self,
-        id: &EventId,
-        tombstone: &LockItem,
-        seat: Option<(BatchId, Seq)>,
-        expected: Option<&LockItem>,
-    ) -> Result<bool, PortError> {
-        let remember = self
-            .ports
-            .lock_items
-            .remember(id, tombstone, seat, expected);
-        self.faults.call(remember).await
+    async fn release(&self, items: &[(EventId, SeatKey)], release: Release) -> Vec<ReleaseReply> {
+        self.ports.lock_store.release(items, release).await
     }
 
-    async fn scan(
+    async fn mark_rejected(
         &self,
-        each: &mut (dyn FnMut(EventId, LockItem) + Send),
+        id: &EventId,
+        message: &SqsMessageId,
+        seat: SeatKey,
+        until: Timestamp,
     ) -> Result<(), PortError> {
-        self.ports.lock_items.scan(each).await
+        let store = &self.ports.lock_store;
+        let mark = store.mark_rejected(id, message, seat, until);
+        self.faults.call(mark).await
+    }
+
+    async fn index(
+        &self,
+        shard: BatchShard,
+        after: Option<&IndexEntry>,
+    ) -> Result<IndexPage, PortError> {
+        self.faults
+            .call(self.ports.lock_store.index(shard, after))
+            .await
+    }
+
+    async fn has_items(&self) -> Result<bool, PortError> {
+        self.ports.lock_store.has_items().await
     }
 }
 
