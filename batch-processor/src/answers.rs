@@ -8,8 +8,10 @@ mod rejection;
 mod said;
 
 use std::collections::BTreeSet;
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
 
+use futures::future::{Either, select};
 use protocol::answer::FoundAnswer;
 use protocol::batch::Listing;
 use protocol::sequence::PartId;
@@ -93,7 +95,8 @@ impl Answers {
     /// Reads every answer that is not done, and then goes on with the batches whose answers are due.
     pub(crate) async fn run(&self, budget: &Budget<'_>) -> AnswersRead {
         let mut read = AnswersRead::default();
-        match self.place.list(budget.clock.now()).await {
+        let list = self.place.list(budget.clock.now());
+        match in_time(list, budget).await {
             Ok(mut names) => {
                 names.sort_unstable();
                 for name in names {
@@ -165,7 +168,8 @@ impl Answers {
             _ => found.value.at,
         };
         let problems = &mut Vec::new();
-        let done = match self.content(&name.name).await {
+        let content = self.content(&name.name);
+        let done = match in_time(content, budget).await {
             Ok(None) => return Ok(true),
             Ok(Some(answer)) => {
                 problems.extend(answer.unread.iter().cloned());
@@ -334,5 +338,19 @@ impl Answers {
                 }
             }
         }
+    }
+}
+
+/// Waits for a reply of the place for as long as there is time: the sweep must end, and write its metrics, also if there is none.
+async fn in_time<T>(
+    call: impl Future<Output = Result<T, SinkError>>,
+    budget: &Budget<'_>,
+) -> Result<T, SinkError> {
+    let (call, end) = (pin!(call), pin!(budget.until_end()));
+    match select(call, end).await {
+        Either::Left((reply, _)) => reply,
+        Either::Right(_) => Err(SinkError::Retryable {
+            reason: "no reply in time".to_owned(),
+        }),
     }
 }

@@ -298,7 +298,9 @@ impl AnswerForm {
             accepts_unlisted: self.accepts_unlisted,
             ..Answer::default()
         };
-        for (number, fields) in self.lines(&text)? {
+        // Spreadsheets write a byte order mark before UTF-8.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+        for (number, fields) in self.lines(text)? {
             let line = fields.and_then(|fields| self.line(number, name, &fields));
             match line {
                 Ok((part, line)) => answer.parts.entry(part).or_default().push(line),

@@ -58,7 +58,7 @@ fn an_answer_without_a_part_is_about_the_file_whose_name_it_has() {
     let answer = read("{}", b"record,result\n1,rejected\n");
     let names = Vec::from_iter(answer.parts.keys());
     assert_eq!(names, [&PartName::OfAnswer("in/orders-7.ack".to_owned())]);
-    let named = read("{}", b"file,result\nout/a.txt,accepted\n");
+    let named = read("{}", b"\xef\xbb\xbffile,result\nout/a.txt,accepted\n");
     let names = Vec::from_iter(named.parts.keys());
     assert_eq!(names, [&PartName::File("out/a.txt".to_owned())]);
 }
