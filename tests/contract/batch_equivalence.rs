@@ -467,5 +467,5 @@ async fn a_write_without_a_record_is_refused_and_creates_no_record() {
         assert_eq!(dynamo.read(id).await.unwrap(), None);
         assert_eq!(memory.read(id).await.unwrap(), None);
     }
-    assert_eq!(seen.len(), 18, "{seen:?}");
+    assert_eq!(seen.len(), 19, "{seen:?}");
 }
