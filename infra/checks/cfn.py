@@ -219,10 +219,11 @@ def worlds(template):
     sets += [{"BatchProcessorConcurrency": str(each), "ReserveConcurrency": "on"} for each in template["Parameters"]["BatchProcessorConcurrency"]["AllowedValues"]]
     sets += [{"Sink": each} for each in [*SINKS.values(), *QUALIFIED.values(), "s3://bucket", "s3://bucket/1/2/3/4/5/6"]]
     sets += [{"Sink": SINKS["https"]} | each for each in SECRETS.values()]
+    sets += [{"Answers": each} for each in [*ANSWERS.values(), "s3://legacy/answers", "s3://legacy/1/2/3/4/5/6"]]
     sets += [{"Config": each} for each in CONFIGS.values()]
     sets += [{"LockTableCapacity": each} for each in CAPACITIES]
     sets += [VPC, VPC | {"PolicyArns": POLICIES}, {"PolicyArns": POLICIES}, {"PermissionsBoundaryArn": BOUNDARY}]
-    sets += [{"KmsKeyArn": KEY}, {"Bodies": "log:s3", "KmsKeyArn": KEY}, {"AlarmTopicArn": TOPIC}]
+    sets += [{"KmsKeyArn": KEY}, {"Bodies": "log:s3", "KmsKeyArn": KEY}, {"AlarmTopicArn": TOPIC}, {"Answers": ANSWERS["s3"], "AlarmTopicArn": TOPIC}]
     return sets
 
 
@@ -262,6 +263,13 @@ SINKS = {
 }
 # The sinks that are called, with an alias. A version would be a number in the same place.
 QUALIFIED = {service: f"{SINKS[service]}:PROD" for service in ("states", "lambda")}
+
+# Values of Answers.
+ANSWERS = {
+    "file": "file:///mnt/answers/a..b",
+    "s3": "s3://legacy/some/answers",
+    "sftp": "sftp:/in/answers",
+}
 
 
 def scheme_of(sink):

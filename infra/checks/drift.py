@@ -10,8 +10,13 @@ from world import World
 FUNCTIONS = ("Aggregator", "BatchProcessor")
 
 
-def pascal(variable):
-    return "".join(part.capitalize() for part in variable.split("_"))
+# Parameters that are not called as their variables.
+PARAMETERS = {"ANSWERS_FROM": "Answers"}
+
+
+def parameter_of(variable):
+    """Returns the name of the parameter that sets a variable."""
+    return PARAMETERS.get(variable) or "".join(part.capitalize() for part in variable.split("_"))
 
 
 # Variables that the template sets to a resource, not to a parameter.
@@ -25,7 +30,7 @@ RESOURCES = {
 # Variables that the template sets, because their parameters also grant or create something. The configuration file sets the others.
 SET = {
     "Aggregator": {"CONFIG", "EVENT_ID", "ON_DUPLICATE", "BODIES"},
-    "BatchProcessor": {"CONFIG", "SINK", "SINK_SECRET"},
+    "BatchProcessor": {"ANSWERS_FROM", "CONFIG", "SINK", "SINK_SECRET"},
 }
 # Variables that no default of the code may contradict, because the template always sets them.
 ALWAYS_SET = ("ON_DUPLICATE",)
@@ -40,7 +45,7 @@ def value_of(world, name):
     if name == "SINK_SECRET":
         arn = world.parameter("SinkSecretArn")
         return f"{arn.split(':')[2]}:{arn}" if arn else ""
-    return world.parameter(pascal(name))
+    return world.parameter(parameter_of(name))
 
 
 def check_all(text, document=None):
@@ -76,6 +81,7 @@ def patterns():
     wildcards and variables of IAM must be refused, because they would widen the grant."""
     sinks = [*cfn.SINKS.values(), *cfn.QUALIFIED.values(), cfn.SINKS["states"] + ":3"]
     granted = [uri for uri in sinks if not uri.startswith(("file", "http", "postgres", "sftp"))]
+    on_servers = [cfn.ANSWERS["file"], cfn.ANSWERS["sftp"], "sftp:/in/.hidden/", "file:///mnt/x"]
     secrets = [each["SinkSecretArn"] for each in cfn.SECRETS.values()]
     configs = [cfn.CONFIGS["s3"], cfn.CONFIGS["ssm"]]
 
@@ -85,6 +91,11 @@ def patterns():
     return {
         # Everybody who may read the stack would see a password in the URL.
         "Sink": (sinks, ["", "ftp://x", "*", "file:///tmp/batches", "file:///mnt/../tmp", "file:///mnt/a/..", "file:///", "postgres://user:word@host/database", "sftp://user:word@host/path", *widened(granted), *(uri + "/" for uri in granted)]),
+        "Answers": (
+            ["", cfn.ANSWERS["s3"], "s3://legacy/answers", "s3://legacy/1/2/3/4/5/6", *on_servers],
+            # Without a prefix, everything in a bucket would be an answer. A server and its user are those of the sink.
+            ["s3://legacy", "s3://legacy/", "s3://legacy/1/2/3/4/5/6/7", "file:///tmp/answers", "file:///mnt/../tmp", "sftp:answers", "sftp:/", "sftp:/a/../b", "sftp:/a//b", "sftp://user@host/in", "https://x", *widened([cfn.ANSWERS["s3"]])],
+        ),
         "EventId": (["json:id", "json:[a, b]", "attribute:id", "body-hash", "message-id"], ["", "json:", "id"]),
         "Config": (["", *cfn.CONFIGS.values()], ["service.toml", "s3://configuration", "ssm:name", "https://x", *widened(configs)]),
         "SinkSecretArn": (["", *secrets], ["*", cfn.SINKS["lambda"], *widened(secrets)]),
@@ -120,11 +131,11 @@ def variables(world, known):
 def bounds(parameters, known):
     """Yields parameters of variables whose default is not the code's, or whose words are not among the code's."""
     for name in sorted(set().union(*SET.values())):
-        spec, variable = parameters.get(pascal(name), {}), known.get(name)
+        spec, variable = parameters.get(parameter_of(name), {}), known.get(name)
         if name in ALWAYS_SET and str(spec.get("Default")) != variable.default:
-            yield f"{pascal(name)}: wrong default: got {spec.get('Default')}, expected the code's {variable.default}"
+            yield f"{parameter_of(name)}: wrong default: got {spec.get('Default')}, expected the code's {variable.default}"
         if name in ALWAYS_SET and set(spec.get("AllowedValues", [])) != variable.words:
-            yield f"{pascal(name)}: wrong words: got {sorted(spec.get('AllowedValues', []))}, expected the code's {sorted(variable.words or [])}"
+            yield f"{parameter_of(name)}: wrong words: got {sorted(spec.get('AllowedValues', []))}, expected the code's {sorted(variable.words or [])}"
     for word in set(parameters["Bodies"]["AllowedValues"]) - {""}:
         # The template adds its bucket to a word that ends in `s3`.
         value = f"{word}://BUCKET/PREFIX" if word.endswith("s3") else word
@@ -138,8 +149,8 @@ def bounds(parameters, known):
     for name, spec in parameters.items():
         if "NoEcho" in spec:
             yield f"{name}: has NoEcho, expected a reference to a secret"
-    if len(parameters) > 20:
-        yield f"parameters: got {len(parameters)}, expected at most 20: the configuration file has settings that create and grant nothing"
+    if len(parameters) > 21:
+        yield f"parameters: got {len(parameters)}, expected at most 21: the configuration file has settings that create and grant nothing"
 
 
 def interface(template):

@@ -106,6 +106,19 @@ FAULTS = [
     ("every alias is granted", [("  SinkHasQualifier: !Not [!Equals [!Select [7,", "  SinkHasQualifier: !Not [!Equals [!Select [8,")]),
     ("more can be listed than can be read", [("                    - SinkHasPrefix\n", "                    - HasKey\n")]),
     ("S3 returns 403 for a missing object", [("                    - Bucket: !Select [2, !Split [\"/\", !Sub \"${Sink}//\"]]", "                    - Bucket: !Select [2, !Split [\"/\", !Sub \"${SinkRejects}//\"]]")]),
+    # Answers.
+    ("answers that are not read", [("          ANSWERS_FROM: !Ref Answers\n", "")]),
+    ("answers from the place of parts", [("          ANSWERS_FROM: !Ref Answers\n", "          ANSWERS_FROM: !Ref Sink\n")]),
+    ("another place of answers that is not checked", [("        - !Ref Answers\n", "")]),
+    ("answers that may not be read", [("                - AnswersAreInS3\n                # The wildcard", "                - SinkIsS3\n                # The wildcard")]),
+    ("answers that may not be found", [("                - AnswersAreInS3\n                # Answers are", "                - SinkIsS3\n                # Answers are")]),
+    ("the whole bucket of answers may be read", [("                    - arn:${AWS::Partition}:s3:::${Place}/*\n                    - Place: !Select [1, !Split [\"://\", !Sub \"${Answers}://\"]]", "                    - arn:${AWS::Partition}:s3:::${Place}/*\n                    - Place: !Select [2, !Split [\"/\", !Sub \"${Answers}//\"]]")]),
+    ("more answers can be listed than can be read", [("                                - - !Select [3, !Split [\"/\", !Sub \"${Answers}//////\"]]\n                                  - !Select [4, !Split [\"/\", !Sub \"${Answers}//////\"]]\n", "                                - - !Select [3, !Split [\"/\", !Sub \"${Answers}//////\"]]\n")]),
+    ("answers without a prefix", [("(/[A-Za-z0-9!_.=-]+){1,6}", "(/[A-Za-z0-9!_.=-]+){0,6}")]),
+    ("answers below a prefix with a wildcard", [("(/[A-Za-z0-9!_.=-]+){1,6}", "(/[^/]+){1,6}")]),
+    ("answers in a file system of the environment", [("(file:///mnt|sftp:)", "(file://|sftp:)")]),
+    ("answers on a server that is not the sink's", [("(file:///mnt|sftp:)", "(file:///mnt|sftp:/?)")]),
+    ("answers whose grants do not fit a role", [("    MaxLength: 256\n    Description: >-\n      Where the consumer", "    MaxLength: 1024\n    Description: >-\n      Where the consumer")]),
     # The index of batches.
     ("an index by status alone", [("{ AttributeName: statusShard, AttributeType: S }", "{ AttributeName: status, AttributeType: S }"), ("{ AttributeName: statusShard, KeyType: HASH }", "{ AttributeName: status, KeyType: HASH }")]),
     ("an index of whole records", [("{ ProjectionType: INCLUDE, NonKeyAttributes: [source] }", "{ ProjectionType: ALL }")]),
@@ -307,7 +320,7 @@ def catch(fault, everybody):
 
 
 # The same faults in the CDK construct only, as texts of its built JavaScript; and the sets of parameters that show them.
-CDK_WORLDS = ("Requeue", "X86", "Version", "Postgres", "ConfigObject", "Many")
+CDK_WORLDS = ("Requeue", "X86", "Version", "Postgres", "ConfigObject", "Many", "AnswersBucket")
 # The same for other faults, because each set of parameters takes a second or two.
 CDK_OTHER_WORLDS = ("Default", "Key", "Log", "Provisioned", "AtMost", "NetworkBounded", "ConfigParameter")
 CDK_FAULTS = [
@@ -322,6 +335,10 @@ CDK_FAULTS = [
     ("warm writes that AWS refuses", "choices", "whole('writes', writes, 4_000)", "whole('writes', writes, 1)"),
     ("more units at the minimum than at the maximum", "choices", "whole('max', units.max, units.min)", "whole('max', units.max, 1)"),
     ("a prefix with a wildcard", "grants", "/^[A-Za-z0-9!_.=-]+(\\/", "/^.+(\\/"),
+    ("answers below no prefix", "grants", "/^[A-Za-z0-9!_.=-]+(\\/", "/^[A-Za-z0-9!_.=-]*(\\/"),
+    ("answers that may not be read", "answers", "'ListAnswers', ['s3:GetObject']", "'ListAnswers', ['s3:GetObjectVersion']"),
+    ("answers on a server that the sink does not use", "aggregator", "startsWith('sftp:') && !aws_cdk_lib_1", "startsWith('ftp:') && !aws_cdk_lib_1"),
+    ("another place of answers that is not checked", "aggregator", "SINK_SECRET, ANSWERS_FROM]", "SINK_SECRET]"),
     ("a password in a sink", "sink", "/^sftp:\\/\\/[^:@/]+@./", "/^sftp:\\/\\/.+@./"),
     ("an alias in the resource of a grant", "sink", "['states:StartExecution'], arn, only", "['states:StartExecution'], `${arn}:${qualifier}`, only"),
     ("every alias is granted", "sink", "const only = qualifier ?", "const only = false ?"),
@@ -364,7 +381,7 @@ CDK_OTHER_FAULTS = [
     ("functions that may not use the key for objects", "aggregator", "['sqs', 'dynamodb', 's3']", "['sqs', 'dynamodb']"),
     ("BODIES names no bucket of the log", "choices", "return this.kind === 'log:s3' ? `log:${uri}` : this.kind", "return this.kind"),
     ("a table that can be deleted", "aggregator", "deletionProtection: true,", ""),
-    ("another sink that is not checked", "aggregator", "this.configUri, SINK, SINK_SECRET]", "this.configUri, SINK_SECRET]"),
+    ("another sink that is not checked", "aggregator", "this.configUri, SINK, SINK_SECRET, ANSWERS_FROM]", "this.configUri, SINK_SECRET, ANSWERS_FROM]"),
     ("an index that is not scaled", "aggregator", "`${table}/index/${BATCH_INDEX}`, 'index', 'Write'", "table, 'index', 'Write'"),
     ("an index without a cap", "aggregator", "projectionType: dynamodb.ProjectionType.KEYS_ONLY,\n            ...throughputOf(this.capacity),", "projectionType: dynamodb.ProjectionType.KEYS_ONLY,"),
     ("a batch processor outside its network", "aggregator", "vpc: props.vpc,\n            vpcSubnets: props.vpcSubnets,\n            securityGroups: props.securityGroups,", ""),

@@ -10,7 +10,7 @@ import re
 from collections import namedtuple
 
 import cfn
-from drift import FUNCTIONS, pascal
+from drift import FUNCTIONS, parameter_of
 from rules.buckets import PREFIX
 from world import World, statements
 
@@ -59,6 +59,8 @@ UNSEEN = {
     # The test sends no notices: tests/e2e/notices.rs does.
     Call("BatchProcessor", "sqs:SendMessage", "COMPLETION", frozenset()),
     Call("BatchProcessor", "events:PutEvents", "COMPLETION", frozenset()),
+    # The test reads no answers: tests/e2e/answers.rs does. That they are listed needs the grant of `MISS`.
+    Call("BatchProcessor", "s3:GetObject", "ANSWERS_FROM/*", frozenset()),
 }
 
 # Settings of the configuration file that name resources of the user's. Their calls are granted by PolicyArns, by the policy that
@@ -116,7 +118,7 @@ def place(world, call):
     if variable == "BODIES":
         # The bucket of the stack, as `granted` writes it. The functions may use it whatever Bodies says.
         return f"ChunkBucket/{PREFIX}{below}"
-    value = world.parameter(pascal(variable))
+    value = world.parameter(parameter_of(variable))
     service = call.action.split(":")[0]
     if variable == "SINK" and service in ("states", "lambda"):
         return sink_resource(value) if cfn.scheme_of(value) == service else None

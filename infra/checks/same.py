@@ -39,6 +39,10 @@ WORLDS = {
     "Postgres": {"Sink": cfn.SINKS["postgres"]} | cfn.SECRETS["ssm"],
     "Sftp": {"Sink": cfn.SINKS["sftp"]} | cfn.SECRETS["secretsmanager"],
     "Https": {"Sink": cfn.SINKS["https"]},
+    "AnswersBucket": {"Answers": cfn.ANSWERS["s3"], "AlarmTopicArn": cfn.TOPIC},
+    "AnswersDeep": {"Answers": "s3://legacy/1/2/3/4/5/6"},
+    "AnswersServer": {"Answers": cfn.ANSWERS["sftp"], "Sink": cfn.SINKS["sftp"]} | cfn.SECRETS["secretsmanager"],
+    "AnswersFile": {"Answers": cfn.ANSWERS["file"]},
 }
 
 
@@ -52,6 +56,10 @@ REFUSED = {
     "LittleMemory": ({"MemorySize": "128"}, "expected 512 to 10240 MB"),
     "LongTimeout": ({"BatchProcessorTimeout": "960"}, "expected 60 to 900 s"),
     "WidePrefix": ({"Sink": "s3://bucket/*"}, "expected parts of letters"),
+    "WideAnswers": ({"Answers": "s3://bucket/*"}, "expected parts of letters"),
+    "AnswersEverywhere": ({"Answers": "s3://bucket"}, "expected parts of letters"),
+    "AnswersAbove": ({"Answers": "sftp:/in/../out"}, "expected a path on the server of the sink, without"),
+    "AnswersLost": ({"Answers": "file:///tmp/answers"}, "expected a path that begins with /mnt/"),
     "Password": ({"Sink": "sftp://user:word@host/path"}, "without a password"),
     "PlainHttp": ({"Sink": "https:"}, "expected https://host/path"),
     "NoSubnets": ({"VpcSecurityGroupIds": "sg-0a1b2c3d"}, "expected vpc as well"),
@@ -59,6 +67,7 @@ REFUSED = {
 # Parameters that only one of them refuses, and a part of the error: CloudFormation cannot calculate or split a text in a rule; CDK adds
 # the extension by itself and makes a security group by itself.
 REFUSED_BY_CDK = {
+    "AnswersElsewhere": ({"Answers": "sftp:/in/answers"}, "expected a sink sftp://"),
     "Turned": ({"LockTableCapacity": "provisioned:100-99"}, "max is 99, expected a whole number from 100 on"),
 }
 REFUSED_BY_SAM = {

@@ -38,7 +38,7 @@ export function acknowledge(service: UniqueEventBatchAggregator, places: string[
     'Action::kms:ReEncrypt*': 'Variants of one action on one key, which SQS and DynamoDB choose; allowed only through these services.',
     [`Resource::<${name}.Arn>/chunks/*`]: 'The names of loads and runs are made when they are stored.',
     ...Object.fromEntries(
-      places.map((place) => [`Resource::arn:<AWS::Partition>:s3:::${place}/*`, 'The names of objects begin with the id of their batch.']),
+      places.map((place) => [`Resource::arn:<AWS::Partition>:s3:::${place}/*`, 'The names of objects begin with the id of their batch, and the consumer names answers.']),
     ),
   };
   for (const [what, reason] of Object.entries(wildcards)) {

@@ -65,6 +65,13 @@ function sinkOf({ Sink }: Library, stack: Stack, uri: string, secretArn?: string
   }
 }
 
+function answersOf({ Answers }: Library, stack: Stack, uri: string) {
+  if (uri.startsWith('sftp:')) return Answers.sftp(uri.slice('sftp:'.length));
+  if (uri.startsWith('file:')) return Answers.file(uri.slice('file://'.length));
+  const [, , bucket, ...prefix] = uri.split('/');
+  return Answers.s3(s3.Bucket.fromBucketName(stack, 'AnswersBucket', bucket!), prefix.join('/'));
+}
+
 function capacityOf({ LockTableCapacity }: Library, text: string) {
   const [kind, units = ''] = text.split(':');
   const [min, max] = units.split('-').map(Number);
@@ -81,6 +88,7 @@ function bodiesOf({ Bodies }: Library, value: string) {
 /** How each parameter of the template is written in CDK. `Sink` and `SinkSecretArn` are one prop; `PolicyArns` is none: see `service`. */
 const PROPS: Record<string, (props: Writable<Props>, value: string, stack: Stack, library: Library) => void> = {
   EventId: (props, value) => (props.eventId = value),
+  Answers: (props, value, stack, library) => (props.answers = answersOf(library, stack, value)),
   Config: (props, value) => (props.config = value),
   OnDuplicate: (props, value, _, { OnDuplicate }) => (props.onDuplicate = value === 'requeue' ? OnDuplicate.REQUEUE : OnDuplicate.DROP),
   Bodies: (props, value, _, library) => (props.bodies = bodiesOf(library, value)),

@@ -14,6 +14,7 @@ import type * as sns from 'aws-cdk-lib/aws-sns';
 import * as sqs from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
 
+import type { Answers } from './answers';
 import { type Bodies, type Completion, LockTableCapacity, OnDuplicate } from './choices';
 import { charactersOf, grant, grantOfKey, grantsOfPlace, grantsToSend, isAlias, type Place, uriOf } from './grants';
 import type { Sink } from './sink';
@@ -54,6 +55,8 @@ export interface UniqueEventBatchAggregatorProps {
   readonly eventId: string;
   /** Where batches go. The batch processor is granted exactly what this sink needs. */
   readonly sink: Sink;
+  /** Where the consumer says what it did with events. The batch processor is granted exactly what it needs there. By default, nowhere. */
+  readonly answers?: Answers;
   /**
    * The configuration file: a path on this machine, whose file is uploaded, or `file:///var/task/service.toml`, `s3://bucket/key` or
    * `ssm:/name`. By default, none.
@@ -258,6 +261,7 @@ export class UniqueEventBatchAggregator extends Construct {
       OnDuplicate: ON_DUPLICATE,
       Bodies: BODIES,
       Sink: this.props.sink.uri,
+      Answers: this.props.answers?.uri,
       Config: this.configUri,
     })) {
       if (value) new CfnOutput(this, `${name}Output`, { value }).overrideLogicalId(name);
@@ -408,7 +412,7 @@ export class UniqueEventBatchAggregator extends Construct {
       'deployment-check',
     );
     const variables = { ...this.variablesOfAggregator(), ...this.variablesOfBatchProcessor(), ...this.props.settings };
-    const { EVENT_ID, ON_DUPLICATE, BODIES, SINK, SINK_SECRET, ...others } = variables;
+    const { EVENT_ID, ON_DUPLICATE, BODIES, SINK, SINK_SECRET, ANSWERS_FROM, ...others } = variables;
     const checked = new CustomResource(this, 'CheckedDeployment', {
       resourceType: 'Custom::DeploymentCheck',
       serviceToken: check.functionArn,
@@ -420,7 +424,7 @@ export class UniqueEventBatchAggregator extends Construct {
         // CloudFormation calls the check again when one of these has changed.
         Access: this.access(),
         Code: [this.aggregator, this.batchProcessor].map(codeOf),
-        Settings: [EVENT_ID, ON_DUPLICATE, BODIES, this.configUri, SINK, SINK_SECRET],
+        Settings: [EVENT_ID, ON_DUPLICATE, BODIES, this.configUri, SINK, SINK_SECRET, ANSWERS_FROM],
         ...(Object.keys(others).length > 0 && { Variables: others }),
       },
     });
@@ -522,10 +526,11 @@ export class UniqueEventBatchAggregator extends Construct {
   }
 
   private variablesOfBatchProcessor(): Record<string, string> {
-    const { completion, duplicatesQueue, payloads, rejects, sink } = this.props;
+    const { answers, completion, duplicatesQueue, payloads, rejects, sink } = this.props;
     return {
       SINK: sink.uri,
       SINK_SECRET: sink._secret,
+      ANSWERS_FROM: answers?.uri ?? '',
       ...(rejects && { SINK_REJECTS: uriOf(rejects) }),
       ...(payloads && { SINK_PAYLOADS: uriOf(payloads) }),
       ...(completion && { COMPLETION: completion.target }),
@@ -559,7 +564,7 @@ export class UniqueEventBatchAggregator extends Construct {
   }
 
   private grantsOfBatchProcessor(logGroup: logs.LogGroup): iam.PolicyStatement[] {
-    const { bodies, completion, duplicatesQueue, payloads, rejects, sink } = this.props;
+    const { answers, bodies, completion, duplicatesQueue, payloads, rejects, sink } = this.props;
     const keep = ['s3:GetObject', 's3:PutObject'];
     return [
       grant(
@@ -595,6 +600,7 @@ export class UniqueEventBatchAggregator extends Construct {
       ...(duplicatesQueue ? grantsToSend('ReportDuplicates', duplicatesQueue) : []),
       ...this.grantsOfOverflow('s3:GetObject'),
       ...sink._grants(),
+      ...(answers?._grants() ?? []),
       ...(rejects ? grantsOfPlace('KeepRejectsInS3', 'MissRejectsInS3', keep, rejects) : []),
       ...(payloads ? grantsOfPlace('KeepPayloadsInS3', 'MissPayloadsInS3', keep, payloads) : []),
       ...(completion?._grants() ?? []),
@@ -645,6 +651,7 @@ function throughputOf({ _most: most, _warm: warm, _provisioned: units }: LockTab
 
 /** The variables that the construct sets: a prop has to be used, because it also grants or computes something. */
 const OWN_VARIABLES: Record<string, string> = {
+  ANSWERS_FROM: 'answers',
   BATCH_QUEUE_URL: 'none',
   BODIES: 'bodies',
   COMPLETION: 'completion',
@@ -672,6 +679,10 @@ function problemsOf(props: UniqueEventBatchAggregatorProps): string[] {
   };
   if (!Token.isUnresolved(props.eventId) && !/^(message-id|body-hash|attribute:[ -~]+|json:[ -~]+)$/.test(props.eventId)) {
     problems.push(`eventId is ${JSON.stringify(props.eventId)}, expected json:<JMESPath>, attribute:<name>, body-hash or message-id`);
+  }
+  const { answers, sink } = props;
+  if (answers?.uri.startsWith('sftp:') && !Token.isUnresolved(sink.uri) && !sink.uri.startsWith('sftp:')) {
+    problems.push(`answers is ${JSON.stringify(answers.uri)}, a directory on the server of the sink, expected a sink sftp://user@host/path`);
   }
   if (isAlias(props.encryptionKey)) problems.push('encryptionKey is an alias, for which IAM grants nothing, expected the key itself');
   bounds('memorySize', props.memorySize?.toMebibytes(), 512, 10_240, ' MB');

@@ -20,6 +20,7 @@ import { afterAll, describe, expect, it } from 'vitest';
 
 import { acknowledge } from '../bin/nag';
 import {
+  Answers,
   Bodies,
   Completion,
   LockTableCapacity,
@@ -149,6 +150,9 @@ describe('the stack', () => {
     expect(outputs.map(([name]) => name)).not.toContain('Bodies');
     expect(outputs).toHaveLength(15);
     template().templateMatches({ Outputs: Match.absent() });
+    const answering = new Stack(new App(), 'Stack');
+    service(answering, { answers: Answers.file('/mnt/answers') }).addOutputs();
+    expect(Template.fromStack(answering).findOutputs('Answers')).toEqual({ Answers: { Value: 'file:///mnt/answers' } });
   });
 
   it('is checked again when a place that the functions use changes', () => {
@@ -341,6 +345,52 @@ describe('resources of the same app', () => {
   });
 });
 
+describe('answers', () => {
+  const settings = (made: Template) => Object.values(made.findResources('Custom::DeploymentCheck'))[0]!.Properties.Settings;
+
+  it('may be listed and read below their prefix only, with the key of their bucket', () => {
+    const made = template((stack) => {
+      const bucket = new s3.Bucket(stack, 'Bucket', { encryption: s3.BucketEncryption.KMS });
+      return { answers: Answers.s3(bucket, 'legacy/answers') };
+    });
+    const uri = { 'Fn::Join': ['', ['s3://', { Ref: 'Bucket83908E77' }, '/legacy/answers']] };
+    expect(variables(made, 'BatchProcessor').ANSWERS_FROM).toEqual(uri);
+    expect(variables(made, 'Aggregator')).not.toHaveProperty('ANSWERS_FROM');
+    expect(settings(made)).toContainEqual(uri);
+    const processor = grants(made, 'batch-processor');
+    expect(processor.ReadAnswers).toMatchObject({
+      Action: 's3:GetObject',
+      Resource: { 'Fn::Join': ['', [{ 'Fn::GetAtt': ['Bucket83908E77', 'Arn'] }, '/legacy/answers/*']] },
+    });
+    expect(processor.ListAnswers).toMatchObject({
+      Action: 's3:ListBucket',
+      Resource: { 'Fn::GetAtt': ['Bucket83908E77', 'Arn'] },
+      Condition: { StringLike: { 's3:prefix': 'legacy/answers/*' } },
+    });
+    expect(processor.ReadAnswersKey!.Action).toEqual('kms:Decrypt');
+    expect(grants(made, 'aggregator')).not.toHaveProperty('ReadAnswers');
+  });
+
+  it('need no grant on a server or a file system', () => {
+    const onServer = template({ sink: Sink.sftp('sftp://user@host/in'), answers: Answers.sftp('/in/answers/') });
+    expect(variables(onServer, 'BatchProcessor').ANSWERS_FROM).toBe('sftp:/in/answers/');
+    const mounted = template({ answers: Answers.file('/mnt/answers') });
+    expect(variables(mounted, 'BatchProcessor').ANSWERS_FROM).toBe('file:///mnt/answers');
+    for (const made of [onServer, mounted]) expect(grants(made, 'batch-processor')).not.toHaveProperty('ReadAnswers');
+  });
+
+  it('are refused where the function would not find them', () => {
+    expect(() => Answers.s3({} as s3.IBucket, '')).toThrow('prefix is "", expected parts of letters');
+    expect(() => Answers.sftp('in/answers')).toThrow('answers is "in/answers", expected a path on the server of the sink, without ..');
+    expect(() => Answers.sftp('/in//answers')).toThrow('expected a path on the server of the sink');
+    expect(() => Answers.sftp('/')).toThrow('expected a path on the server of the sink');
+    expect(() => Answers.file('/mnt/../tmp')).toThrow('expected a path that begins with /mnt/, without ..');
+    const elsewhere = () => template({ answers: Answers.sftp('/in/answers') });
+    expect(elsewhere).toThrow('answers is "sftp:/in/answers", a directory on the server of the sink, expected a sink sftp://user@host/path');
+    expect(() => template({ settings: { ANSWERS_FROM: 's3://bucket/answers' } })).toThrow('settings has ANSWERS_FROM, expected the prop answers');
+  });
+});
+
 describe('the configuration', () => {
   it('is a file that is uploaded, and that both functions may read', () => {
     const made = template({ config: file });
@@ -412,9 +462,10 @@ describe('cdk-nag', () => {
     payloads: { bucket: s3.Bucket.fromBucketName(stack, 'Payloads', 'payloads'), prefix: 'prefix' },
     overflowBucket: s3.Bucket.fromBucketName(stack, 'Overflow', 'bodies'),
     bodies: Bodies.logBucket(s3.Bucket.fromBucketName(stack, 'Loads', 'loads')),
+    answers: Answers.s3(s3.Bucket.fromBucketName(stack, 'Answers', 'legacy'), 'answers'),
     lockTableCapacity: LockTableCapacity.provisioned({ min: 5, max: 1000 }),
   });
-  const places = ['bucket/prefix', 'rejects', 'payloads/prefix', 'bodies', 'loads'];
+  const places = ['bucket/prefix', 'rejects', 'payloads/prefix', 'bodies', 'loads', 'legacy/answers'];
 
   /** Returns the findings that are not acknowledged. A synthesis with any of them fails. */
   function findings(choose: (stack: Stack) => Chosen, acknowledged: boolean): string[] {

@@ -46,11 +46,14 @@ def wildcards_are_argued_for(world):
 
 @rule
 def lists_only_what_it_reads(world):
-    """s3:ListBucket is there to tell a missing object from a forbidden one: below the prefix that is read, and nowhere else."""
+    """s3:ListBucket is there to tell a missing object from a forbidden one, and to find answers: below the prefix that is read, and nowhere
+    else."""
     # In place of a name that is missing, S3 checks this with the name as the prefix.
     # Source: <https://github.com/ceph/ceph/pull/68577>, which does as S3 does.
-    bucket, _, prefix = world.parameter("Sink").removeprefix("s3://").partition("/")
-    wanted = {"MissInS3": (f"arn:aws:s3:::{bucket}", prefix), "MissLoads": ("<ChunkBucket.Arn>", buckets.PREFIX.rstrip("/"))}
+    wanted = {"MissLoads": ("<ChunkBucket.Arn>", buckets.PREFIX.rstrip("/"))}
+    for sid, parameter in (("MissInS3", "Sink"), ("ListAnswers", "Answers")):
+        bucket, _, prefix = world.parameter(parameter).removeprefix("s3://").partition("/")
+        wanted[sid] = (f"arn:aws:s3:::{bucket}", prefix)
     for statement in statements(world.properties("BatchProcessorRole")):
         if statement["Sid"] in wanted:
             arn, prefix = wanted[statement["Sid"]]
@@ -92,13 +95,14 @@ LONGEST_ARNS = {
     "AWS::S3::Bucket": "arn:aws-us-gov:s3:::" + "b" * 63,
     "AWS::Logs::LogGroup": "arn:aws-us-gov:logs:ap-southeast-1:123456789012:log-group:" + "l" * 512 + ":*",
 }
-# Values of the parameters that appear in grants, each the longest of its kind. A sink in S3 appears twice, one in AWS once.
+# Values of the parameters that appear in grants, each the longest of its kind. A sink in S3 and answers appear twice, a sink in AWS once.
 LONGEST_SINKS = (
     "s3://" + "b" * 63 + "/" + "p" * 251,
     "arn:aws-us-gov:states:ap-southeast-1:123456789012:stateMachine:" + "m" * 176 + ":" + "v" * 80,
     "arn:aws-us-gov:lambda:ap-southeast-1:123456789012:function:" + "f" * 132 + ":" + "v" * 128,
 )
 LONGEST = {
+    "Answers": "s3://" + "b" * 63 + "/" + "p" * 187,
     "Config": "s3://" + "b" * 63 + "/" + "k" * 187,
     "SinkSecretArn": "arn:aws-us-gov:secretsmanager:ap-southeast-1:123456789012:secret:" + "s" * 447,
     "SecretsLayerArn": cfn.LAYER,

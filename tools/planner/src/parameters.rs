@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use super::settings::{Bodies, Scaling, Settings, Tables};
 
 /// Parameters, and settings of the configuration file, that a plan does not depend on.
-const WITHOUT_EFFECT: [&str; 29] = [
+const WITHOUT_EFFECT: [&str; 30] = [
     "AlarmTopicArn",
+    "Answers",
     "BatchKey",
     "BatchKeysMax",
     "Config",

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-/// Outputs of the SAM template and the CDK construct whose names are not those of their variables in camel case.
-const OUTPUTS: [(&str, &str); 3] = [
+/// Outputs and parameters of the SAM template, and outputs of the CDK construct, whose names are not those of their variables in camel case.
+const OUTPUTS: [(&str, &str); 4] = [
+    ("Answers", "ANSWERS_FROM"),
     ("BatchTableName", "DDB_BATCH_TABLE"),
     ("LockTableName", "DDB_LOCK_TABLE"),
     ("QuarantineQueueUrl", "QUARANTINE_SQS_URL"),
@@ -232,6 +233,7 @@ mod tests {
             ("QuarantineQueueUrl", "QUARANTINE_SQS_URL"),
             ("MaxBatchSize", "MAX_BATCH_SIZE"),
             ("Sink", "SINK"),
+            ("Answers", "ANSWERS_FROM"),
         ] {
             assert_eq!(variable_of(output), variable);
             assert_eq!(output_of(variable), output);
