@@ -196,6 +196,7 @@ fn named_in_cdk(watch: &str) -> BTreeSet<(String, String)> {
         ("ofAggregator('", "Aggregator"),
         ("processor('", "BatchProcessor"),
         ("sweep('", "BatchProcessor"),
+        ("ofSweep('", "BatchProcessor"),
         (alarm, "BatchProcessor"),
     ];
     let watch = Vec::from_iter(watch.lines().map(str::trim_start)).join("\n");

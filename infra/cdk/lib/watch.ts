@@ -6,6 +6,8 @@ import type * as sns from 'aws-cdk-lib/aws-sns';
 import type * as sqs from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
 
+import type { Answers } from './answers';
+
 /** The namespace of the functions' own metrics, as in `shared/src/metrics.rs`. */
 const NAMESPACE = 'UniqueEventBatchAggregator';
 
@@ -25,6 +27,7 @@ interface Watched extends Construct {
 interface Choices {
   readonly alarmTopic?: sns.ITopic;
   readonly okTopic?: sns.ITopic;
+  readonly answers?: Answers;
   readonly requeues: boolean;
   readonly batchProcessorTimeout: Duration;
 }
@@ -74,7 +77,7 @@ const ofFunction = (of: lambda.Function) => ({ FunctionName: of.functionName });
  * clear by themselves. Sweeps that are set aside have no alarm, which would last until an operator empties a queue of no further use:
  * `BatchesOverdue` notifies if sweeps stop.
  */
-export function alarms(scope: Watched, { alarmTopic, okTopic, requeues, batchProcessorTimeout }: Choices): void {
+export function alarms(scope: Watched, { alarmTopic, answers, okTopic, requeues, batchProcessorTimeout }: Choices): void {
   // Otherwise CloudWatch cannot send to a topic that is encrypted with a key of its own, and says so nowhere but in an alarm's history.
   // Source: <https://docs.aws.amazon.com/sns/latest/dg/sns-key-management.html> (2026-11).
   for (const topic of [alarmTopic, okTopic]) {
@@ -192,6 +195,20 @@ export function alarms(scope: Watched, { alarmTopic, okTopic, requeues, batchPro
     evaluationPeriods: 1,
   });
 
+  if (answers) {
+    const ofSweep = (metricName: string) => sum(NAMESPACE, metricName, swept);
+    const unanswered = 'Nothing was answered about delivered events in time, or an answer cannot be used; the log of the batch processor says why.';
+    calculated('AnswersMissing', unanswered, {
+      name: 'unanswered',
+      // One alarm for both, because an answer that cannot be used leaves its events without one.
+      expression: 'IF(FILL(silent, 0) + FILL(problems, 0) > 0, 1, 0)',
+      label: 'silent events and problems of answers',
+      period: 900,
+      evaluationPeriods: 1,
+      of: { silent: ofSweep('EventsSilent'), problems: ofSweep('AnswerProblems') },
+    });
+  }
+
   alarm('DedupIndexBehind', 'The index of the log has too many runs, because they are not merged; batches are decided ever more slowly.', {
     namespace: NAMESPACE,
     metricName: 'IndexRuns',
@@ -201,15 +218,6 @@ export function alarms(scope: Watched, { alarmTopic, okTopic, requeues, batchPro
     threshold: 2_000,
     period: 900,
     evaluationPeriods: 2,
-  });
-
-  alarm('AnswersMissing', 'The consumer did not answer in time about events that the sink has.', {
-    namespace: NAMESPACE,
-    metricName: 'EventsSilent',
-    dimensions: swept,
-    statistic: 'Sum',
-    period: 900,
-    evaluationPeriods: 1,
   });
 
   alarm('NoticesWaiting', 'Notices of complete batches or of errors cannot be sent; they are lost when the records expire after 14 days.', {

@@ -92,7 +92,7 @@ describe('the stack', () => {
       'AWS::Lambda::EventInvokeConfig': 1,
       'AWS::Lambda::Permission': 1,
       'AWS::Events::Rule': 1,
-      'AWS::CloudWatch::Alarm': 19,
+      'AWS::CloudWatch::Alarm': 18,
       'AWS::CloudWatch::Dashboard': 1,
       'Custom::DeploymentCheck': 1,
     });
@@ -347,6 +347,7 @@ describe('resources of the same app', () => {
 
 describe('answers', () => {
   const settings = (made: Template) => Object.values(made.findResources('Custom::DeploymentCheck'))[0]!.Properties.Settings;
+  const alarms = (made: Template) => Object.keys(made.findResources('AWS::CloudWatch::Alarm')).filter((id) => id.startsWith('ServiceAnswersMissing'));
 
   it('may be listed and read below their prefix only, with the key of their bucket', () => {
     const made = template((stack) => {
@@ -377,6 +378,12 @@ describe('answers', () => {
     const mounted = template({ answers: Answers.file('/mnt/answers') });
     expect(variables(mounted, 'BatchProcessor').ANSWERS_FROM).toBe('file:///mnt/answers');
     for (const made of [onServer, mounted]) expect(grants(made, 'batch-processor')).not.toHaveProperty('ReadAnswers');
+  });
+
+  it('have an alarm, and without them there is none', () => {
+    expect(alarms(template({ answers: Answers.file('/mnt/answers') }))).toHaveLength(1);
+    expect(alarms(template())).toHaveLength(0);
+    expect(variables(template(), 'BatchProcessor').ANSWERS_FROM).toBe('');
   });
 
   it('are refused where the function would not find them', () => {

@@ -25,12 +25,17 @@ ALARMS = {
     ("AWS/Lambda", "Throttles", "FunctionName", "<BatchProcessor>"),
     ("UniqueEventBatchAggregator", "BatchesOverdue", "function", "<BatchProcessor>", "source", "all"),
     ("UniqueEventBatchAggregator", "BatchesInError", "function", "<BatchProcessor>", "source", "all"),
-    ("UniqueEventBatchAggregator", "EventsSilent", "function", "<BatchProcessor>", "source", "all"),
     ("UniqueEventBatchAggregator", "NoticesWaiting", "function", "<BatchProcessor>", "source", "all"),
     ("UniqueEventBatchAggregator", "Rejected", "function", "<BatchProcessor>", "source", "<InputQueue.Arn>"),
     ("UniqueEventBatchAggregator", "PartsDelivered", "function", "<BatchProcessor>", "source", "<InputQueue.Arn>"),
     ("UniqueEventBatchAggregator", "IndexRuns", "function", "<BatchProcessor>", "source", "<InputQueue.Arn>"),
     ("UniqueEventBatchAggregator", "Failed", "function", "<Aggregator>", "source", "<InputQueue.Arn>"),
+}
+
+# If answers are read.
+ALARMS_OF_ANSWERS = {
+    ("UniqueEventBatchAggregator", "EventsSilent", "function", "<BatchProcessor>", "source", "all"),
+    ("UniqueEventBatchAggregator", "AnswerProblems", "function", "<BatchProcessor>", "source", "all"),
 }
 
 # With these an alarm tells duplicates that wait from messages that fail.
@@ -54,6 +59,7 @@ def alarms_are_there(world):
     alarms = world.kind("AWS::CloudWatch::Alarm")
     seen = {metric for alarm in alarms.values() for metric in watched(alarm)}
     wanted_metrics = ALARMS | (ALARMS_OF_REQUEUE if world.parameter("OnDuplicate") == "requeue" else set())
+    wanted_metrics |= ALARMS_OF_ANSWERS if world.parameter("Answers") else set()
     for missing in sorted(wanted_metrics - seen):
         yield f"no alarm on {' '.join(missing)}"
     for other in sorted(seen - wanted_metrics):
@@ -167,6 +173,14 @@ SITUATIONS = {
         ("two are being delivered", {"received": 30, "deleted": 28}, (0, 0)),
     ],
 }
+SITUATIONS_OF_ANSWERS = {
+    "AnswersMissing": [
+        ("no sweep wrote anything", {}, (0, 0)),
+        ("all is answered", {"silent": 0, "problems": 0}, (0, 0)),
+        ("nothing was said about an event", {"silent": 1, "problems": 0}, (1, 1)),
+        ("an answer says nothing", {"silent": 0, "problems": 1}, (1, 1)),
+    ],
+}
 
 # Longest that a ticket that is given back stays away.
 GIVEN_BACK_MAX_SECS = 300
@@ -177,13 +191,15 @@ def calculated_alarms_tell_what_is_wrong(world):
     """Duplicates that wait are no failure; what is received three times, which the age of a queue leaves out, is one."""
     alarms = world.kind("AWS::CloudWatch::Alarm")
     requeues = world.parameter("OnDuplicate") == "requeue"
-    for name, situations in SITUATIONS.items():
+    for name, situations in (SITUATIONS | (SITUATIONS_OF_ANSWERS if world.parameter("Answers") else {})).items():
         for what, sums, rings in situations:
             if calculated(alarms[name], sums) != rings[requeues]:
                 yield f"{name}: when {what}, it {'is silent' if rings[requeues] else 'rings'}"
     periods = {
         name: {int(each["MetricStat"]["Period"]) for each in alarm.get("Metrics", []) if "MetricStat" in each} for name, alarm in alarms.items()
     }
+    if min(periods.get("AnswersMissing", {sweep_secs(world)})) < sweep_secs(world):
+        yield "AnswersMissing: a period is shorter than the time between two sweeps"
     # What keeps failing must fail in every period, or the periods are no receives of one message.
     if min(periods["InputQueueRetries"]) < int(world.properties("InputQueue")["VisibilityTimeout"]):
         yield "InputQueueRetries: a period is shorter than a visibility timeout"

@@ -1,7 +1,7 @@
 //! The alarms of the stack that ring by what is seen.
 //!
 //! Names and conditions are those of infra/sam/template.yaml. Left out are the alarms about what a look does not see: the age of
-//! messages, errors and throttles of the functions, retries, runs of the index, and notices.
+//! messages, errors and throttles of the functions, retries, runs of the index, notices, and answers.
 
 use std::time::Duration;
 
