@@ -54,7 +54,7 @@ def sam_validate():
 
 def lint_transformed():
     # Once with open parameters, and with values as CloudFormation gets the template.
-    templates = [cfn.transform(TEXT), *(cfn.transform(TEXT, same.WORLDS[each]) for each in ("Default", "Provisioned", "NetworkBounded"))]
+    templates = [cfn.transform(TEXT), *(cfn.transform(TEXT, same.WORLDS[each]) for each in ("Default", "Provisioned", "NetworkBounded", "AnswersBucket"))]
     return [f"cfn-lint: {each}" for template in templates for each in faults.lint_texts(json.dumps(template))], f"{len(templates)} templates"
 
 
@@ -124,7 +124,7 @@ def sam_is_cdk():
 
 
 def lint_cdk():
-    names = ("Default", "Provisioned", "Requeue", "Key", "Warm", "Sftp", "Version", "NetworkBounded", "ConfigParameter")
+    names = ("Default", "Provisioned", "Requeue", "Key", "Warm", "Sftp", "Version", "NetworkBounded", "ConfigParameter", "AnswersBucket")
     # W3005: CDK writes that a function depends on its role, which its reference to the role already implies.
     said = [f"{name}: {each}" for name in names for each in faults.lint_texts(json.dumps(CDK[name]))]
     return [each for each in said if ": W3005 " not in each], f"{len(names)} templates"
