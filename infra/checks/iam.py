@@ -61,6 +61,8 @@ UNSEEN = {
     Call("BatchProcessor", "events:PutEvents", "COMPLETION", frozenset()),
     # The test reads no answers: tests/e2e/answers.rs does. That they are listed needs the grant of `MISS`.
     Call("BatchProcessor", "s3:GetObject", "ANSWERS_FROM/*", frozenset()),
+    # An answer marks the tombstone of an event that it rejects, in each write mode.
+    Call("BatchProcessor", "dynamodb:UpdateItem", "LockTable", frozenset()),
 }
 
 # Settings of the configuration file that name resources of the user's. Their calls are granted by PolicyArns, by the policy that

@@ -576,6 +576,7 @@ export class UniqueEventBatchAggregator extends Construct {
       // Lambda sends a failed sweep to this queue with the function's role.
       grant('ReportFailedSweeps', ['sqs:SendMessage'], this.sweepDeadLetterQueue.queueArn),
       // A release writes a tombstone. It would delete the item only with DEDUP_WINDOW=0, which these grants exclude.
+      // An answer marks the tombstone of an event that it rejects.
       // DescribeTable is for the first batch of the log: it needs an index that knows the events in the table.
       grant(
         'CollectAndRelease',
